@@ -16,13 +16,10 @@ import re
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from types import SimpleNamespace
 
 import msgspec
 import numpy as np
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fhe_auc.base import serialise
 from fhe_auc.base.errors import BackendUnavailableError
@@ -55,18 +52,14 @@ from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.fleet import device, helper, tables
 from fhe_auc_keys.fleet import session as fleet_session
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
-from fhe_auc_keys.site import agreed_studies, answered_studies, invitation, key_erasure, made_sessions, making, restored
+from fhe_auc_keys.site import agreed_studies, answered_studies, key_erasure, made_sessions, making, restored
 from fhe_auc_keys.site.policy import Policy
-from fhe_auc_keys.store import fixed_lists, key_store, trusted_authorities
+from fhe_auc_keys.store import fixed_lists, key_store, known_members
 from fhe_auc_keys.store.budget import Entry, Ledger, Limit
 from fhe_auc_keys.store.database import Database
 from fhe_auc_keys.store.key_store import STORE, KeyStore
-from fhe_auc_keys.trust import existing_certificate
-from fhe_auc_keys.trust.authority import Authority, Issued
-from fhe_auc_keys.trust.certificates import Trust, credential
-from fhe_auc_keys.trust.existing_certificate import Statement
+from fhe_auc_keys.trust import members, signed_json
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.member_lists import sign_list
 from fhe_auc_keys.trust.message_signatures import SessionProtection
 from fhe_auc_keys.trust.sealing import PrivateKeys
 from fhe_auc_keys.trust.signed_documents import sign
@@ -77,7 +70,6 @@ PACKAGES = ("fhe_auc", "keys/fhe_auc_keys", "protocols/fhe_auc_protocols", "benc
 ROOT = Path(__file__).parents[1]
 HERE = Path(__file__).parent / "wire_formats"
 PINNED = json.loads((HERE / "pinned.json").read_text("utf-8"))
-AUTHORITY_CERTIFICATE = (HERE / "authority.pem").read_bytes()
 
 
 AT = datetime(2026, 1, 2, tzinfo=timezone.utc)
@@ -104,15 +96,29 @@ PLANS = {
 }
 
 
-TRUST = Trust.from_pem(AUTHORITY_CERTIFICATE, ((HERE / "revocation-list.pem").read_bytes(),))
-
-
 def _identity(name: str, seed: int) -> Identity:
     keys = PrivateKeys.from_components(bytes([seed] * 32), (bytes([seed + 1] * 64), bytes([seed + 1] * 32)))
-    return Identity(name, keys).certified((HERE / f"{name}.pem").read_bytes())
+    return Identity(name, keys, version=2)
 
 
 NORTH, SOUTH, ADDER = _identity("north", 2), _identity("south", 4), _identity("adder", 6)
+DEVICES = np.arange(96, dtype=np.uint8).reshape(3, 32)
+FLEET = Fleet.of(DEVICES, row_cap=20)
+
+
+def _members() -> members.Members:
+    first = members.found("north", NORTH.keys, days=300, at=AT)
+    change = members.Change(
+        admit=(SOUTH.line, ADDER.line),
+        coordinators=("north", "south"),
+        threshold=2,
+        fleets=(members.FleetList(FLEET.members, FLEET.root),),
+    )
+    signed = members.countersign(first.next_version(change, days=300, at=AT), NORTH.keys)
+    return first.newer(members.countersign(signed, SOUTH.keys))
+
+
+MEMBERS = _members()
 MESSAGE = Message("semi-honest", SESSION, 2, "north", FINGERPRINT, b"payload", (("south", FINGERPRINT),), bytes(64))
 RELEASE = Release(
     Sketch((("p", 2), ("n", 2))),
@@ -138,22 +144,7 @@ POLICY = Policy(
     helpers=("registry",),
     options={"interval": 0.95, "epsilon": (0.25, 0.5)},
 )
-OFFER = serialise.encode(invitation.Offer(exchange="sftp://here", notes=("call",), revocation_lists=("/lists",)))
-AUTHORITY = Authority(
-    Ed25519PrivateKey.from_private_bytes(bytes([1] * 32)),
-    x509.load_pem_x509_certificate(AUTHORITY_CERTIFICATE),
-    (Issued("1002", "north", NORTH.signing_key, NORTH.encryption_key, 1_800_000_000),),
-    1,
-).to_bytes()
-MEMBERS = np.arange(96, dtype=np.uint8).reshape(3, 32)
-FLEET = Fleet.of(MEMBERS, row_cap=20, listed=sign_list(Authority.from_bytes(AUTHORITY), MEMBERS, at=AT))
 HEADER = serialise.encode(bundles._BundleHeader(SESSION, SESSION, *[FINGERPRINT] * 3, 1_800_000_000))
-STATEMENT = Statement(
-    **{name: getattr(NORTH, name) for name in ("name", "signing_key", "encryption_key")},
-    certificate=FINGERPRINT,
-    not_before=1_700_000_000,
-    not_after=1_800_000_000,
-)
 
 
 def _manifest(plan: str | None = None) -> Manifest:
@@ -177,15 +168,8 @@ def _party() -> Party:
 
 
 def _announcement() -> bytes:
-    shown, about = [NORTH.credential, SOUTH.credential], {"aggregator": ADDER.credential, "study": STUDY, "at": AT}
-    return announce(NORTH, _manifest("AUC"), shown, TRUST, lifetime=timedelta(days=3), **about)
-
-
-def _trusted() -> bytes:
-    stored: dict[str, bytes] = {}
-    store = SimpleNamespace(put=lambda kind, name, data, replace: stored.update({f"{kind}/{name}": data}))
-    trusted_authorities.Trusted(TRUST.anchors, (), TRUST.revocation_lists).keep(store)
-    return stored["trust/own"]
+    about = {"aggregator": "adder", "study": STUDY, "at": AT}
+    return announce(NORTH, _manifest("AUC"), MEMBERS, lifetime=timedelta(days=3), **about)
 
 
 def _file(write: Callable[[Path], None], name: str) -> Callable[[Path], bytes]:
@@ -230,12 +214,11 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "fleet's session": lambda _: helper._FORMAT.frame(helper._HelperState(FINGERPRINT, b"answer", False, b"key")),
     "opened session": lambda _: bundles.Kept(b"announcement", 2**31, b"secrets").to_bytes(),
     "session made": lambda _: made_sessions._FORMAT.frame(
-        made_sessions._Made(b"announcement", {"keys": "helper"}, 3600)
+        made_sessions._Made(b"announcement", {"keys": "helper"}, "adder", "registry", 3600)
     ),
     "answer kept": lambda _: answers._FORMAT.frame(
         answers._Answered(b"asked", b"sent", FINGERPRINT, b"party", b"", 900, (), True, "", ())
     ),
-    "signed list of a fleet's members": lambda _: FLEET.listed,
     "list of a fleet's blobs": lambda _: sign(
         fleet_session.LIST,
         NORTH,
@@ -255,12 +238,14 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "what a fleet's blob is sealed for": lambda _: fleet_session.blob_info(FINGERPRINT, 7, FINGERPRINT),
     "what a fleet's member signs": lambda _: fleet_session.signed_of(b"blob", b"about", b"randomness"),
     "identity": lambda _: NORTH.to_bytes(),
-    "credential": lambda _: credential((HERE / "north.pem").read_bytes(), b"binding"),
-    "key binding": lambda _: existing_certificate._FORMAT.frame(
-        existing_certificate._Binding(serialise.encode(STATEMENT), b"certified", b"possession")
-    ),
-    "fingerprint of a key binding": lambda _: STATEMENT.fingerprint,
-    "authority": lambda _: AUTHORITY,
+    "member's line": lambda _: serialise.encode(NORTH.line),
+    "request to be a member": lambda _: members.request(NORTH.line),
+    "first members' file": lambda _: MEMBERS.files[0],
+    "members' file": lambda _: MEMBERS.files[1],
+    "fingerprint of a consortium": lambda _: MEMBERS.root,
+    "comparison with a coordinator": lambda _: members.comparison(MEMBERS.root, SOUTH.line).encode(),
+    "members' files in a key store": lambda _: known_members._FORMAT.frame(known_members._Stored((b"one", b"two"))),
+    "signature of JSON": lambda _: serialise.encode(signed_json.sign(NORTH, b"result 1", {"time": AT.isoformat()})),
     "announcement": lambda _: _announcement(),
     "signature of a message": lambda _: SessionProtection(FINGERPRINT, {}, {}, NORTH).sign(
         MESSAGE_PURPOSE, b"statement"
@@ -270,7 +255,6 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
         bundles.AGGREGATOR_KIND, NORTH, bundles._AggregatorBody(b"announcement", b"seal")
     ),
     "party bundle": lambda _: sign(bundles.PARTY_KIND, NORTH, bundles._PartyBody(b"announcement", HEADER, b"seal")),
-    "list of authorities": lambda _: _trusted(),
     "privacy ledger": lambda _: LEDGER.to_bytes(),
     "policy": lambda _: POLICY.to_bytes(),
     "record of answered studies": lambda _: answered_studies._FORMAT.frame(
@@ -292,9 +276,6 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
         making._Record((making._Series(STUDY, (NEWEST,)),), {"00": making._Sent(("file",), 2**31)})
     ),
     "files of a session made here": lambda _: making._FILES.frame({"file": b"content"}),
-    "invitation": lambda _: invitation._FORMAT.frame(
-        invitation._Signed(serialise.encode(invitation._Body(b"certificate", b"list", OFFER, b"")), b"signature")
-    ),
     "list of ended sessions": lambda _: key_erasure._FORMAT.frame({SESSION.hex(): 2**31}),
     "note of a restored key store": lambda _: restored._FORMAT.frame(restored._Restored(2**31, "why")),
     "calibration map": _file(
@@ -382,9 +363,9 @@ def test_bytes_are_those_that_are_pinned(name: str, tmp_path: Path) -> None:
 
 
 def test_what_is_pinned_can_be_read_unsealed_and_opened(tmp_path: Path) -> None:
-    opened = open_announcement(_announcement(), TRUST, holder="north", at=AT)
+    opened = open_announcement(_announcement(), MEMBERS, holder="north", at=AT)
     assert opened.study == STUDY
-    assert msgspec.structs.replace(opened.manifest, certificates=(), aggregator=b"", study=None) == _manifest("AUC")
+    assert msgspec.structs.replace(opened.manifest, fingerprints=(), aggregator=b"", study=None) == _manifest("AUC")
     assert announcement.KIND.purpose == b"session announcement 1"
     (sealed,) = (bytes.fromhex(each) for each in PINNED["sealed"].values())
     assert NORTH.unseal(sealed, info=b"info") == b"the text"

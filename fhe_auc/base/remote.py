@@ -1,28 +1,29 @@
-"""The exchange at a URL: `open_exchange`; a bucket of S3, a server's folder over SFTP or WebDAV, through fsspec.
+"""The exchange at a URL: `open_exchange`; a bucket of S3, or a server's folder over SFTP or WebDAV.
 
-Credentials come from what the libraries read themselves: for ``s3://`` the environment or ~/.aws, for ``sftp://`` an
-agent or ~/.ssh, for ``webdav://`` and ``webdavs://`` ~/.netrc, or the file that NETRC names. A host whose key is not in
-~/.ssh/known_hosts is refused. Needs the extra fhe-auc[remote].
+Each is four calls of the library that speaks it: botocore, paramiko, webdav4. (fsspec stands on the last two, too. Its
+S3 is asyncio in a thread, which a process that forks must not have, and takes 20 MB more.) Nothing is remembered of
+what was listed. Credentials come from what the libraries read themselves: for ``s3://`` the environment or ~/.aws, for
+``sftp://`` an agent or ~/.ssh, for ``webdav://`` and ``webdavs://`` ~/.netrc, or the file that NETRC names. A host
+whose key is not in ~/.ssh/known_hosts is refused. Needs the extra fhe-auc[remote].
 """
 
 from __future__ import annotations
 
 import errno
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from stat import S_ISDIR
+from typing import Any, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.exchange import Exchange, Folder, Version
 from fhe_auc.base.files import LONGEST
 
-if TYPE_CHECKING:
-    from fsspec import AbstractFileSystem
-
-_SCHEMES = ("s3", "sftp", "webdav", "webdavs")
 _PATIENCE = 30.0  # seconds for an answer
 T = TypeVar("T")
 
@@ -32,157 +33,249 @@ def open_exchange(where: str) -> Exchange:
     scheme, slashes, _ = where.partition("://")
     if not slashes:
         return Folder(Path(where))
-    if scheme not in _SCHEMES:
-        raise InputError(f"exchange: a folder, or a URL that begins with {', '.join(_SCHEMES)}, not {scheme!r}")
-    return Remote(where)
+    if scheme not in _SERVERS:
+        raise InputError(f"exchange: a folder, or a URL that begins with {', '.join(_SERVERS)}, not {scheme!r}")
+    url = urlsplit(where)
+    if not url.hostname:
+        raise InputError("exchange: the URL names no host")
+    if url.password:
+        raise InputError("exchange: no URL has a password: put that where the library reads it itself")
+    return Remote(url)
+
+
+class _Server(ABC):
+    """A connection; names are as of an `Exchange`. Errors are the library's, and `FileNotFoundError`."""
+
+    @abstractmethod
+    def __init__(self, url: SplitResult) -> None: ...
+
+    @abstractmethod
+    def list(self, place: str) -> dict[str, Version]: ...
+
+    @abstractmethod
+    def read(self, name: str, longest: int) -> bytes: ...
+
+    @abstractmethod
+    def put(self, name: str, data: bytes) -> None: ...
+
+    @abstractmethod
+    def remove(self, name: str) -> None: ...
 
 
 class Remote(Exchange):
     """The exchange at a URL, which is reached when it is needed, and by each process anew."""
 
-    def __init__(self, url: str) -> None:
-        self._url = urlsplit(url)
-        if not self._url.hostname:
-            raise InputError("exchange: the URL names no host")
-        if self._url.password:
-            raise InputError("exchange: no URL has a password: put that where the library reads it itself")
-        self.coarse = 0.0 if self._url.scheme == "s3" else 2.0  # times of whole seconds, by the server's clock
-        path = unquote(self._url.path).strip("/")
-        self._root = {
-            "s3": "/".join(filter(None, (self._url.netloc, path))) + "/",
-            "sftp": f"/{path}/" if path else "/",
-        }.get(self._url.scheme, "")
-        self._process, self._system = 0, None
+    def __init__(self, url: SplitResult) -> None:
+        self._url, self._process = url, 0
+        self._server: _Server | None = None
+        self._inherited: _Server | None = None  # which is not to be cleared away
+        self.coarse = 0.0 if url.scheme == "s3" else 2.0  # times of whole seconds, by the server's clock
 
     def __str__(self) -> str:
         return self._url.geturl().rstrip("/")
 
     def list(self, place: str) -> dict[str, Version]:
         """List a place; `InputError` where the bucket, or the server's folder, is not there."""
-        path = self._path(place)
         try:
-            found = self._done(lambda system: system.ls(path.rstrip("/") or self._root, detail=True))
+            return self._done(lambda server: server.list(place))
         except FileNotFoundError:
-            top = self._root.split("/")[0] if self._url.scheme == "s3" else self._root
-            if self._done(lambda system: not system.exists(top)):
+            try:
+                self._done(lambda server: server.list(""))
+            except FileNotFoundError:
                 raise InputError(f"there is no {str(self)!r}") from None
             raise
-        listed: dict[str, Version] = {}
-        for entry in found:
-            name = str(entry["name"]).rstrip("/").rpartition("/")[2]
-            if entry["type"] == "directory":
-                listed[f"{name}/"] = ()
-            elif name and str(entry["name"]).strip("/") != path.strip("/"):
-                version = (entry.get(key) for key in ("ETag", "etag", "mtime", "modified", "size"))
-                listed[name] = tuple(str(part) for part in version if part is not None)
-        return listed
 
     def read(self, name: str, longest: int = LONGEST) -> bytes:
         """Read a file."""
-        path = self._path(name)
-        try:
-            data = bytes(self._done(lambda system: system.cat_file(path, start=0, end=longest + 1)))
-        except FileNotFoundError:
-            raise
-        except OSError:
-            if self._done(lambda system: system.info(path)["size"]) != 0:  # of nothing there is no range
-                raise
-            return b""
-        if len(data) > longest:
-            raise InputError(f"{name!r} is longer than {longest:,} bytes, the most that it may have: remove it")
-        return data
+        return self._done(lambda server: server.read(self._inside(name), longest))
 
     def put(self, name: str, data: bytes) -> None:
         """Write a file, in one call; while that goes on, others may see a part of it."""
-        path = self._path(name)
-        try:
-            self._done(lambda system: system.pipe_file(path, data))
-        except OSError:  # the libraries differ in how they say that the folder is missing
-            if self._url.scheme == "s3":
-                raise
-            self._done(lambda system: system.makedirs(path.rpartition("/")[0], exist_ok=True))
-            self._done(lambda system: system.pipe_file(path, data))
+        self._done(lambda server: server.put(self._inside(name), data))
 
     def remove(self, name: str) -> None:
         """Remove a file, and the folders on the way that have nothing more in them."""
-        path = self._path(name)
         with suppress(FileNotFoundError):
-            self._done(lambda system: system.rm_file(path))
-        if self._url.scheme != "s3":
-            folders = name.split("/")[:-1]
-            with suppress(OSError):
-                for depth in range(len(folders), 0, -1):
-                    folder = self._root + "/".join(folders[:depth])
-                    if self._done(lambda system, folder=folder: system.ls(folder)):  # type: ignore[misc]
-                        break
-                    self._done(lambda system, folder=folder: system.rmdir(folder))  # type: ignore[misc]
+            self._done(lambda server: server.remove(self._inside(name)))
 
-    def _path(self, name: str) -> str:
+    def _inside(self, name: str) -> str:
         if ".." in name.split("/"):
             raise InputError(f"{name!r} leads out of {str(self)!r}")
-        return self._root + name
+        return name
 
-    def _done(self, call: Callable[[AbstractFileSystem], T]) -> T:
+    def _done(self, call: Callable[[_Server], T]) -> T:
         """Return what a call returns; raise `OSError` for whatever a library raises, and connect anew afterwards."""
         try:
-            if self._system is None or self._process != os.getpid():
-                self._process, self._system = os.getpid(), _connected(self._url)
-            return call(self._system)
+            if self._process != os.getpid():  # its files are closed here, and their numbers are those of others
+                self._inherited, self._server = self._server, None
+            if self._server is None:
+                self._process, self._server = os.getpid(), _SERVERS[self._url.scheme](self._url)
+            return call(self._server)
         except (FileNotFoundError, InputError):
             raise
+        except ImportError as error:
+            raise InputError(f"exchange: {self._url.scheme} needs {error.name}: install fhe-auc[remote]") from None
         except Exception as error:
-            self._system = None
-            text = str(error) or type(error).__name__
-            raise OSError(errno.EIO, text, str(self)) from None
+            self._server = None
+            raise OSError(errno.EIO, str(error) or type(error).__name__, str(self)) from None
 
 
-def _connected(url: SplitResult) -> AbstractFileSystem:
-    """Return the file system of a URL, without a cache of what it lists; each library has its own errors."""
-    try:
-        return {"s3": _s3, "sftp": _sftp}.get(url.scheme, _webdav)(url)
-    except ImportError as error:
-        raise InputError(f"exchange: {url.scheme} needs {error.name}: install fhe-auc[remote]") from None
+class _Bounded(BytesIO):
+    """Takes no more than so many bytes."""
+
+    def __init__(self, name: str, longest: int) -> None:
+        super().__init__()
+        self._name, self._longest = name, longest
+
+    def write(self, data: Any) -> int:
+        self.require(self.tell() + len(data))
+        return super().write(data)
+
+    def require(self, size: int) -> None:
+        if size > self._longest:
+            advice = "the most that it may have: remove it"
+            raise InputError(f"{self._name!r} is longer than {self._longest:,} bytes, {advice}")
 
 
-def _s3(url: SplitResult) -> AbstractFileSystem:
-    from s3fs import S3FileSystem
+class _S3(_Server):
+    def __init__(self, url: SplitResult) -> None:
+        import botocore.config
+        import botocore.session
 
-    waits = {"connect_timeout": _PATIENCE, "read_timeout": _PATIENCE}
-    # Reads are small, and asking for the size before each costs as much again.
-    system: Any = S3FileSystem(
-        use_listings_cache=False, skip_instance_cache=True, config_kwargs=waits, max_concurrency=1
-    )
-    return system
+        waits = botocore.config.Config(connect_timeout=_PATIENCE, read_timeout=_PATIENCE)
+        self._client: Any = botocore.session.get_session().create_client("s3", config=waits)
+        self._bucket, self._prefix = url.netloc, "".join(f"{part}/" for part in unquote(url.path).split("/") if part)
+
+    def _call(self, name: str, **given: Any) -> Any:
+        from botocore.exceptions import ClientError
+
+        try:
+            return getattr(self._client, name)(Bucket=self._bucket, **given)
+        except ClientError as error:
+            if error.response["Error"]["Code"] in ("NoSuchKey", "NoSuchBucket"):
+                raise FileNotFoundError(errno.ENOENT, "no such file, or bucket") from None
+            raise
+
+    def list(self, place: str) -> dict[str, Version]:
+        prefix, listed = self._prefix + place, dict[str, Version]()
+        page = {"Prefix": prefix, "Delimiter": "/"}
+        while True:
+            found = self._call("list_objects_v2", **page)
+            listed |= {each["Prefix"].removeprefix(prefix): () for each in found.get("CommonPrefixes", ())}
+            for each in found.get("Contents", ()):
+                listed[each["Key"].removeprefix(prefix)] = str(each["ETag"]), int(each["Size"])
+            if not found["IsTruncated"]:
+                listed.pop("", None)  # what some programs put there for a folder
+                return listed
+            page["ContinuationToken"] = found["NextContinuationToken"]
+
+    def read(self, name: str, longest: int) -> bytes:
+        found = self._call("get_object", Key=self._prefix + name)
+        with found["Body"] as body:
+            _Bounded(name, longest).require(found["ContentLength"])
+            return bytes(body.read())
+
+    def put(self, name: str, data: bytes) -> None:
+        self._call("put_object", Key=self._prefix + name, Body=data)
+
+    def remove(self, name: str) -> None:
+        self._call("delete_object", Key=self._prefix + name)
 
 
-def _sftp(url: SplitResult) -> AbstractFileSystem:
-    import paramiko
-    from fsspec.implementations.sftp import SFTPFileSystem
+class _Sftp(_Server):
+    def __init__(self, url: SplitResult) -> None:
+        import paramiko
 
-    class KnownHosts(SFTPFileSystem):  # type: ignore[misc] # fsspec has no types
-        """Takes no host key that is not known; fsspec's own takes any."""
+        client = paramiko.SSHClient()
+        client.load_system_host_keys()
+        client.set_missing_host_key_policy(paramiko.RejectPolicy())
+        waits = {"timeout": _PATIENCE, "banner_timeout": _PATIENCE, "auth_timeout": _PATIENCE}
+        user = unquote(url.username) if url.username else None
+        client.connect(str(url.hostname), port=url.port or 22, username=user, **waits)
+        self._client, self._files = client, client.open_sftp()  # the client would end with its last name
+        if (channel := self._files.get_channel()) is not None:
+            channel.settimeout(_PATIENCE)
+        self._root = f"{unquote(url.path).rstrip('/')}/"
 
-        def _connect(self) -> None:
-            self.client = paramiko.SSHClient()
-            self.client.load_system_host_keys()
-            self.client.set_missing_host_key_policy(paramiko.RejectPolicy())
-            self.client.connect(self.host, **self.ssh_kwargs)
-            self.ftp = self.client.open_sftp()
-            channel = self.ftp.get_channel()
-            if channel is not None:
-                channel.settimeout(_PATIENCE)
+    def list(self, place: str) -> dict[str, Version]:
+        found = self._files.listdir_attr(self._root + place)
+        return {
+            f"{each.filename}/" if S_ISDIR(each.st_mode or 0) else each.filename: (
+                each.st_mtime or 0,
+                each.st_size or 0,
+            )
+            for each in found
+        }
 
-    given = {"port": url.port or 22, "username": unquote(url.username) if url.username else None}
-    waits = {"timeout": _PATIENCE, "banner_timeout": _PATIENCE, "auth_timeout": _PATIENCE}
-    return KnownHosts(url.hostname, skip_instance_cache=True, **given, **waits)
+    def read(self, name: str, longest: int) -> bytes:
+        with self._files.open(self._root + name, "rb") as file:
+            size = file.stat().st_size or 0
+            _Bounded(name, longest).require(size)
+            file.prefetch(size)
+            return bytes(file.read(size))
+
+    def put(self, name: str, data: bytes) -> None:
+        try:
+            self._files.putfo(BytesIO(data), self._root + name)
+        except FileNotFoundError:
+            for end in [at for at, letter in enumerate(name) if letter == "/"]:
+                with suppress(OSError):  # it is there
+                    self._files.mkdir(self._root + name[:end])
+            self._files.putfo(BytesIO(data), self._root + name)
+
+    def remove(self, name: str) -> None:
+        self._files.remove(self._root + name)
+        with suppress(OSError):  # they are not empty
+            while name := name.rpartition("/")[0]:
+                self._files.rmdir(self._root + name)
 
 
-def _webdav(url: SplitResult) -> AbstractFileSystem:
-    import httpx
-    from webdav4.fsspec import WebdavFileSystem
+class _WebDav(_Server):
+    def __init__(self, url: SplitResult) -> None:
+        import httpx
+        from webdav4.client import Client
 
-    base = url._replace(scheme="http" + "s" * url.scheme.endswith("s")).geturl()
-    netrc = Path(os.environ.get("NETRC") or "~/.netrc").expanduser()
-    auth = httpx.NetRCAuth(str(netrc)) if netrc.is_file() else None
-    system: Any = WebdavFileSystem(base, auth=auth, timeout=_PATIENCE, skip_instance_cache=True)
-    return system
+        base = url._replace(scheme="http" + "s" * url.scheme.endswith("s")).geturl()
+        netrc = Path(os.environ.get("NETRC") or "~/.netrc").expanduser()
+        auth = httpx.NetRCAuth(str(netrc)) if netrc.is_file() else None
+        self._client: Any = Client(base, auth=auth, timeout=_PATIENCE)
+
+    def _call(self, name: str, *given: Any, **more: Any) -> Any:
+        from webdav4.client import ResourceNotFound
+
+        try:
+            return getattr(self._client, name)(*given, **more)
+        except ResourceNotFound:
+            raise FileNotFoundError(errno.ENOENT, "no such file, or folder") from None
+
+    def list(self, place: str) -> dict[str, Version]:
+        listed: dict[str, Version] = {}
+        for each in self._call("ls", place, detail=True):
+            name = str(each["name"]).rstrip("/").rpartition("/")[2]
+            version = str(each["etag"]), str(each["modified"]), int(each["content_length"] or 0)
+            listed[f"{name}/" if each["type"] == "directory" else name] = version
+        return listed
+
+    def read(self, name: str, longest: int) -> bytes:
+        read = _Bounded(name, longest)
+        self._call("download_fileobj", name, read)
+        return read.getvalue()
+
+    def put(self, name: str, data: bytes) -> None:
+        from webdav4.client import ClientError
+
+        try:
+            self._call("upload_fileobj", BytesIO(data), name, overwrite=True, size=len(data))
+        except (ClientError, FileNotFoundError):  # servers differ in how they say that the folder is missing
+            for end in [at for at, letter in enumerate(name) if letter == "/"]:
+                with suppress(ClientError):  # it is there
+                    self._client.mkdir(name[:end])
+            self._call("upload_fileobj", BytesIO(data), name, overwrite=True, size=len(data))
+
+    def remove(self, name: str) -> None:
+        self._call("remove", name)
+        while (name := name.rpartition("/")[0]) and not self._client.ls(name):
+            self._client.remove(name)  # with all that is in it
+
+
+_SERVERS: dict[str, type[_Server]] = {"s3": _S3, "sftp": _Sftp, "webdav": _WebDav, "webdavs": _WebDav}

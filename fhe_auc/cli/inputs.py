@@ -326,9 +326,11 @@ def given(name: str) -> bool:
 
 
 def refuse_beside_a_result(known: Container[str]) -> None:
-    """Raise `InputError` where the running command was given an option that is not `known`, which a result has set."""
-    for param in click.get_current_context().command.params:
-        if param.param_type_name == "option" and param.name not in known and given(str(param.name)):
+    """Raise `InputError` for an option of the running command, typed, that is not `known`: a result has set it."""
+    context = click.get_current_context()
+    for param in context.command.params:
+        typed = context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+        if param.param_type_name == "option" and param.name not in known and typed:
             raise InputError(f"{param.opts[0]} does not go with a session's result, which says what was asked")
 
 

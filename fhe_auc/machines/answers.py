@@ -20,7 +20,6 @@ from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
 from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.machines.site_state import Joined, Records, SiteState
-from fhe_auc.question.analysis import Analysis
 from fhe_auc.rows.own_rows import near_other_sessions
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
@@ -60,13 +59,13 @@ _UNKNOWN = (
 def answer(
     site: SiteState,
     message: bytes,
-    rows: Callable[[str, Analysis], PartyData],
+    rows: Callable[[str, Joined], PartyData],
     done: Callable[[Party[Any], Records], object],
     own: Iterable[bytes] = (),
 ) -> bytes:
     """Return a site's submission for an aggregator's message; the same one where it has been asked before.
 
-    `rows` returns the site's rows for the session's analysis, as the party of that name. The first answer submits
+    `rows` returns the site's rows for the session, as the party of that name. The first answer submits
     them; where they have changed afterwards, or cannot be read, the session goes on without them.
 
     `done` takes the party after the last round, to read its result, and the records that sign it; before the last
@@ -135,7 +134,7 @@ class _Turn:
         joined: Joined,
         last: _Answered | None,
         number: int,
-        rows: Callable[[str, Analysis], PartyData],
+        rows: Callable[[str, Joined], PartyData],
     ) -> None:
         self._site, self._joined, self._last = site, joined, last
         self._manifest, self._asked = joined.manifest, b""
@@ -254,11 +253,11 @@ def ending(site: SiteState, session: bytes) -> str | None:
 
 
 def _rows(
-    name: str, joined: Joined, rows: Callable[[str, Analysis], PartyData], last: _Answered | None
+    name: str, joined: Joined, rows: Callable[[str, Joined], PartyData], last: _Answered | None
 ) -> tuple[PartyData, bytes, int]:
     """Return a party's rows, their digest and their number: none of them, where they are in and are not there now."""
     try:
-        data = rows(name, joined.analysis)
+        data = rows(name, joined)
         digest = _digest(data)
     except (OSError, InputError):
         if last is None:

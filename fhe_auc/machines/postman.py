@@ -73,7 +73,7 @@ class Postman:
         self._versions: dict[str, Version] = {}
 
     def look(self) -> None:
-        """Read what has changed in the exchange; raise `OSError` where that cannot be listed."""
+        """Read what has changed in the exchange; raise `OSError` or `InputError` where it is away."""
         before, self._versions = self._versions, dict(self._listed("", 3))
         for name in self.files.keys() - self._versions.keys():
             del self.files[name], self._sizes[name]
@@ -192,12 +192,19 @@ class Hub:
             raise InputError(f"coordinator: {coordinator!r} has no node")
         self._postman, self._every, self._coordinator, self._log = Postman(exchange), every, coordinator, RoleLog()
         self._nodes = {node: _Node(name, places(name, coordinator)) for node, name in names.items()}
-        self._by_claim = not names
+        self._by_claim, self._wrong = not names, ""
 
     def letters(self, connected: Iterable[str]) -> dict[str, bytes]:
-        """Return letters for the nodes that are there, and are written to now."""
-        self._postman.look()
+        """Return letters for the nodes that are there, and are written to now; none while the exchange is away."""
         letters: dict[str, bytes] = {}
+        try:
+            self._postman.look()
+        except (InputError, OSError) as error:
+            if str(error) != self._wrong:
+                self._log.error("%s", one_line(str(error)))
+            self._wrong = str(error)
+            return letters
+        self._wrong = ""
         for address in connected:
             if self._by_claim:
                 self._nodes.setdefault(address, _Node())

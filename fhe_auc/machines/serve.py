@@ -25,7 +25,6 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import FheAucError, InputError
@@ -45,7 +44,7 @@ from fhe_auc.session import journal
 _COMMON = ("role", "exchange", "state", "store", "passphrase-file", "holder", "result-hours")
 _LIMITS = ("protocol", "thresholds", "min-parties", "round-timeout", "close-at")
 ENTRIES: Mapping[str, tuple[str, ...]] = {
-    "site": tuple(dict.fromkeys((*_COMMON, *site_role.ENTRIES, "on-result", "on-result-seconds", "credentials"))),
+    "site": tuple(dict.fromkeys((*_COMMON, *site_role.ENTRIES, "on-result", "on-result-seconds"))),
     "aggregator": (*_COMMON, *_LIMITS),
     "helper": _COMMON,
 }
@@ -56,13 +55,15 @@ _FIXED = ("role", "exchange", "state", "store")  # entries that a process has to
 
 _LOOK = 1.0, 60.0  # seconds between looks: at least, and at most
 _SHARE, _BUSY_SHARE = 0.0003, 0.003  # of a core, for looking: while there is no session, or one
-_RENEWAL, _AFTER_FAILURE = 3600.0, 60.0  # seconds until it is asked again who the role is
+_RENEWAL, _TIDYING = 60.0, 3600.0  # seconds until it is asked again who is a member; between looks for what is over
 _BEAT, _STALE = 30.0, 600.0  # seconds: how often the status says that the process looks, and when that is too long ago
 _ONCE_STALE = 86_400.0  # seconds, where looks are a command of their own
 _REST = timedelta(days=1)  # after a session's end, until its files go
 _ID_CHARACTERS = 32
 _COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z")
 METRICS = "metrics.prom"
+DECIDED = "decided"
+"""The file in the role's state that changes when a person has decided on a session: it is then looked at again."""
 
 
 class Server:
@@ -92,11 +93,11 @@ class Server:
         self.config = dict(config)
         self._exchange = open_exchange(str(config["exchange"])) if exchange is None else exchange
         self._file, self._read = file, _state_of(file)
+        self._decided = _state_of(Path(str(config["state"]), DECIDED))
         systemd = Path(os.environ.get("CREDENTIALS_DIRECTORY", "/nowhere"), "passphrase")
         if not config.get("passphrase-file") and systemd.exists():
             self.config["passphrase-file"] = str(systemd)
         self.state = Path(str(config["state"]))
-        self._by_policy = self.role in ("site", "helper")
         self._clock, self._apart = clock, apart
         self._sessions: dict[tuple[str, str], Session] = {}
         self._log, self._since = RoleLog(), clock.told()
@@ -115,7 +116,7 @@ class Server:
         with ExitStack() as held:
             held.callback(os.close, journal.lock_folder(self.state, "state", "serves with"))
             self._storage: SiteStorage = site_storage(self._clock)
-            held.enter_context(self._storage.serving(self.config, by_policy=self._by_policy))
+            held.enter_context(self._storage.serving(self.config))
             self._set_hook()
             self._isolation = Isolation(self._log, apart=self._apart)
             self._held = held.pop_all()
@@ -172,13 +173,16 @@ class Server:
         if self._hook is not None and (why := self._hook.look()):
             problems.append(Problem("result", why))
         if self._clock.monotonic() > self._tidied:
-            self._tidied = self._clock.monotonic() + _RENEWAL
+            self._tidied = self._clock.monotonic() + _TIDYING
             self._tidy()
         self._see([*self._configuration, *self._wrong, *problems, *self._checked_columns(), *self._old()])
         self._tell()
 
     def _reconfigure(self) -> None:
         """Take in the configuration again where its file has changed."""
+        if (decided := _state_of(self.state / DECIDED)) != self._decided:
+            self._decided = decided
+            self._try_again()
         state = _state_of(self._file)
         if self._file is None or state == self._read:
             return
@@ -193,11 +197,14 @@ class Server:
             self.config.update(found)
             self._set_hook()
             self._renewal = self._clock.monotonic() - 1
-            for session in self._sessions.values():
-                session.retry.plan(wanted=session.retry.wanted, now=True)
+            self._try_again()
             self._log.info("%s: the configuration has changed", self.role)
         except (FheAucError, OSError) as error:
             self._configuration = [Problem("role", sentence(error))]
+
+    def _try_again(self) -> None:
+        for session in self._sessions.values():
+            session.retry.plan(wanted=session.retry.wanted, now=True)
 
     def _set_hook(self) -> None:
         if self._hook is not None:
@@ -207,14 +214,12 @@ class Server:
             self._hook = ResultHook(self.config, self.state / "taken", self._log, self._clock)
 
     def _renewed(self) -> list[Problem]:
-        """Ask who the role is, and whether certificate and policy still stand; return what is wrong."""
-        now = self._clock.monotonic()
+        """Ask who is a member, and whose sessions the role takes part in; return what is wrong."""
+        self._renewal = self._clock.monotonic() + _RENEWAL
         try:
-            self._standing = self._part.standing = self._storage.standing(self.config, by_policy=self._by_policy)
+            self._standing = self._part.standing = self._storage.standing(self.config, self._exchange)
         except Exception as error:
-            self._renewal = now + _AFTER_FAILURE
             return [Problem("role", sentence(error))]
-        self._renewal = now + _RENEWAL
         return []
 
     def _upkeep(self) -> list[Problem]:
@@ -228,7 +233,7 @@ class Server:
     def _find(self) -> list[Problem]:
         """Find the sessions, and forget those that are not there any more; return what is wrong with the exchange."""
         listed, problems = set[tuple[str, str]](), list[Problem]()
-        for maker in self._standing.makers or self._members():
+        for maker in self._standing.makers:
             try:
                 there = self._exchange.list(place_of(maker))
             except FileNotFoundError:
@@ -245,12 +250,6 @@ class Server:
             if self._sessions[known].work is None:
                 del self._sessions[known]
         return problems
-
-    def _members(self) -> list[str]:
-        """Return all who have a place in the exchange."""
-        with suppress(OSError, InputError):
-            return [unquote(name[:-1]) for name in self._exchange.list("") if name.endswith("/")]
-        return []
 
     def _met(self, maker: str, name: str) -> Session:
         log = RoleLog()
@@ -282,7 +281,11 @@ class Server:
     def _checked_columns(self) -> list[Problem]:
         """Return what is wrong with a site's file of rows, as it was when the process or its configuration began."""
         if self._columns is None or self._columns:
-            why = self._isolation.call(partial(site_role.wrong_columns, self.config)) if self.role == "site" else ""
+            why = ""
+            if self.role == "site":
+                why = self._isolation.call(
+                    partial(site_role.wrong_columns, self.config, *self._storage.columns(self.config))
+                )
             self._columns = [Problem("columns", why)] if why else []
         return self._columns
 

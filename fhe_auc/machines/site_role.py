@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,8 +12,8 @@ from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.machines import answers, outcomes
-from fhe_auc.machines.site_state import Records, site_storage
-from fhe_auc.question.analysis import Analysis, Questions
+from fhe_auc.machines.site_state import Joined, Records, site_storage
+from fhe_auc.question.analysis import Questions
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.messages import Message
 from fhe_auc.session.party import Party
@@ -50,7 +50,7 @@ class Answer(NamedTuple):
 def answer(
     config: Mapping[str, Any],
     message: bytes,
-    rows: Callable[[str, Analysis], PartyData] | None = None,
+    rows: Callable[[str, Joined], PartyData] | None = None,
     *,
     own: Iterable[bytes] = (),
     log: RoleLog | None = None,
@@ -81,15 +81,16 @@ def answer(
     return Answer(submission, outcome)
 
 
-def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:
-    def read(name: str, analysis: Analysis) -> PartyData:
+def _reader(config: Mapping[str, Any]) -> Callable[[str, Joined], PartyData]:
+    def read(name: str, joined: Joined) -> PartyData:
         # With Arrow, which takes a moment: rows are not read for every message.
         from fhe_auc.rows.party_files import read_for
 
         if not config.get("data"):
             raise InputError("data is not configured")
-        questions = Questions.of(analysis, str(config.get("score-column") or "y_score"))
-        label = str(config.get("label-column") or "y_true")
+        study = joined.manifest.study
+        questions = Questions.of(joined.analysis, str(config.get("score-column") or "y_score"))
+        label = str(config.get("label-column") or "") or ("" if study is None else study.label_column) or "y_true"
         paths = [Path(str(config["data"]))]
         (data,), _ = read_for(questions, paths, label_column=label, entries=_entries(config))
         return replace(data, name=name)
@@ -97,15 +98,19 @@ def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:
     return read
 
 
-def wrong_columns(config: Mapping[str, Any]) -> str:
-    """Return what is wrong with the file of rows, by its first lines; "" where nothing is."""
+def wrong_columns(config: Mapping[str, Any], scores: Sequence[str], others: Sequence[str]) -> str:
+    """Return what is wrong with the file of rows, by its first lines; "" where nothing is.
+
+    `scores` and `others` are the columns of the studies that are agreed to.
+    """
     from fhe_auc.rows.table_files import TableFile
 
-    label, score = (str(config.get(name) or "") for name in ("label-column", "score-column"))
+    label, score = ([str(config[name])] if config.get(name) else [] for name in ("label-column", "score-column"))
+    numbers, texts = (list(dict.fromkeys(names)) for names in ((*score, *scores), (*label, *others)))
     try:
         entries = _entries(config)
         file = TableFile(Path(str(config["data"])), entries.form)
-        next(file.pieces([score] if score else [], [label or "y_true"]), None)
+        next(file.pieces(numbers, texts) if numbers or texts else iter([file.path.stat()]), None)
     except (FheAucError, OSError) as error:
         return str(error)
     return ""

@@ -202,16 +202,19 @@ class SiteStorage(ABC):
     def site(self, config: Mapping[str, Any]) -> AbstractContextManager[SiteState]:
         """Open a site's state as configured; raise `FheAucError` where that fails."""
 
+    def columns(self, config: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+        """Return the columns of scores, and the others, for which studies ask that the site has agreed to."""
+        return [], []
+
     def make_due(self, config: Mapping[str, Any], exchange: Exchange) -> list[str]:
         """Make the sessions that are due of the studies that this site makes; return what is wrong with them."""
         return []
 
     @abstractmethod
-    def serving(self, config: Mapping[str, Any], *, by_policy: bool) -> AbstractContextManager[None]:
+    def serving(self, config: Mapping[str, Any]) -> AbstractContextManager[None]:
         """Be the process that plays a role for long: all other calls open the role's state without its passphrase.
 
-        Raises `FheAucError` where the state cannot be opened, `by_policy` has no policy to go by, or another process
-        serves with it.
+        Raises `FheAucError` where the state cannot be opened, or another process serves with it.
         """
 
     @abstractmethod
@@ -223,10 +226,10 @@ class SiteStorage(ABC):
         """
 
     @abstractmethod
-    def standing(self, config: Mapping[str, Any], *, by_policy: bool) -> Standing:
-        """Return who the role is, and whose sessions it takes part in; renew what ends, such as lists.
+    def standing(self, config: Mapping[str, Any], exchange: Exchange) -> Standing:
+        """Return who the role is, and whose sessions it takes part in, after taking in who is a member now.
 
-        Errors are raised where the role's own state or certificate is at fault.
+        Errors are raised where the role's own state is at fault, or it is no member.
         """
 
     @abstractmethod
@@ -242,7 +245,7 @@ class SiteStorage(ABC):
 
         `begun` tells which round has begun, and `own` is what lies where this role's answers belong: one that it has
         signed shows that the state was put back (`SiteState.close_all`). What is wrong is told; errors are raised where
-        the role's own state or certificate is at fault.
+        the role's own state or keys are at fault.
         """
 
     @abstractmethod
@@ -278,7 +281,7 @@ class SiteStorage(ABC):
 
 @lru_cache(maxsize=16)
 def site_storage(clock: Clock = SYSTEM) -> SiteStorage:
-    """Return the installed plug-in, by whose clock certificates end; raise `InputError` unless there is exactly one."""
+    """Return the installed plug-in, by whose clock members count; raise `InputError` unless there is exactly one."""
     points = {point.value: point for point in entry_points(group=GROUP)}
     if len(points) != 1:
         names = sorted(points) or "none"

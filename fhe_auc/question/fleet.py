@@ -3,7 +3,7 @@
     leaf i    SHA-256(0 | label | i, 8 bytes, the highest first | the member's 32 bytes)
     node      SHA-256(1 | left | right), the tree of RFC 6962
 
-A member's 32 bytes are the Ed25519 key of its certificate. With all of them anybody can check the root.
+A member's 32 bytes are its Ed25519 key. With all of them anybody can check the root.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ _LEAF, _NODE = b"\0fhe-auc fleet member 1\0", b"\1"
 class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The members of a session that names none; raises `InputError` if a field cannot be what it says."""
 
-    known_by: Literal["certificates"]  # whose keys the tree is over; a manifest that says anything else is refused
+    known_by: Literal["keys"]  # whose keys the tree is over; a manifest that says anything else is refused
     members: int  # how many, from 2 to 2^32
     root: bytes  # of the tree, 32 bytes
     row_cap: int  # the most rows that a device may put in, 1 to 2^40; it checks that itself, and may have to prove it
-    listed: bytes  # number and root as the authority has signed them (`fhe_auc_keys.trust.member_lists`)
 
     def __post_init__(self) -> None:
         if not 2 <= self.members <= MOST_MEMBERS:
@@ -44,9 +43,9 @@ class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InputError(f"a device's row cap must lie between 1 and {MOST_ROWS}, got {self.row_cap}")
 
     @classmethod
-    def of(cls, members: Members, *, row_cap: int, listed: bytes) -> Fleet:
+    def of(cls, members: Members, *, row_cap: int) -> Fleet:
         """Return the fleet of these members; raise `InputError` as `Fleet` and `root_of`."""
-        return cls("certificates", len(members), root_of(members), row_cap, listed)
+        return cls("keys", len(members), root_of(members), row_cap)
 
     def require(self, members: Members) -> None:
         """Raise `InputError` where these are not the fleet's members."""

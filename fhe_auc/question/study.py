@@ -255,6 +255,11 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             each_pair=self.each_pair or msgspec.UNSET,
         )
 
+    @property
+    def other_columns(self) -> list[str]:
+        """Columns of rows that the study names besides those of labels and scores."""
+        return [*levels_of(self.by), *([self.cluster] if self.cluster else [])]
+
     def turn(self, at: datetime) -> int:
         """Return the number of the hour, day, week or month of a time, which rises by one; 0 for what is asked once."""
         if not self.every:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from msgspec import UNSET, structs
+from msgspec import structs
 from numpy.typing import ArrayLike
 
 from fhe_auc.api import name_and_options, refuse, take, with_parts
@@ -121,21 +121,23 @@ def report_of(
         asked = structs.replace(asked, thresholds=thresholds)
     elif thresholds is not None:
         if isinstance(thresholds, QuantileThresholds):
+            specification = f"quantile:{len(thresholds.grid)}"
             before, thresholds = thresholds.warnings, thresholds.grid
             specification = specification or f"quantile:{len(thresholds)}"
         grid = grids.resolve(thresholds)
         own = Grids((grid,) * len(asked.analysis.models), grid)
-        specification = specification or "of one's own"
+        specification = specification or (thresholds if isinstance(thresholds, str) else "of one's own")
     else:
         own, chosen = _of_rows(parties, asked)
+        specification = next(iter(chosen.values()))
     base = Request(parties=tuple(data.name for data in parties), thresholds=np.empty(0), **vars(setup))
     steps = report_steps(asked, base, own, specification)
     step = next(steps)
     while True:
         outcome = _played(step, parties, asked.analysis, progress)
         if isinstance(outcome, Evaluation):
-            told = chosen.get(step.request.analysis.models)
-            settings = {**outcome.settings, "grid": told} if told else outcome.settings
+            told = chosen.get(step.request.analysis.models, "")
+            settings = {**outcome.settings, "grid": told} if " " in told else outcome.settings  # of the rows
             outcome = replace(outcome, settings=settings, warnings=tuple(dict.fromkeys((*outcome.warnings, *before))))
         try:
             step = steps.send(outcome)
@@ -144,16 +146,15 @@ def report_of(
 
 
 def _of_rows(parties: Sequence[PartyData], asked: Asked) -> tuple[Grids, dict[tuple[str, ...], str]]:
-    """Return the thresholds that one process chooses by the rows, and what is told of each model's, if anything is."""
+    """Return the thresholds that one process chooses, by the rows if it may, and what is told of each model's."""
     assert asked.report is not None  # noqa: S101 - a report is made
     options, analysis = registry.evaluating(asked.report.protocol).options, asked.analysis
     own, chosen = [], dict[tuple[str, ...], str]()
-    for model in analysis.models:
-        alone = structs.replace(analysis, models=(model,), each_pair=UNSET)
-        rows = [_picked(data, analysis, Analysis(models=(model,))) for data in parties]
-        found = default_thresholds(rows, Analysis(models=(model,)), options, asked.report.options)
+    for alone in (Analysis(models=(model,)) for model in analysis.models):
+        rows = [_picked(data, analysis, alone) for data in parties]
+        found = default_thresholds(rows, alone, options, asked.report.options)
         own.append(found.grid)
-        chosen |= {alone.models: found.chosen} if " " in found.chosen else {}
+        chosen[alone.models] = found.chosen
     if len(own) == 1:
         return Grids((own[0],), own[0]), chosen
     both = structs.replace(analysis, by=(), heterogeneity=False)

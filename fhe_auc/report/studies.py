@@ -127,7 +127,7 @@ def check(study: Study) -> None:
 
 
 def differing(manifest: Manifest, session: Session) -> list[str]:
-    """Return in what a session is not the one that a study makes, whatever its keys, id and certificates are."""
+    """Return in what a session is not the one that a study makes, whatever its keys and its id are."""
     try:
         plugin = registry.load(session.protocol)
         plan = plugin.plan_of(manifest)

@@ -38,8 +38,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     may go on with `min_parties` submissions: at least two where there are two parties or more.
 
     `context` is, with sealed keys, the fingerprint of the encryption context; between machines with a helper, that of
-    its certificate; otherwise empty. With the keys of the certificates messages are signed; a session that is played in
-    one process has none.
+    its line in the members' file; otherwise empty. With the keys in these lines messages are signed; a session that is
+    played in one process names none.
 
     `common_secret` names the secret that is dealt to all parties; it is empty where there is none. A party refuses any
     other secret: a dealer that gave parties different ones could read one party's own numbers off what all of them
@@ -53,8 +53,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     min_parties: int
     keys: Keys = "none"  # who makes them
     context: bytes = b""  # 32 bytes, or none
-    certificates: tuple[bytes, ...] = ()  # fingerprints of the parties', 32 bytes each, in the order of `parties`
-    aggregator: bytes = b""  # fingerprint of the aggregator's certificate
+    fingerprints: tuple[bytes, ...] = ()  # of the lines of `parties`, in their order, 32 bytes each
+    aggregator: bytes = b""  # fingerprint of the aggregator's line
     study: Study | None = None  # what is evaluated, in a session between machines
     plan: EncodedPlan | None = None  # of the encrypted computation, for the protocol to decode; None: nothing encrypted
     options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)  # all else agreed on; finite
@@ -89,12 +89,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 f"parties {pair[0]!r} and {pair[1]!r} would be two, but their names differ at most in case or width of "
                 "letters: give them one name, or names that people can tell apart"
             )
-        expected_certificates = len(self.parties) if self.aggregator else 0
-        shown = *self.certificates, *([self.aggregator] if self.aggregator else [])
-        if len(self.certificates) != expected_certificates or {*map(len, shown)} - {FINGERPRINT_BYTES}:
-            raise InputError("a session has the certificates of all parties and of its aggregator, or none at all")
-        if len(set(shown)) != len(shown):
-            raise InputError("the aggregator and each party have a certificate of their own")
+        expected_number = len(self.parties) if self.aggregator else 0
+        named_keys = *self.fingerprints, *([self.aggregator] if self.aggregator else [])
+        if len(self.fingerprints) != expected_number or {*map(len, named_keys)} - {FINGERPRINT_BYTES}:
+            raise InputError("a session names the keys of all parties and of its aggregator, or none at all")
+        if len(set(named_keys)) != len(named_keys):
+            raise InputError("the aggregator and each party have keys of their own")
         if bool(self.aggregator) != (self.study is not None):
             raise InputError("a session between machines says what is evaluated, its study; one in a process has none")
         known = set(self.parties).union(() if self.study is None else self.study.sites)  # some may have left

@@ -34,7 +34,7 @@ OptionValue: TypeAlias = bool | int | float | str | None
 DEFAULT_PROTOCOL = "verified"
 DEFAULT_MAX_ROWS = 10**6
 DEFAULT_MIN_ROWS = 100
-_NAMES = "session", "context", "common_secret", "certificates", "aggregator", "study", "fleet", "step", "turn"
+_NAMES = "session", "context", "common_secret", "fingerprints", "aggregator", "study", "fleet", "step", "turn"
 _KINDS = {"sealed": "sealed keys", "helper": "helpers; exact, verified and the histograms have"}
 
 

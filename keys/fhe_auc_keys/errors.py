@@ -11,27 +11,27 @@ from fhe_auc.base.errors import DeserialisationError, FheAucError
 
 
 class KeysError(FheAucError):
-    """A bundle, session or certificate is refused: of nobody trusted, for another, or used before; base of the rest."""
+    """A bundle, session or members' file is refused: of no member, for another, or used before; base of the rest."""
 
 
 class RevokedError(KeysError):
-    """A certificate is on its issuer's revocation list."""
+    """Somebody is no member, or not any more."""
 
 
 class ExpiredError(KeysError):
-    """A certificate, revocation list or bundle is not valid any more, or not yet."""
+    """A members' file, a session or a bundle does not count any more, or not yet."""
 
 
-class OutdatedListError(ExpiredError):
-    """A revocation list is older than the one that is there already."""
-
-
-class UnfitCertificateError(KeysError):
-    """A certificate or certificate request does not hold what this package needs, or names whom no party may be."""
+class UnfitError(KeysError):
+    """A key or a name that no member may have, or not beside those of others; or somebody's part in a session."""
 
 
 class TamperedError(KeysError):
     """Signed or sealed bytes are not what their author wrote: damaged, truncated or forged."""
+
+
+class UnsignedError(TamperedError):
+    """Too few coordinators have signed a members' file, as yet."""
 
 
 class VersionError(TamperedError):

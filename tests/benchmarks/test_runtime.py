@@ -101,7 +101,6 @@ MADE_UP = [
     *(measurement("verified, sealed keys", size, 4000, 0.01 * size) for size in (3, 10, 100)),
     *(measurement("verified, helper keys", size, 4000, 0.02 * size) for size in (3, 10, 100)),
     measurement("verified, sealed keys", THRESHOLD_PARTIES, 10_000, 0.5),
-    measurement("verified, helper keys, by files", 3, 4000, 4.0, 1_680_000),
     measurement("verified, sealed keys", *vars(PEERS[0]).values(), 0.1),
     measurement(PUBLISHED, *vars(PEERS[0]).values(), 1.7, 4 * 10**6),
 ]
@@ -134,8 +133,6 @@ def test_tables_tell_sites_thresholds_and_peers_apart_and_several_runs_the_least
     assert rows[0] == ("sealed", "3", "3.0", "0.030", "–", "0.030", "168", "0.00100", "233")
     assert (len(header), len(rows)) == (len(rows[0]), 6)
     assert [row[:2] for row in summary.by_thresholds(MADE_UP)[1]] == [("sealed", "10,000")]
-    (by_files,) = summary.between_machines(MADE_UP)[1]
-    assert by_files == ("helper", "0.40", "4.0", "–", "4.0", "1,680", "0.00100", "233")
     assert [row[1] for row in summary.beside_peers(MADE_UP)[1]] == ["verified, sealed keys", PUBLISHED]
     _, rows = summary.by_sites([measurement("verified, sealed keys", 3, 4000, seconds) for seconds in (0.5, 2, 0.1)])
     assert rows == [("sealed", "3", "10 – 200", "0.10 – 2.0", "–", "0.10 – 2.0", "168", "0.00100", "233")]

@@ -46,7 +46,7 @@ def shown(folder: Path, store: str, passphrase: str = "", *files: Path) -> dict[
 @pytest.mark.xdist_group("keys guide")
 def test_the_walk_prints_what_it_shows_and_ends_with_the_auc_at_each_site(walk: Walk) -> None:
     """That it prints what is shown, the fixture asserts."""
-    walk.take(Step(SITES, "fhe-auc session status $ME/serve.toml", until="session-.*delivered"))
+    walk.take(Step(SITES, "fhe-auc status $ME/serve.toml", until="session-.*delivered"))
     for site in SITES:
         written = [*(walk.folder / site / "results").glob("*.json")]
         assert len(written) == 2  # the first session's, and the repetition's

@@ -8,22 +8,20 @@ import pytest
 from click.testing import Result
 
 from fhe_auc_keys.store.key_store import KeyStore
-from tests.support.keys_commands import Clock, make_site, ok, settings, write_study
-from tests.support.keys_folder import ADDER, AUTHORITY, SESSION, SITES, SMALL
+from tests.support.keys_commands import Clock, join, ok, ok_of, settings, write_study
+from tests.support.keys_folder import ADDER, SESSION, SITES, SMALL
 
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Result]]:
-    """A folder of a consortium: an authority, two sites, a session; and what every command said."""
+    """A folder of a consortium: two sites, of which north is coordinator, an aggregator, a session; what was said."""
     folder = tmp_path_factory.mktemp("consortium")
     with pytest.MonkeyPatch.context() as patch:
         settings(patch, Clock())
         patch.chdir(folder)
-        Path("authority").mkdir()
         write_study("study.toml")
-        said = [ok("ca-init", "Heart Study", *AUTHORITY, "--out", "authority")]
-        for name in (*SITES, ADDER):
-            said += make_site(name)
+        said = [ok_of("members", "new", "exchange", "north", "--no-start")]
+        join(*SITES[1:], ADDER)
         said.append(ok(*SESSION, "--out", "week", *SMALL))
     return folder, said
 
@@ -46,6 +44,8 @@ def consortium(
 ) -> Path:
     """A fresh copy of the consortium's folder, as the current one."""
     shutil.copytree(template[0], tmp_path / "here")
+    for config in tmp_path.glob("here/*/config.toml"):
+        config.write_text(config.read_text().replace(str(template[0]), str(tmp_path / "here")))
     settings(monkeypatch, clock)
     monkeypatch.chdir(tmp_path / "here")
     return tmp_path / "here"

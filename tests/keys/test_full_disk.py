@@ -13,7 +13,7 @@ from fhe_auc.session.journal import Journal
 from fhe_auc_keys.site import key_erasure
 from tests.support.certified import DAY
 from tests.support.keys_commands import Clock, assert_fails, call, ok, open_as, store_of
-from tests.support.keys_folder import NORTH, SESSION, at
+from tests.support.keys_folder import NORTH, SESSION
 from tests.support.platforms import full_disk, needs_limits
 
 pytestmark = needs_limits
@@ -72,22 +72,18 @@ def test_rows_that_do_not_fit_into_the_temporary_folder_name_it(
 
 @pytest.mark.usefixtures("consortium")
 def test_a_command_on_a_full_disk_names_the_file_and_does_its_work_afterwards(clock: Clock) -> None:
-    new = ("enrol", "east", *at("east"), "--out", ".")
     plain = ("--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8")
     with store_of("north") as store:
         before = store.count
     for command, file in (
-        (new, r"east/store/.tmp-store.sqlite"),
         ((*SESSION, *plain, "--out", "new"), r"north/store/store.sqlite"),
         (("open", "week/north.bundle", "--holder", "north", *NORTH, "--study", "study.toml"), r"store/store.sqlite"),
-        (("revoke", "--refresh", *at("authority"), "--out", "."), r"authority/store/store.sqlite"),
     ):
         with full_disk():
             assert_fails(call(*command), 1, rf"disk I/O error: '.*{file}'")
     with store_of("north") as store:
         assert store.count == before
     for command in (
-        new,
         (*SESSION, *plain, "--out", "new"),
         ("open", "week/north.bundle", "--holder", "north", *NORTH, "--study", "study.toml"),
     ):

@@ -21,13 +21,13 @@ from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.site import key_erasure
 from fhe_auc_keys.site.store_check import problems
+from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.database import Database
 from fhe_auc_keys.store.key_store import _FORMAT, STORE, KeyStore
-from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import OWN
 from tests.support.certified import NOW, STUDY
 from tests.support.certified import Consortium as Certified
-from tests.support.keys_commands import assert_fails, call, json_of, make_site, ok, open_as, store_of
+from tests.support.keys_commands import assert_fails, call, join, json_of, ok, open_as, store_of
 from tests.support.keys_folder import NORTH, SESSION
 
 PASSPHRASE = "four random words"  # noqa: S105
@@ -37,22 +37,21 @@ MATERIAL = b"all that the session can go on with"
 def opened_session(store: KeyStore) -> bytes:
     """Keep, of a session that is open, all that holds keys; return its id."""
     certified = Certified("north", "south", "adder")
-    identity, trust = certified.identities["north"], certified.trust()
+    identity = certified.identities["north"]
     request = Request(parties=("north", "south"), thresholds=np.linspace(0, 1, 5), options={"epsilon": 1.0})
     manifest = registry.load("dpauc-laplace").prepare(request).manifest
     document = announce(
         identity,
         manifest,
-        certified.shown("north", "south"),
-        trust,
-        aggregator=certified.identities["adder"].credential,
+        certified.members,
+        aggregator="adder",
         study=STUDY,
         lifetime=timedelta(days=7),
         at=NOW,
     )
     ends, name = int((NOW + timedelta(days=7)).timestamp()), manifest.session.hex()
     store.put("identity", OWN, identity.to_bytes())
-    Trusted(trust.anchors, (), trust.revocation_lists).keep(store)
+    known_members.keep(store, certified.members)
     store.put("bundle", name, Kept(document, ends, MATERIAL).to_bytes())
     state = answers._Answered(b"asked", b"sent", b"rows", MATERIAL, b"", 900, (), False, "", ())
     store.put("state", name, answers._FORMAT.frame(state))
@@ -83,8 +82,8 @@ def test_sessions_are_not_called_damaged_by_a_later_version_which_closes_them(
 def test_a_key_holder_upgraded_in_mid_session_says_so_keeps_what_it_holds_and_makes_a_new_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    make_site("east")
-    asked = (*SESSION, "east/east.credential", "--protocol", "verified", "--thresholds", "uniform:8")
+    join("east")
+    asked = (*SESSION, "east", "--protocol", "verified", "--thresholds", "uniform:8")
     session = json_of(*asked, "--out", "made")["session"]
     assert open_as("north", "made/north.bundle").exit_code == 0
 
@@ -100,7 +99,7 @@ def test_a_key_holder_upgraded_in_mid_session_says_so_keeps_what_it_holds_and_ma
     assert kept() == before
     shown = re.sub(r"\s+", " ", ok("show", *NORTH).stdout)
     assert "of another version of fhe-auc: it does not go on here" in shown
-    assert "by another version of fhe-auc: `session` with its credentials makes a new one" in shown
+    assert "by another version of fhe-auc: `session` makes a new one" in shown
     ok(*asked, "--out", "anew")
     ok("close", session, "--lose-result", *NORTH)
     monkeypatch.setattr(serialise, "FORMAT_VERSION", 4)

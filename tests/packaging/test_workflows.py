@@ -50,6 +50,12 @@ def faults(name: str, text: str) -> Iterator[str]:
     for job, said in jobs.items():
         steps = said["steps"]
         runs = [step["run"].strip() for step in steps if "run" in step]
+        if any(
+            step.get("with", {}).get("persist-credentials") is not False
+            for step in steps
+            if "checkout@" in step.get("uses", "")
+        ):
+            yield f"{job}: what runs may use the checkout's credentials"
         if not said["timeout-minutes"] <= 350:
             yield f"{job}: takes too long"
         if any("${{" in script for script in runs):
@@ -67,12 +73,8 @@ def release_faults(job: str, said: dict[str, Any], runs: list[str], jobs: dict[s
     """What is wrong with a job of the release."""
     steps = said["steps"]
     actions = [step.get("uses", "").partition("@")[0].removeprefix("actions/") for step in steps]
-    if any(
-        step.get("with", {}).get("persist-credentials") is not False
-        for step in steps
-        if "checkout@" in step.get("uses", "")
-    ):
-        yield f"{job}: what runs may use the checkout's credentials"
+    if "cache" in str(steps):
+        yield f"{job}: takes what other runs have left"
     if job == "build" and any(re.search(r"make (?!release )|pip |uv ", script) for script in runs):
         yield "build: runs what is not locked by hash"
     if job not in RIGHTS:
@@ -121,6 +123,7 @@ def test_no_job_may_do_more_than_it_must(name: str) -> None:
         ("  build:\n", "  build:\n    permissions: write-all\n", "rights"),
         ("      contents: write # the release\n", "      contents: write\n      id-token: write\n", "rights"),
         ('"$GITHUB_REF_NAME" dist/* --clobber', "${{ github.ref_name }} dist/* --clobber", "text of others"),
+        ('python-version: "3.12"', 'python-version: "3.12"\n          cache: pip', "other runs"),
         ("persist-credentials: false", "persist-credentials: true", "credentials"),
         ("make release ", "make test release ", "not locked by hash"),
         ("      - run: mkdir release\n", "      - run: pip install build\n", "not locked by hash"),

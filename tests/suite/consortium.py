@@ -36,9 +36,9 @@ from fhe_auc.session.plan import Keys
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc_keys.bundles.sealed_bundles import seal_session
 from fhe_auc_keys.site.policy import Policy
+from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.budget import Ledger, Limit
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import OWN, create_with_random_passphrase
 from tests.suite.memory_exchange import Memory
 from tests.suite.physics import Killed, Physics, RoleClock, View
@@ -124,8 +124,8 @@ def certified() -> Consortium:
 
 @functools.cache
 def template(case: Case) -> tuple[Path, dict[str, bytes]]:
-    """A folder of certified roles with their key stores and policies, which all worlds of a case copy; stores' keys."""
-    folder, trust = _temporary(), certified().trust()
+    """A folder of members with their key stores and policies, which all worlds of a case copy; stores' keys."""
+    folder = _temporary()
     policy = Policy(
         holder="north",
         protocols=(case.protocol,),
@@ -144,7 +144,7 @@ def template(case: Case) -> tuple[Path, dict[str, bytes]]:
         (folder / name).mkdir()
         with create_with_random_passphrase(folder / name / "store", folder / name / "passphrase") as store:
             store.put("identity", OWN, certified().identities[name].to_bytes())
-            Trusted(trust.anchors, (), trust.revocation_lists).keep(store)
+            known_members.keep(store, certified().members)
             policy.keep(store)
             keys[name] = store.key
             if case.spends and name in SITES:
@@ -224,10 +224,9 @@ class World:
         sealed = seal_session(
             known.identities["north"],
             session,
-            known.shown(*SITES),
-            known.trust(at),
-            aggregator=known.identities[ADDER].credential,
-            helper=known.identities[HELPER].credential if HELPER in self.roles else b"",
+            known.members,
+            aggregator=ADDER,
+            helper=HELPER if HELPER in self.roles else "",
             study=Study(**said, most_away=1, row_caps=self.case.caps or {}),
             lifetime=timedelta(days=6),
             at=at,

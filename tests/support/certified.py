@@ -1,11 +1,12 @@
-"""A consortium's authority and its certified parties, at a time that does not pass."""
+"""A consortium's coordinator and its members, at a time that does not pass."""
 
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 from fhe_auc.question.study import Study
-from fhe_auc_keys.trust.authority import Authority
-from fhe_auc_keys.trust.certificates import Peer, Trust, verify
+from fhe_auc_keys.trust import members
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.members import Change, Member, countersign
 
 NOW = datetime(2030, 5, 1, 12, tzinfo=timezone.utc)
 DAY = timedelta(days=1)
@@ -15,24 +16,25 @@ STUDY = Study(
 
 
 class Consortium:
-    """An authority, and certified identities by name."""
+    """Members' identities by name, and the newest members' file; the coordinator, "office", is no one of the names."""
 
-    def __init__(self, *names: str) -> None:
-        self.authority = Authority.create("consortium", at=NOW)
-        self.identities = {name: self.certified(Identity.create(name)) for name in names}
+    def __init__(self, *names: str, at: datetime = NOW) -> None:
+        self.office = Identity.create("office")
+        self.identities = {name: Identity.create(name) for name in names}
+        self.members = members.found("office", self.office.keys, days=365, at=at)
+        self.change(admit=[identity.line for identity in self.identities.values()], at=at)
 
-    def certified(self, identity: Identity) -> Identity:
-        return identity.certified(self.authority.issue(identity.request(), identity.name, days=90, at=NOW))
+    def change(self, *, at: datetime = NOW, **change: Any) -> None:
+        """Make the next members' file, which everybody has."""
+        data = self.members.next_version(Change(**change), days=365, at=at)
+        self.members = self.members.newer(countersign(data, self.office.keys))
+        for identity in self.identities.values():
+            identity.version = self.members.version
 
-    def trust(self, at: datetime = NOW) -> Trust:
-        return Trust.from_pem(self.authority.certificate_pem(), (self.authority.revocation_list(at=at),))
+    def rekey(self, name: str) -> None:
+        """Give a member new keys."""
+        self.identities[name] = Identity.create(name)
+        self.change(admit=[self.identities[name].line])
 
-    def shown(self, *names: str) -> list[bytes]:
-        return [self.identities[name].credential for name in names]
-
-    def peers(self, *names: str) -> list[Peer]:
-        return [verify(self.identities[name].credential, self.trust(), at=NOW) for name in names]
-
-    def revoke(self, name: str) -> None:
-        serial = next(line.serial for line in self.authority.register if line.name == name)
-        self.authority.revoke(serial, at=NOW)
+    def named(self, *names: str) -> list[Member]:
+        return [self.members.by_name[name] for name in names]

@@ -78,9 +78,17 @@ def _sftp(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[str]:
     try:
         yield f"sftp://tester@127.0.0.1:{port}/exchange"
     finally:
-        loop.call_soon_threadsafe(server.close)
+        asyncio.run_coroutine_threadsafe(_ended(server), loop).result(30)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(30)
+
+
+async def _ended(server: Any) -> None:
+    server.close()
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 @contextmanager

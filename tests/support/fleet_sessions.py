@@ -29,9 +29,8 @@ from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import sealing
-from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.member_lists import sign_members
+from fhe_auc_keys.trust.members import Change, FleetList, Members
 from fhe_auc_protocols.exact_auc.computations import ExactComputation, ExactTask
 from tests.support.exact_sessions import pairs_of, rows
 
@@ -52,10 +51,8 @@ class Play(AbstractContextManager["Play"]):
         self.known = np.frombuffer(b"".join(each.signing_key for each in self.identities), np.uint8).reshape(number, 32)
         tables.write_members(self.place("members.parquet"), self.known)
         self.consortium = made = Consortium(())
-        for each in self.identities:
-            made.authority.issue(each.request(), each.name, days=1, at=made.at)
-        listed = sign_members(made.authority, self.known, at=made.at)
-        self.fleet = Fleet.of(self.known, row_cap=CAP, listed=listed)
+        self.fleet = Fleet.of(self.known, row_cap=CAP)
+        self.enlist(self.fleet)
         self.request = Request(
             parties=(), fleet=self.fleet, thresholds=GRID, max_rows=CAP * number, min_parties=least, keys="helper",
             interval=interval, row_caps=CAP if proofs else None,
@@ -74,13 +71,17 @@ class Play(AbstractContextManager["Play"]):
     def place(self, name: str) -> str:
         return str(self.folder / name)
 
+    def enlist(self, *fleets: Fleet) -> None:
+        """Have the coordinator name these fleets in the members' file."""
+        self.consortium.change(Change(fleets=[FleetList(each.members, each.root) for each in fleets]))
+
     def opened(self, announcement: bytes) -> Announcement:
         made = self.consortium
-        return open_announcement(announcement, made.trust, holder=made.holder, at=made.at)
+        return open_announcement(announcement, made.members, holder=made.holder, at=made.at)
 
     def role(self, name: str) -> FleetSession:
         made = self.consortium
-        return FleetSession.open(self.announcement, made.identities[name], made.trust, holder=made.holder, at=made.at)
+        return FleetSession.open(self.announcement, made.identities[name], made.members, holder=made.holder, at=made.at)
 
     @property
     def computation(self) -> ExactComputation:
@@ -153,17 +154,19 @@ class Play(AbstractContextManager["Play"]):
 
 
 def convened(
-    play: Play, members: NDArray[np.uint8] | Fleet, *, by: str = "", trust: Trust | None = None, **request: Any
+    play: Play, fleet: NDArray[np.uint8] | Fleet, *, by: str = "", members: Members | None = None, **request: Any
 ) -> bytes:
     """Another session of the fleet, or of other members."""
-    made, fleet = play.consortium, members
+    made = play.consortium
     if not isinstance(fleet, Fleet):
-        fleet = Fleet.of(fleet, row_cap=CAP, listed=sign_members(made.authority, fleet, at=made.at))
+        fleet = Fleet.of(fleet, row_cap=CAP)
+        play.enlist(play.fleet, fleet)
+        for role in ("aggregator", "helper"):  # which has seen the newer file, too
+            setattr(play, role, replace(getattr(play, role), members=made.members))
     manifest = registry.load("exact").prepare(replace(play.request, fleet=fleet, **request)).manifest
-    adder, trustee = (made.identities[name].credential for name in (made.aggregator, made.helper))
     return announce(
-        made.identities[by or made.holder], manifest, (), trust or made.trust, aggregator=adder, helper=trustee,
-        study=TRIAL, lifetime=LIFETIME, at=made.at,
+        made.identities[by or made.holder], manifest, members or made.members, aggregator=made.aggregator,
+        helper=made.helper, study=TRIAL, lifetime=LIFETIME, at=made.at,
     )  # fmt: skip
 
 

@@ -1,23 +1,22 @@
 """``fhe-auc keys`` called as the engineers of a consortium call it, at a time that tests set."""
 
-import functools
 import json
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
 
 from fhe_auc.cli import main
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.vault import Vault
+from fhe_auc_keys.trust import members
 from tests.support.certified import NOW, STUDY
-from tests.support.keys_folder import ADDER, AUTHORITY, PASSPHRASE, TRUST, at
+from tests.support.keys_folder import ADDER, at
 
 
 class Clock:
@@ -45,7 +44,7 @@ def write_study(path: str, *, row_caps: Mapping[str, int] | None = None, most_aw
 def call(*arguments: str, **options: str) -> Result:
     if arguments[:1] == ("session",) and not {"--from", "--repeat"} & set(arguments):
         if "--aggregator" not in arguments:
-            arguments = (*arguments, "--aggregator", f"{ADDER}/{ADDER}.credential")
+            arguments = (*arguments, "--aggregator", ADDER)
         if "--study" not in arguments:
             arguments = (*arguments, "--study", "study.toml")
     return CliRunner().invoke(main, ["keys", *arguments], **options)
@@ -57,6 +56,13 @@ def ok(*arguments: str, **options: str) -> Result:
     return result
 
 
+def ok_of(*arguments: str, **options: str) -> Result:
+    """Of a command that is not one of ``fhe-auc keys``."""
+    result = CliRunner().invoke(main, arguments, **options)
+    assert result.exit_code == 0, result.output
+    return result
+
+
 def json_of(*arguments: str, **options: str) -> dict[str, Any]:
     """What a command says with --json."""
     said: dict[str, Any] = json.loads(ok(*arguments, "--json", **options).stdout)
@@ -64,7 +70,7 @@ def json_of(*arguments: str, **options: str) -> dict[str, Any]:
 
 
 def store_of(name: str) -> KeyStore:
-    return KeyStore(Path(name, "store"), PASSPHRASE)
+    return Vault(Path(name, "store"), Path(name, "passphrase")).open()
 
 
 def assert_fails(result: Result, status: int, message: str) -> None:
@@ -73,36 +79,27 @@ def assert_fails(result: Result, status: int, message: str) -> None:
     assert re.fullmatch(rf"error: .*{message}.*", result.stderr.splitlines()[-1]), result.stderr
 
 
-def fingerprint_in(folder: str = "authority") -> str:
-    return x509.load_pem_x509_certificate(Path(folder, "ca.pem").read_bytes()).fingerprint(hashes.SHA256()).hex()
+def join(*names: str) -> None:
+    """Make these members, whom north lets in, with a folder each; the exchange is here, and no process starts."""
+    link = json.loads(ok_of("members", "show", "north/config.toml", "--json").stdout)["link"]
+    for name in names:
+        ok_of("join", link, name, "--no-start", input="y\n")
+    changed("admit", *names, input="y\n" * len(names))
 
 
-def request_fingerprint(path: str) -> str:
-    der = x509.load_pem_x509_csr(Path(path).read_bytes()).public_bytes(serialization.Encoding.DER)
-    digest = hashes.Hash(hashes.SHA256())
-    digest.update(der)
-    return digest.finalize().hex()
-
-
-def make_site(name: str, stem: str | None = None) -> list[Result]:
-    stem = stem or name
-    Path(name).mkdir(exist_ok=True)
-    enrol = ("enrol", stem, *at(name), "--out", name)
-    first = ok(*enrol)
-    request = next(Path(name).glob("*.csr"))
-    asked = ("--fingerprint", request_fingerprint(str(request)))
-    issued = ok("issue", str(request), stem, *AUTHORITY, "--out", name, *asked)
-    certificate = ("--certificate", str(request.with_suffix(".pem")))
-    return [first, issued, ok(*enrol, *certificate, *TRUST, "--fingerprint", fingerprint_in())]
+def changed(command: str, *arguments: str, **options: str) -> None:
+    """Have north change who is a member, and everybody take the next file in, as processes do at each look."""
+    ok_of("members", command, "north/config.toml", *arguments, **options)
+    for config in Path().glob("*/config.toml"):
+        ok_of("members", "show", str(config))
 
 
 def settings(patch: pytest.MonkeyPatch, clock: Callable[[], datetime]) -> None:
-    """A time that tests set, wide lines, and key stores whose scrypt is quick."""
+    """A time that tests set, wide lines, and comparisons that are quick to make."""
+    patch.setattr(members, "_COST", 2**10)
     patch.setenv("COLUMNS", "110")
-    patch.setenv("FHE_AUC_PASSPHRASE", PASSPHRASE)
     patch.delenv("FHE_AUC_STORE", raising=False)
     patch.setattr(common, "now", clock)
-    patch.setattr(KeyStore, "create", functools.partial(KeyStore.create, log2_cost=10))
 
 
 def open_as(
@@ -113,10 +110,3 @@ def open_as(
 
 def open_as_aggregator(*more: str, bundle: str = "week/aggregator.bundle") -> Result:
     return call("open", bundle, "--holder", "north", *at(ADDER), "--out", "aggregator.keys", *more)
-
-
-def refresh(clock: Clock, after: timedelta) -> tuple[str, str]:
-    """Let time go by and the authority write a fresh list; return the option that passes it on."""
-    clock.at += after
-    ok("revoke", "--refresh", *AUTHORITY, "--out", "authority")
-    return "--revocation-list", "authority/ca.crl"

@@ -1,18 +1,16 @@
-"""The folder where tests call ``fhe-auc keys``: who has which store and credential in it, and their passphrase."""
+"""The folder where tests call ``fhe-auc``: who has which folder of its own in it."""
 
-PASSPHRASE = "correct horse battery staple"  # noqa: S105
 SMALL = ("--thresholds", "uniform:16", "--backend", "tenseal")
 SITES = ("north", "south")
 ADDER = "coordinator"
-CREDENTIALS = tuple(f"{name}/{name}.credential" for name in SITES)
-TRUST = ("--authority", "authority/ca.pem", "--revocation-list", "authority/ca.crl")
+MEMBERS = ("--members", "exchange/members")
 
 
-def at(name: str) -> tuple[str, str]:
-    """The option for somebody's key store."""
-    return "--store", f"{name}/store"
+def at(name: str) -> tuple[str, ...]:
+    """The options for somebody's key store."""
+    return "--store", f"{name}/store", "--passphrase-file", f"{name}/passphrase"
 
 
-NORTH, SOUTH, AUTHORITY = map(at, (*SITES, "authority"))
-SESSION = ("session", *CREDENTIALS, *NORTH)
+NORTH, SOUTH = map(at, SITES)
+SESSION = ("session", *SITES, *NORTH)
 """A session of both sites, made by north."""

@@ -23,30 +23,24 @@ class Sealing(Consortium):
     def __init__(self, *names: str) -> None:
         super().__init__(*names, HOLDER, ADDER)
 
-    def seal(
-        self, session: Session, shown: list[bytes] | None = None, *, holder: str = HOLDER, **changes: Any
-    ) -> SealedBundles:
-        """Seal a session, with the certificates of its parties unless others are shown."""
-        shown = self.shown(*session.manifest.parties) if shown is None else shown
-        about = {"trust": self.trust(), **self._usual, **changes}
-        return seal_session(self.identities[holder], session, shown, **about)
+    def seal(self, session: Session, *, holder: str = HOLDER, **changes: Any) -> SealedBundles:
+        """Seal a session."""
+        about = {"members": self.members, **self._usual, **changes}
+        return seal_session(self.identities[holder], session, **about)
 
-    def announce(
-        self, manifest: Manifest, shown: list[bytes] | None = None, *, by: str = HOLDER, **changes: Any
-    ) -> bytes:
-        shown = self.shown(*manifest.parties) if shown is None else shown
-        return announce(self.identities[by], manifest, shown, self.trust(), **{**self._usual, **changes})
+    def announce(self, manifest: Manifest, *, by: str = HOLDER, **changes: Any) -> bytes:
+        return announce(self.identities[by], manifest, self.members, **{**self._usual, **changes})
 
     def keep(self, data: bytes, store: KeyStore, name: str = "north", **changes: Any) -> Announcement:
         """A party opens a document, and keeps it."""
         usual = {"holder": HOLDER, "session": None, "at": NOW, "study": STUDY}
-        return keep_for_party(data, self.identities[name], self.trust(), store, **{**usual, **changes})
+        return keep_for_party(data, self.identities[name], self.members, store, **{**usual, **changes})
 
     @property
     def _usual(self) -> dict[str, Any]:
-        return {"aggregator": self.identities[ADDER].credential, "study": STUDY, "lifetime": WEEK, "at": NOW}
+        return {"aggregator": ADDER, "study": STUDY, "lifetime": WEEK, "at": NOW}
 
     def announced(self, manifest: Manifest) -> Manifest:
-        """The manifest with everybody's certificate, as it is announced."""
-        *parties, adder = (peer.fingerprint for peer in self.peers(*manifest.parties, ADDER))
-        return msgspec.structs.replace(manifest, certificates=tuple(parties), aggregator=adder, study=STUDY)
+        """The manifest with everybody's keys, as it is announced."""
+        *parties, adder = (member.fingerprint for member in self.named(*manifest.parties, ADDER))
+        return msgspec.structs.replace(manifest, fingerprints=tuple(parties), aggregator=adder, study=STUDY)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import shutil
 import signal
@@ -10,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,12 @@ import pytest
 from fhe_auc.base.files import read_config
 from fhe_auc.machines import outcomes, serve
 from fhe_auc.results.evaluation import Evaluation
+from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
-from tests.support.keys_commands import make_site, ok, write_study
-from tests.support.keys_folder import ADDER, AUTHORITY, PASSPHRASE, at
+from fhe_auc_keys.store.vault import OWN
+from tests.support.certified import Consortium
+from tests.support.keys_commands import ok, write_study
+from tests.support.keys_folder import ADDER
 from tests.support.machines import toml
 from tests.support.processes import wait_for
 
@@ -37,6 +40,8 @@ main()
 """
 Started = dict[str, "subprocess.Popen[Any]"]
 _HERE: list[serve.Server] = []
+PASSPHRASE = "correct horse battery staple"  # noqa: S105
+SECRET = ("--passphrase-file", "passphrase")
 POLICY = f"""
 holder = "{HOLDER}"
 protocols = ["verified"]
@@ -53,6 +58,10 @@ interval = 0.95
 """
 
 
+def at(name: str) -> tuple[str, str]:
+    return "--store", f"{name}/store"
+
+
 def config_of(name: str, role: str, **more: Any) -> dict[str, Any]:
     """What a role's process reads that serves, with a site's rows in ``NAME.csv``."""
     own = {"data": f"{name}.csv", "results": f"{name}/results"} if role == "site" else {}
@@ -66,20 +75,20 @@ def config_of(name: str, role: str, **more: Any) -> dict[str, Any]:
 
 
 def make_roles(folder: Path) -> Path:
-    """Certified roles with policies, rows and configurations, whose paths are relative; no session yet."""
+    """Members with policies, rows and configurations, whose paths are relative; no session yet."""
+    known = Consortium(*SITES, HELPER, HOLDER, ADDER, at=datetime.now(timezone.utc))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FHE_AUC_PASSPHRASE", PASSPHRASE)
-        patch.setattr(KeyStore, "create", functools.partial(KeyStore.create, log2_cost=10))
         patch.chdir(folder)
-        Path("authority").mkdir()
         Path("exchange").mkdir()
         write_study("study.toml", most_away=1)
         Path("policy.toml").write_text(POLICY)
         Path("passphrase").write_text(PASSPHRASE)
         Path("passphrase").chmod(0o600)
-        ok("ca-init", "Heart Study", *AUTHORITY, "--out", "authority")
         for number, name in enumerate((*SITES, HELPER, HOLDER, ADDER)):
-            make_site(name)
+            Path(name).mkdir()
+            with KeyStore.create(Path(name, "store"), PASSPHRASE, log2_cost=10) as store:
+                store.put("identity", OWN, known.identities[name].to_bytes())
+                known_members.keep(store, known.members)
             config = config_of(name, "helper")
             if name in SITES:
                 rows = "".join(f"{row % 2},{(row * 7 + number) % 16 / 16}\n" for row in range(20 + number))
@@ -88,7 +97,7 @@ def make_roles(folder: Path) -> Path:
             elif name == ADDER:
                 config = config_of(name, "aggregator", holder=HOLDER)
             if name in (*SITES, HELPER):
-                ok("policy", "policy.toml", *at(name))
+                ok("policy", "policy.toml", *at(name), *SECRET)
             Path(f"{name}.toml").write_text(toml(config))
     return folder
 
@@ -129,11 +138,8 @@ def until(condition: Callable[[], bool]) -> None:
 
 def make_session(night: str = "night-1", *options: str, publish: bool = True, holder: str = HOLDER) -> str:
     """Make a session, whose files then arrive in the place of its maker; return its id."""
-    shown = [f"{name}/{name}.credential" for name in SITES]
-    asked = ("--aggregator", f"{ADDER}/{ADDER}.credential", "--study", "study.toml", "--thresholds", "uniform:16")
-    made = ok(
-        "session", *shown, *at(holder), "--passphrase-file", "passphrase", *asked, "--out", night, "--json", *options
-    )
+    asked = ("--aggregator", ADDER, "--study", "study.toml", "--thresholds", "uniform:16")
+    made = ok("session", *SITES, *at(holder), *SECRET, *asked, "--out", night, "--json", *options)
     session = str(json.loads(made.stdout)["session"])
     for file in Path(night).glob("session.*"):
         file.rename(file.with_name("session"))
@@ -160,9 +166,9 @@ def convene(night: str = "night-1", *options: str) -> str:
     """Make a session with a helper, in which a site may be away; a party convenes it."""
     Path("policy.toml").write_text(POLICY.replace(HOLDER, "north"))
     for name in (*SITES, HELPER):
-        ok("policy", "policy.toml", *at(name), "--passphrase-file", "passphrase")
+        ok("policy", "policy.toml", *at(name), *SECRET)
     change(ADDER, holder="north")
-    helped = ("--keys", "helper", "--helper", f"{HELPER}/{HELPER}.credential", "--min-parties", "2")
+    helped = ("--keys", "helper", "--helper", HELPER, "--min-parties", "2")
     return make_session(night, *helped, *options, holder="north")
 
 

@@ -7,7 +7,6 @@ from importlib.util import find_spec
 from itertools import product
 
 from fhe_auc import ckks
-from fhe_auc_benchmarks.runtime import between_machines
 from fhe_auc_benchmarks.runtime.contender import OurProtocol
 from fhe_auc_benchmarks.runtime.measure import Maker, Measurement, measure
 from fhe_auc_benchmarks.runtime.peers.plaintext import Plaintext
@@ -26,9 +25,7 @@ _MOST = {"sealed": 1000}
 
 _OURS = ("verified", "exact", "histogram-federated")
 _ON_CKKS = ("semi-honest", "malicious")  # on each library
-_BETWEEN = BenchmarkProblem(len(between_machines.SITES), DEFAULT_THRESHOLDS)
 _RUNS = 3
-_BY_FILES_SECONDS = 50.0
 _ONCE = 100  # parties from which one run takes seconds; with so many, chance evens out
 
 Report = Callable[[str, int, int], None]
@@ -54,18 +51,13 @@ class Benchmark:
     def run(self, report: Report, keep: Callable[[], None]) -> None:
         """Do all steps; `report` is called with what, and how many percent are done; `keep` after each."""
         steps = self.steps()
-        total, done = sum(step.seconds for step in steps) + _BY_FILES_SECONDS * len(KEYS), 0.0
+        total, done = sum(step.seconds for step in steps), 0.0
         for step in steps:
             what = f"{step.problem.parties:,} parties, {step.problem.thresholds:,} thresholds"
             report(what, round(100 * done / total), 100)
             self.measurements += measure(step.problem, step.makers, step.runs)
             keep()
             done += step.seconds
-        for keys in KEYS:
-            report(f"three sites by files, {keys} keys", round(100 * done / total), 100)
-            self.measurements.append(between_machines.play(PROTOCOL, keys, _BETWEEN))
-            keep()
-            done += _BY_FILES_SECONDS
         report("done", 100, 100)
 
     def steps(self) -> list[BenchmarkStep]:

@@ -37,7 +37,7 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
 
     Whole sessions of verified against the number of sites and of thresholds, with sealed keys and a helper. Then
     our protocols beside the counts in the clear; three servers with secret shares and Paillier sums, where mpyc and phe
-    are installed; the published design, where OpenFHE is. At last the commands that three sites run, by files. All run
+    are installed; the published design, where OpenFHE is. All run
     here, and every AUC is checked. Rows are made up.
 
     What DIR has of earlier runs stays, and all runs together give ranges: run it at quiet and at busy hours. Saves
@@ -77,7 +77,7 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
     if as_json:
         output.print_json(found())
     else:
-        for table in (summary.by_sites, summary.by_thresholds, summary.between_machines, summary.beside_peers):
+        for table in (summary.by_sites, summary.by_thresholds, summary.beside_peers):
             header, rows = table(measured.measurements)
             output.print_table([(*row, "") for row in rows], header=(*header, ""), numbers=len(header) - 1)
     output.print_line(f"saved in {folder}: {_EVERYTHING}, {_SUMMARY}, {_FIGURE}")

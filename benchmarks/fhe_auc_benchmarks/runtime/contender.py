@@ -30,7 +30,7 @@ from fhe_auc_keys.trust.message_signatures import SessionProtection
 _AT_ONCE = 100  # answers that the aggregator takes one after the other, as peers do: parties share no cache with it
 
 ROLES = ("keys", "party", "aggregator", "helper")
-"""Whose time is told apart: "keys" is all that happens before the first round, certificates too."""
+"""Whose time is told apart: "keys" is all that happens before the first round."""
 
 
 class Played(NamedTuple):
@@ -171,26 +171,25 @@ def _before_bytes(session: Session, party: str) -> int:
 
 
 def _sealed_and_opened(session: DealtSession) -> int:
-    """Seal the keys to a certified aggregator and certified parties, which open them; return the size of a bundle.
+    """Seal the keys to an aggregator and parties, which open them; return the size of a bundle.
 
     One after the other, as all bundles of a large session would fill the memory; and without the announcement in each,
     which is sent and verified once here.
     """
     manifest, consortium = session.manifest, Consortium(session.manifest.parties)
-    identities, trust, holder, at = consortium.identities, consortium.trust, consortium.holder, consortium.at
+    identities, members, holder, at = consortium.identities, consortium.members, consortium.holder, consortium.at
     announcement = consortium.convene(manifest)
-    announced = open_announcement(announcement, trust, holder=holder, at=at)
+    announced = open_announcement(announcement, members, holder=holder, at=at)
     signer, digest = identities[holder], announcement_digest(announcement)
     bundle = seal_to_aggregator(signer, session, announcement, announced)
     open_aggregator_bundle(
-        bundle, identities[consortium.aggregator], trust, holder=holder, session=manifest.session, at=at
+        bundle, identities[consortium.aggregator], members, holder=holder, session=manifest.session, at=at
     )
     sealed: tuple[bytes, ...] = ()
     for name in manifest.parties:
         sealed = seal_to_party(session.secrets_of(name), announced, digest, name)
-        (me,) = consortium.peers([name])
-        unseal_for_party(*sealed, announced, digest, identities[name], me)
-    return len(announcement) + sum(map(len, (*sealed, signer.credential, signer.sign(b"", b""))))
+        unseal_for_party(*sealed, announced, digest, identities[name], members.named(name, at))
+    return len(announcement) + sum(map(len, (*sealed, signer.name, signer.sign(b"", b""))))
 
 
 class PeerContender(Contender):

@@ -19,7 +19,6 @@ from fhe_auc_benchmarks.runtime.benchmark import (
     PROTOCOL,
     THRESHOLD_PARTIES,
 )
-from fhe_auc_benchmarks.runtime.between_machines import BY_FILES
 from fhe_auc_benchmarks.runtime.measure import Measurement
 
 if TYPE_CHECKING:
@@ -45,13 +44,6 @@ def by_thresholds(measurements: Iterable[Measurement]) -> Table:
 def _against(what: str, found: list[Measurement], number: Callable[[Measurement], int]) -> Table:
     found.sort(key=lambda each: (KEYS.index(keys_of(each)), number(each)))
     return ("keys", what, *_COSTS), _rows(found, lambda each: (keys_of(each), f"{number(each):,}"), _costs)
-
-
-def between_machines(measurements: Iterable[Measurement]) -> Table:
-    """Return header and rows of what the commands of three sites cost, by files."""
-    found = [each for each in measurements if each.contender.endswith(BY_FILES)]
-    header = ("keys", "a site, s", "server, s", "helper, s", "certificates and keys of all, s", *_COSTS[4:])
-    return header, _rows(found, lambda each: (keys_of(each),), lambda each: [*_seconds(each), *_bytes(each)])
 
 
 def beside_peers(measurements: Iterable[Measurement]) -> Table:
@@ -90,7 +82,7 @@ def against_sites(measurements: list[Measurement]) -> Figure:
 
 def keys_of(each: Measurement) -> str:
     """Return who makes the keys, of our own."""
-    return each.contender.removeprefix(f"{PROTOCOL}, ").removesuffix(f", {BY_FILES}").removesuffix(" keys")
+    return each.contender.removeprefix(f"{PROTOCOL}, ").removesuffix(" keys")
 
 
 def markdown(measurements: list[Measurement], machines: list[dict[str, Any]]) -> str:
@@ -115,9 +107,6 @@ keys, sealing and opening, of all sites. "Before": the bundle, or the session's 
 ## {PROTOCOL}, {THRESHOLD_PARTIES} sites, {LEVEL:.0%} interval
 
 {tables.markdown(*by_thresholds(measurements))}
-## Three sites by files, {DEFAULT_THRESHOLDS:,} thresholds, {LEVEL:.0%} interval
-
-{tables.markdown(*between_machines(measurements))}
 ## Beside peers, {PEERS[0].parties} sites, no interval
 
 {tables.markdown(*beside_peers(measurements))}"""
@@ -130,7 +119,7 @@ _Numbers = Sequence[tuple[float, int]]
 
 
 def _default(each: Measurement) -> bool:
-    return (each.parties, each.thresholds) not in _PEERS and not each.contender.endswith(BY_FILES)
+    return (each.parties, each.thresholds) not in _PEERS
 
 
 def _costs(each: Measurement) -> _Numbers:

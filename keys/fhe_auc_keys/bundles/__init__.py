@@ -1,1 +1,1 @@
-"""What a session's maker hands out: the announcement, sealed bundles, the roster, and what they hold."""
+"""What a session's maker hands out: the announcement, sealed bundles, and what they hold."""

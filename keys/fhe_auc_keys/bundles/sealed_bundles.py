@@ -38,8 +38,8 @@ from fhe_auc_keys.bundles.session_keys import (
 from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import sealing
-from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.members import Member, Members
 from fhe_auc_keys.trust.sealing import signed_bytes
 from fhe_auc_keys.trust.signed_documents import Kind, claimed_body, open_signed, parsed, sign
 
@@ -122,11 +122,10 @@ _KEPT = KeptFormat(b"fhekept", Kept, "opened session")
 def seal_session(
     holder: Identity,
     session: Session,
-    credentials: Iterable[bytes],
-    trust: Trust,
+    members: Members,
     *,
-    aggregator: bytes,
-    helper: bytes = b"",
+    aggregator: str,
+    helper: str = "",
     study: Study,
     lifetime: timedelta,
     at: datetime,
@@ -140,8 +139,8 @@ def seal_session(
     given: dict[str, Any] = {"helper": helper, "study": study, "lifetime": lifetime, "at": at}
     if session.manifest.keys in ("sealed", "helper") and not isinstance(session, DealtSession):
         raise TypeError(f"a session with keys {session.manifest.keys!r} deals secrets, and this one does not")
-    announcement = announce(holder, session.manifest, credentials, trust, aggregator=aggregator, **given)
-    announced = open_announcement(announcement, trust, holder=holder.name, at=at)
+    announcement = announce(holder, session.manifest, members, aggregator=aggregator, **given)
+    announced = open_announcement(announcement, members, holder=holder.name, at=at)
     digest, bundles, aggregator_bundle = announcement_digest(announcement), {}, announcement
     if isinstance(session, DealtSession):
         party_secrets(encode(session.common), session.manifest)  # which raises for others than the manifest names
@@ -180,45 +179,45 @@ def seal_to_party(own: PartySecrets, announced: Announcement, digest: bytes, nam
             not_after=int(announced.not_after.timestamp()),
         )
     )
-    key, info = announced.roster.encryption_keys[name], signed_bytes(PARTY_KIND.purpose, digest + header)
+    key, info = announced.parties[name].encryption_key, signed_bytes(PARTY_KIND.purpose, digest + header)
     return header, sealing.seal(key, encode(own), info=info)
 
 
 def open_aggregator_bundle(
-    data: bytes, identity: Identity, trust: Trust, *, holder: str, session: bytes | None, at: datetime
+    data: bytes, identity: Identity, members: Members, *, holder: str, session: bytes | None, at: datetime
 ) -> AggregatorKeys:
-    """Return the session and the material of the aggregator, whose `identity` is certified.
+    """Return the session and the material of the aggregator, whose `identity` is a member.
 
     `session` is the id expected, None takes any. Errors as `open_announcement`; besides `KeysError` for another
     aggregator or session, and for keys of another context than the session's, or that are no public context, so that
     they may hold what the aggregator must not have. Where vectors are added up there is a pad key alone.
     """
-    _, body = open_signed(AGGREGATOR_KIND, data, _AggregatorBody, trust, signer=holder, at=at)
-    announcement = open_announcement(body.announcement, trust, holder=holder, at=at)
+    _, body = open_signed(AGGREGATOR_KIND, data, _AggregatorBody, members, signer=holder, at=at)
+    announcement = open_announcement(body.announcement, members, holder=holder, at=at)
     announcement.require_session(session, "bundle")
-    announcement.require_aggregator(verify(identity.credential, trust, at=at))
+    announcement.require_aggregator(identity.member(members, at=at))
     material = identity.unseal(body.sealed, info=AGGREGATOR_KIND.purpose + announcement_digest(body.announcement))
     return AggregatorKeys(announcement, material, _checked_public(material, announcement.manifest.context))
 
 
 def announced_in_bundle(
-    kind: Kind, data: bytes, trust: Trust, *, holder: str, at: datetime, beside: bytes = b""
+    kind: Kind, data: bytes, members: Members, *, holder: str, at: datetime, beside: bytes = b""
 ) -> tuple[Announcement, bytes]:
-    """Return a bundle's session, unopened, and the fingerprint of the certificate that a party's is sealed to."""
+    """Return a bundle's session, unopened, and the fingerprint of the line whose keys a party's is sealed to."""
     if kind == PARTY_KIND:
-        _, sealed = open_signed(kind, data, _PartyBody, trust, signer=holder, at=at)
+        _, sealed = open_signed(kind, data, _PartyBody, members, signer=holder, at=at)
         inside, recipient = _announced(sealed, beside), parsed(sealed.header, _BundleHeader, kind.name).recipient
     else:
-        _, public = open_signed(kind, data, _AggregatorBody, trust, signer=holder, at=at)
+        _, public = open_signed(kind, data, _AggregatorBody, members, signer=holder, at=at)
         inside, recipient = public.announcement, b""
-    return open_announcement(inside, trust, holder=holder, at=at), recipient
+    return open_announcement(inside, members, holder=holder, at=at), recipient
 
 
 class ClaimedBundle(NamedTuple):
     """What a party's bundle says, unverified."""
 
     bundle_id: bytes
-    recipient: bytes  # fingerprint of the certificate that it is sealed to
+    recipient: bytes  # fingerprint of the line whose key it is sealed to
     announcement: bytes  # empty where it lies beside the bundle
 
 
@@ -233,26 +232,26 @@ def claimed_in_bundle(data: bytes) -> ClaimedBundle:
 def open_party_bundle(
     data: bytes,
     identity: Identity,
-    trust: Trust,
+    members: Members,
     *,
     holder: str,
     session: bytes | None,
     at: datetime,
     beside: bytes = b"",
 ) -> OpenedBundle:
-    """Return what the key holder, the `holder` agreed on, sealed to the party `identity`, which is certified.
+    """Return what the key holder, the `holder` agreed on, sealed to the party `identity`, which is a member.
 
     `session` is the id expected, None takes any; `beside` is the announcement of a session with a helper, which is no
     part of the bundle. It is for the caller to open a bundle once: it may hold the seed of one pad. Errors as
     `open_announcement`; besides `ExpiredError` where it is outdated, and `KeysError` where it is sealed to another
-    certificate, or for another session, or `beside` is missing, or another.
+    member's keys, or for another session, or `beside` is missing, or another.
     """
-    signer, body = open_signed(PARTY_KIND, data, _PartyBody, trust, signer=holder, at=at)
+    signer, body = open_signed(PARTY_KIND, data, _PartyBody, members, signer=holder, at=at)
     header = parsed(body.header, _BundleHeader, PARTY_KIND.name)
-    me = verify(identity.credential, trust, at=at)
+    me = identity.member(members, at=at)
     _check_recipient(header, me)
     document = _announced(body, beside)
-    announcement = open_announcement(document, trust, holder=holder, at=at)
+    announcement = open_announcement(document, members, holder=holder, at=at)
     if at.timestamp() > header.not_after:
         raise ExpiredError(f"the bundle that {holder!r} made for {me.name!r} is outdated")
     announcement.require_session(session, "bundle")
@@ -288,9 +287,9 @@ def spend_seed(store: KeyStore, session: bytes) -> None:
 
 
 def unseal_for_party(
-    header: bytes, sealed: bytes, announcement: Announcement, digest: bytes, identity: Identity, me: Peer
+    header: bytes, sealed: bytes, announcement: Announcement, digest: bytes, identity: Identity, me: Member
 ) -> bytes:
-    """Return what `seal_to_party` sealed, `PartySecrets` in bytes; `me` is the certified `identity`."""
+    """Return what `seal_to_party` sealed, `PartySecrets` in bytes; `me` is the member `identity`."""
     names, manifest = parsed(header, _BundleHeader, PARTY_KIND.name), announcement.manifest
     _check_recipient(names, me)
     if names.session != manifest.session:
@@ -303,9 +302,9 @@ def unseal_for_party(
     return material
 
 
-def _check_recipient(header: _BundleHeader, me: Peer) -> None:
+def _check_recipient(header: _BundleHeader, me: Member) -> None:
     if header.recipient != me.fingerprint:
-        raise KeysError(f"the bundle is sealed to certificate {header.recipient.hex()[:16]}, not {me.name!r}")
+        raise KeysError(f"the bundle is sealed to the keys {header.recipient.hex()[:16]}, not {me.name!r}'s")
 
 
 def check_no_secret(material: bytes, context: bytes, kept_back: PartySecrets, seeds: Iterable[bytes] = ()) -> None:

@@ -10,6 +10,8 @@ from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.cli import output
 from fhe_auc_keys.cli import common, trust
 from fhe_auc_keys.store.audit import read
+from fhe_auc_keys.store.vault import Vault
+from fhe_auc_keys.trust.members import Members
 from fhe_auc_keys.trust.public_keys import printable
 
 _HEADER = ("time", "event", "session", "protocol", "details")
@@ -18,25 +20,24 @@ _DETAILS = ("rows", "spent", "exact", "limit", "by", "outcome", "error", "counte
 
 @common.command(
     None,
-    "fhe-auc audit --store keystore                                          one's own",
-    "fhe-auc audit audit.jsonl --authority ca.pem --revocation-list ca.crl   another's",
+    "fhe-auc audit --store keystore                         one's own",
+    "fhe-auc audit audit.jsonl --members exchange/members   another's",
     "fhe-auc audit --store keystore --json | jq '.lines[] | select(.event == \"submitted\")'",
     "fhe-auc audit --store keystore --copy audit.jsonl                       to keep elsewhere",
 )
 @click.argument("file", metavar="[FILE]", required=False, type=common.FILE)
 @click.option("--copy", metavar="FILE", type=common.NEW_FILE, help="Write the key store's trail, as it is, to FILE.")
-@trust.trust_options
+@trust.members_option
 @common.reported
-def audit(file: Path | None, copy: Path | None, options: trust.TrustOptions) -> common.Report:
+def audit(file: Path | None, copy: Path | None, vault: Vault | None, members: Members | None) -> common.Report:
     """Verify a role's audit trail, and show it: what it has done in which session.
 
     FILE is a copy of one; without it, that of the key store (--store). Each line is signed by the role, and names the
     digest of the line before. Exit status 1: a line was changed, or lines were removed. Lines removed from the end show
     only to who has noted the digest of a later one.
     """
-    trusted, vault = options.trusted(), options.vault
-    if trusted is None or (file is None and vault is None):
-        raise click.UsageError("give --store; or FILE, --authority and --revocation-list")
+    if members is None or (file is None and vault is None):
+        raise click.UsageError("give --store; or FILE and --members")
     if file is not None:
         lines = read_from_others(file).splitlines()
     elif vault is not None:
@@ -44,7 +45,7 @@ def audit(file: Path | None, copy: Path | None, options: trust.TrustOptions) -> 
             lines = store.trail()
     if copy is not None:
         write_atomically(copy, b"".join(line + b"\n" for line in lines))
-    found = read(lines, trusted.trust, at=common.now())
+    found = read(lines, members, at=common.now())
     signers = ", ".join(map(repr, found.signers)) or "nobody"
     rows: common.Rows = [("signed by", signers), ("last line", found.last or "none")]
     rows += [(output.styled("REFUSED", "bold red"), printable(each)) for each in found.problems]

@@ -1,11 +1,11 @@
-"""What the commands share: files read and written, fingerprints compared, and how they say what they have done."""
+"""What the commands share: files read and written, and how they say what they have done."""
 
 from __future__ import annotations
 
 import functools
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -21,7 +21,6 @@ from fhe_auc.cli.inputs import check_out_file as check_out_file
 from fhe_auc.cli.inputs import whole_number
 from fhe_auc.session.manifest import SESSION_BYTES
 from fhe_auc_keys.bundles.announcement import MAX_LIFETIME
-from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.errors import about as about
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -29,7 +28,6 @@ NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 PRIVATE = 0o600
 
 file_option = functools.partial(click.option, metavar="FILE", type=FILE)
-credential_option = functools.partial(click.option, metavar="CREDENTIAL", type=FILE)
 target_option = functools.partial(click.option, "--out", "target", metavar="FILE", type=NEW_FILE)
 """Decorator: the command receives ``target``, the file that it writes."""
 
@@ -132,9 +130,9 @@ def now() -> datetime:
     return datetime.now(timezone.utc)
 
 
-def moment(at: datetime | None) -> str:
-    """Write a time; None is the end of what has none, say of a foreign revocation list."""
-    return "no end" if at is None else f"{at.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC"
+def moment(at: datetime) -> str:
+    """Write a time."""
+    return f"{at.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC"
 
 
 def spelled(data: bytes) -> str:
@@ -167,34 +165,7 @@ class _Hexadecimal(click.ParamType):  # type: ignore[type-arg] # it has none in 
         return bytes.fromhex(found)
 
 
-SESSION_ID, FINGERPRINT = _Hexadecimal(SESSION_BYTES), _Hexadecimal(32)
-
-fingerprint_option = click.option(
-    "--fingerprint",
-    "fingerprints",
-    metavar="HEX",
-    multiple=True,
-    type=FINGERPRINT,
-    help="What you were told by telephone, in place of being asked. May be repeated.",
-)
-"""Decorator: the command receives ``fingerprints``, a tuple of bytes."""
-
-
-def confirm(what: str, found: bytes, expected: Sequence[bytes], *, teller: str, option: str = "--fingerprint") -> None:
-    """Make sure that a fingerprint of `what` is one of `expected`, or ask the user, who must call `teller`.
-
-    Raise `KeysError` where it is another one; `InputError` where nobody is there to ask.
-    """
-    if expected:
-        if found not in expected:
-            raise KeysError(
-                f"the fingerprint of {what} is {found.hex()}, not the one given: do not use it, and ask {teller}"
-            )
-        return
-    click.echo(f"fingerprint of {what}:\n\n{spelled(found)}\n", err=True)
-    nobody = f"nobody is there to confirm the fingerprint of {what}: give {option}"
-    if not agreed(f"Does {teller} read out the same to you by telephone?", nobody=nobody):
-        raise KeysError(f"the fingerprint of {what} is not confirmed; nothing was changed")
+SESSION_ID = _Hexadecimal(SESSION_BYTES)
 
 
 def agreed(question: str, *, nobody: str) -> bool:
@@ -207,17 +178,6 @@ def agreed(question: str, *, nobody: str) -> bool:
         click.echo(err=True)
         raise InputError(nobody) from None
 
-
-folder_option = click.option(
-    "--out",
-    "folder",
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=".",
-    show_default=False,
-    help="Folder to write to. Default: the current one.",
-)
-"""Decorator: the command receives ``folder``."""
 
 force_option = click.option("--force", is_flag=True, help="Overwrite files that are there already.")
 """Decorator: the command receives ``force``."""

@@ -15,9 +15,7 @@ from fhe_auc.session.plan import Plan, backend_of
 from fhe_auc.session.protocol import Protocol
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.cli import common
-from fhe_auc_keys.site.invitation import Invitation
 from fhe_auc_keys.site.policy import goes_without_proofs
-from fhe_auc_keys.trust.public_keys import printable, subject_name
 
 _AGREED = ("max_rows", "min_rows", "sums", "analysis", "sites", "row_caps_proved")
 """Terms of the plan that programs are told."""
@@ -36,7 +34,7 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> common.Ro
         (
             "key holder" if manifest.keys == "sealed" else "convened by",
             announced.holder.name,
-            f"signed it; certificate\n{common.spelled(announced.holder.fingerprint)}",
+            "signed it",
         ),
         ("can be opened", f"until {common.moment(announced.not_after)}", ""),
         *announced.study.lines(),
@@ -58,17 +56,15 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> common.Ro
     if manifest.keys == "sealed":
         rows.append(("context", manifest.context, "names the keys"))
     if manifest.fleet is not None:
-        root = f"at most {manifest.fleet.row_cap:,} rows each; Merkle root, which the authority has signed"
+        root = f"at most {manifest.fleet.row_cap:,} rows each; Merkle root, which the members' file names"
         root = f"{root}\n{common.spelled(manifest.fleet.root)}"
         rows.append(("fleet", f"{manifest.fleet.members:,} members", root))
-    roles = [("party", *each) for each in announced.fingerprints.items()]
+    roles = [("party", name) for name in announced.parties]
     if announced.helper is not None:
         rows.append(("keys", "helper", "has them, reads the result, and must not work with the aggregator"))
-        roles.append((HELPER, announced.helper.name, announced.helper.fingerprint))
-    roles.append(("aggregator", announced.aggregator.name, announced.aggregator.fingerprint))
-    for role, name, fingerprint in roles:
-        you = "this is you; " if name == reader else ""
-        rows.append((role, name, f"{you}certificate\n{common.spelled(fingerprint)}"))
+        roles.append((HELPER, announced.helper.name))
+    roles.append(("aggregator", announced.aggregator.name))
+    rows += [(role, name, "this is you" if name == reader else "") for role, name in roles]
     return rows
 
 
@@ -79,7 +75,7 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
     agreed, fleet, helper = {} if plan is None else plan.terms().data, manifest.fleet, announced.helper
     return {
         "session": manifest.session,
-        "context": manifest.context if manifest.keys == "sealed" else b"",  # with a helper: its certificate
+        "context": manifest.context if manifest.keys == "sealed" else b"",  # with a helper: its keys
         "holder": announced.holder.name,
         "not_after": announced.not_after,
         "study": announced.study.as_dict(),
@@ -95,20 +91,6 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         "parties": announced.fingerprints,
         "fleet": fleet and {"members": fleet.members, "root": fleet.root, "row_cap": fleet.row_cap},
     }
-
-
-def invitation_rows(found: Invitation) -> common.Rows:
-    """Say what an invitation holds."""
-    offer = found.offer
-    until = f"revocation list accepted until {common.moment(found.revocation_list.next_update_utc)}"
-    return [
-        ("authority", subject_name(found.certificate.subject), until),
-        *([("exchange", offer.exchange, "")] if offer.exchange else []),
-        *(("note", each, "") for each in offer.notes),
-        *(("lists come from", each, "newer revocation lists are fetched there") for each in offer.revocation_lists),
-        *((label, text, "") for label, _, text in ([] if offer.study is None else offer.study.lines())),
-        *((f"policy: {name}", printable(text), "") for name, text, _ in (offer.policy.rows() if offer.policy else ())),
-    ]
 
 
 def warn_of_repetition(options: Iterable[str]) -> None:

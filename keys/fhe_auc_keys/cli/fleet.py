@@ -23,7 +23,7 @@ from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import announce, open_announcement
 from fhe_auc_keys.cli import common, describe, trust
-from fhe_auc_keys.cli.authority import stored
+from fhe_auc_keys.cli.members import coordinated
 from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.session import FleetSession
 from fhe_auc_keys.fleet.simulation import MOST_ROWS, simulate
@@ -31,7 +31,7 @@ from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault
-from fhe_auc_keys.trust.member_lists import sign_members
+from fhe_auc_keys.trust.members import MAX_DAYS, Change, FleetList
 
 _THRESHOLDS = "uniform:100"
 _SESSION = click.argument("session_file", metavar="SESSION", type=common.FILE)
@@ -41,7 +41,7 @@ _HELP = """Evaluate on a fleet: on so many devices that each is a record in a fi
 Who runs what, in this order; docs/guide/scale.md says what each sees.
 
 \b
-authority     sign       signs the list of the fleet's members
+coordinator   list       names the fleet's members in the members' file
 convener      convene    names fleet, study, aggregator and helper in a signed file
 each device   (Python)   fhe_auc_keys.fleet.device: a record of its rows, with a proof
 aggregator    collect    fixes and checks the records, and writes the blobs for the helper
@@ -88,56 +88,46 @@ def _as_role(command: Callable[..., Any]) -> Callable[..., Any]:
         "--holder", metavar="NAME", required=True, help="The convener agreed on; a session of others is refused."
     )
     @trust.key_store
-    @trust.list_option
     @wraps(command)
-    def as_role(
-        *args: Any, session_file: Path, holder: str, vault: Vault, lists: tuple[str, ...], **options: Any
-    ) -> None:
-        with trust.opened(vault, lists) as (store, identity, trusted):
+    def as_role(*args: Any, session_file: Path, holder: str, vault: Vault, **options: Any) -> None:
+        with trust.opened(vault) as (store, identity, members):
             with common.about(session_file):
                 data = read_from_others(session_file)
-                session = FleetSession.open(data, identity, trusted, holder=holder, at=common.now())
+                session = FleetSession.open(data, identity, members, holder=holder, at=common.now())
             command(*args, role=_Role(session, store, holder), **options)
 
     return as_role
 
 
 @common.command(
-    "As the authority: sign the list of members.",
-    "fhe-auc fleet sign members.parquet members.list --store authority",
-    name="sign",
+    "As the coordinator: list the fleet's members.",
+    "fhe-auc fleet list north/config.toml members.parquet",
+    name="list",
 )
+@click.argument("config", metavar="CONFIG", type=common.FILE)
 @click.argument("members_file", metavar="MEMBERS")
-@click.argument("target", metavar="LIST", type=common.NEW_FILE)
-@trust.key_store
-@common.force_option
+@inputs.whole_number("--days", 1, MAX_DAYS, default=365, about="How long the members' file counts.")
 @common.reported
-def sign_list(members_file: str, target: Path, vault: Vault, force: bool) -> common.Report:
-    """Sign the members of a fleet with the consortium's authority, of `fhe-auc keys ca-init`.
+def list_members(config: Path, members_file: str, days: int) -> common.Report:
+    """Name the members of a fleet in the next members' file, by their number and Merkle root, in place of others.
 
-    MEMBERS is a Parquet file with one column of 32 bytes a member, binary: ``certificate``, the Ed25519 keys of the
-    members' certificates. Each must have a valid certificate of this authority. LIST is the file to write; the convener
-    gives it to `convene`. It is accepted for 30 days.
+    MEMBERS is a Parquet file with one column of 32 bytes a member, binary: ``key``, its Ed25519 key. CONFIG is the
+    coordinator's configuration, as for `fhe-auc members`.
     """
-    common.check_out_file(target, force=force)
     known = tables.read_members(members_file)
-    with vault.open() as store:
-        signed = sign_members(stored(store), known, at=common.now())
-    common.write(target, signed, force=force)
-    rows: common.Rows = [("signed", f"{len(known):,} members", f"{str(target)!r}, for the convener")]
-    return common.Report({"members": len(known), "root": root_of(known), "file": target}, rows)
+    with coordinated(config) as own:
+        return own.changed(Change(fleets=[FleetList(len(known), root_of(known))]), days)
 
 
 @common.command(
     "Name a fleet and all that is agreed, in a signed file.",
-    "fhe-auc fleet convene members.parquet --aggregator adder.credential --helper trustee.credential "
-    "--study study.toml --list members.list --row-cap 500 --min-parties 1000 --max-rows 2000000 --store keystore",
+    "fhe-auc fleet convene members.parquet --aggregator adder --helper trustee "
+    "--study study.toml --row-cap 500 --min-parties 1000 --max-rows 2000000 --store keystore",
 )
 @click.argument("members_file", metavar="MEMBERS", type=str)
-@common.credential_option("--aggregator", required=True, help="Of who adds up.")
-@common.credential_option("--helper", required=True, help="Of who has the key.")
+@click.option("--aggregator", metavar="NAME", required=True, help="Member who adds up.")
+@click.option("--helper", metavar="NAME", required=True, help="Member who has the key.")
 @common.file_option("--study", "study_file", required=True, help="What is evaluated (TOML).")
-@common.file_option("--list", "list_file", required=True, help="Of `fleet sign`.")
 @click.option(
     "--row-cap",
     metavar="N",
@@ -153,36 +143,32 @@ def sign_list(members_file: str, target: Path, vault: Vault, force: bool) -> com
 @inputs.interval_options("Level of the confidence interval, Hanley and McNeil's.", "Leave the interval out.")
 @trust.key_store
 @common.days_option(about="How long the session lasts.")
-@trust.list_option
 @common.target_option(default="session.fleet", help="File to write.")
 @common.force_option
 @common.reported
 def convene(
     members_file: str,
-    aggregator: Path,
-    helper: Path,
+    aggregator: str,
+    helper: str,
     study_file: Path,
-    list_file: Path,
     row_cap: int,
     no_proofs: bool,
     thresholds: str,
     vault: Vault,
     days: int,
-    lists: tuple[str, ...],
     target: Path,
     force: bool,
     **asked: Any,
 ) -> common.Report:
     """Convene a session of a fleet, by the protocol exact.
 
-    MEMBERS is the file that the authority has signed with `sign`, and FILE of --list what it wrote. The convener is
-    neither aggregator nor helper.
+    MEMBERS is the file that the coordinator has listed with `list`. The convener is neither aggregator nor helper.
     """
     study = Study.read(study_file)
     if no_proofs:
         output.print_warning(common.NOTHING_PROVED)
     common.check_out_file(target, force=force)
-    fleet = Fleet.of(tables.read_members(members_file), row_cap=row_cap, listed=read_from_others(list_file))
+    fleet = Fleet.of(tables.read_members(members_file), row_cap=row_cap)
     # Of the request are the options max_rows, min_parties, backend and interval, too.
     request = Request(
         parties=(),
@@ -192,19 +178,18 @@ def convene(
         row_caps=None if no_proofs else row_cap,
         **asked,
     )
-    with trust.opened(vault, lists) as (store, convener, trusted):
+    with trust.opened(vault) as (store, convener, members):
         made = announce(
             convener,
             registry.load("exact").prepare(request).manifest,
-            (),
-            trusted,
-            aggregator=read_from_others(aggregator),
-            helper=read_from_others(helper),
+            members,
+            aggregator=aggregator,
+            helper=helper,
             study=study,
             lifetime=timedelta(days=days),
             at=common.now(),
         )
-        announced = open_announcement(made, trusted, holder=convener.name, at=common.now())
+        announced = open_announcement(made, members, holder=convener.name, at=common.now())
         audit.append(store, convener, "made", announced.manifest, convener.name, at=common.now())
         common.write(target, made, force=force)
     facts = {**describe.announcement_as_dict(announced), "file": target}
@@ -382,5 +367,5 @@ def simulate_session(
     return common.Report(facts, common.Table(costs, header, 2, 3), rows, failed=not found.equal)
 
 
-for _command in (sign_list, convene, collect, open_pads, end_unopened, add, decrypt, simulate_session):
+for _command in (list_members, convene, collect, open_pads, end_unopened, add, decrypt, simulate_session):
     fleet.add_command(_command)

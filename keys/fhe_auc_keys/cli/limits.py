@@ -16,7 +16,7 @@ from fhe_auc_keys.store import audit
 from fhe_auc_keys.store import budget as budgets
 from fhe_auc_keys.store.budget import Ledger
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import Vault, certified_identity
+from fhe_auc_keys.store.vault import Vault, own_identity
 
 
 @common.command(
@@ -169,4 +169,4 @@ def budget(
 
 
 def _note(store: KeyStore, event: str, facts: Mapping[str, Any]) -> None:
-    audit.append_line(store, certified_identity(store), event, at=common.now(), **facts)
+    audit.append_line(store, own_identity(store), event, at=common.now(), **facts)

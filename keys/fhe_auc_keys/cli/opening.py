@@ -24,7 +24,7 @@ from fhe_auc_keys.store.vault import Vault
 @common.command(
     "Open a bundle of keys, or a session that has none.",
     "fhe-auc keys open north.bundle --holder north --store keystore",
-    "fhe-auc keys open south.bundle --holder north --study study.toml --revocation-list ca.crl",
+    "fhe-auc keys open south.bundle --holder north --study study.toml",
     "fhe-auc keys open north.bundle --holder north --thresholds thresholds.txt",
     "fhe-auc keys open session.convened --holder north",
     "fhe-auc keys open aggregator.bundle --holder north --out aggregator.keys",
@@ -55,7 +55,6 @@ from fhe_auc_keys.store.vault import Vault
     "study_file",
     help="The study agreed to, in place of being asked: a session for another one is not taken.",
 )
-@trust.list_option
 @common.target_option(help="Aggregator only: where its keys go.")
 @common.force_option
 @common.reported
@@ -66,21 +65,20 @@ def open_bundle(
     expected: bytes | None,
     agreed: Path | None,
     study_file: Path | None,
-    lists: tuple[str, ...],
     target: Path | None,
     force: bool,
 ) -> common.Report:
     """Open a bundle of keys from the key holder.
 
-    A party opens its bundle into its key store, once: signature, certificates, recipient and validity are checked
+    A party opens its bundle into its key store, once: signature, keys, recipient and validity are checked
     before anything is kept. A bundle that was opened before is refused. You are asked whether the study is the one that
     your site has agreed to; until then the bundle is not used up.
 
     The aggregator opens its own with its key store, and gets the keys to compute with in a file (--out), once it is
     sure that there is no secret key in it. No party may have that file.
 
-    A session where nothing is encrypted (session.convened) is opened in the same two ways: everybody's certificate is
-    verified here, and what the evaluation needs is kept.
+    A session where nothing is encrypted (session.convened) is opened in the same two ways: everybody's
+    keys are looked up here, and what the evaluation needs is kept.
     """
     data = read_from_others(file)
     if data.startswith(AGGREGATOR_KIND.magic) and target is None:
@@ -93,18 +91,18 @@ def open_bundle(
         common.check_out_file(target, force=force)
     grid = None if agreed is None else thresholds.resolve(agreed).astype("<f8").tobytes()
     study = None if study_file is None else Study.read(study_file)
-    with trust.opened(vault, lists) as (store, identity, trusted):
+    with trust.opened(vault) as (store, identity, members):
         at = common.now()
         given: dict[str, Any] = {"holder": holder, "at": at}
         with common.about(file):
             if target is None:
                 given["beside"] = announcement_beside(file, data)
-                study = study or _confirmed(announced_to_party(data, trusted, **given).study)
+                study = study or _confirmed(announced_to_party(data, members, **given).study)
                 given |= {"session": expected, "study": study, "grid": grid}
-                announced = keep_for_party(data, identity, trusted, store, **given)
+                announced = keep_for_party(data, identity, members, store, **given)
                 answered_studies.write_down(store, announced, at=at, by_policy=False)
             else:
-                announced, material, _ = open_for_aggregator(data, identity, trusted, session=expected, **given)
+                announced, material, _ = open_for_aggregator(data, identity, members, session=expected, **given)
                 common.write(target, material, common.PRIVATE, force=force)
     what = "its keys are" if announced.manifest.keys == "sealed" else "what the rounds need is"
     place = target or vault.directory

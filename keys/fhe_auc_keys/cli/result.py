@@ -16,8 +16,9 @@ from fhe_auc.results.evaluation import Evaluation
 from fhe_auc_keys.cli import common, trust
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.site.key_store_sites import RESULT
+from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust import signed_json
-from fhe_auc_keys.trust.certificates import Trust
+from fhe_auc_keys.trust.members import Members
 from fhe_auc_keys.trust.public_keys import printable
 
 _FACTS = ("party", "time", "session", "manifest")
@@ -34,23 +35,21 @@ _HEADER = ("file", "signed by", "time", "result", "verified")
 @common.command(
     None,
     "fhe-auc check results/*.json --store keystore",
-    "fhe-auc check north.json --authority ca.pem --revocation-list ca.crl    on any machine",
-    "fhe-auc check north.json south.json west.json --authority ca.pem --revocation-list ca.crl",
+    "fhe-auc check north.json south.json west.json --members exchange/members    on any machine",
 )
 @click.argument("files", metavar="RESULT...", nargs=-1, required=True, type=common.FILE)
-@trust.trust_options
+@trust.members_option
 @common.reported
-def check(files: tuple[Path, ...], options: trust.TrustOptions) -> common.Report:
+def check(files: tuple[Path, ...], vault: Vault | None, members: Members | None) -> common.Report:
     """Verify results that sites have signed, and show them as `evaluate` does; those of one session must say the same.
 
     The signature shows which site says so, and that nothing was changed since; a site can sign any number. Where the
     other sites' copies say the same, all of them would have to lie. Of several sessions, as of several nights, there is
-    a line each; one alone is shown as a whole. Exit status 1: something is wrong.
+    a line each, and the newest is shown as a whole. Exit status 1: something is wrong.
     """
-    trusted = options.trusted()
-    if trusted is None:
-        raise click.UsageError("give --store, or --authority and --revocation-list: whose signatures count?")
-    found, wrong = _read(files, trusted.trust)
+    if members is None:
+        raise click.UsageError("give --store, or --members: whose signatures count?")
+    found, wrong = _read(files, members)
     sessions: dict[str, dict[Path, dict[str, Any]]] = {}
     for path, told in sorted(found.items(), key=lambda each: str(each[1]["time"])):
         sessions.setdefault(told["session"], {})[path] = told
@@ -67,8 +66,10 @@ def check(files: tuple[Path, ...], options: trust.TrustOptions) -> common.Report
     }
     table = common.Table([_row(path, found.get(path), wrong.get(path)) for path in files], _HEADER)
     lines: common.Rows = list(map(_session_row, alike)) if len(sessions) > 1 else []
-    one = next(iter(found)) if len(sessions) == 1 and not wrong else None
-    below = None if one is None else partial(_show, one, found[one])
+    below = None
+    if sessions and not wrong:
+        newest = next(iter([*sessions.values()][-1]))
+        below = partial(_show, newest, found[newest], several=len(sessions) > 1)
     return common.Report(facts, table, common.Table(lines, _OF_SESSIONS), failed=bool(wrong), below=below)
 
 
@@ -83,12 +84,12 @@ def _session_row(copies: Sequence[Mapping[str, Any]]) -> tuple[output.Cell, ...]
     return tuple(map(_short, (told["session"], ", ".join(told["parties"]), told["time"], told["result"])))
 
 
-def _show(path: Path, told: dict[str, Any]) -> None:
-    """Print one genuine result: its evaluation, as `evaluate` does, and what else it is for."""
+def _show(path: Path, told: dict[str, Any], *, several: bool) -> None:
+    """Print one genuine result, the newest of several: its evaluation, as `evaluate` does, and what else it is for."""
     try:
         result = result_file.parsed(told)
         if any(isinstance(each, Evaluation) for each in result.outcomes):
-            print_evaluation(result.evaluation(), _PLAIN)
+            print_evaluation(result.evaluation(), _PLAIN, title=f"The newest, {result.session}:" if several else "")
     except FheAucError as error:
         output.print_warning(f"{path} is genuine, and not shown here: {error}")
         return
@@ -96,14 +97,14 @@ def _show(path: Path, told: dict[str, Any]) -> None:
         output.print_line(f"`fhe-auc report {path}` writes its page, once the sessions of its report have all ended")
 
 
-def _read(files: Sequence[Path], trust: Trust) -> tuple[dict[Path, dict[str, Any]], dict[Path, str]]:
+def _read(files: Sequence[Path], members: Members) -> tuple[dict[Path, dict[str, Any]], dict[Path, str]]:
     """Return, by file, the results that are genuine; and what is wrong with the others."""
     found: dict[Path, dict[str, Any]] = {}
     wrong: dict[Path, str] = {}
     for path in files:
         try:
             told = signed_json.parse(read_from_others(path))
-            signer = signed_json.check(told, RESULT, trust, at=common.now()).name
+            signer = signed_json.check(told, RESULT, members, at=common.now()).name
             if told.get("party") != signer:
                 raise TamperedError(f"it is signed by {signer!r}, and said to be another's")
             kinds = [told[kind] for kind in _KINDS if kind in told]

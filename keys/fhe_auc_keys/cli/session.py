@@ -10,7 +10,6 @@ from click.core import ParameterSource
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.exchange import make_folder
-from fhe_auc.base.files import read_from_others
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.session_options import SessionOptions, session_options
 from fhe_auc.question.study import Study
@@ -26,33 +25,27 @@ from fhe_auc_keys.site.made_sessions import Wanted
 from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault
-from fhe_auc_keys.trust.certificates import Trust, verify
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.members import Members
 
-_ALWAYS = {"store", "passphrase_file", "lists", "folder", "as_json"}
-_WITH_OLD = {"--from": {"old", "without", "stated", *_ALWAYS}, "--repeat": {"repeats", "credentials", *_ALWAYS}}
+_ALWAYS = {"store", "passphrase_file", "folder", "as_json"}
+_WITH_OLD = {"--from": {"old", "without", "stated", *_ALWAYS}, "--repeat": {"repeats", *_ALWAYS}}
 """Parameters that go with these; all others the old session has set."""
 
 
 @common.command(
     "Make a session, its keys sealed to each party.",
-    "fhe-auc keys session north.credential south.credential --aggregator adder.credential --study study.toml",
-    "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --out week-18 --days 3",
-    "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --revocation-list ca.crl",
-    "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --thresholds quantile:200",
-    "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --json | jq -r .session",
+    "fhe-auc keys session north south --aggregator adder --study study.toml",
+    "fhe-auc keys session north south --aggregator adder --study study.toml --out week-18 --days 3",
+    "fhe-auc keys session north south --aggregator adder --study study.toml --thresholds quantile:200",
+    "fhe-auc keys session north south --aggregator adder --study study.toml --json | jq -r .session",
     "fhe-auc keys session --from 31c4ce5c3af100a30dd3d4d0b7191bc8 --without south       south has withdrawn",
     "fhe-auc keys session --repeat 31c4ce5c3af100a30dd3d4d0b7191bc8 --out exchange         each night, by a timer",
 )
-@click.argument("credentials", metavar="CREDENTIAL...", nargs=-1, type=common.FILE)
-@common.credential_option(
-    "--aggregator", help="Credential of who adds up, written by its `enrol`; no party, nor the key holder."
-)
-@common.credential_option(
-    "--helper",
-    "helpers",
-    multiple=True,
-    help="With --keys helper: the credential of who has the key in place of the parties, written by its `enrol`.",
+@click.argument("parties", metavar="NAME...", nargs=-1)
+@click.option("--aggregator", metavar="NAME", help="Member who adds up; no party, nor the key holder.")
+@click.option(
+    "--helper", metavar="NAME", default="", help="With --keys helper: member who has the key in place of the parties."
 )
 @common.file_option(
     "--study",
@@ -87,7 +80,6 @@ _WITH_OLD = {"--from": {"old", "without", "stated", *_ALWAYS}, "--repeat": {"rep
     type=common.SESSION_ID,
     help="Id of a session made with this key store, or of any that has repeated it: the same again, with new keys.",
 )
-@trust.list_option
 @click.option(
     "--out",
     "folder",
@@ -97,9 +89,9 @@ _WITH_OLD = {"--from": {"old", "without", "stated", *_ALWAYS}, "--repeat": {"rep
 )
 @common.reported
 def session(
-    credentials: tuple[Path, ...],
-    aggregator: Path | None,
-    helpers: tuple[Path, ...],
+    parties: tuple[str, ...],
+    aggregator: str | None,
+    helper: str,
     study_file: Path | None,
     vault: Vault,
     session: SessionOptions,
@@ -110,16 +102,14 @@ def session(
     without: tuple[str, ...],
     stated: bool,
     repeats: bytes | None,
-    lists: tuple[str, ...],
     folder: Path | None,
 ) -> common.Report:
     """Make the keys of one session, and one sealed bundle for each party and for the aggregator.
 
-    Each CREDENTIAL is that of one party, written by its `enrol`; the key holder takes part if its own is among them.
-    Who was revoked, is outdated or is not certified is refused. The secret key is sealed to each party's certificate,
-    and not kept here. The aggregator's bundle
-    is sealed to it, and holds what it computes with and no secret key, which is checked. Everybody signs every message
-    with the key of the certificate that this session names, the aggregator too.
+    Each NAME is a member's, who is a party; the key holder takes part if its own is among them. Who is no member is
+    refused. The secret key is sealed to each party's key, and not kept here. The aggregator's bundle is
+    sealed to it, and holds what it computes with and no secret key, which is checked. Everybody signs every message
+    with the key that this session names, the aggregator too.
 
     The study is signed too, and every party confirms it when it opens its bundle. Where each party has a row cap,
     --max-rows is their sum by default, and --min-rows no more than that. Each checks its own cap. With exact or
@@ -146,7 +136,7 @@ def session(
 
     With --repeat, a session made here is made once more with new keys: same sites, study, thresholds, protocol, options
     and validity. SESSION may be the first of the series each time, so that a timer calls
-    one constant command. A CREDENTIAL takes the place of the one of that name, from then on. A session that finds
+    one constant command. A session that finds
     thresholds is not repeated, and one that was replaced neither.
     """
     finds = False
@@ -155,18 +145,16 @@ def session(
     elif old is None:
         if without or stated:
             raise click.UsageError("--without and --no-result-was-released go with --from")
-        if not credentials or aggregator is None or study_file is None:
-            raise _missing("credentials" if not credentials else "aggregator" if aggregator is None else "study_file")
-        study, adder_files = Study.read(study_file), (aggregator,)
-        request = session.request((), min_parties)  # who they are is known once their certificates are verified
+        if not parties or aggregator is None or study_file is None:
+            raise _missing("parties" if not parties else "aggregator" if aggregator is None else "study_file")
+        study, adder = Study.read(study_file), aggregator
+        request = session.request(parties, min_parties)
         if study.listed is not None:
             if not session.of_rows or session.options.keys() & NOT_OF_ROWS:
                 raise InputError("the study lists score values, which are its thresholds: take no others")
             request = replace(request, thresholds=study.listed)
-        if bool(helpers) != (request.keys == "helper"):
+        if bool(helper) != (request.keys == "helper"):
             raise click.UsageError("--keys helper and --helper go together")
-        if len(helpers) > 1:
-            raise click.UsageError("a session has one helper: give --helper once")
         protocol, finds = session.plugin.name, session.quantiles is not None
         if session.quantiles is not None:
             request, _ = session.plugin.staged(request, session.quantiles)
@@ -177,8 +165,8 @@ def session(
         _require_nothing_else("--from")
     if repeats is None and folder is not None and folder.exists() and any(folder.iterdir()):
         raise InputError(f"{str(folder)!r} is not empty; every session gets a new folder")
-    with trust.opened(vault, lists) as (store, holder, trusted):
-        verify(holder.credential, trusted, at=common.now())
+    with trust.opened(vault) as (store, holder, members):
+        holder.member(members, at=common.now())
         if old is not None:
             made_sessions.require_unreleased(store, old, stated=stated)
             wanted = made_sessions.made(store, old).without(without)
@@ -188,10 +176,9 @@ def session(
                     "together tell about that"
                 )
         elif repeats is not None:
-            wanted = _repeated(store, repeats, {holder.name: holder.credential}, _verified(credentials, trusted))
+            wanted = _repeated(store, repeats)
         else:
-            shown, (adder,) = _verified(credentials, trusted), _verified(adder_files, trusted).values()
-            request = _bounded(replace(request, parties=tuple(shown)), study)
+            request = _bounded(request, study)
             proves = _could_prove(protocol, request, study)
             if no_proofs and not proves:
                 raise click.UsageError(
@@ -200,12 +187,11 @@ def session(
                 )
             if proves and not no_proofs:
                 request = replace(request, row_caps=study.row_caps)
-            helping = b"".join(_verified(helpers, trusted).values())
-            wanted = Wanted(protocol, request, tuple(shown.values()), adder, helping, study, timedelta(days=days))
+            wanted = Wanted(protocol, request, adder, helper, study, timedelta(days=days))
         if wanted.request.row_caps is None and _could_prove(wanted.protocol, wanted.request, wanted.study):
             output.print_warning(common.NOTHING_PROVED)  # nor does what is made of a session without proofs
         series: dict[str, Any] = {"replaced": old, "stated": stated, "repeats": repeats}
-        announced, files = _make(wanted, holder, trusted, store, folder, **series)
+        announced, files = _make(wanted, holder, members, store, folder, **series)
     if finds:
         output.print_line("this session finds the thresholds: make the evaluation's with --thresholds and their file")
     if old is not None:
@@ -249,8 +235,8 @@ def _require_nothing_else(option: str) -> None:
             raise click.UsageError(f"{param.opts[0]} does not go with {option}: the new session is as the old one was")
 
 
-def _repeated(store: KeyStore, session: bytes, own: dict[str, bytes], given: dict[str, bytes]) -> Wanted:
-    """Return what repeats the newest session of a series; a part that the key holder has is played with its own."""
+def _repeated(store: KeyStore, session: bytes) -> Wanted:
+    """Return what repeats the newest session of a series."""
     wanted = made_sessions.made(store, made_sessions.newest(store, session))
     plugin = registry.load(wanted.protocol)
     if plugin.yields is QuantileThresholds and "bins" in wanted.request.options:
@@ -258,20 +244,7 @@ def _repeated(store: KeyStore, session: bytes, own: dict[str, bytes], given: dic
             f"session {session.hex()} finds thresholds, and is not repeated: repeat the evaluation made with them, "
             "which keeps them"
         )
-    own = own if set(own) & set(wanted.request.parties) else {}
-    return wanted.repeated({**own, **given}, at=common.now())
-
-
-def _verified(credentials: tuple[Path, ...], trusted: Trust) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
-    for path in credentials:
-        shown = read_from_others(path)
-        with common.about(path):
-            name = verify(shown, trusted, at=common.now()).name
-        if name in found:
-            raise InputError(f"{path}: {name!r} is there already, by another of these credentials")
-        found[name] = shown
-    return found
+    return wanted
 
 
 def _bounded(request: Request, study: Study) -> Request:
@@ -289,7 +262,7 @@ def _bounded(request: Request, study: Study) -> Request:
 def _make(
     wanted: Wanted,
     holder: Identity,
-    trusted: Trust,
+    members: Members,
     store: KeyStore,
     folder: Path | None,
     *,
@@ -305,9 +278,9 @@ def _make(
         session = prepared.manifest.session
         if repeats is not None or folder is None:
             folder = (folder or Path()) / f"session-{session.hex()[:8]}"
-        sealed = seal_session(holder, prepared, wanted.credentials, trusted, **given, at=common.now())
+        sealed = seal_session(holder, prepared, members, **given, at=common.now())
         document = sealed.announcement
-        announced = open_announcement(document, trusted, holder=holder.name, at=common.now())
+        announced = open_announcement(document, members, holder=holder.name, at=common.now())
         with store.together():
             if replaced is not None:
                 made_sessions.replace_by(store, replaced, session, stated=stated)
@@ -329,7 +302,7 @@ def _write(folder: Path, sealed: SealedBundles, keys: str) -> list[tuple[Path, s
         common.write(folder / name, data)
         files.append((folder / name, role, what))
 
-    what = "public, signed: parties with their certificates, thresholds, parameters"
+    what = "public, signed: parties and their keys, thresholds, parameters"
     add(f"session.{_ANNOUNCEMENTS[keys]}", "everybody", what, sealed.announcement)
     if keys == "sealed":
         what = "sealed, signed: what it computes with; only it can open it"

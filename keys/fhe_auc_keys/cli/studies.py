@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.files import read_config
+from fhe_auc.base.files import read_config, write_atomically
 from fhe_auc.base.remote import open_exchange
 from fhe_auc.cli import output
 from fhe_auc.cli.defaults import CommandGroup
 from fhe_auc.cli.serve import CONFIG
-from fhe_auc.machines.serve import ENTRIES
+from fhe_auc.machines.serve import DECIDED, ENTRIES
 from fhe_auc.question.study import Study
 from fhe_auc_keys.bundles.announcement import claimed, open_announcement
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import agreed_studies, making
-from fhe_auc_keys.site.key_store_sites import members_of, vault_of
+from fhe_auc_keys.site.key_store_sites import vault_of
 from fhe_auc_keys.site.session_files import claimed_maker
-from fhe_auc_keys.store.trusted_authorities import Trusted
+from fhe_auc_keys.store import known_members
+from fhe_auc_keys.store.vault import Vault
 
 
 @click.group(cls=CommandGroup)
@@ -55,8 +57,7 @@ def make(study_file: Path, config: Path, again: bool) -> common.Report:
         with vault_of(settings).open() as store, output.progress("Making keys"):
             making.begin(store, study, again=again)
             exchange = open_exchange(str(settings["exchange"]))
-            members = members_of(store, settings, at=common.now())
-            stands = making.make_due(settings, store, exchange, members)
+            stands = making.make_due(settings, store, exchange, known_members.renewed(store, exchange))
     except InputError as error:
         raise error.within(f"study file {str(study_file)!r}", file=str(study_file)) from None
     now = next(each for each in stands if each.study == study)
@@ -78,7 +79,7 @@ session.add_command(make)
 
 @common.command(
     "Show what waits for a person, and decide on it.",
-    "fhe-auc pending south.toml                    what waits, and why",
+    "fhe-auc pending south.toml                    what waits, and why; asks whether you agree",
     "fhe-auc pending south.toml --yes 31c4ce5c     agrees to that session, and to its study from now on",
     "fhe-auc pending south.toml --no 31c4ce5c      refuses the session; or takes back an agreement to a study",
 )
@@ -91,39 +92,66 @@ def pending(config: Path, yes: str | None, no: str | None) -> common.Report:
 
     A session that an agreed study makes is answered without a person: by its maker, of its sites, exactly as the study
     says, no more often than it says. Any other one waits here. Yes agrees to this session and to its study, whose
-    later sessions are answered then; `fhe-auc serve` takes it at its next look.
+    later sessions are answered then; `fhe-auc serve` takes it at its next look. Without --yes and --no you are asked,
+    and what you do not agree to waits on.
     """
     if yes is not None and no is not None:
         raise click.UsageError("give --yes or --no")
-    settings = read_config(config, None)
-    decided = ""
-    with vault_of(settings).open() as store:
-        waiting = agreed_studies.waiting(store)
-        if (begins := no if yes is None else yes) is not None:
-            known = [name for name in waiting if name.startswith(begins.lower())]
-            if len(known) == 1:
-                trust, at = Trusted.stored(store).trust, common.now()
-                document = waiting[known[0]].announcement
-                announced = open_announcement(document, trust, holder=claimed_maker(document), at=at)
-                agreed_studies.decide(store, announced, yes=yes is not None, at=at)
-                decided = known[0]
-            elif no is not None and not known:
-                agreed_studies.withdraw(store, no)
-                decided = no
-            else:
-                raise KeysError(f"{len(known)} of the sessions that wait begin with {begins!r}")
+    settings, decided = read_config(config, None), list[tuple[str, str, str]]()
+    vault = vault_of(settings)
+    if yes is not None:
+        decided.append(("yes", _decided(vault, yes, yes=True), ""))
+    elif no is not None:
+        decided.append(("no", _decided(vault, no, yes=False), ""))
+    with vault.open() as store:
         waiting, studies = agreed_studies.waiting(store), agreed_studies.agreed(store)
-    rows: common.Rows = [("decided", decided, "yes" if yes is not None else "no")] if decided else []
+    rows: common.Rows = [*decided]
     facts: dict[str, Any] = {"waiting": {}, "agreed": {}}
+    asks = not decided and not click.get_current_context().params.get("as_json")
     for name, each in waiting.items():
         manifest = claimed(each.announcement).manifest
         study = manifest.study
         assert study is not None  # noqa: S101 - it was verified when it was taken in
+        told: common.Rows = [("waits", name, each.why), *(("", label, text) for label, _, text in study.lines())]
+        if asks and _agreed(told):  # nobody holds the store while somebody thinks
+            rows.append(("yes", _decided(vault, name, yes=True), ""))
+            continue
         facts["waiting"][name] = {"why": each.why, "step": manifest.step, "study": study.as_dict()}
-        rows += [("waits", name, each.why), *(("", label, text) for label, _, text in study.lines())]
-    for known_study in studies:
-        study = known_study.study
-        last = {str(each.step): each.session for each in known_study.last}
+        rows += [("waits", name, each.why)] if asks else told
+    changed = any(first in ("yes", "no") for first, *_ in rows)
+    if changed and (state := Path(str(settings["state"]))).is_dir():  # the role that serves looks again
+        write_atomically(state / DECIDED, str(common.now()).encode())
+    for known in studies:
+        study = known.study
+        last = {str(each.step): each.session for each in known.last}
         facts["agreed"][study.digest.hex()] = {"study": study.as_dict(), "last": last}
         rows.append(("agreed", study.digest.hex()[:16], f"{study.model}, {study.outcome}; made by {study.maker}"))
     return common.Report(facts, rows or [("nothing", "waits", "no study is agreed to")])
+
+
+def _agreed(told: common.Rows) -> bool:
+    """Show what waits, and ask; where nobody is there, nothing is agreed to."""
+    click.echo("".join(f"{first:<7}{label:<18}{text}\n" for first, label, text in told), err=True)
+    try:
+        return click.confirm("Answer this session, and those that its study makes from now on?", err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        click.echo(err=True)
+        return False
+
+
+def _decided(vault: Vault, begins: str, *, yes: bool) -> str:
+    """Decide on the one session that waits whose id begins so, or take back the agreement to a study; return its id."""
+    with vault.open() as store:
+        waiting = agreed_studies.waiting(store)
+        known = [name for name in waiting if name.startswith(begins.lower())]
+        if not known and not yes:
+            agreed_studies.withdraw(store, begins.lower())
+            return begins
+        if len(known) != 1:
+            raise KeysError(f"{len(known)} of the sessions that wait begin with {begins!r}")
+        members, at, document = known_members.stored(store), common.now(), waiting[known[0]].announcement
+        announced = open_announcement(document, members, holder=claimed_maker(document), at=at)
+        agreed_studies.decide(store, announced, yes=yes, at=at)
+    return known[0]

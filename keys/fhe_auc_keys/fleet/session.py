@@ -27,8 +27,8 @@ from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.roles.helped import HelperKeys
 from fhe_auc_keys.trust import sealing
-from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.members import Member, Members
 from fhe_auc_keys.trust.signed_documents import Kind, open_signed, sign
 
 LIST = Kind(b"fheflis", "list of blobs")
@@ -88,32 +88,32 @@ class FleetSession:
 
     announced: Announcement
     loaded: Loaded = field(repr=False)
-    helper: Peer
+    helper: Member
     identity: Identity
-    trust: Trust = field(repr=False)
+    members: Members = field(repr=False)
 
     @classmethod
-    def open(cls, data: bytes, identity: Identity, trust: Trust, *, holder: str, at: datetime) -> FleetSession:
+    def open(cls, data: bytes, identity: Identity, members: Members, *, holder: str, at: datetime) -> FleetSession:
         """Return an announced session; `InputError` where it is not a fleet's, otherwise as `open_announcement`."""
-        announced = open_announcement(data, trust, holder=holder, at=at)
-        return cls(announced, loaded(announced.manifest.to_bytes()), helper_of(announced), identity, trust)
+        announced = open_announcement(data, members, holder=holder, at=at)
+        return cls(announced, loaded(announced.manifest.to_bytes()), helper_of(announced), identity, members)
 
     @property
     def manifest(self) -> Manifest:
         """Of the session."""
         return self.announced.manifest
 
-    def require(self, role: Peer, *, at: datetime) -> None:
-        """Raise `KeysError` where this role is another's, or another certificate's."""
-        me = verify(self.identity.credential, self.trust, at=at)
-        if me.fingerprint != role.fingerprint:
-            raise KeysError(f"{me.name!r} is not, with this certificate, {role.name!r} of the session")
+    def require(self, role: Member, *, at: datetime) -> None:
+        """Raise `KeysError` where this role is another's, or is for other keys."""
+        me = self.identity.member(self.members, at=at)
+        if me != role:
+            raise KeysError(f"{me.name!r} is not, with the keys that it has now, {role.name!r} of the session")
 
     def sign(self, kind: Kind, body: msgspec.Struct) -> bytes:
         """Return a document of this role's."""
         return sign(kind, self.identity, body)
 
-    def seal(self, kind: Kind, recipient: Peer, plaintext: bytes) -> bytes:
+    def seal(self, kind: Kind, recipient: Member, plaintext: bytes) -> bytes:
         """Return what goes into a document of this role's for `recipient` alone."""
         key, info = recipient.encryption_key, encode((kind.purpose, self.manifest.digest))
         return sealing.seal(key, plaintext, info=info)
@@ -122,11 +122,11 @@ class FleetSession:
         """Return what `seal` sealed to this role; raise `TamperedError` for anything else."""
         return self.identity.unseal(sealed, info=encode((kind.purpose, self.manifest.digest)))
 
-    def read(self, kind: Kind, data: bytes, shape: type[T], signer: Peer, *, at: datetime) -> T:
-        """Return what `signer` has signed, with the certificate of the session; errors as `open_signed`."""
-        found, body = open_signed(kind, data, shape, self.trust, signer=signer.name, at=at)
-        if found.fingerprint != signer.fingerprint:
-            raise KeysError(f"the {kind.name} was signed under another certificate than the session's")
+    def read(self, kind: Kind, data: bytes, shape: type[T], signer: Member, *, at: datetime) -> T:
+        """Return what `signer` has signed, with the keys of the session; errors as `open_signed`."""
+        found, body = open_signed(kind, data, shape, self.members, signer=signer.name, at=at)
+        if found != signer:
+            raise KeysError(f"the {kind.name} was signed with other keys than the session's")
         return body
 
 
@@ -156,7 +156,7 @@ class RefusedRecords:
         return {why: {"records": count, "among them": self.examples[why]} for why, count in self.counts.items()}
 
 
-def helper_of(announced: Announcement) -> Peer:
+def helper_of(announced: Announcement) -> Member:
     """Return the helper; raise `InputError` where there is none."""
     if announced.helper is None:
         raise InputError("a fleet's session has one helper")

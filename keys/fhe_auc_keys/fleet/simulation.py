@@ -32,7 +32,7 @@ from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.member_lists import sign_list
+from fhe_auc_keys.trust.members import Change, FleetList
 from fhe_auc_keys.trust.sealing import PrivateKey, PrivateKeys
 
 MOST_ROWS = 19  # of a device
@@ -98,8 +98,8 @@ def simulate(
         tables.write_members(f"{place}/members.parquet", known)
     consortium = Consortium(())
     at, holder = consortium.at, consortium.holder
-    # The devices have keys and no certificates: a million of those would measure the authority.
-    fleet = Fleet.of(known, row_cap=MOST_ROWS, listed=sign_list(consortium.authority, known, at=at))
+    fleet = Fleet.of(known, row_cap=MOST_ROWS)
+    consortium.change(Change(fleets=[FleetList(fleet.members, fleet.root)]))
     request = Request(
         parties=(),
         thresholds=grid,
@@ -111,10 +111,10 @@ def simulate(
     )
     document = consortium.convene(registry.load("exact").prepare(request).manifest)
     adder, trustee = (
-        FleetSession.open(document, consortium.identities[name], consortium.trust, holder=holder, at=at)
+        FleetSession.open(document, consortium.identities[name], consortium.members, holder=holder, at=at)
         for name in (consortium.aggregator, consortium.helper)
     )
-    announced = open_announcement(document, consortium.trust, holder=holder, at=at)
+    announced = open_announcement(document, consortium.members, holder=holder, at=at)
     wanted = frozenset(range(0, parties, max(1, parties // _READERS)))
     counted, kept, sizes = list[Counts](), dict[int, bytes](), set[int]()
     with measured("devices", "submit"):

@@ -1,6 +1,6 @@
 """Members and records in Parquet files, in a folder or an object store: whatever pyarrow.fs reads, s3:// and gs:// too.
 
-A fleet's members are the column ``certificate``, Ed25519 keys of 32 bytes, in the order of their index.
+A fleet's members are the column ``key``, Ed25519 keys of 32 bytes, in the order of their index.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RECORDS = _schema("session", "sketch", "blob", "signature")  # what devices subm
 BLOBS = _schema("sketch_digest", "blob", "signature", "randomness", "answers")  # what the helper is given of them
 RESPONSES = _schema("part")  # what devices are given
 
-_MEMBERS = pa.schema([("certificate", pa.binary())])
+_MEMBERS = pa.schema([("key", pa.binary())])
 
 GROUP = 10_000  # records of a row group, at most, in files that we write
 

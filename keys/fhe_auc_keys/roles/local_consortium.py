@@ -1,4 +1,4 @@
-"""A whole consortium in one process: authority, key holder and sites, with the same bytes as between sites.
+"""A whole consortium in one process: key holder and sites, with the same bytes as between sites.
 
 Sessions on one machine run on it. Nothing here is secret from anybody in the process, and nothing is kept. Where roles
 sign nothing, as with sealed keys in one process, nobody needs it: keys are then handed over as they are.
@@ -15,9 +15,8 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles.announcement import announce
 from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, seal_session
-from fhe_auc_keys.trust.authority import Authority
-from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.members import Change, countersign, found
 
 T = TypeVar("T")
 
@@ -33,7 +32,7 @@ TRIAL = Study(
 
 
 class Consortium:
-    """An authority, and certified identities of all roles, made for one session."""
+    """Members' keys of all roles, made for one session; the key holder is the coordinator."""
 
     def __init__(self, parties: Iterable[str]) -> None:
         parties = tuple(parties)
@@ -43,18 +42,17 @@ class Consortium:
             next(name for name in chain([role], (f"{role} {n}" for n in count(2))) if alike(name) not in taken)
             for role in ("key holder", "coordinator", "helper")
         )
-        self.authority = authority = Authority.create("local consortium", days=2, at=self.at)
-        self.identities: dict[str, Identity] = {}
-        for name in (self.holder, self.aggregator, self.helper, *parties):
-            identity = Identity.create(name)
-            certificate = authority.issue(identity.request(), name, days=1, at=self.at)
-            self.identities[name] = identity.certified(certificate)
-        self.certificate_pem, self.revocation_list = authority.certificate_pem(), authority.revocation_list(at=self.at)
-        self.trust = Trust.from_pem(self.certificate_pem, (self.revocation_list,))
+        names = self.holder, self.aggregator, self.helper, *parties
+        self.identities = {name: Identity.create(name) for name in names}
+        self.members = found(self.holder, self.identities[self.holder].keys, days=2, at=self.at)
+        self.change(Change(admit=[self.identities[name].line for name in names[1:]]))
 
-    def peers(self, names: Iterable[str]) -> list[Peer]:
-        """Return verified credentials."""
-        return [verify(self.identities[name].credential, self.trust, at=self.at) for name in names]
+    def change(self, change: Change) -> None:
+        """Make the next members' file, which all have."""
+        keys = self.identities[self.holder].keys
+        self.members = self.members.newer(countersign(self.members.next_version(change, days=2, at=self.at), keys))
+        for identity in self.identities.values():
+            identity.version = self.members.version
 
     def seal(self, session: Session) -> SealedBundles:
         """Return the bundles of a session of these parties."""
@@ -72,10 +70,9 @@ class Consortium:
         return make(
             self.identities[self.convener(manifest)],
             what,
-            [self.identities[name].credential for name in manifest.parties],
-            self.trust,
-            aggregator=self.identities[self.aggregator].credential,
-            helper=self.identities[self.helper].credential if manifest.keys == "helper" else b"",
+            self.members,
+            aggregator=self.aggregator,
+            helper=self.helper if manifest.keys == "helper" else "",
             study=TRIAL,
             lifetime=LIFETIME,
             at=self.at,

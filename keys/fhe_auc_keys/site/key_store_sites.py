@@ -31,38 +31,36 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session, Spending
 from fhe_auc_keys.bundles.announcement import Announcement, claimed
 from fhe_auc_keys.bundles.sealed_bundles import spend_seed
-from fhe_auc_keys.errors import DamagedFileError, StoreError, about
+from fhe_auc_keys.errors import DamagedFileError, KeysError, about
 from fhe_auc_keys.roles.local_consortium import TRIAL, Consortium
 from fhe_auc_keys.site import restored, unattended
-from fhe_auc_keys.site.agreed_studies import Site, before
+from fhe_auc_keys.site.agreed_studies import Site, agreed, before
 from fhe_auc_keys.site.key_erasure import close_ended, destroy_keys
-from fhe_auc_keys.site.making import NAME, Members, make_due
+from fhe_auc_keys.site.making import NAME, make_due
 from fhe_auc_keys.site.policy import Policy, is_in
 from fhe_auc_keys.site.session_files import (
     announced_to_aggregator,
+    claimed_maker,
     is_announcement,
     keep_for_party,
     kept_for_party,
     open_for_aggregator,
 )
-from fhe_auc_keys.store import audit, budget, fixed_lists
+from fhe_auc_keys.store import audit, budget, fixed_lists, known_members
 from fhe_auc_keys.store.key_store import KeyStore, serving
-from fhe_auc_keys.store.list_places import renewed
-from fhe_auc_keys.store.trusted_authorities import Trusted
-from fhe_auc_keys.store.vault import OWN, Vault, certified_identity, create_with_random_passphrase, drop_variable
+from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase, drop_variable, own_identity
 from fhe_auc_keys.trust import signed_json
-from fhe_auc_keys.trust.certificates import verify
 from fhe_auc_keys.trust.identity import Identity
 
-_SERVED: dict[Path, tuple[Vault, dict[str, float]]] = {}
-"""Key stores that open without their passphrase while this process serves with them; and when lists were asked for."""
+_SERVED: dict[Path, Vault] = {}
+"""Key stores that open without their passphrase while this process serves with them."""
 
 RESULT = b"result 1"  # the purpose of a site's signature on what a session has yielded
 
 
 @dataclass(frozen=True)
 class StoredRecords(Records):
-    """Records of one session of a role with a certified identity; `opened` opens its key store, or has it open."""
+    """Records of one session of a role; `opened` opens its key store, or has it open."""
 
     opened: Callable[[], AbstractContextManager[KeyStore]]
     identity: Identity = field(repr=False)
@@ -94,12 +92,12 @@ class StoredState(SiteState):
         self._store, self._clock = store, clock
         self._data_set = budget.checked_name("data-set", data_set)
         self._holder = holder
-        self._identity = certified_identity(store)
+        self._identity = own_identity(store)
         self.name = self._identity.name
 
     def session(self, session: bytes) -> Joined:
-        trust, at = Trusted.stored(self._store).trust, self._clock.now()
-        announced, material = kept_for_party(self._store, session, self._identity, trust, holder=self._holder, at=at)
+        members, at = known_members.stored(self._store), self._clock.now()
+        announced, material = kept_for_party(self._store, session, self._identity, members, holder=self._holder, at=at)
         store, earlier = self._store, before(self._store, announced)
         joined = _joined(announced, material, self._identity, lambda: nullcontext(store), self._clock, earlier)
         return replace(joined, helps=announced.is_helper(self.name))
@@ -148,14 +146,14 @@ class KeyStoreStorage(SiteStorage):
         self._clock = clock
 
     @contextmanager
-    def serving(self, config: Mapping[str, Any], *, by_policy: bool) -> Iterator[None]:
+    def serving(self, config: Mapping[str, Any]) -> Iterator[None]:
         vault = vault_of(config)
         with serving(vault.directory):
             try:
-                _SERVED[vault.directory] = vault.unlocked(), {}
+                _SERVED[vault.directory] = vault.unlocked()
                 drop_variable()
                 with self._opened(config) as store:
-                    certified_identity(store)
+                    own_identity(store)
                 yield
             finally:
                 _SERVED.pop(vault.directory, None)
@@ -165,12 +163,16 @@ class KeyStoreStorage(SiteStorage):
             close_ended(store, at=self._clock.now())
             return restored.told(store)
 
-    def standing(self, config: Mapping[str, Any], *, by_policy: bool) -> Standing:
+    def standing(self, config: Mapping[str, Any], exchange: Exchange) -> Standing:
         with self._opened(config) as store:
-            me = verify(certified_identity(store).credential, self._renewed(store).trust, at=self._clock.now())
-            if not by_policy:
-                return Standing(me.name, (_needed(config, "holder"),))
-            return Standing(me.name, (Policy.stored(store).holder,) if is_in(store) else ())
+            try:
+                members = known_members.renewed(store, exchange)
+            except (KeysError, InputError, OSError) as error:  # anybody may have put something there
+                LOGGER.warning(f"no newer members' file: {error}")
+                members = known_members.stored(store)
+            me = own_identity(store).member(members, at=self._clock.now())
+            holder = Policy.stored(store).holder if is_in(store) else config.get("holder")
+            return Standing(me.name, (str(holder),) if holder else tuple(members.by_name))
 
     def take_in(
         self,
@@ -182,10 +184,10 @@ class KeyStoreStorage(SiteStorage):
     ) -> Arrived:
         at = self._clock.now()
         with self._opened(config) as store:
-            identity, trusted = certified_identity(store), self._renewed(store).trust
-            me, policy = verify(identity.credential, trusted, at=at), Policy.stored(store) if is_in(store) else None
+            identity, members = own_identity(store), known_members.stored(store)
+            me, policy = identity.member(members, at=at), Policy.stored(store) if is_in(store) else None
             results = Path(str(config["results"])) if config.get("results") else None
-            role = unattended.Role(store, identity, trusted, me, policy, Site(results, None))
+            role = unattended.Role(store, identity, members, me, policy, Site(results, tuple(members.by_name)))
             return unattended.take_in(session, files, role, begun, own, at=at)
 
     def begins(self, document: bytes) -> float:
@@ -195,12 +197,18 @@ class KeyStoreStorage(SiteStorage):
         with self._opened(config) as store:
             return unattended.meeting_of(store, session).ends if store.has("bundle", session.hex()) else None
 
+    def columns(self, config: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+        with self._opened(config) as store:
+            studies = [each.study for each in agreed(store)]
+        labels = [] if config.get("label-column") else [study.label_column or "y_true" for study in studies]
+        others = [name for study in studies for name in study.other_columns]
+        return [name for study in studies for name in study.score_columns], [*labels, *others]
+
     def make_due(self, config: Mapping[str, Any], exchange: Exchange) -> list[str]:
         with self._opened(config) as store:
             if not store.has("trust", NAME):
                 return []
-            members = members_of(store, config, at=self._clock.now())
-            stands = make_due(config, store, exchange, members, self._clock)
+            stands = make_due(config, store, exchange, known_members.stored(store), self._clock)
         return [f"study {each.study.digest.hex()[:8]}: {each.wrong}" for each in stands if each.wrong]
 
     @contextmanager
@@ -225,27 +233,29 @@ class KeyStoreStorage(SiteStorage):
         if is_announcement(document) and claimed(document).manifest.keys == "sealed":
             return None
         with self._opened(config) as store:
-            identity, trust, at = certified_identity(store), Trusted.stored(store).trust, self._clock.now()
-        announced = announced_to_aggregator(document, trust, holder=_needed(config, "holder"), at=at)
-        announced.require_aggregator(verify(identity.credential, trust, at=at))
+            identity, members, at = own_identity(store), known_members.stored(store), self._clock.now()
+        holder = str(config.get("holder") or "") or claimed_maker(document)
+        announced = announced_to_aggregator(document, members, holder=holder, at=at)
+        announced.require_aggregator(identity.member(members, at=at))
         return unattended.meeting(announced)
 
     def aggregator(self, config: Mapping[str, Any], document: bytes | None = None) -> Joined:
         """Open what the key holder has sent to the aggregator.
 
         ``session`` is that file (aggregator.bundle, session.helper, session.convened), ``holder`` who must have signed
-        it; ``store`` and ``passphrase-file`` as for `site`, of the aggregator's own key store, with whom it trusts.
+        it; ``store`` and ``passphrase-file`` as for `site`, of the aggregator's own key store.
         """
         path, at = Path(_needed(config, "session")), self._clock.now()
         with self._opened(config) as store:
-            identity, trust = certified_identity(store), Trusted.stored(store).trust
+            identity, members = own_identity(store), known_members.stored(store)
             vault = replace(vault_of(config), key=store.key)  # its passphrase may be gone later
         with about(path):
+            data = read_from_others(path) if document is None else document
             announced, material, loaded = open_for_aggregator(
-                read_from_others(path) if document is None else document,
+                data,
                 identity,
-                trust,
-                holder=_needed(config, "holder"),
+                members,
+                holder=str(config.get("holder") or "") or claimed_maker(data),
                 session=None,
                 at=at,
             )
@@ -259,26 +269,14 @@ class KeyStoreStorage(SiteStorage):
 
     @contextmanager
     def _opened(self, config: Mapping[str, Any]) -> Iterator[KeyStore]:
-        """Open a key store, notice where it was put back, and renew revocation lists that end soon."""
+        """Open a key store, and notice where it was put back."""
         folder = Path(str(config["state"])) if config.get("state") else None
         with vault_of(config).open() as store, restored.watched(store, folder, at=self._clock.now()):
-            with suppress(StoreError):  # a damaged store is another matter
-                if Trusted.stored(store).ending(at=self._clock.now()):
-                    for ending in self._renewed(store).ending(at=self._clock.now()):
-                        said = _SERVED[store.directory][1] if store.directory in _SERVED else {}
-                        if ending not in said:  # once, by a process that stays
-                            said[ending] = 0.0
-                            LOGGER.warning(ending)
             yield store
-
-    def _renewed(self, store: KeyStore) -> Trusted:
-        asked = _SERVED[store.directory][1] if store.directory in _SERVED else None
-        return renewed(store, LOGGER.warning, asked, self._clock)
 
     def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
         manifest = session.manifest
         consortium = Consortium(manifest.parties)
-        trust = consortium.trust
         holder = consortium.convener(manifest)
         bundles: Mapping[str, bytes]
         if manifest.keys in ("sealed", "helper"):
@@ -288,14 +286,13 @@ class KeyStoreStorage(SiteStorage):
         else:
             announcement = document = consortium.convene(manifest)
             bundles = dict.fromkeys(manifest.answering, document)
-        trusted = Trusted(trust.anchors, (), trust.revocation_lists)
 
         def stored(number: int, name: str) -> tuple[dict[str, str], KeyStore]:
             """Make a role's key store; return its configuration, and the store, which is open."""
             place, passphrase_file = folder / f"store-{number}", folder / f"passphrase-{number}"
             store = create_with_random_passphrase(place, passphrase_file)
             store.put("identity", OWN, consortium.identities[name].to_bytes())
-            trusted.keep(store)
+            known_members.keep(store, consortium.members)
             return {"store": str(place), "passphrase-file": str(passphrase_file), "holder": holder}, store
 
         sites, at = {}, consortium.at
@@ -304,9 +301,8 @@ class KeyStoreStorage(SiteStorage):
             name = consortium.helper if role == HELPER else role
             sites[role], store = stored(number, name)
             with store:
-                keep(
-                    bundles[role], consortium.identities[name], trust, store, grid=grids.get(name), beside=announcement
-                )
+                who = consortium.identities[name], consortium.members
+                keep(bundles[role], *who, store, grid=grids.get(name), beside=announcement)
         aggregator, store = stored(len(sites), consortium.aggregator)
         store.close()
         write_atomically(folder / "session", document, mode=0o600)
@@ -318,20 +314,8 @@ def vault_of(config: Mapping[str, Any]) -> Vault:
     """Return the key store that a configuration names, unlocked where this process serves with it."""
     place, passphrase_file = Path(_needed(config, "store")), config.get("passphrase-file")
     if place in _SERVED:
-        return _SERVED[place][0]
+        return _SERVED[place]
     return Vault(place, Path(str(passphrase_file)) if passphrase_file else None)
-
-
-def members_of(store: KeyStore, config: Mapping[str, Any], *, at: datetime) -> Members:
-    """Return whom a maker asks: ``credentials`` in its configuration is the folder with everybody's."""
-    trust, folder = Trusted.stored(store).trust, Path(_needed(config, "credentials"))
-
-    def credential_of(name: str) -> bytes:
-        shown = read_from_others(folder / f"{name}.credential")
-        verify(shown, trust, at=at)
-        return shown
-
-    return Members(credential_of, trust)
 
 
 def _joined(

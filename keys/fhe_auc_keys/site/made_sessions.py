@@ -11,9 +11,9 @@ has to state that there is none.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -25,21 +25,22 @@ from fhe_auc.question.study import Study
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import claimed
 from fhe_auc_keys.bundles.sealed_bundles import Kept
-from fhe_auc_keys.errors import DamagedFileError, ExpiredError, KeysError, StoreError, about
+from fhe_auc_keys.errors import DamagedFileError, KeysError, StoreError, about
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust.certificates import claimed_name_and_end
 
 
 class _Made(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     announcement: bytes
     request: dict[str, Any]  # by the fields of `Request`
+    aggregator: str  # names, as the next
+    helper: str  # empty where there is none
     lifetime: int  # seconds
     successor: bytes = b""  # id of the session that has replaced it
     first: bytes = b""  # of a repetition: id of the first session of its series
     newest: bytes = b""  # of the first session of a series: id of the newest
 
 
-_FORMAT = KeptFormat(b"fhemade", _Made, "session made", version=4)
+_FORMAT = KeptFormat(b"fhemade", _Made, "session made", version=5)
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,8 @@ class Wanted:
 
     protocol: str
     request: Request
-    credentials: tuple[bytes, ...]  # in the order of the request's parties
-    aggregator: bytes  # its credential
-    helper: bytes  # its credential; empty where there is none
+    aggregator: str  # names, as the next
+    helper: str  # empty where there is none
     study: Study
     lifetime: timedelta
 
@@ -62,7 +62,7 @@ class Wanted:
         old = self.request
         if strangers := [name for name in names if name not in old.parties]:
             raise InputError(f"{strangers[0]!r} is no party of the session, whose are: {', '.join(old.parties)}")
-        left = {name: shown for name, shown in zip(old.parties, self.credentials, strict=True) if name not in names}
+        left = [name for name in old.parties if name not in names]
         all_needed = old.min_parties in (None, len(old.parties))
         least = 2 if all_needed or old.min_parties is None else old.min_parties
         if len(left) < least:
@@ -80,32 +80,7 @@ class Wanted:
             min_rows=min(old.min_rows, most),
         )
         study = msgspec.structs.replace(self.study, row_caps=caps)
-        return replace(self, request=request, credentials=tuple(left.values()), study=study)
-
-    def repeated(self, shown: Mapping[str, bytes], *, at: datetime) -> Wanted:
-        """Return the same for a repetition, with these credentials, by name, in place of those of the same names.
-
-        Raises `InputError` for a name that has no part in the session; `ExpiredError`, with who has to renew, where a
-        certificate ends before a session made now would.
-        """
-        ends, left = at + self.lifetime, dict(shown)
-
-        def current(old: bytes) -> bytes:
-            name, _ = claimed_name_and_end(old)
-            new = left.pop(name, old)
-            _, last = claimed_name_and_end(new)
-            if last < ends:
-                raise ExpiredError(
-                    f"the certificate of {name!r} ends on {last:%Y-%m-%d %H:%M} UTC, before the session would, on "
-                    f"{ends:%Y-%m-%d}: {name!r} has to renew it; then name its new credential beside --repeat"
-                )
-            return new
-
-        credentials, aggregator = tuple(map(current, self.credentials)), current(self.aggregator)
-        helper = current(self.helper) if self.helper else b""
-        if left:
-            raise InputError(f"{min(left)!r} has no part in the session that is repeated")
-        return replace(self, credentials=credentials, aggregator=aggregator, helper=helper)
+        return replace(self, request=request, study=study)
 
 
 def remember(store: KeyStore, announcement: bytes, wanted: Wanted, *, repeats: bytes = b"") -> None:
@@ -114,7 +89,8 @@ def remember(store: KeyStore, announcement: bytes, wanted: Wanted, *, repeats: b
     said = {each.name: getattr(wanted.request, each.name) for each in fields(Request)}
     said["thresholds"] = wanted.request.thresholds.astype("<f8").tobytes()
     first = _first(store, repeats) if repeats else b""
-    found = _Made(announcement, said, int(wanted.lifetime.total_seconds()), first=first)
+    given = said, wanted.aggregator, wanted.helper, int(wanted.lifetime.total_seconds())
+    found = _Made(announcement, *given, first=first)
     store.put("made", session.hex(), _FORMAT.frame(found))
     if first:
         series = msgspec.structs.replace(_stored(store, first), newest=session)
@@ -131,7 +107,7 @@ def newest(store: KeyStore, session: bytes) -> bytes:
     if other := successor(store, found):
         raise KeysError(
             f"session {found.hex()} was replaced by {other.hex()}, without some of its parties: --repeat {other.hex()} "
-            "goes on without them; to go on with all, make a session by their credentials"
+            "goes on without them; to go on with all, make a session of them by name"
         )
     return found
 
@@ -153,16 +129,15 @@ def made(store: KeyStore, session: bytes) -> Wanted:
         announced = claimed(found.announcement)
     try:
         request = msgspec.convert(found.request, Request, dec_hook=lambda _, data: np.frombuffer(data, "<f8"))
-        credentials = tuple(announced.credentials[name] for name in request.parties)
-    except (KeyError, TypeError, ValueError, InputError, msgspec.ValidationError):
+    except (TypeError, ValueError, InputError, msgspec.ValidationError):
         raise DamagedFileError(
-            f"made/{session.hex()} is malformed, or of another version: make the session by its credentials"
+            f"made/{session.hex()} is malformed, or of another version: make the session anew"
         ) from None
     if announced.manifest.study is None:
-        raise DamagedFileError(f"made/{session.hex()} names no study: make the session by its credentials")
+        raise DamagedFileError(f"made/{session.hex()} names no study: make the session anew")
     protocol, study = announced.manifest.protocol, announced.manifest.study
     lifetime = timedelta(seconds=found.lifetime)
-    return Wanted(protocol, request, credentials, announced.aggregator, announced.helper, study, lifetime)
+    return Wanted(protocol, request, found.aggregator, found.helper, study, lifetime)
 
 
 def successor(store: KeyStore, session: bytes) -> bytes:

@@ -8,7 +8,7 @@ any more is left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -31,8 +31,8 @@ from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError
 from fhe_auc_keys.site.agreed_studies import Answered, Newest, agree, newest, results_of, with_newest
 from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import certified_identity
-from fhe_auc_keys.trust.certificates import Trust
+from fhe_auc_keys.store.vault import own_identity
+from fhe_auc_keys.trust.members import Members
 
 NAME = "series"  # of the entry of kind "trust"
 
@@ -62,25 +62,6 @@ _FILES = KeptFormat[dict[str, bytes]](b"fhesent", dict[str, bytes], "files of a 
 
 
 @dataclass(frozen=True)
-class Members:
-    """Whom a maker asks: `credential_of` a name raises `RevokedError` for who is no member any more."""
-
-    credential_of: Callable[[str], bytes]
-    trust: Trust
-
-    def left_in(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return those of the names that are members."""
-        return tuple(name for name in names if self._has(name))
-
-    def _has(self, name: str) -> bool:
-        try:
-            self.credential_of(name)
-        except RevokedError:
-            return False
-        return True
-
-
-@dataclass(frozen=True)
 class Made:
     """How a study stands at its maker: its newest session, whether it is `new`, and what is wrong; "" if nothing is."""
 
@@ -99,7 +80,7 @@ def begin(store: KeyStore, study: Study, *, again: bool = False) -> None:
     `InputError` for a study that cannot be, `KeysError` where somebody else makes its sessions.
     """
     check(study)
-    if (own := certified_identity(store).name) != study.maker:
+    if (own := own_identity(store).name) != study.maker:
         raise KeysError(f"the study's maker is {study.maker!r}, and this is the store of {own!r}")
     record = _stored(store)
     old = next((each for each in record.series if each.study.series == study.series), _Series(study))
@@ -142,7 +123,8 @@ def _advanced(store: KeyStore, series: _Series, members: Members, folder: Path, 
         return Made(study, len(results) + 1, made.session, wrong=_failure(study, made, folder, at))
     if study.until is not None and at.date() > study.until:
         return Made(study, ended=True)
-    session = next_session(study, members.left_in(study.sites), results)
+    left_in = tuple(name for name in study.sites if name in members.by_name)
+    session = next_session(study, left_in, results)
     if session is not None:
         return Made(study, session.step, _made(store, series, session, turn, members, at), new=True)
     record = _stored(store)
@@ -169,7 +151,7 @@ def _failure(study: Study, made: Answered, folder: Path, at: datetime) -> str:
 
 def _made(store: KeyStore, series: _Series, asked: Session, turn: int, members: Members, at: datetime) -> bytes:
     """Make a session, and keep it with all that it sends; nothing of it has left yet."""
-    study, holder = series.study, certified_identity(store)
+    study, holder = series.study, own_identity(store)
     prepared = registry.load(asked.protocol).prepare(asked.request)
     prepared = replace(prepared, manifest=asked.named(prepared.manifest, turn))
     manifest = prepared.manifest
@@ -177,10 +159,9 @@ def _made(store: KeyStore, series: _Series, asked: Session, turn: int, members: 
         sealed = seal_session(
             holder,
             prepared,
-            [members.credential_of(name) for name in asked.request.parties],
-            members.trust,
-            aggregator=members.credential_of(study.aggregator),
-            helper=members.credential_of(study.helper) if manifest.keys == "helper" else b"",
+            members,
+            aggregator=study.aggregator,
+            helper=study.helper if manifest.keys == "helper" else "",
             study=study,
             lifetime=timedelta(days=study.days),
             at=at,

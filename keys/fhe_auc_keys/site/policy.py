@@ -42,7 +42,7 @@ _UNSET = {
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     """Bounds within which a session is opened unseen; raises `InputError` where a field cannot be that."""
 
-    holder: str  # who makes the keys, or convenes; of that name under an authority that the site trusts
+    holder: str  # the member who makes the keys, or convenes
     protocols: tuple[str, ...]
     model: str  # what is evaluated, word for word, as the next
     outcome: str
@@ -51,7 +51,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     cohort: str = ""  # word for word, as the next; empty for any
     period: str = ""
     keys: tuple[Keys, ...] = ("sealed",)
-    helpers: tuple[str, ...] = ()  # who may be the helper, of that name in the certificate
+    helpers: tuple[str, ...] = ()  # which members may be the helper
     max_days: int = 7  # for so long can the session still go on, 1 to 31
     hours_between: int | None = None  # least hours between two sessions of a protocol, 1 to 8,760; None for any number
     until: date | None = None  # the last day (UTC) on which any is opened; None for no end

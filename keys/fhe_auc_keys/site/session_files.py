@@ -34,8 +34,8 @@ from fhe_auc_keys.roles.helped import HelpedSecrets
 from fhe_auc_keys.roles.helper import HelperMaterial
 from fhe_auc_keys.site.restored import made_before
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust.certificates import Peer, Trust, claimed_name_and_end, verify
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.members import Member, Members
 from fhe_auc_keys.trust.signed_documents import claimed_signer
 
 ANNOUNCEMENT = "session.helper"
@@ -48,24 +48,24 @@ def is_announcement(data: bytes) -> bool:
 
 
 def open_for_aggregator(
-    data: bytes, identity: Identity, trust: Trust, *, holder: str, session: bytes | None, at: datetime
+    data: bytes, identity: Identity, members: Members, *, holder: str, session: bytes | None, at: datetime
 ) -> AggregatorKeys:
     """Return the session of such a file, and the aggregator's material; errors as `open_aggregator_bundle`."""
     if is_announcement(data):
-        announced = _open_announced(data, trust, holder=holder, session=session, at=at)
-        announced.require_aggregator(verify(identity.credential, trust, at=at))
+        announced = _open_announced(data, members, holder=holder, session=session, at=at)
+        announced.require_aggregator(identity.member(members, at=at))
         opened = AggregatorKeys(announced, b"")
     else:
-        opened = open_aggregator_bundle(data, identity, trust, holder=holder, session=session, at=at)
+        opened = open_aggregator_bundle(data, identity, members, holder=holder, session=session, at=at)
     _check_plan(opened.announcement.manifest)
     return opened
 
 
-def announced_to_aggregator(data: bytes, trust: Trust, *, holder: str, at: datetime) -> Announcement:
+def announced_to_aggregator(data: bytes, members: Members, *, holder: str, at: datetime) -> Announcement:
     """Return the session of such a file, verified; nothing is unsealed. Errors as `open_aggregator_bundle`."""
     if is_announcement(data):
-        return _open_announced(data, trust, holder=holder, session=None, at=at)
-    return announced_in_bundle(AGGREGATOR_KIND, data, trust, holder=holder, at=at)[0]
+        return _open_announced(data, members, holder=holder, session=None, at=at)
+    return announced_in_bundle(AGGREGATOR_KIND, data, members, holder=holder, at=at)[0]
 
 
 def claimed_id(data: bytes) -> bytes:
@@ -85,12 +85,12 @@ def announcement_in(data: bytes, beside: bytes) -> bytes:
 
 def claimed_maker(document: bytes) -> str:
     """Return who says to have made a session, by what announces it or a bundle; `TamperedError` for neither."""
-    kind = announcement.KIND if is_announcement(document) else PARTY_KIND
-    return claimed_name_and_end(claimed_signer(kind, document))[0]
+    kinds = {kind.magic: kind for kind in (announcement.KIND, AGGREGATOR_KIND)}
+    return claimed_signer(kinds.get(document[: len(PARTY_KIND.magic)], PARTY_KIND), document)
 
 
-def is_for(data: bytes, announced: Announcement, me: Peer) -> bool:
-    """Whether a file, which `announced_to_party` has verified, is for this party, with this certificate."""
+def is_for(data: bytes, announced: Announcement, me: Member) -> bool:
+    """Whether a file, which `announced_to_party` has verified, is for this party, with these keys."""
     if is_announcement(data):
         mine = announced.fingerprints.get(me.name) if announced.helper is None else announced.helper.fingerprint
         return me.fingerprint == mine
@@ -108,17 +108,19 @@ def needs_announcement(data: bytes) -> bool:
     return data.startswith(PARTY_KIND.magic) and not claimed_in_bundle(data).announcement
 
 
-def announced_to_party(data: bytes, trust: Trust, *, holder: str, at: datetime, beside: bytes = b"") -> Announcement:
+def announced_to_party(
+    data: bytes, members: Members, *, holder: str, at: datetime, beside: bytes = b""
+) -> Announcement:
     """Return the session of a party's file, verified; nothing is opened, so that it can be shown first."""
     if is_announcement(data):
-        return _open_announced(data, trust, holder=holder, session=None, at=at)
-    return announced_in_bundle(PARTY_KIND, data, trust, holder=holder, at=at, beside=beside)[0]
+        return _open_announced(data, members, holder=holder, session=None, at=at)
+    return announced_in_bundle(PARTY_KIND, data, members, holder=holder, at=at, beside=beside)[0]
 
 
 def keep_for_party(
     data: bytes,
     identity: Identity,
-    trust: Trust,
+    members: Members,
     store: KeyStore,
     *,
     holder: str,
@@ -136,8 +138,8 @@ def keep_for_party(
     was opened before, and `StoreError` where `store` has other keys of this session.
     """
     if is_announcement(data):
-        announced = _open_announced(data, trust, holder=holder, session=session, at=at)
-        me = verify(identity.credential, trust, at=at)
+        announced = _open_announced(data, members, holder=holder, session=session, at=at)
+        me = identity.member(members, at=at)
         announced.require_party_or_helper(me)
         if announced.helper is not None and not announced.is_helper(me.name):
             raise KeysError(
@@ -147,7 +149,7 @@ def keep_for_party(
         bundle_id, opened = announced.manifest.session, Kept(data, int(announced.not_after.timestamp()), b"")
     else:
         bundle_id, announced, opened = open_party_bundle(
-            data, identity, trust, holder=holder, session=session, at=at, beside=beside
+            data, identity, members, holder=holder, session=session, at=at, beside=beside
         )
     _check_plan(announced.manifest)
     if why := made_before(store, announced):
@@ -164,7 +166,7 @@ def keep_for_party(
 
 
 def kept_for_party(
-    store: KeyStore, session: bytes, identity: Identity, trust: Trust, *, holder: str = "", at: datetime
+    store: KeyStore, session: bytes, identity: Identity, members: Members, *, holder: str = "", at: datetime
 ) -> tuple[Announcement, bytes]:
     """Return what `keep_for_party` put into `store`, and the party's material; errors as `open_announcement`.
 
@@ -183,7 +185,7 @@ def kept_for_party(
             field="missed",
         )
     maker = holder or claimed_maker(found.announcement)
-    announced = open_announcement(found.announcement, trust, holder=maker, at=at)
+    announced = open_announcement(found.announcement, members, holder=maker, at=at)
     if announced.manifest.session != session:
         raise KeysError(f"bundle/{session.hex()} is of session {announced.manifest.session.hex()}")
     if announced.manifest.keys == "sealed":
@@ -191,26 +193,26 @@ def kept_for_party(
     if announced.helper is None:
         return announced, b""
     if announced.is_helper(identity.name):
-        parties = dict(announced.roster.signing_keys)
+        parties = {name: member.signing_key for name, member in announced.parties.items()}
         return announced, encode(HelperMaterial(identity.keys.components, announced.helper.signing_key, parties))
     common_secret, helper = party_secrets(found.material, announced.manifest).common_secret, announced.helper
     keys = identity.keys.components, helper.signing_key, helper.encryption_key
     return announced, encode(HelpedSecrets(*keys, common_secret))
 
 
-def verify_kept(store: KeyStore, session: bytes, identity: Identity, trust: Trust, *, at: datetime) -> None:
+def verify_kept(store: KeyStore, session: bytes, identity: Identity, members: Members, *, at: datetime) -> None:
     """Raise where `identity`, a party or helper, could not go on with a session that was opened, by whatever holder."""
-    holder = verify(claimed_signer(announcement.KIND, Kept.stored(store, session).announcement), trust, at=at).name
-    announced, material = kept_for_party(store, session, identity, trust, holder=holder, at=at)
-    announced.require_party_or_helper(verify(identity.credential, trust, at=at))
+    holder = claimed_signer(announcement.KIND, Kept.stored(store, session).announcement)
+    announced, material = kept_for_party(store, session, identity, members, holder=holder, at=at)
+    announced.require_party_or_helper(identity.member(members, at=at))
     _check_plan(announced.manifest)
     if announced.manifest.keys == "sealed":
         party_secrets(material, announced.manifest)
 
 
-def _open_announced(data: bytes, trust: Trust, *, holder: str, session: bytes | None, at: datetime) -> Announcement:
+def _open_announced(data: bytes, members: Members, *, holder: str, session: bytes | None, at: datetime) -> Announcement:
     """Return a session without a key holder; `holder` convenes it."""
-    announced = open_announcement(data, trust, holder=holder, at=at)
+    announced = open_announcement(data, members, holder=holder, at=at)
     announced.require_session(session, "document")
     if announced.manifest.keys == "sealed":
         raise KeysError("the session's keys are made by a key holder: open its bundle instead")

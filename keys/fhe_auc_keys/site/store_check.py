@@ -10,25 +10,19 @@ from typing import NamedTuple, get_args
 
 from fhe_auc.base.errors import BackendUnavailableError, FheAucError
 from fhe_auc.machines.answers import without_secrets
-from fhe_auc_keys.errors import ExpiredError, OutdatedListError, RevokedError, UnsafeModeError, VersionError
+from fhe_auc_keys.errors import ExpiredError, RevokedError, UnsafeModeError, VersionError
 from fhe_auc_keys.site import agreed_studies, answered_studies, key_erasure, made_sessions, making, policy, restored
 from fhe_auc_keys.site.session_files import verify_kept
-from fhe_auc_keys.store import audit, budget
+from fhe_auc_keys.store import audit, budget, known_members
 from fhe_auc_keys.store.key_store import KeyStore, Kind, session_ids
-from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import OWN
-from fhe_auc_keys.trust.authority import Authority
-from fhe_auc_keys.trust.certificates import verify
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.public_keys import shown
-from fhe_auc_keys.trust.revocation import is_current
 
 _RESTORE = "restore it from the backup"
 _NEW_SESSION = "ask for a new session: out of a backup, a seed that is used could come back"
 _REMEDIES: tuple[tuple[type[FheAucError], str], ...] = (
-    (RevokedError, "make no session with that certificate, and ask the authority why"),
-    (OutdatedListError, "take the newest list in: `fhe-auc keys enrol NAME --revocation-list`"),
-    (ExpiredError, "renew it, and check the clock"),
+    (RevokedError, "ask the coordinator why, and close what is open with them"),
+    (ExpiredError, "ask the coordinator to renew it, and check the clock"),
     (UnsafeModeError, "and find out who has read it"),
     (VersionError, "close it here, `fhe-auc keys close SESSION --lose-result`"),
     (BackendUnavailableError, "install it: no round can be answered without"),
@@ -63,16 +57,16 @@ def problems(store: KeyStore, *, at: datetime) -> list[StoreProblem]:
             of_one = entry if isinstance(error, VersionError) else ""
             remedy = remedy.replace("SESSION", entry.partition("/")[2])
             found.setdefault(of_one + wrong, StoreProblem(entry, wrong, remedy))
-    trusted = all(problem.entry != f"trust/{OWN}" for problem in found.values())
-    for problem in _record_problems(store, at, trusted=trusted):
+    known = all(problem.entry != f"trust/{known_members.NAME}" for problem in found.values())
+    for problem in _record_problems(store, at, known=known):
         found.setdefault(problem.wrong, problem)
     return list(found.values())
 
 
-def _record_problems(store: KeyStore, at: datetime, *, trusted: bool) -> Iterator[StoreProblem]:
-    """Yield what is wrong with the ledger and, where it is known whom the store trusts, with the audit trail."""
-    if trusted:
-        for wrong in audit.read(store.trail(), Trusted.stored(store).trust, at=at).problems:
+def _record_problems(store: KeyStore, at: datetime, *, known: bool) -> Iterator[StoreProblem]:
+    """Yield what is wrong with the ledger and, where the members are `known`, with the audit trail."""
+    if known and store.has("trust", known_members.NAME):
+        for wrong in audit.read(store.trail(), known_members.stored(store), at=at).problems:
             yield StoreProblem("trail", wrong, "compare it with a copy elsewhere, and find out who can write here")
     ledger = f"budget/{budget.LEDGER}"
     try:
@@ -92,15 +86,12 @@ def _checks(store: KeyStore, at: datetime) -> Iterator[tuple[str, Callable[[], o
     for kind in get_args(Kind):
         for name in store.names(kind):
             yield f"{kind}/{name}", partial(store.get, kind, name)
-    yield f"trust/{OWN}", partial(_check_authorities, store, at)
-    yield f"trust/{OWN}", partial(_check_lists, store, at)
+    yield f"trust/{known_members.NAME}", partial(_check_members, store, at)
     if policy.is_in(store):
         yield "trust/policy", partial(policy.Policy.stored, store)
     yield f"trust/{answered_studies.NAME}", partial(answered_studies.check, store)
     yield f"trust/{agreed_studies.NAME}", partial(agreed_studies.agreed, store)
     yield f"trust/{making.NAME}", partial(making.sessions_sent, store)
-    if store.has("authority", OWN):
-        yield f"authority/{OWN}", partial(_check_authority, store, at)
     if store.has("identity", OWN):
         yield f"identity/{OWN}", partial(_check_identity, store, at)
     yield f"trust/{key_erasure.ENDS}", partial(key_erasure.check, store)
@@ -112,34 +103,21 @@ def _checks(store: KeyStore, at: datetime) -> Iterator[tuple[str, Callable[[], o
         yield f"state/{session.hex()}", partial(_check_state, store, session)
 
 
-def _check_authorities(store: KeyStore, at: datetime) -> None:
-    for each in Trusted.stored(store).authorities:
-        if not each.not_valid_before_utc <= at <= each.not_valid_after_utc:
-            raise ExpiredError(f"the certificate of the authority {shown(each.subject)} is outdated or not yet valid")
-
-
-def _check_lists(store: KeyStore, at: datetime) -> None:
-    for found in Trusted.stored(store).lists:
-        if not is_current(found, at=at):
-            raise OutdatedListError(f"the revocation list of {shown(found.issuer)} is outdated or not yet valid")
-
-
-def _check_authority(store: KeyStore, at: datetime) -> None:
-    own = Authority.from_bytes(store.get("authority", OWN)).certificate
-    if not own.not_valid_before_utc <= at <= own.not_valid_after_utc:
-        raise ExpiredError("this authority's own certificate is outdated or not yet valid")
+def _check_members(store: KeyStore, at: datetime) -> None:
+    if (members := known_members.known(store)) is not None:
+        members.check_time(at)
 
 
 def _check_identity(store: KeyStore, at: datetime) -> None:
-    identity = Identity.from_bytes(store.get("identity", OWN))
-    if identity.credential:  # what is not certified yet is whole, too
-        verify(identity.credential, Trusted.stored(store).trust, at=at)
+    identity, members = Identity.from_bytes(store.get("identity", OWN)), known_members.known(store)
+    if members is not None and identity.name in members.by_name:  # who waits to be let in is whole, too
+        identity.member(members, at=at)
 
 
 def _check_session(store: KeyStore, session: bytes, at: datetime) -> None:
     if at <= key_erasure.end(store, session) and not key_erasure.is_closed(store, session):
-        identity, trust = Identity.from_bytes(store.get("identity", OWN)), Trusted.stored(store).trust
-        verify_kept(store, session, identity, trust, at=at)
+        identity = Identity.from_bytes(store.get("identity", OWN))
+        verify_kept(store, session, identity, known_members.stored(store), at=at)
 
 
 def _check_made(store: KeyStore, session: bytes) -> None:

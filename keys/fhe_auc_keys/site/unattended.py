@@ -28,10 +28,10 @@ from fhe_auc_keys.site.session_files import (
     needs_announcement,
 )
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust.certificates import Peer, Trust, claimed_name_and_end
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.members import Member, Members
 
-_OTHERS = Arrived("passed over", "for another party, or another certificate")
+_OTHERS = Arrived("passed over", "for another party, or for other keys")
 
 
 class Role(NamedTuple):
@@ -39,8 +39,8 @@ class Role(NamedTuple):
 
     store: KeyStore
     identity: Identity
-    trusted: Trust
-    me: Peer
+    members: Members
+    me: Member
     policy: Policy | None
     site: Site
 
@@ -53,7 +53,7 @@ def take_in(
     Say what was done; `own` is as of `SiteStorage.take_in`. What is wrong is told, not raised, and nothing is used up;
     `OSError` is of the store.
     """
-    store, identity, trusted, me, policy, site = role
+    store, identity, members, me, policy, site = role
     if store.has("bundle", session.hex()):
         return _opened(store, session)
     beside, genuine = files.get(ANNOUNCEMENT, b""), False
@@ -63,7 +63,7 @@ def take_in(
         if known_by and store.has_opened(known_by):
             raise KeysError("it was opened before, and is not here any more: ask for a new session")
         if data.startswith(PARTY_KIND.magic) and claimed_in_bundle(data).recipient != me.fingerprint:
-            raise KeysError(f"it is not for the certificate that {me.name!r} has now: ask for a new session")
+            raise KeysError(f"it is not for the keys that {me.name!r} has now: ask for a new session")
         if data.startswith(PARTY_KIND.magic) and needs_announcement(data) and not beside:
             return Arrived("waits", f"waits for {ANNOUNCEMENT}")
         if not known_by and not is_announcement(data):
@@ -72,7 +72,7 @@ def take_in(
         given: dict[str, Any] = {"holder": holder, "at": at, "beside": beside}
         if data is beside and announcement.claimed(beside).manifest.keys == "sealed":
             return Arrived("waits", "waits for this party's bundle") if _names(beside, me) else _OTHERS
-        announced = announced_to_party(data, trusted, **given)
+        announced = announced_to_party(data, members, **given)
         if announced.manifest.session != session:
             raise KeysError(f"it is of session {announced.manifest.session.hex()}, and lies in the place of another")
         if data is beside and announced.helper is not None and not announced.is_helper(me.name) and _names(beside, me):
@@ -97,13 +97,13 @@ def take_in(
             policy.admit(announced, store, at=at)
         else:
             admit(store, announced, site, announcement_in(data, beside), at=at)
-        keep_for_party(data, identity, trusted, store, session=session, study=announced.study, **given)
+        keep_for_party(data, identity, members, store, session=session, study=announced.study, **given)
         return _opened(store, session)
     except FheAucError as error:
         return Arrived("REFUSED", told(error), genuine=genuine)
 
 
-def _names(document: bytes, me: Peer) -> bool:
+def _names(document: bytes, me: Member) -> bool:
     """Whether an announcement says that a member of this name is a party."""
     return me.name in announcement.claimed(document).manifest.parties
 
@@ -118,9 +118,8 @@ def meeting(announced: Announcement) -> Meeting:
 def meeting_of(store: KeyStore, session: bytes) -> Meeting:
     """Return who meets in a session that was opened; errors as `KeyStore.load`."""
     said = announcement.claimed(Kept.stored(store, session).announcement)
-    helper = claimed_name_and_end(said.helper)[0] if said.helper else ""
     begins = datetime.fromtimestamp(said.not_before, said.not_after.tzinfo)
-    return Meeting(session, claimed_name_and_end(said.aggregator)[0], begins, said.not_after, helper)
+    return Meeting(session, said.aggregator, begins, said.not_after, said.helper)
 
 
 def _opened(store: KeyStore, session: bytes) -> Arrived:

@@ -21,8 +21,8 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import signed_json
-from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.members import Members
 
 _PURPOSE = b"audit line 1"
 _PACKAGES = ("fhe-auc", "openfhe", "tenseal", "numpy")
@@ -51,7 +51,7 @@ class Trail:
     last: str  # SHA-256 of the last line, hexadecimal
 
 
-def read(trail: Iterable[bytes], trust: Trust, *, at: datetime) -> Trail:
+def read(trail: Iterable[bytes], members: Members, *, at: datetime) -> Trail:
     """Return what a trail's lines say, and what is wrong with them; `at` is the present, with a time zone."""
     lines: list[dict[str, Any]] = []
     signers: dict[str, None] = {}
@@ -63,7 +63,7 @@ def read(trail: Iterable[bytes], trust: Trust, *, at: datetime) -> Trail:
             if found.get("previous") != _digest(previous):
                 before = f"line {number - 1}" if previous else "the beginning"
                 problems.append(f"line {number} does not follow {before}: what came before was removed or changed")
-            signers[signed_json.check(found, _PURPOSE, trust, at=at).name] = None
+            signers[signed_json.check(found, _PURPOSE, members, at=at).name] = None
             lines.append({name: value for name, value in found.items() if name != "signature"})
         except KeysError as error:
             problems.append(f"line {number}: {error}")

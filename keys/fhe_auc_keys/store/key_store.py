@@ -38,7 +38,7 @@ from fhe_auc.session.manifest import SESSION_BYTES
 from fhe_auc_keys.errors import DamagedFileError, KeysError, LockedError, StoreError, unreadable
 from fhe_auc_keys.store.database import Database, require_private
 
-Kind = Literal["authority", "budget", "bundle", "fleet", "identity", "list", "made", "opened", "state", "trust"]
+Kind = Literal["budget", "bundle", "fleet", "identity", "list", "made", "opened", "state", "trust"]
 SCRYPT_LOG2_COST = 17  # log2 of scrypt's n: 128 MB and about half a second, with r = 8 and p = 1 (RFC 7914)
 
 _LOG2_COSTS = range(10, 21)  # a header from elsewhere must not ask for all memory there is

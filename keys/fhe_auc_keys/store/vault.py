@@ -12,19 +12,19 @@ from pathlib import Path
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import open_descriptor, sync_folder
 from fhe_auc_keys.errors import StoreError, UnsafeModeError
+from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore, is_in
 from fhe_auc_keys.trust.identity import Identity
 
 PASSPHRASE_VARIABLE = "FHE_AUC_PASSPHRASE"  # noqa: S105 - the variable's name
 CREDENTIALS_VARIABLE = "CREDENTIALS_DIRECTORY"  # where systemd puts what LoadCredential= names
-LEAST_CHARACTERS = 12
 _RANDOM_BYTES = 32
 _LOG2_COST = 10  # of scrypt, where the passphrase is 256 random bits: there is nothing to stretch
 _PATIENCE = 30.0  # seconds for which another process may have the store open
-OWN = "own"  # name of the entry that a store has one of: its identity, its authority, whom it trusts
+OWN = "own"  # name of the entry that a store has one of: its identity
 
 
-def _nobody(question: str, new: bool) -> str:
+def _nobody(question: str) -> str:
     raise InputError(f"passphrase-file is not configured, and {PASSPHRASE_VARIABLE} is not set")
 
 
@@ -34,62 +34,33 @@ class Vault:
 
     The passphrase is in `passphrase_file`, one line of text, mode 600; without it in the variable FHE_AUC_PASSPHRASE.
     With a file the variable is not read, and leaves the environment (`drop_variable`). Where neither has it, `ask` is
-    given the question, and whether the passphrase is a new one, which a person should type twice. `kind` is what `open`
-    makes of it. With `random`, a store that is made gets a random passphrase, which goes to `passphrase_file`. With the
-    `key` of an earlier opening (`unlocked`) there is no question of a passphrase.
+    given the question. With the `key` of an earlier opening (`unlocked`) there is no question of a passphrase.
     """
 
     directory: Path
     passphrase_file: Path | None = None
-    ask: Callable[[str, bool], str] = _nobody
-    kind: type[KeyStore] = KeyStore
-    random: bool = False
+    ask: Callable[[str], str] = _nobody
     key: bytes = field(default=b"", repr=False)
-
-    def exists(self) -> bool:
-        """Return whether a key store is there."""
-        return is_in(self.directory)
 
     def open(self) -> KeyStore:
         """Open the store, and wait a little where another process, such as a role, has it open.
 
         Errors as `KeyStore`, and `InputError` where there is no passphrase for it.
         """
-        if not self.exists():
-            raise StoreError(
-                f"no key store in {str(self.directory)!r}: `fhe-auc keys enrol NAME` makes a site's, "
-                "`fhe-auc keys ca-init NAME` an authority's"
-            )
-        return self.kind(self.directory, self.key or self._passphrase(new=False), patience=_PATIENCE)
+        if not is_in(self.directory):
+            raise StoreError(f"no key store in {str(self.directory)!r}: `fhe-auc join LINK NAME` makes one")
+        return KeyStore(self.directory, self.key or self._passphrase(), patience=_PATIENCE)
 
     def unlocked(self) -> Vault:
         """Return the same, to be opened again without its passphrase; errors as `open`."""
         with self.open() as store:
             return replace(self, key=store.key)
 
-    def open_or_make(self) -> KeyStore:
-        """Open the store, or make it; `InputError` also for a new passphrase below `LEAST_CHARACTERS` characters.
-
-        With `random`, errors as `create_with_random_passphrase`.
-        """
-        if self.exists():
-            return self.open()
-        if self.random and self.passphrase_file is not None:
-            drop_variable()
-            return create_with_random_passphrase(self.directory, self.passphrase_file)
-        passphrase = self._passphrase(new=True)
-        if len(passphrase) < LEAST_CHARACTERS:
-            raise InputError(
-                f"the passphrase is too short: take at least {LEAST_CHARACTERS} characters, say four random words"
-            )
-        return KeyStore.create(self.directory, passphrase)
-
-    def _passphrase(self, *, new: bool) -> str:
+    def _passphrase(self) -> str:
         if self.passphrase_file is not None:
             drop_variable()
             return _from_file(self.passphrase_file)
-        kind = "Passphrase of the new key store" if new else "Passphrase of key store"
-        return os.environ.get(PASSPHRASE_VARIABLE) or self.ask(f"{kind} {str(self.directory)!r}", new)
+        return os.environ.get(PASSPHRASE_VARIABLE) or self.ask(f"Passphrase of key store {str(self.directory)!r}")
 
 
 def create_with_random_passphrase(directory: Path, file: Path) -> KeyStore:
@@ -137,34 +108,12 @@ def drop_variable() -> None:
     os.environ.pop(PASSPHRASE_VARIABLE, None)
 
 
-def identity_of(store: KeyStore, name: str | None) -> tuple[Identity, bool]:
-    """Return a store's identity, of the name if there is one, or a fresh one and True.
-
-    Raises `StoreError` where the store is somebody else's, or has no identity and `name` is None.
-    """
-    if OWN in store.names("authority"):
-        raise StoreError("this key store is the authority's; a site needs one of its own: take another --store")
-    if OWN in store.names("identity"):
-        found = Identity.from_bytes(store.get("identity", OWN))
-        if found.name != (name or found.name):
-            raise StoreError(f"this key store is that of {found.name!r}; for {name!r} take another --store")
-        return found, False
-    if name is None:
-        raise StoreError("this key store has no keys that a certificate could be for: run `join` without one first")
-    return Identity.create(name), True
-
-
-def certified_identity(store: KeyStore) -> Identity:
-    """Return a store's identity; raise `StoreError` where it has none, or none that is certified."""
-    if OWN not in store.names("identity"):
-        raise StoreError("this key store holds no site's keys: run `fhe-auc keys enrol NAME` first")
+def own_identity(store: KeyStore) -> Identity:
+    """Return a store's identity, which signs under its newest members' file; `StoreError` where it has either not."""
+    if not store.has("identity", OWN):
+        raise StoreError("this key store holds nobody's keys: `fhe-auc join LINK NAME` makes them")
     identity = Identity.from_bytes(store.get("identity", OWN))
-    if not identity.credential:
-        raise StoreError(
-            f"{identity.name!r} is not certified yet: run `fhe-auc keys enrol` with the --certificate that the "
-            "authority issued"
-        )
-    return identity
+    return replace(identity, version=known_members.stored(store).version)
 
 
 def _from_file(path: Path) -> str:

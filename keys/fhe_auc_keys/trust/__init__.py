@@ -1,1 +1,1 @@
-"""Whom a site believes: keys and certificates, revocation, what is signed and what is sealed."""
+"""Whom a site believes: members and their keys, what is signed and what is sealed."""

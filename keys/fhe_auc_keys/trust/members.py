@@ -28,8 +28,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.names import first_alike, known_names
-from fhe_auc.base.serialise import encode
-from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, TamperedError, UnfitCertificateError
+from fhe_auc.base.serialise import encode, frame, unframe
+from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, TamperedError, UnfitError, UnsignedError
 from fhe_auc_keys.trust.public_keys import SKEW, check_name, check_signing_key, check_time, counts
 from fhe_auc_keys.trust.sealing import PrivateKeys, encryption_key, has_signed
 
@@ -52,6 +52,10 @@ Who sits in the middle shows the site another link, and the coordinator another 
 until two strings are alike: with 80 bits 2^40 tries, of half a second and 128 MB each (17,000 years of one core).
 """
 
+REQUEST, MAX_REQUEST = "request", 4096
+"""Name of a request in its author's place of the exchange, and its most bytes."""
+
+_REQUEST_MAGIC = b"fhejoin"
 _LINE = b"member 1"
 _COST = 2**17  # scrypt's N (RFC 7914); with blocks of 1 KB it takes 128 MB
 _SHA256 = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
@@ -67,12 +71,12 @@ class Line(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
     @classmethod
     def of(cls, name: str, keys: PrivateKeys) -> Line:
-        """Return the line of these keys; `UnfitCertificateError` where nobody may have that name."""
+        """Return the line of these keys; `UnfitError` where nobody may have that name."""
         stated = check_name(name), keys.signing_key, keys.encryption_key
         return cls(*stated, keys.sign(_LINE, encode(stated)))
 
     def check(self) -> None:
-        """Raise `TamperedError` where it is not signed with its own key, `UnfitCertificateError` for an unfit part."""
+        """Raise `TamperedError` where it is not signed with its own key, `UnfitError` for an unfit part."""
         check_name(self.name)
         check_signing_key(self.signing_key)
         encryption_key(self.encryption_key)
@@ -84,6 +88,21 @@ class Line(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     def member(self) -> Member:
         """What it says."""
         return Member(self.name, self.signing_key, self.encryption_key, hashlib.sha256(encode(self)).digest())
+
+
+def request(line: Line) -> bytes:
+    """Return what somebody who wants to be a member puts into the exchange, under `REQUEST`."""
+    return frame(_REQUEST_MAGIC, line)
+
+
+def requested(data: bytes) -> Line:
+    """Return what `request` has framed, checked as `Line.check`; `TamperedError` for anything else."""
+    try:
+        line = unframe(_REQUEST_MAGIC, data, Line, "request")
+    except DeserialisationError as error:
+        raise TamperedError(str(error)) from None
+    line.check()
+    return line
 
 
 @dataclass(frozen=True)
@@ -142,7 +161,7 @@ class Change(NamedTuple):
 
     admit: Sequence[Line] = ()  # in place of the line of the same name, if there is one
     remove: Sequence[str] = ()
-    stolen: bool = False  # whether the keys of who is removed or replaced count for nothing, not even in the past
+    stolen: bool = False  # whether the keys of who is removed, or left before, count for nothing, not even in the past
     coordinators: Sequence[str] | None = None
     threshold: int | None = None
     fleets: Sequence[FleetList] | None = None
@@ -166,15 +185,26 @@ class Members:
         metadata = _parsed(first)
         if metadata.signed.version != 1 or _digest(metadata) != root:
             raise TamperedError("this is not the first members' file that the link names: ask the coordinator for it")
-        return cls((_verified(metadata, None),))
+        _check_signatures(metadata, None)
+        return cls((_read(metadata),))
 
     def newer(self, data: bytes) -> Members:
         """Return the consortium with the next version, from elsewhere.
 
-        Raises `TamperedError` where it is damaged, or too few coordinators of this version, or of its own, have
-        signed it; `KeysError` where it is not the very next version; `UnfitCertificateError` where names look alike,
-        two members share a key, or a key cannot be used.
+        Raises `UnsignedError` where too few coordinators of this version, or of its own, have signed it;
+        `TamperedError` where it is damaged, or a member's line is not its own; `KeysError` where it is not the very
+        next version; `UnfitError` where names look alike, two members share a key, or a key cannot be used.
         """
+        return self._next(data, signed=True)
+
+    def proposed(self, data: bytes) -> Members:
+        """Return the consortium as the next version would have it that lacks signatures; errors as `newer` otherwise.
+
+        For a coordinator to look at before `countersign`, and for nothing else.
+        """
+        return self._next(data, signed=False)
+
+    def _next(self, data: bytes, *, signed: bool) -> Members:
         metadata, version = _parsed(data), self.version
         if metadata.signed.version != version + 1:
             why = "an older one counts no more" if metadata.signed.version <= version else "none is left out"
@@ -182,7 +212,10 @@ class Members:
                 f"version {metadata.signed.version} of the members' file is not the next one after {version}, which "
                 f"is here: {why}"
             )
-        return Members((*self.files, _verified(metadata, _parsed(self.files[-1]))))
+        before = _parsed(self.files[-1])
+        if signed:
+            _check_signatures(metadata, before)
+        return Members((*self.files, _read(metadata)))
 
     @cached_property
     def root(self) -> bytes:
@@ -213,10 +246,6 @@ class Members:
         """The same by name."""
         return {member.name: member for member in self.members}
 
-    @cached_property
-    def _by_fingerprint(self) -> Mapping[bytes, Member]:
-        return {member.fingerprint: member for member in self.members}
-
     @property
     def coordinators(self) -> tuple[str, ...]:
         """Names of the members who may sign the next version."""
@@ -232,6 +261,11 @@ class Members:
     def fleets(self) -> tuple[FleetList, ...]:
         """Lists of fleets' members."""
         return self._signed.members.fleets
+
+    @property
+    def stolen(self) -> tuple[bytes, ...]:
+        """Fingerprints of lines whose keys count for nothing."""
+        return self._signed.members.stolen
 
     def as_of(self, version: int) -> Members:
         """Return the consortium as it was in that version; `KeysError` where it is not here."""
@@ -262,16 +296,6 @@ class Members:
             )
         return member
 
-    def with_fingerprint(self, fingerprint: bytes, at: datetime, what: str) -> Member:
-        """Return the member with that line; errors as `named`, `what` says in them who it is."""
-        self.check_time(at)
-        member = self._by_fingerprint.get(fingerprint)
-        if member is None:
-            raise RevokedError(
-                f"the {what} is, with its keys of then, no member in version {self.version} of the members' file"
-            )
-        return member
-
     def signer(self, name: str, version: int, at: datetime) -> Member:
         """Return who had that name in a version, at a time of then, for what is read years later.
 
@@ -279,25 +303,32 @@ class Members:
         where it was not for that time; `RevokedError` for no member of then, or keys that were stolen since.
         """
         member = self.as_of(version).named(name, at)
-        if member.fingerprint in self._signed.members.stolen:
-            raise RevokedError(
-                f"the keys that {name!r} had then were stolen: who has them may sign anything as of then"
-            )
+        if member.fingerprint in self.stolen:
+            raise RevokedError(f"the keys that {name!r} had were stolen: who has them may sign anything as of then")
         return member
+
+    def _last(self, name: str) -> Member | None:
+        """Return who had a name in the last version in which anybody had it."""
+        versions = (self.as_of(version) for version in range(self.version, 0, -1))
+        return next((found.by_name[name] for found in versions if name in found.by_name), None)
 
     def next_version(self, change: Change, *, days: int, at: datetime) -> bytes:
         """Return the next members' file, for `days` from `at`, not signed: `countersign` signs it.
 
-        Raises `UnfitCertificateError` for unfit or too few coordinators, names or keys, `RevokedError` for a name to
+        Raises `UnfitError` for unfit or too few coordinators, names or keys, `RevokedError` for a name to
         remove that is none, and `ExpiredError` where `days` are out of range.
         """
-        old, names = self._signed.members, {line.name for line in change.admit}
-        if odd := next((name for name in change.remove if name not in self.by_name), None):
-            raise RevokedError(f"{odd!r} is no member{known_names(odd, self.by_name)}")
-        gone = [line for line in old.lines if line.name in {*names, *change.remove} and line not in change.admit]
-        lines = *(line for line in old.lines if line.name not in {*names, *change.remove}), *change.admit
-        stolen = old.stolen if not change.stolen else (*old.stolen, *(line.member.fingerprint for line in gone))
-        fields = _Fields(_begin(at), lines, stolen, old.fleets if change.fleets is None else tuple(change.fleets))
+        old, stolen = self._signed.members, list(self.stolen)
+        for name in change.remove:
+            last = self._last(name) if change.stolen else self.by_name.get(name)
+            if last is None:
+                raise RevokedError(f"{name!r} is no member{known_names(name, self.by_name)}")
+            stolen += [last.fingerprint] if change.stolen else []
+        gone = {*change.remove, *(line.name for line in change.admit)}
+        lines = *(line for line in old.lines if line.name not in gone), *change.admit
+        fields = _Fields(
+            _begin(at), lines, tuple(stolen), old.fleets if change.fleets is None else tuple(change.fleets)
+        )
         coordinators, threshold = change.coordinators, change.threshold
         if coordinators is None:
             coordinators = [name for name in self.coordinators if name not in change.remove]
@@ -331,14 +362,14 @@ def link(place: str, root: bytes) -> str:
 
 
 def split_link(text: str) -> tuple[str, bytes]:
-    """Return what `link` has joined; `UnfitCertificateError` for something else."""
+    """Return what `link` has joined; `UnfitError` for something else."""
     place, _, root = text.strip().rpartition("#")
     try:
         found = base64.b32decode(root.upper())
     except ValueError:
         found = b""
     if not place or len(found) != FINGERPRINT:
-        raise UnfitCertificateError("a link is where the exchange is, a #, and 32 letters and digits: copy it whole")
+        raise UnfitError("a link is where the exchange is, a #, and 32 letters and digits: copy it whole")
     return place, found
 
 
@@ -371,10 +402,10 @@ def _unsigned(
     lines, names = {line.name: line for line in fields.lines}, list(dict.fromkeys(coordinators))
     for name in names:
         if name not in lines:
-            raise UnfitCertificateError(f"{name!r} is to be a coordinator and is no member{known_names(name, lines)}")
+            raise UnfitError(f"{name!r} is to be a coordinator and is no member{known_names(name, lines)}")
         root.add_key(_coordinator_key(lines[name].signing_key), Root.type)
     if not 1 <= threshold <= len(names):
-        raise UnfitCertificateError(
+        raise UnfitError(
             f"{threshold} of {len(names)} coordinators cannot sign: name more coordinators, or ask for fewer signatures"
         )
     root.roles[Root.type].threshold = threshold
@@ -399,19 +430,22 @@ def _parsed(data: bytes) -> Metadata[Root]:
     return metadata
 
 
-def _verified(metadata: Metadata[Root], before: Metadata[Root] | None) -> bytes:
-    """Return a members' file as `tuf` writes it, verified; `before` is the version before it, verified."""
-    signed = metadata.signed
-    data = metadata.to_bytes()  # no name is in it twice, of which readers could take another than the one verified
-    old = None if before is None else before.signed
+def _check_signatures(metadata: Metadata[Root], before: Metadata[Root] | None) -> None:
+    """Raise `UnsignedError` unless enough coordinators have signed; `before` is the version before, verified."""
+    signed, old = metadata.signed, None if before is None else before.signed
     result = signed.get_root_verification_result(old, metadata.signed_bytes, metadata.signatures)
     if not result.verified:
-        lacks = "its own coordinators" if result.first.verified else "the coordinators of the version before"
+        whose = "its own coordinators" if result.first.verified else "the coordinators of the version before"
         part = result.second if result.first.verified else result.first
-        raise TamperedError(
-            f"version {signed.version} of the members' file bears {len(part.signed)} genuine signatures of {lacks}, of "
-            f"{part.threshold}: have it signed (fhe-auc members sign)"
+        raise UnsignedError(
+            f"version {signed.version} of the members' file bears {len(part.signed)} genuine signatures of {whose}, of "
+            f"{part.threshold} that it needs"
         )
+
+
+def _read(metadata: Metadata[Root]) -> bytes:
+    """Return a members' file as `tuf` writes it; raise as `Members.newer` for contents that cannot be."""
+    data = metadata.to_bytes()  # no name is in it twice, of which readers could take another than the one verified
     try:
         file = msgspec.json.decode(data, type=_File).signed
     except (msgspec.DecodeError, DeserialisationError) as error:
@@ -419,24 +453,24 @@ def _verified(metadata: Metadata[Root], before: Metadata[Root] | None) -> bytes:
     _check_members(file.members)
     # tuf counts one key under two identifiers as two signers (findings/tuf-one-key-under-two-names-is-two-signers.sh).
     own = {key.keyid: key for key in (_coordinator_key(line.signing_key) for line in file.members.lines)}
-    if any(own.get(each) != key for each, key in signed.keys.items()):
-        raise UnfitCertificateError("a coordinator in the members' file is no member, or has another identifier")
+    if any(own.get(each) != key for each, key in metadata.signed.keys.items()):
+        raise UnfitError("a coordinator in the members' file is no member, or has another identifier")
     return data
 
 
 def _check_members(fields: _Fields) -> None:
     lines = fields.lines
     if len(lines) > MAX_MEMBERS:
-        raise UnfitCertificateError(f"a members' file has at most {MAX_MEMBERS:,} members, got {len(lines):,}")
+        raise UnfitError(f"a members' file has at most {MAX_MEMBERS:,} members, got {len(lines):,}")
     for line in lines:
         line.check()
     if (twice := first_alike([line.name for line in lines])) is not None:
-        raise UnfitCertificateError(f"two members have names that look alike: {twice[0]!r} and {twice[1]!r}")
+        raise UnfitError(f"two members have names that look alike: {twice[0]!r} and {twice[1]!r}")
     if odd := next((line for line in lines if line.member.fingerprint in fields.stolen), None):
-        raise UnfitCertificateError(f"the keys of {odd.name!r} were stolen once: new keys are needed")
+        raise UnfitError(f"the keys of {odd.name!r} were stolen once: new keys are needed")
     for keys in ([line.signing_key for line in lines], [line.encryption_key for line in lines]):
         if len(set(keys)) != len(keys):
-            raise UnfitCertificateError("two members in the members' file have the same key")
+            raise UnfitError("two members in the members' file have the same key")
 
 
 def _digest(metadata: Metadata[Root]) -> bytes:

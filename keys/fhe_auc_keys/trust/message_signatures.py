@@ -1,4 +1,4 @@
-"""Signatures and seals on the messages of a session, made and checked with certified keys."""
+"""Signatures and seals on the messages of a session, made and checked with members' keys."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from fhe_auc_keys.trust.sealing import has_signed, signed_bytes
 class SessionProtection(Protection):
     """A role's signatures and seals: its own by `identity`, the others' by their public keys.
 
-    `binding` is the manifest's digest, 32 bytes, and the manifest names every certificate; `signing_keys` are Ed25519
+    `binding` is the manifest's digest, 32 bytes, and the manifest names every member's keys; `signing_keys` are Ed25519
     keys of the parties, of `fhe_auc.base.names.AGGREGATOR` and, where there is one, of `HELPER`;
     `encryption_keys` are of the latter two.
     """

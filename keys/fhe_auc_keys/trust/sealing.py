@@ -32,7 +32,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, MLKEM768X25519PrivateKey, MLKEM768X25519PublicKey, Suite
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
+from fhe_auc_keys.errors import KeysError, TamperedError, UnfitError
 
 OVERHEAD = 1136
 """Bytes by which `seal` makes a text longer: ML-KEM's ciphertext (1,088), an X25519 key (32), the tag (16)."""
@@ -51,7 +51,7 @@ NO_HYBRID = (
 
 @lru_cache(maxsize=8192)  # a site verifies all parties of a session, each key in several places
 def encryption_key(raw: bytes) -> MLKEM768X25519PublicKey:
-    """Return 1,216 bytes, ML-KEM's first, as an encryption key; `UnfitCertificateError` where they are none to be used.
+    """Return 1,216 bytes, ML-KEM's first, as an encryption key; `UnfitError` where they are none to be used.
 
     That is another length; an ML-KEM key not reduced (FIPS 203, section 7.2); or an unfit X25519 key, as `x25519_key`.
     `KeysError` where the installed library has no ML-KEM.
@@ -61,24 +61,24 @@ def encryption_key(raw: bytes) -> MLKEM768X25519PublicKey:
     except UnsupportedAlgorithm:
         raise KeysError(NO_HYBRID) from None
     except ValueError:
-        raise UnfitCertificateError("the encryption key's first 1,184 bytes are no ML-KEM-768 key") from None
+        raise UnfitError("the encryption key's first 1,184 bytes are no ML-KEM-768 key") from None
     return MLKEM768X25519PublicKey(ml_kem, x25519_key(raw[_ML_KEM_BYTES:]))
 
 
 @lru_cache(maxsize=8192)
 def x25519_key(raw: bytes) -> X25519PublicKey:
-    """Return 32 bytes as an X25519 key; raise `UnfitCertificateError` where they are none to be used.
+    """Return 32 bytes as an X25519 key; raise `UnfitError` where they are none to be used.
 
     That is another length; a point of small order, for which everybody knows the shared secret (RFC 7748, section 6.1);
     or one not reduced, a second spelling of the same key.
     """
     if int.from_bytes(raw, "little") >= PRIME:
-        raise UnfitCertificateError("the X25519 key is not 32 bytes, or not reduced")
+        raise UnfitError("the X25519 key is not 32 bytes, or not reduced")
     try:
         key = X25519PublicKey.from_public_bytes(raw)
         X25519PrivateKey.generate().exchange(key)
     except ValueError:
-        raise UnfitCertificateError("the X25519 key is not 32 bytes, or of small order") from None
+        raise UnfitError("the X25519 key is not 32 bytes, or of small order") from None
     return key
 
 
@@ -172,7 +172,7 @@ class PrivateKeys:
 
 
 def seal(recipient: bytes, plaintext: bytes, *, info: bytes) -> bytes:
-    """Return `plaintext` sealed to a key (`UnfitCertificateError` for none), `OVERHEAD` longer, bound to `info`."""
+    """Return `plaintext` sealed to a key (`UnfitError` for none), `OVERHEAD` longer, bound to `info`."""
     return _HYBRID.encrypt(plaintext, encryption_key(recipient), info=info)
 
 

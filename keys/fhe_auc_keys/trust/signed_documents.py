@@ -1,8 +1,8 @@
 """Signed documents: the frame of everything that one party writes and others have to believe.
 
-    signed document = credential of the signer | body | signature over purpose, credential and body
+    signed document = signer's name | version of the members' file | body | signature over purpose and all of these
 
-The certificate is checked first, then the signature, and only then is the body parsed.
+The signer is looked up first, then the signature is checked, and only then is the body parsed.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.exchange import told
 from fhe_auc.base.serialise import decode, encode, frame, unframe
 from fhe_auc_keys.errors import KeysError, TamperedError, VersionError
-from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.members import Member, Members
 from fhe_auc_keys.trust.sealing import has_signed
 
 T = TypeVar("T")
@@ -38,21 +38,26 @@ class Kind:
 
 
 class _Signed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    credential: bytes
+    signer: str
+    version: int
     body: bytes
     signature: bytes
 
+    @property
+    def text(self) -> bytes:
+        """What is signed."""
+        return encode((self.signer, self.version, self.body))
+
 
 def sign(kind: Kind, signer: Identity, body: msgspec.Struct) -> bytes:
-    """Return a document, which carries the credential of its signer."""
-    encoded = encode(body)
-    signature = signer.sign(kind.purpose, encode((signer.credential, encoded)))
-    return frame(kind.magic, _Signed(signer.credential, encoded, signature))
+    """Return a document, which names its signer."""
+    unsigned = _Signed(signer.name, signer.version, encode(body), b"")
+    return frame(kind.magic, msgspec.structs.replace(unsigned, signature=signer.sign(kind.purpose, unsigned.text)))
 
 
-def claimed_signer(kind: Kind, data: bytes) -> bytes:
-    """Return the credential in a document, unverified; errors as `claimed_body`."""
-    return _unframed(kind, data).credential
+def claimed_signer(kind: Kind, data: bytes) -> str:
+    """Return the signer's name in a document, unverified; errors as `claimed_body`."""
+    return _unframed(kind, data).signer
 
 
 def claimed_body(kind: Kind, data: bytes, shape: type[T]) -> T:
@@ -60,18 +65,23 @@ def claimed_body(kind: Kind, data: bytes, shape: type[T]) -> T:
     return parsed(_unframed(kind, data).body, shape, kind.name)
 
 
-def open_signed(kind: Kind, data: bytes, shape: type[T], trust: Trust, *, signer: str, at: datetime) -> tuple[Peer, T]:
-    """Return signer and body, a `shape`, of a document that the party named `signer` must have signed at present, `at`.
+def open_signed(
+    kind: Kind, data: bytes, shape: type[T], members: Members, *, signer: str, at: datetime
+) -> tuple[Member, T]:
+    """Return signer and body, a `shape`, of a document that the member `signer` must have signed at present, `at`.
 
-    A certificate alone does not give the right to sign it. Raises `VersionError` where it is of another version of
-    fhe-auc; `TamperedError` of another kind, damaged or forged; `KeysError` signed by somebody else; and what `verify`
-    raises of the signer's certificate.
+    To be a member alone does not give the right to sign it. Raises `VersionError` where it is of another version of
+    fhe-auc; `TamperedError` of another kind, damaged or forged; `KeysError` where it is signed by somebody else, or
+    under a newer members' file than the one here; and as `Members.named`.
     """
     signed = _unframed(kind, data)
-    found = verify(signed.credential, trust, at=at)
-    text = encode((signed.credential, signed.body))
-    if not has_signed(found.signing_key, kind.purpose, text, signed.signature):
-        raise TamperedError(f"the {kind.name} bears no genuine signature of {found.name!r}")
+    found = members.named(signed.signer, at)
+    if not has_signed(found.signing_key, kind.purpose, signed.text, signed.signature):
+        newer = f", unless with keys of version {signed.version} of the members' file" * (
+            signed.version > members.version
+        )
+        raise TamperedError(f"the {kind.name} bears no genuine signature of {found.name!r}{newer}")
+    members.as_of(signed.version)  # who withholds the newest file must not hide that somebody was left out
     if found.name != signer:
         raise KeysError(f"the {kind.name} was signed by {found.name!r}, not by {signer!r}")
     return found, parsed(signed.body, shape, kind.name)

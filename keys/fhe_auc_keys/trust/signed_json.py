@@ -1,6 +1,6 @@
-"""JSON that stands alone: signed by a certified party, its certificate included, to be verified anywhere, years later.
+"""JSON that stands alone: signed by a member, to be verified anywhere, years later, with the members' files.
 
-    {…, "time": "2026-11-23T18:50:01+00:00", "signature": {"credential": base64, "ed25519": base64}}
+    {…, "time": "2026-11-23T18:50:01+00:00", "signature": {"signer": "north", "members": 3, "ed25519": base64}}
 
 Everything but ``ed25519`` is signed, in the canonical form of RFC 8785: blanks and the order of names do not matter.
 """
@@ -16,8 +16,8 @@ import rfc8785
 
 from fhe_auc.base.serialise import json_text
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.members import Member, Members
 from fhe_auc_keys.trust.public_keys import SKEW, check_time
 from fhe_auc_keys.trust.sealing import has_signed
 
@@ -26,12 +26,12 @@ _LARGEST = 2**53 - 1  # integers beyond it are not the same number to every read
 
 
 def sign(identity: Identity, purpose: bytes, value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `value` as plain JSON with the signature of a certified identity, good for one purpose alone.
+    """Return `value` as plain JSON with a member's signature, good for one purpose alone.
 
     `value` has a ``time``, in ISO format with a time zone. What is not finite becomes null, integers beyond 2^53 text.
     """
     plain: dict[str, Any] = json.loads(json_text(value), parse_int=_integer)
-    plain["signature"] = {"credential": _base64(identity.credential)}
+    plain["signature"] = {"signer": identity.name, "members": identity.version}
     plain["signature"]["ed25519"] = _base64(identity.sign(purpose, rfc8785.dumps(plain)))
     return plain
 
@@ -48,24 +48,26 @@ def parse(data: bytes | str) -> dict[str, Any]:
     return found
 
 
-def check(value: Mapping[str, Any], purpose: bytes, trust: Trust, *, at: datetime) -> Peer:
+def check(value: Mapping[str, Any], purpose: bytes, members: Members, *, at: datetime) -> Member:
     """Return who has signed the object, from `parse`; `at` is the present, with a time zone.
 
-    The certificate has to be valid at the ``time`` in the object, and the revocation lists now: the time is the
-    signer's own claim, so that a certificate that was revoked since does not count. Raises `TamperedError` where there
-    is no signature, or not of these contents, or no time, or one in the future; and as `verify`.
+    The members' file that it names has to be for the ``time`` in it. The time is the signer's own claim, so that what
+    is signed with keys that were stolen since does not count. Raises `TamperedError` where there is no signature, or
+    not of these contents, or no time, or one in the future; and as `Members.signer`.
     """
     unsigned = copy.deepcopy(dict(value))
     try:
         signature = _bytes(unsigned["signature"].pop("ed25519"))
-        credential = _bytes(unsigned["signature"]["credential"])
+        name, version = unsigned["signature"]["signer"], unsigned["signature"]["members"]
+        if not isinstance(name, str) or type(version) is not int:
+            raise ValueError("no member")
         signed = rfc8785.dumps(unsigned)
         time = check_time(datetime.fromisoformat(unsigned["time"]))
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
         raise TamperedError("it bears no signature, or no time with a time zone") from None
     if time > at + SKEW:
         raise TamperedError("its time is in the future")
-    found = verify(credential, trust, at=time, lists_at=at)
+    found = members.signer(name, version, time)
     if not has_signed(found.signing_key, purpose, signed, signature):
         raise TamperedError(f"it is not what {found.name!r} has signed: it was changed since")
     return found

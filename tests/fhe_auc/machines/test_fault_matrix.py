@@ -241,7 +241,7 @@ def bundle(role: str, says: str, fault: Callable[[], object], **more: Any) -> Ro
 
 def disk_full(role: str, *, fault: Callable[[], object] | None = None, logs: str = "", **more: Any) -> Row:
     says = rf"it runs, but no status can be read or written in '{role}/state' \(a full disk\?\): see its log"
-    told = logs or rf"[0-9a-f]{{8}}: failed: \[Errno 27\] File too large: '.*{role}/store/"
+    told = logs or rf"[0-9a-f]{{8}}: failed: \[Errno 5\] disk I/O error: '.*{role}/store/store\.sqlite'"
     return Row(role, says, fault or (lambda: WORLD.full.add(role)), logs=told, **more)
 
 
@@ -410,7 +410,7 @@ def test_what_a_process_has_read_or_writes_for_others_can_vanish(here: Path) -> 
     started = call("serve", "north.toml")
     assert (started.exit_code, "passphrase file 'own' cannot be read: No such file" in started.stderr) == (1, True)
     change("north", **{"passphrase-file": "passphrase"})
-    for lock in ("north/state/lock", "north/store/lock", "north/store/serve.lock"):
+    for lock in ("north/state/lock", "north/store/serve.lock"):
         Path(lock).write_bytes(b"\xff" * 99)
         with serving("north"):
             until(lambda: status("north")["wrong"] == "")

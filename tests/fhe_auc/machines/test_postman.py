@@ -171,6 +171,20 @@ def test_a_site_brings_its_own_files_alone_and_another_s_name_is_taken_once(tmp_
     assert files_in(tmp_path / "again") == {"north/request": b"1"}
 
 
+def test_a_hub_whose_exchange_is_away_says_so_once_and_goes_on_when_it_is_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    mail = Mail(tmp_path, "north", "south")
+    mail.put("north", "north/request", b"1")
+    mail.at["server"].rename(tmp_path / "elsewhere")
+    assert [mail.go() for _ in range(3)] == [0, 0, 0]
+    assert len([record for record in caplog.records if "there is no folder" in record.getMessage()]) == 1
+    (tmp_path / "elsewhere").rename(mail.at["server"])
+    for _ in range(3):
+        mail.go()
+    assert files_in(mail.at["south"]) == {"north/request": b"1"}
+
+
 def test_what_others_say_to_the_server_or_are_sealed_does_not_go_to_a_site(tmp_path: Path) -> None:
     mail = Mail(tmp_path, "north", "south")
     mail.put("north", "north/5e/session", b"")

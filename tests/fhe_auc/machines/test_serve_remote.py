@@ -23,7 +23,7 @@ from tests.support.served import (
 )
 
 
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")  # fsspec's thread waits
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")  # the server's
 @pytest.mark.parametrize("kind", ["s3", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("sftp", "webdav"))])
 def test_two_nights_over_a_server_whose_files_are_replaced(kind: str, here: Path, tmp_path: Path) -> None:
     (tmp_path / "server").mkdir()

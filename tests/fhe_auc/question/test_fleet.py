@@ -19,7 +19,7 @@ def members(number: int, seed: int = 0) -> Members:
 
 
 def fleet_of(known: Members) -> Fleet:
-    return Fleet.of(known, row_cap=20, listed=b"signed")
+    return Fleet.of(known, row_cap=20)
 
 
 def root_by_definition(nodes: list[bytes]) -> bytes:
@@ -52,6 +52,4 @@ def test_members_that_are_changed_left_out_or_exchanged_are_not_the_fleet_s() ->
         root_of(twice)
     for fields in [{"members": 1}, {"members": 2**33}, {"root": bytes(31)}, {"row_cap": 0}, {"row_cap": 2**41}]:
         with pytest.raises(InputError):
-            Fleet(
-                **{"known_by": "certificates", "members": 2, "root": bytes(32), "row_cap": 1, "listed": b"", **fields}
-            )  # type: ignore[arg-type]
+            Fleet(**{"known_by": "keys", "members": 2, "root": bytes(32), "row_cap": 1, **fields})  # type: ignore[arg-type]

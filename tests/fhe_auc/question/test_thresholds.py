@@ -317,7 +317,7 @@ def test_a_manifest_has_the_thresholds_of_the_values_that_its_study_lists() -> N
     for values in ("0:9", "0:8"):
         request = Request(parties=("north", "south"), thresholds=thresholds.parse(f"values:{values}"))
         made = new_manifest(registry.load("dpauc-laplace"), request, options={"epsilon": 1.0})
-        named = {"certificates": (b"a" * 32, b"b" * 32), "aggregator": b"c" * 32, "study": study}
+        named = {"fingerprints": (b"a" * 32, b"b" * 32), "aggregator": b"c" * 32, "study": study}
         if values == study.score_values:
             assert structs.replace(made, **named).study == study
         else:

@@ -148,6 +148,7 @@ def test_thresholds_asked_for_are_counted_exactly_and_move_no_other_number(
         assert (tn, fp, fn, tp) == (sum(~died & ~alarm), sum(~died & alarm), sum(died & ~alarm), sum(died & alarm))
     assert found.card.measures[:2] == plain.card.measures[:2]
     assert found.card.calibration_measures == plain.card.calibration_measures
+    assert str(found.facts.session["thresholds"]).startswith(thresholds or "hybrid:5000 with ")
 
 
 @pytest.mark.parametrize(("top", "told"), [(4, True), (400, False)])

@@ -10,7 +10,8 @@ import pytest
 
 from fhe_auc import Evaluation, InputError, Report
 from fhe_auc.machines import outcomes
-from fhe_auc.machines.site_state import Records, answer, site_storage
+from fhe_auc.machines.answers import answer
+from fhe_auc.machines.site_state import Records, site_storage
 from fhe_auc.question.analysis import Analysis, Questions, Variable
 from fhe_auc.report.steps import next_step
 from fhe_auc.results import result_file

@@ -20,10 +20,10 @@ from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from tests.support.blinded_auc import encoded
 
 WORDS = {"model": "sepsis-net 2.1", "outcome": "sepsis", "cohort": "adults", "period": "2029"}
-CERTIFIED: dict[str, Any] = {"certificates": (b"n" * 32, b"s" * 32, b"e" * 32), "aggregator": b"a" * 32}
+CERTIFIED: dict[str, Any] = {"fingerprints": (b"n" * 32, b"s" * 32, b"e" * 32), "aggregator": b"a" * 32}
 
 
-FINGERPRINTS = CERTIFIED["certificates"]
+FINGERPRINTS = CERTIFIED["fingerprints"]
 NONSENSE: dict[str, dict[str, Any]] = {
     "nothing said of what machines evaluate": CERTIFIED,
     "a study in one process": {"study": WORDS},
@@ -43,12 +43,12 @@ NONSENSE: dict[str, dict[str, Any]] = {
     "descending grid": {"grid": np.array([0.5, 0.1]).tobytes()},
     "NaN in the grid": {"grid": np.array([np.nan] * 16).tobytes()},
     "short fingerprint": {"context": b"short"},
-    "aggregator's certificate alone": {"study": WORDS, "aggregator": b"a" * 32},
-    "parties' certificates alone": {"certificates": FINGERPRINTS},
-    "a certificate too few": {**CERTIFIED, "study": WORDS, "certificates": FINGERPRINTS[:2]},
-    "short certificate fingerprint": {**CERTIFIED, "study": WORDS, "certificates": (*FINGERPRINTS[:2], b"short")},
-    "two parties with one certificate": {**CERTIFIED, "study": WORDS, "certificates": (*FINGERPRINTS[:2], b"s" * 32)},
-    "an aggregator that is a party": {**CERTIFIED, "study": WORDS, "certificates": (*FINGERPRINTS[:2], b"a" * 32)},
+    "aggregator's keys alone": {"study": WORDS, "aggregator": b"a" * 32},
+    "parties' keys alone": {"fingerprints": FINGERPRINTS},
+    "a fingerprint too few": {**CERTIFIED, "study": WORDS, "fingerprints": FINGERPRINTS[:2]},
+    "short fingerprint of keys": {**CERTIFIED, "study": WORDS, "fingerprints": (*FINGERPRINTS[:2], b"short")},
+    "two parties with one pair of keys": {**CERTIFIED, "study": WORDS, "fingerprints": (*FINGERPRINTS[:2], b"s" * 32)},
+    "an aggregator that is a party": {**CERTIFIED, "study": WORDS, "fingerprints": (*FINGERPRINTS[:2], b"a" * 32)},
     "infinite option": {"options": {"epsilon": math.inf}},
     "NaN as an option": {"options": {"epsilon": math.nan}},
     "nothing as an option": {"options": {"epsilon": None}},
@@ -77,7 +77,7 @@ def test_any_change_of_the_manifest_changes_what_messages_carry(prepared: Sessio
         {"protocol": "malicious"},
         {**CERTIFIED, "study": study},
         {**CERTIFIED, "study": study, "aggregator": b"b" * 32},
-        {**CERTIFIED, "study": study, "certificates": (b"x" * 32, *FINGERPRINTS[1:])},
+        {**CERTIFIED, "study": study, "fingerprints": (b"x" * 32, *FINGERPRINTS[1:])},
         *({**CERTIFIED, "study": msgspec.structs.replace(study, **{name: "another"})} for name in WORDS),
         *({**CERTIFIED, "study": msgspec.structs.replace(study, row_caps={name: 5})} for name in ("north", "south")),
         *({"options": {"epsilon": epsilon}} for epsilon in (1.0, 2.0)),

@@ -289,7 +289,7 @@ def test_where_too_few_count_the_session_ends_and_the_helper_says_so_again_and_o
 def test_a_helper_ends_a_session_that_it_has_not_opened_and_never_says_so_of_another(play: Play) -> None:
     """Of one whose list is lost no device would be free otherwise."""
     at, name = play.consortium.at, play.announced.manifest.session.hex()
-    with pytest.raises(KeysError, match="is not, with this certificate"):
+    with pytest.raises(KeysError, match="is not, with the keys that it has now"):
         helper.end(play.aggregator, play.adders, at=at)
     play.write()
     play.collect()

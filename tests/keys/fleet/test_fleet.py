@@ -6,7 +6,6 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ import pytest
 from click.testing import CliRunner
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
-from fhe_auc.base.serialise import encode
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.fleet import Fleet
@@ -31,16 +29,13 @@ from fhe_auc.session.protocol import Request
 from fhe_auc.sums.pads import unpack
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.cli.fleet import fleet as command
-from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
+from fhe_auc_keys.errors import KeysError, TamperedError, UnfitError
 from fhe_auc_keys.fleet import aggregator, tables
 from fhe_auc_keys.fleet.device import Device, Floor, Record, write_records
 from fhe_auc_keys.fleet.session import LIST, OPENING, RESULT, UNOPENED, Verdict, loaded, sketch_info
-from fhe_auc_keys.store.trusted_authorities import Trusted
-from fhe_auc_keys.trust import member_lists, sealing
-from fhe_auc_keys.trust.authority import Authority
-from fhe_auc_keys.trust.certificates import Trust
+from fhe_auc_keys.store import known_members
+from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.member_lists import sign_list, sign_members
 from fhe_auc_keys.trust.sealing import has_signed
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from tests.support.certified import NOW
@@ -56,7 +51,7 @@ from tests.support.fleet_sessions import (
     sending,
     signed,
 )
-from tests.support.keys_commands import store_of
+from tests.support.keys_commands import ok_of, store_of
 from tests.support.keys_folder import ADDER, SITES, at
 from tests.support.stores import trail_of
 from tests.support.wire import flipped
@@ -89,7 +84,7 @@ def test_a_record_is_small_at_100_thresholds_though_a_seal_takes_1136_bytes(
     members: int, caps: int | None, most: int
 ) -> None:
     known = np.random.default_rng(0).integers(0, 256, (100, 32)).astype(np.uint8)
-    fleet = msgspec.structs.replace(Fleet.of(known, row_cap=20, listed=bytes(111)), members=members)
+    fleet = msgspec.structs.replace(Fleet.of(known, row_cap=20), members=members)
     request = Request(
         parties=(), fleet=fleet, thresholds=thresholds.uniform(100), max_rows=20 * members, min_parties=2,
         keys="helper", row_caps=caps,
@@ -280,42 +275,20 @@ def test_a_device_answers_once_for_the_scores_of_a_model_whatever_other_models_a
     assert device.submit(PartyData("mine", rows.labels, (new, newer)), memory).memory
 
 
-def test_members_whom_no_trusted_authority_has_signed_are_refused_by_all(play: Play) -> None:
+def test_members_whom_the_members_file_does_not_name_are_refused_by_all(play: Play) -> None:
     """Else the convener could name a fleet of which it plays all members but one."""
-    made, sybils = play.consortium, np.random.default_rng(0).integers(0, 256, (8, 32)).astype(np.uint8)
+    sybils = np.random.default_rng(0).integers(0, 256, (8, 32)).astype(np.uint8)
     sybils[0] = play.known[0]
-    own = Authority.create("own", days=60, at=made.at)
-    both = Trust((*made.trust.anchors, own.certificate), made.trust.revocation_lists)
-    announcement = convened(play, Fleet.of(sybils, row_cap=CAP, listed=sign_list(own, sybils, at=made.at)), trust=both)
-    with pytest.raises(KeysError, match="no authority trusted here has signed the list"):
-        play.opened(announcement)
-    # A list ends after thirty days, so that a device that is revoked does not count for ever.
-    old = sign_list(made.authority, play.known, at=made.at - timedelta(days=30))
-    strangers = "no authority trusted here has signed the list of the fleet's 8 members"
-    for members, listed, error, why in (
-        (sybils, play.fleet.listed, KeysError, strangers),
-        (sybils, b"", TamperedError, "signed list of a fleet's members"),
-        (play.known, old, ExpiredError, "the list of the fleet's members is accepted until"),
-    ):
-        fleet = Fleet.of(members, row_cap=CAP, listed=listed)
-        with pytest.raises(error, match=why):
+    theirs = convened(play, sybils)
+    play.opened(theirs)
+    play.enlist(play.fleet)
+    why = "does not name the fleet's 8 members"
+    with pytest.raises(KeysError, match=why):
+        play.opened(theirs)
+    for fleet in (Fleet.of(sybils, row_cap=CAP), msgspec.structs.replace(play.fleet, members=9)):
+        with pytest.raises(KeysError, match=why.replace("8", str(fleet.members))):
             convened(play, fleet)
-    for beyond in (2**40, 2**62):  # no list outlives the authority's own certificate
-        statement = encode((len(play.known), play.fleet.root, beyond))
-        signature = made.authority.sign(member_lists._PURPOSE, statement)
-        endless = member_lists._FORMAT.frame(member_lists._Listed(beyond, signature))
-        convened(play, Fleet.of(play.known, row_cap=CAP, listed=endless))
-
-
-def test_the_authority_signs_those_only_whom_it_has_certified(play: Play) -> None:
-    made, known = play.consortium, play.known.copy()
-    known[5] = np.frombuffer(Identity.create("a stranger").signing_key, np.uint8)
-    with pytest.raises(UnfitCertificateError, match="member 5 of the fleet has no valid certificate"):
-        sign_members(made.authority, known, at=made.at)
-    serial = next(each.serial for each in made.authority.register if each.name == "device 2")
-    made.authority.revoke(serial, at=made.at)
-    with pytest.raises(UnfitCertificateError, match="member 2 of the fleet has no valid certificate"):
-        sign_members(made.authority, play.known, at=made.at)
+    play.opened(play.announcement)
 
 
 # --- What the helper sees, and does once ------------------------------------------------------------------------------
@@ -442,7 +415,7 @@ def test_each_step_is_for_its_role_and_a_result_comes_after_an_opening(play: Pla
     play.write()
     play.aggregator, play.helper = play.helper, play.aggregator
     for step in (play.collect, play.open, lambda: play.add(b""), lambda: play.decrypt(b"")):
-        with pytest.raises(KeysError, match="is not, with this certificate"):
+        with pytest.raises(KeysError, match="is not, with the keys that it has now"):
             step()
 
 
@@ -467,12 +440,12 @@ def test_what_cannot_be_with_a_fleet_is_refused(play: Play) -> None:
         with pytest.raises(InputError, match=f"has members 0 to 7, and no {index}"):
             Device(play.announced, index, play.identities[0], Floor(members=4, share=0.25))
     # Whoever a token was shown to could be the member.
-    tokens = play.announced.manifest.to_bytes().replace(b"known_by\xaccertificates", b"known_by\xa6tokens")
+    tokens = play.announced.manifest.to_bytes().replace(b"known_by\xa4keys", b"known_by\xa6tokens")
     with pytest.raises(DeserialisationError, match=r"'tokens' - at `\$\.fleet\.known_by`"):
         Manifest.from_bytes(tokens)
     # Who says who the members are could name a fleet of which it plays all members but one.
     for role in (play.consortium.aggregator, play.consortium.helper):
-        with pytest.raises(UnfitCertificateError, match="neither its aggregator nor helper"):
+        with pytest.raises(UnfitError, match="neither its aggregator nor helper"):
             convened(play, play.fleet, by=role)
 
 
@@ -486,29 +459,25 @@ def test_places_may_be_urls(play: Play, tmp_path: Path) -> None:
 
 
 def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: Path) -> None:
-    with store_of("authority") as store:
-        authority = Authority.from_bytes(store.get("authority", "own"))
-        for each in play.identities:
-            authority.issue(each.request(), each.name, days=20, at=NOW)
-        store.put("authority", "own", authority.to_bytes(), replace=True)
-
     def run(who: str, *arguments: str, status: int = 0) -> Any:
         done = CliRunner().invoke(command, [*arguments, *at(who), "--json"], catch_exceptions=False)
         assert done.exit_code == status, done.output
         return json.loads(done.stdout)
 
     convener, trustee = SITES
-    names = "session.fleet", "members.parquet", "members.list", "records", "blobs", "opening", "result", "responses"
-    session, members, listed, records, blobs, opening, result, responses = map(play.place, names)
-    roles = "--aggregator", f"{ADDER}/{ADDER}.credential", "--helper", f"{trustee}/{trustee}.credential"
+    names = "session.fleet", "members.parquet", "records", "blobs", "opening", "result", "responses"
+    session, members, records, blobs, opening, result, responses = map(play.place, names)
+    roles = "--aggregator", ADDER, "--helper", trustee
     asked = "--study", "study.toml", "--min-parties", "5", "--thresholds", "uniform:12", "--row-cap", "12"
-    assert run("authority", "sign", members, listed)["members"] == 8
-    run(convener, "convene", members, *roles, *asked, "--list", listed, "--out", session)
+    ok_of("fleet", "list", "north/config.toml", members)
+    for name in (trustee, ADDER):
+        ok_of("members", "show", f"{name}/config.toml")
+    run(convener, "convene", members, *roles, *asked, "--out", session)
     with store_of(convener) as store:
-        trust = Trusted.stored(store).trust
+        known = known_members.stored(store)
     by, unproved = ("--holder", convener), play.place("unproved.fleet")
-    run(convener, "convene", members, *roles, *asked, "--list", listed, "--out", unproved, "--no-proofs")
-    play.announced = open_announcement(Path(unproved).read_bytes(), trust, holder=convener, at=NOW)
+    run(convener, "convene", members, *roles, *asked, "--out", unproved, "--no-proofs")
+    play.announced = open_announcement(Path(unproved).read_bytes(), known, holder=convener, at=NOW)
     assert play.computation.proofs is None
     few = [play.device(index).submit(play.rows[index], b"").record for index in range(4)]
     write_records(play.place("few/0.parquet"), few)
@@ -519,7 +488,7 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: 
     assert Path(play.place("word")).read_bytes() == (word := Path(play.place("again")).read_bytes())
     helper_key = play.announced.helper.signing_key  # type: ignore[union-attr]
     assert has_signed(helper_key, UNOPENED, play.announced.manifest.digest, word)
-    play.announced = open_announcement(Path(session).read_bytes(), trust, holder=convener, at=NOW)
+    play.announced = open_announcement(Path(session).read_bytes(), known, holder=convener, at=NOW)
     play.write(play.records[:7])
     assert run(ADDER, "collect", session, records, blobs, *by)["records"] == 7
     run(trustee, "open", session, members, blobs, opening, *by)

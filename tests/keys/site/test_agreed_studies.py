@@ -22,13 +22,14 @@ from fhe_auc.report.studies import Session, next_session
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import announce, open_announcement
-from fhe_auc_keys.errors import KeysError, RevokedError
+from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import agreed_studies, making
 from fhe_auc_keys.site.agreed_studies import Site, WaitsForPersonError, admit, agree
-from fhe_auc_keys.site.making import Made, Members
+from fhe_auc_keys.site.making import Made
+from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import OWN
+from fhe_auc_keys.trust.members import Change, Members, countersign
 from tests.support.certified import DAY, NOW, Consortium
 
 SITES, ADDER, HELPER = ("north", "south", "west"), "adder", "registry"
@@ -76,26 +77,24 @@ def store_of(tmp_path: Path) -> Iterator[Callable[[str], KeyStore]]:
         def make(name: str) -> KeyStore:
             store = stores.enter_context(KeyStore.create(tmp_path / name, "four random words", log2_cost=10))
             store.put("identity", OWN, KNOWN.identities[name].to_bytes())
-            trust = KNOWN.trust()
-            Trusted(trust.anchors, (), trust.revocation_lists).keep(store)
+            known_members.keep(store, KNOWN.members)
             return store
 
         yield make
 
 
-def members(*left: str, at: datetime = NOW) -> Members:
-    def credential_of(name: str) -> bytes:
-        if name in left:
-            raise RevokedError(f"{name!r} is no member")
-        return KNOWN.identities[name].credential
-
-    return Members(credential_of, KNOWN.trust(at))
+def members(*left: str) -> Members:
+    """Those of the consortium, without who has left."""
+    if not left:
+        return KNOWN.members
+    data = KNOWN.members.next_version(Change(remove=left), days=365, at=NOW)
+    return KNOWN.members.newer(countersign(data, KNOWN.office.keys))
 
 
 def look(store: KeyStore, exchange: Folder, *left: str, at: datetime = NOW) -> Made:
     """A look of the maker, which has one study."""
     config = {"results": str(exchange.root.parent / "results")}
-    (stands,) = making.make_due(config, store, exchange, members(*left, at=at), At(at))
+    (stands,) = making.make_due(config, store, exchange, members(*left), At(at))
     return stands
 
 
@@ -105,7 +104,7 @@ def published(exchange: Folder) -> list[bytes]:
 
 
 def opened(document: bytes, at: datetime = NOW, holder: str = "north") -> Any:
-    return open_announcement(document, KNOWN.trust(at), holder=holder, at=at)
+    return open_announcement(document, KNOWN.members, holder=holder, at=at)
 
 
 def test_a_maker_that_is_killed_at_any_put_makes_no_second_session(
@@ -181,10 +180,9 @@ def announced(of: Study, asked: Session, at: datetime, turn: int, **changes: Any
     document = announce(
         KNOWN.identities[holder],
         manifest,
-        KNOWN.shown(*manifest.parties),
-        KNOWN.trust(at),
-        aggregator=KNOWN.identities[changes["aggregator"]].credential,
-        helper=KNOWN.identities[helper].credential if helper else b"",
+        KNOWN.members,
+        aggregator=changes["aggregator"],
+        helper=helper,
         study=changes.get("study", of),
         lifetime=timedelta(days=changes.get("days", of.days)),
         at=at,

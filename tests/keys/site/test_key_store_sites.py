@@ -15,8 +15,8 @@ from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.roles.local_consortium import TRIAL
 from fhe_auc_keys.site.session_files import keep_for_party
-from fhe_auc_keys.store.trusted_authorities import Trusted
-from fhe_auc_keys.store.vault import certified_identity
+from fhe_auc_keys.store import known_members
+from fhe_auc_keys.store.vault import own_identity
 from tests.support.stored_sites import Consortium
 from tests.support.stores import alter
 
@@ -72,7 +72,7 @@ def test_sessions_that_a_site_has_not_joined_or_whose_files_are_removed_are_neit
     document = Path(consortium.made.aggregator["session"]).read_bytes()
     usual = {"holder": north["holder"], "session": session, "at": now(), "study": TRIAL, "grid": None}
     with consortium.store("north") as store, pytest.raises(KeysError, match="has been opened before"):
-        keep_for_party(document, certified_identity(store), Trusted.stored(store).trust, store, **usual)
+        keep_for_party(document, own_identity(store), known_members.stored(store), store, **usual)
 
 
 def test_a_site_wants_its_own_holder(consortium: Consortium) -> None:
@@ -108,7 +108,7 @@ def test_a_site_is_warned_of_a_session_with_one_row_more_than_its_key_store_reme
 def test_the_aggregators_files_are_verified_and_no_party_is_among_them(consortium: Consortium) -> None:
     config = dict(consortium.made.aggregator)
     joined = site_storage().aggregator(config)
-    announced = {"certificates": (), "aggregator": b"", "study": None}
+    announced = {"fingerprints": (), "aggregator": b"", "study": None}
     assert msgspec.structs.replace(joined.manifest, **announced) == consortium.session.manifest
     assert joined.material == consortium.session.aggregator_material
     endless = Path(config["session"]).with_name("endless")
@@ -118,7 +118,7 @@ def test_the_aggregators_files_are_verified_and_no_party_is_among_them(consortiu
         ({"holder": "mallory"}, KeysError, "was signed by"),
         ({"session": str(endless)}, InputError, "longer than"),
         ({"store": ""}, InputError, "store is not configured"),
-        (consortium.made.sites["north"], KeysError, "not, with this certificate, the aggregator"),
+        (consortium.made.sites["north"], KeysError, "not, with the keys that it has now, the aggregator"),
     ):
         with pytest.raises(error, match=why):
             site_storage().aggregator({**config, **changes})

@@ -1,6 +1,7 @@
 """A session made again without some of its parties is as the old one was, and never beside a result of the old one."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +12,21 @@ from click.testing import Result
 from fhe_auc.question import thresholds
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.site.key_store_sites import StoredState
-from fhe_auc_keys.store.trusted_authorities import Trusted
+from fhe_auc_keys.store import known_members
 from tests.support.certified import DAY, NOW
 from tests.support.keys_commands import (
     Clock,
     assert_fails,
     call,
+    changed,
+    join,
     json_of,
-    make_site,
     ok,
     open_as,
-    refresh,
-    request_fingerprint,
     store_of,
     write_study,
 )
-from tests.support.keys_folder import ADDER, AUTHORITY, NORTH, SOUTH
+from tests.support.keys_folder import NORTH, SOUTH
 from tests.support.stores import alter
 
 FOUR = ("north", "south", "east", "west")
@@ -36,14 +36,12 @@ STATED = "--no-result-was-released"
 @pytest.fixture(autouse=True)
 def four(consortium: Path) -> None:
     """A consortium of four sites."""
-    for name in FOUR[2:]:
-        make_site(name)
+    join(*FOUR[2:])
 
 
 def made(out: str, *options: str, parties: tuple[str, ...] = FOUR) -> dict[str, Any]:
-    credentials = [f"{name}/{name}.credential" for name in parties]
     grid = () if "--thresholds" in options else ("--thresholds", "uniform:16")
-    said: dict[str, Any] = json_of("session", *credentials, *NORTH, *grid, *options, "--out", out)
+    said: dict[str, Any] = json_of("session", *parties, *NORTH, *grid, *options, "--out", out)
     return said
 
 
@@ -53,7 +51,7 @@ def again(old: dict[str, Any], out: str, *options: str) -> Result:
 
 def announced(path: str) -> Announcement:
     with store_of("north") as store:
-        return open_announcement(Path(path).read_bytes(), Trusted.stored(store).trust, holder="north", at=NOW)
+        return open_announcement(Path(path).read_bytes(), known_members.stored(store), holder="north", at=NOW)
 
 
 def test_one_command_leaves_a_party_out_and_keeps_all_else() -> None:
@@ -135,23 +133,19 @@ def test_what_does_not_go_with_from_is_refused(clock: Clock) -> None:
     for option in (("--days", "3"), ("--protocol", "exact"), ("--study", "study.toml"), ("--min-parties", "2")):
         refused = again(old, "new", "--without", "south", STATED, *option)
         assert_fails(refused, 2, f"{option[0]} does not go with --from")
-    own = ("north/north.credential", *NORTH)
+    own = ("north", *NORTH)
     assert_fails(call("session", *own, "--without", "south"), 2, "go with --from")
-    assert_fails(call("session", *NORTH), 2, "missing argument 'CREDENTIAL...'")
+    assert_fails(call("session", *NORTH), 2, "missing argument 'NAME...'")
     at_south = ("session", "--from", old["session"], "--without", "east", STATED, *SOUTH)
     assert_fails(call(*at_south), 1, "no session .* was made with this key store")
     clock.at += 10 * DAY
-    refresh(clock, 0 * DAY)
     assert again(old, "new", "--without", "south", STATED).exit_code == 0  # also once the old one has ended
 
 
-def test_a_party_that_was_revoked_meanwhile_is_named_and_a_damaged_record_with_the_remedy(clock: Clock) -> None:
+def test_a_party_that_was_left_out_meanwhile_is_named_and_a_damaged_record_with_the_remedy() -> None:
     old = made("old")
-    clock.at += DAY
-    ok("revoke", "east", *AUTHORITY, "--out", "authority")
-    news = (STATED, "--revocation-list", "authority/ca.crl")
-    revoked = "certificate of 'CN=east' .* has been revoked"
-    assert_fails(again(old, "new", "--without", "south", *news), 1, revoked)
+    changed("remove", "east")
+    assert_fails(again(old, "new", "--without", "south", STATED), 1, "'east' is no member")
     assert again(old, "new", "--without", "south", "--without", "east", STATED).exit_code == 0
     alter(Path("north/store"), f"made/{old['session']}", lambda data: data[:-1])
     assert_fails(again(old, "more", "--without", "south", STATED), 1, "made/.* is damaged.*restore it from the backup")
@@ -188,28 +182,15 @@ def test_a_study_is_repeated_by_one_constant_command_and_nothing_but_keys_and_id
     assert_fails(call_repeat("ab" * 16), 1, "no session .* was made with this key store")
 
 
-def test_a_renewed_certificate_takes_its_place_for_good_and_who_has_to_renew_is_named(clock: Clock) -> None:
+def test_new_keys_take_their_place_in_a_repetition_and_who_was_left_out_is_named() -> None:
     first = made("first", "--days", "7")
-    stranger = call_repeat(first["session"], f"{ADDER}/{ADDER}.credential")
-    assert stranger.exit_code == 0  # the same again
-    make_site("later")
-    assert_fails(call_repeat(first["session"], "later/later.credential"), 2, "'later' has no part in the session")
-    clock.at += 360 * DAY  # certificates end in five days
-    news = refresh(clock, 0 * DAY)
-    for name in (ADDER, "north", "south", "east", "west"):
-        assert_fails(call_repeat(first["session"], *news), 1, "certificate of '.*' ends on 2031-05-01 .* has to renew")
-        ok("enrol", name, "--store", f"{name}/store", "--out", name, "--force")
-        told = ("--fingerprint", request_fingerprint(f"{name}/{name}.csr"))
-        ok("issue", f"{name}/{name}.csr", name, *AUTHORITY, "--out", name, "--force", *told)
-        certificate = ("--certificate", f"{name}/{name}.pem", *news)
-        ok("enrol", name, "--store", f"{name}/store", "--out", name, "--force", *certificate)
-    given = [f"{name}/{name}.credential" for name in (ADDER, "south", "east", "west")]  # its own, north's store has
-    assert_fails(call_repeat(first["session"], *given[:-1]), 1, "the certificate of 'west' ends on .*'west' has to")
-    new = repeated(first["session"], *given)
-    assert new["parties"] != first["parties"]
-    assert repeated(first["session"])["parties"] == new["parties"]
-    ok("revoke", "south", *AUTHORITY, "--out", "authority")
-    assert_fails(call_repeat(first["session"], *news), 1, "the certificate of 'CN=south' .* has been revoked")
+    assert_fails(call_repeat(first["session"], "east"), 2, "parties does not go with --repeat")
+    shutil.rmtree("west")
+    join("west")
+    new = repeated(first["session"])
+    assert {name for name in FOUR if new["parties"][name] != first["parties"][name]} == {"west"}
+    changed("remove", "south")
+    assert_fails(call_repeat(first["session"]), 1, "'south' is no member in version 5")
 
 
 def test_a_session_that_was_replaced_or_finds_thresholds_is_not_repeated() -> None:

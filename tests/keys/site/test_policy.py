@@ -13,20 +13,21 @@ from click.testing import Result
 
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.site.session_files import announced_to_party
-from fhe_auc_keys.store.trusted_authorities import Trusted
+from fhe_auc_keys.store import known_members
 from tests.support.certified import DAY, NOW, STUDY
 from tests.support.keys_commands import (
     Clock,
     assert_fails,
     call,
+    changed,
+    join,
     json_of,
-    make_site,
     ok,
     open_as,
     store_of,
     write_study,
 )
-from tests.support.keys_folder import AUTHORITY, CREDENTIALS, SOUTH
+from tests.support.keys_folder import ADDER, NORTH, SITES, SOUTH, at
 from tests.support.stores import alter, bytes_of
 from tests.support.wire import flipped
 
@@ -57,7 +58,7 @@ def set_policy(**changes: Any) -> Result:
 def made(out: str, *options: str, holder: str = "north") -> None:
     grid = () if "--thresholds" in options else ("--thresholds", "uniform:16")
     study = () if "--study" in options else ("--study", "study.toml")
-    ok("session", *CREDENTIALS, *study, "--store", f"{holder}/store", *grid, *options, "--out", out)
+    ok("session", *SITES, *study, *at(holder), *grid, *options, "--out", out)
 
 
 def opened(*paths: str) -> dict[str, tuple[str, str]]:
@@ -92,7 +93,7 @@ def test_a_folder_is_opened_without_asking_anybody_and_looked_at_again_without_h
     Path("week/more").mkdir()
     expected = {
         "aggregator.bundle": ("passed over", "not for a party"),
-        "north.bundle": ("passed over", "for another party, or another certificate"),
+        "north.bundle": ("passed over", "for another party, or for other keys"),
         "notes.txt": ("passed over", "not for a party"),
         "session.announcement": ("passed over", "not for a party"),
     }
@@ -162,9 +163,9 @@ def test_a_study_that_lets_more_sites_be_away_than_the_policy_is_for_a_person() 
 
 def test_where_a_policy_asks_for_row_caps_a_session_that_could_prove_them_and_does_not_is_for_a_person() -> None:
     """Else a site that convenes, and lies, would be bounded by nothing, and no site would see it."""
-    make_site("registry")
+    join("registry")
     write_study("capped.toml", row_caps={"north": 4000, "south": 5000})
-    capped = "--study", "capped.toml", "--keys", "helper", "--helper", "registry/registry.credential"
+    capped = "--study", "capped.toml", "--keys", "helper", "--helper", "registry"
     made("proved", *capped)
     made("unproved", *capped, "--no-proofs")
     made("finding", *capped, "--thresholds", "quantile:8")
@@ -182,13 +183,13 @@ def test_a_session_without_an_option_that_the_policy_names_is_refused() -> None:
     Nor is a policy asked for row caps beside it: no session with an epsilon is made without. One of `verified` that
     lets no helper be is not taken (`test_a_policy_with_a_mistake_is_not_taken`).
     """
-    make_site("registry")
+    join("registry")
     write_study("capped.toml", row_caps={"north": 4000, "south": 5000})
     write_study("half.toml", row_caps={"north": 4000})
-    noise, helper = ("--epsilon", "0.5"), ("--keys", "helper", "--helper", "registry/registry.credential")
+    noise, helper = ("--epsilon", "0.5"), ("--keys", "helper", "--helper", "registry")
     for study, *asked in (("capped", *helper, "--no-proofs"), ("study", *helper), ("half", *helper)):
-        made_of = (*CREDENTIALS, "--study", f"{study}.toml", "--thresholds", "uniform:16", *noise, *asked)
-        refused = call("session", *made_of, "--store", "north/store", "--out", "private")
+        made_of = (*SITES, "--study", f"{study}.toml", "--thresholds", "uniform:16", *noise, *asked)
+        refused = call("session", *made_of, *NORTH, "--out", "private")
         assert_fails(refused, 2, "take a helper .*a row cap of each site .* and leave --no-proofs out")
         assert not Path("private").exists()
     made("private", "--study", "capped.toml", *noise, *helper)
@@ -202,8 +203,8 @@ def test_a_session_without_an_option_that_the_policy_names_is_refused() -> None:
 
 def test_a_helper_is_within_the_policy_only_where_it_is_named() -> None:
     """Else who convenes would pick alone who, with the aggregator, reads every party's counts."""
-    make_site("registry")
-    made("helped", "--keys", "helper", "--helper", "registry/registry.credential")
+    join("registry")
+    made("helped", "--keys", "helper", "--helper", "registry")
     reason = ": helper is 'registry', which the policy's helpers do not allow$"
     for allowed in (["office"], ["office", "south"], ["helper-1", "office"]):
         assert_refused("helped/south.bundle", reason, keys=["helper"], helpers=allowed)
@@ -222,7 +223,9 @@ def test_small_groups_classes_and_patients_are_for_a_person_to_open() -> None:
         assert_refused(f"{out}/south.bundle", "", groups=["sex"], score_columns=["a", "b", "c"])
 
 
-def test_forged_outdated_and_revoked_files_are_refused_and_do_not_keep_others_from_being_opened(clock: Clock) -> None:
+def test_forged_and_outdated_files_and_those_with_who_was_left_out_keep_no_others_back(
+    clock: Clock,
+) -> None:
     set_policy()
     made("old")
     whole = Path("week/south.bundle").read_bytes()
@@ -233,9 +236,9 @@ def test_forged_outdated_and_revoked_files_are_refused_and_do_not_keep_others_fr
     clock.at += 7 * DAY + timedelta(minutes=1)
     assert "outdated" in opened("old")["south.bundle"][1]
     made("late")
-    ok("revoke", "north", *AUTHORITY, "--out", "authority")
-    refused = call("open", "--policy", "late", *SOUTH, "--revocation-list", "authority/ca.crl")
-    assert (refused.exit_code, "has been revoked" in " ".join(refused.stdout.split())) == (1, True)
+    changed("remove", ADDER)
+    refused = call("open", "--policy", "late", *SOUTH)
+    assert (refused.exit_code, "is no member in version" in " ".join(refused.stdout.split())) == (1, True)
 
 
 def test_a_study_is_answered_no_more_often_than_the_policy_says_whatever_clocks_say(clock: Clock) -> None:
@@ -305,10 +308,10 @@ def test_after_its_last_day_a_policy_opens_nothing_also_where_the_clock_goes_bac
 
 def test_a_session_without_a_site_of_the_last_one_or_with_another_is_for_a_person_to_open() -> None:
     """Two results that differ in one site tell about that site, under whatever protocol and policy."""
-    make_site("east")
+    join("east")
     assert_opened("week/south.bundle")
     for out, protocol in (("more", "verified"), ("others", "exact")):
-        made(out, "east/east.credential", "--protocol", protocol)
+        made(out, "east", "--protocol", protocol)
         assert_refused(f"{out}/south.bundle", "parties differ from .* in 'east': two results would tell about it")
     assert open_as("south", "more/south.bundle").exit_code == 0
     assert_opened("others/south.bundle")
@@ -325,7 +328,7 @@ def test_of_sessions_that_wait_the_newest_is_opened_and_a_crash_in_between_costs
         clock.at += DAY
     bundle = Path("inbox/b").read_bytes()
     with store_of("south") as store:
-        trust = Trusted.stored(store).trust
+        trust = known_members.stored(store)
         announced = announced_to_party(bundle, trust, holder="north", at=clock.at)
         Policy.stored(store).admit(announced, store, at=clock.at)  # and the process dies
     clock.at += timedelta(hours=1)
@@ -355,7 +358,7 @@ def test_a_policy_is_shown_replaced_and_removed() -> None:
 
 def test_a_tampered_policy_opens_nothing() -> None:
     set_policy()
-    own = bytes_of(Path("south/store"), "trust/own")
+    own = bytes_of(Path("south/store"), "trust/members")
     for bad in (lambda data: flipped(data, 0), lambda data: own):
         alter(Path("south/store"), "trust/policy", bad)
         assert_fails(call("open", "--policy", "week", *SOUTH), 1, "trust/policy is damaged, or another entry's")

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 import msgspec
 import pytest
 
-from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, TamperedError, UnfitCertificateError
+from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, TamperedError, UnfitError
 from fhe_auc_keys.trust import members
 from fhe_auc_keys.trust.members import Change, Line, Members, comparison, countersign, link, split_link
 from fhe_auc_keys.trust.sealing import PrivateKeys
@@ -61,12 +61,9 @@ def test_a_member_has_its_keys_and_who_is_left_out_of_the_next_file_is_out() -> 
     kept = three()
     south = kept.named("south", NOW)
     assert (south.signing_key, south.encryption_key) == (KEYS["south"].signing_key, KEYS["south"].encryption_key)
-    assert kept.with_fingerprint(south.fingerprint, NOW, "party") == south
     left = after(kept, "north", "west", remove=["south"])
     with pytest.raises(RevokedError, match=r"'south' is no member in version 3 .*north, west"):
         left.named("south", NOW)
-    with pytest.raises(RevokedError, match="the aggregator is, with its keys of then, no member"):
-        left.with_fingerprint(south.fingerprint, NOW, "aggregator")
     assert (left.coordinators, left.threshold, left.version) == (("north", "west"), 2, 3)
 
 
@@ -186,14 +183,14 @@ def test_names_that_look_alike_shared_keys_and_unfit_keys_are_refused() -> None:
         keys = PrivateKeys.generate()
         stated = (name, keys.signing_key, keys.encryption_key)
         line = Line(*stated, keys.sign(b"member 1", msgspec.msgpack.encode(stated)))
-        with pytest.raises(UnfitCertificateError, match=match):
+        with pytest.raises(UnfitError, match=match):
             founded().newer(signed_by_north(with_line(*as_json(line))))
     shared = Line.of("west", PrivateKeys(PrivateKeys.generate().signing, KEYS["south"].encryption))
-    with pytest.raises(UnfitCertificateError, match="the same key"):
+    with pytest.raises(UnfitError, match="the same key"):
         founded().newer(signed_by_north(with_line(*as_json(shared))))
     stated = ("west", KEYS["west"].signing_key, KEYS["west"].encryption_key[:-1])
     short = Line(*stated, KEYS["west"].sign(b"member 1", msgspec.msgpack.encode(stated)))
-    with pytest.raises(UnfitCertificateError):
+    with pytest.raises(UnfitError):
         founded().newer(signed_by_north(with_line(*as_json(short))))
 
 
@@ -210,7 +207,7 @@ def test_one_coordinator_is_not_counted_twice_under_two_identifiers() -> None:
         data,
         lambda text: text["signatures"].append({"keyid": "0" * 64, "sig": text["signatures"][0]["sig"]}),
     )
-    with pytest.raises(UnfitCertificateError, match="has another identifier"):
+    with pytest.raises(UnfitError, match="has another identifier"):
         founded().newer(doubled)
 
 
@@ -218,7 +215,7 @@ def test_a_coordinator_who_is_no_member_is_refused() -> None:
     text = json.loads(draft(founded(), admit=[LINES["south"]], coordinators=["north", "south"]))
     del text["signed"]["members"]["lines"][1]
     data = countersign(json.dumps(text).encode(), KEYS["north"])
-    with pytest.raises(UnfitCertificateError, match="no member"):
+    with pytest.raises(UnfitError, match="no member"):
         founded().newer(data)
 
 
@@ -249,7 +246,7 @@ def test_what_was_signed_under_an_earlier_version_is_checked_by_it() -> None:
     stolen = after(kept, "north", "west", remove=["south"], stolen=True)
     with pytest.raises(RevokedError, match="stolen"):
         stolen.signer("south", 2, NOW)
-    with pytest.raises(UnfitCertificateError, match="stolen once"):
+    with pytest.raises(UnfitError, match="stolen once"):
         draft(stolen, admit=[LINES["south"]])
     again = PrivateKeys.generate()
     back = after(stolen, "north", "west", admit=[Line.of("south", again)])
@@ -261,17 +258,15 @@ def test_new_keys_of_a_member_take_the_place_of_the_old_ones() -> None:
     kept = after(three(), "north", "west", admit=[Line.of("south", fresh)])
     assert kept.named("south", NOW).signing_key == fresh.signing_key
     assert kept.signer("south", 2, NOW).signing_key == KEYS["south"].signing_key
-    with pytest.raises(RevokedError):
-        kept.with_fingerprint(LINES["south"].member.fingerprint, NOW, "party")
 
 
 def test_a_change_that_cannot_work_is_refused_when_it_is_made() -> None:
     kept = three()
     with pytest.raises(RevokedError, match=r"'norht' is no member; did you mean 'north'\?"):
         draft(kept, remove=["norht"])
-    with pytest.raises(UnfitCertificateError, match="2 of 1 coordinators cannot sign"):
+    with pytest.raises(UnfitError, match="2 of 1 coordinators cannot sign"):
         draft(kept, remove=["south", "west"])
-    with pytest.raises(UnfitCertificateError, match="'east' is to be a coordinator and is no member"):
+    with pytest.raises(UnfitError, match="'east' is to be a coordinator and is no member"):
         draft(kept, coordinators=["north", "east"])
 
 
@@ -286,7 +281,7 @@ def test_the_link_names_one_first_file_alone() -> None:
     with pytest.raises(TamperedError):
         Members.begin(three().files[1], members.fingerprint(three().files[1]))
     for text in ("s3://bucket/auc", "s3://bucket/auc#", "#" + "a" * 32, "x#" + "1" * 32, link("x", root)[:-1]):
-        with pytest.raises(UnfitCertificateError, match="copy it whole"):
+        with pytest.raises(UnfitError, match="copy it whole"):
             split_link(text)
 
 

@@ -11,11 +11,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
-from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
+from fhe_auc_keys.errors import KeysError, TamperedError, UnfitError
 from fhe_auc_keys.trust import sealing
-from fhe_auc_keys.trust.certificates import verify
 from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKey, seal
-from tests.support.certified import NOW, Consortium
+from tests.support.certified import Consortium
 from tests.support.wire import flipped
 
 KEY = PrivateKey.generate()
@@ -87,11 +86,11 @@ def test_no_x25519_or_ml_kem_key_to_seal_to_and_no_second_spelling_of_one() -> N
     """X25519 ignores the highest bit, so that one key could pass for two."""
     lattice, curve = KEY.public[:1184], KEY.public[1184:]
     for ending in (b"", bytes(32), b"\x01" + bytes(31), b"\xff" * 32, bytes(33)):
-        with pytest.raises(UnfitCertificateError, match="X25519"):
+        with pytest.raises(UnfitError, match="X25519"):
             seal(lattice + ending, b"secret", info=b"")
     second_spelling = KEY.public[:-1] + bytes([KEY.public[-1] ^ 0x80])
     for key, why in ((curve, "ML-KEM-768"), (b"\xff" * 1184 + curve, "ML-KEM-768"), (second_spelling, "not reduced")):
-        with pytest.raises(UnfitCertificateError, match=why):
+        with pytest.raises(UnfitError, match=why):
             seal(key, b"secret", info=b"")
 
 
@@ -99,10 +98,10 @@ def missing(*_: object, **__: object) -> bytes:
     raise sealing.UnsupportedAlgorithm("ML-KEM-768 is not supported by this backend")
 
 
-def test_where_the_library_has_no_ml_kem_no_key_is_made_or_read_and_no_certificate_verified(
+def test_where_the_library_has_no_ml_kem_no_key_is_made_or_read_and_nobody_let_in(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As on Intel Macs and Windows on Arm: nothing falls back to X25519 alone. An authority has no such key itself."""
+    """As on Intel Macs and Windows on Arm: nothing falls back to X25519 alone."""
     made = Consortium("north")
     monkeypatch.setattr(sealing, "seal", missing)
     sealing.require_hybrid.cache_clear()
@@ -114,4 +113,4 @@ def test_where_the_library_has_no_ml_kem_no_key_is_made_or_read_and_no_certifica
     monkeypatch.setattr(sealing.MLKEM768PublicKey, "from_public_bytes", missing)
     sealing.encryption_key.cache_clear()
     with pytest.raises(KeysError, match="nothing is sealed to less"):
-        verify(made.identities["north"].credential, made.trust(), at=NOW)
+        made.identities["north"].line.check()

@@ -2,15 +2,14 @@
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc.base.errors import ResultCheckError
 from fhe_auc.cli import main
@@ -19,10 +18,11 @@ from fhe_auc.machines.site_state import Records
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.party import Party
-from fhe_auc_keys.errors import TamperedError
+from fhe_auc_keys.errors import RevokedError, TamperedError
 from fhe_auc_keys.site.key_store_sites import RESULT
-from fhe_auc_keys.store.trusted_authorities import Trusted
+from fhe_auc_keys.store import known_members
 from fhe_auc_keys.trust import signed_json
+from fhe_auc_keys.trust.members import Members
 from tests.support.certified import DAY, NOW
 from tests.support.certified import Consortium as Certified
 from tests.support.stored_sites import Consortium
@@ -47,15 +47,17 @@ def certified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Certified:
     return Certified("north", "south", "west")
 
 
-def published(authority: bytes, revoked: bytes) -> tuple[str, ...]:
-    """Write what is trusted; return the options that say so."""
-    Path("ca.pem").write_bytes(authority)
-    Path("ca.crl").write_bytes(revoked)
-    return "--authority", "ca.pem", "--revocation-list", "ca.crl"
+def published(members: Members) -> tuple[str, ...]:
+    """Write the members' files; return the options that name them."""
+    shutil.rmtree("members", ignore_errors=True)
+    Path("members").mkdir()
+    for version, file in enumerate(members.files, 1):
+        Path(f"members/{version}.json").write_bytes(file)
+    return "--members", "members"
 
 
-def publish(made: Certified, at: datetime = NOW) -> tuple[str, ...]:
-    return published(made.authority.certificate_pem(), made.authority.revocation_list(at=at))
+def publish(made: Certified) -> tuple[str, ...]:
+    return published(made.members)
 
 
 def signed(certified: Certified, party: str, signer: str | None = None, **changes: Any) -> Path:
@@ -80,9 +82,7 @@ def test_the_results_of_all_sites_are_verified_and_say_the_same(
     consortium.done = write  # type: ignore[method-assign]
     conduct(consortium.aggregator(), consortium.exchange)
     with consortium.store("north") as store:
-        trusted = Trusted.stored(store)
-    (authority,), (revoked,) = trusted.authorities, trusted.lists
-    trust = published(authority.public_bytes(Encoding.PEM), revoked.public_bytes(Encoding.PEM))
+        trust = published(known_members.stored(store))
     found = json.loads(check(*files, *trust, "--json").stdout)
     told = [tuple(each[name] for name in ("party", "problem", "session", "manifest")) for each in found["results"]]
     session = (None, consortium.id.hex(), consortium.aggregator().digest.hex())
@@ -106,7 +106,7 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 def test_whatever_is_changed_in_a_result_is_found(certified: Certified) -> None:
     counts = [{"threshold": k / 50, "tpr": [k, None], "name": "x"} for k in range(20)]
     text = signed(certified, "north", evaluation=EVALUATION | {"counts": counts}).read_text()
-    trust = certified.trust()
+    trust = certified.members
     assert signed_json.check(signed_json.parse(text), RESULT, trust, at=NOW).name == "north"
     paths = list(leaves(json.loads(text)))
     assert len(paths) > 50
@@ -120,7 +120,7 @@ def test_whatever_is_changed_in_a_result_is_found(certified: Certified) -> None:
     for told, where in zip(changed, (None, None, *paths), strict=True):
         with pytest.raises(Exception, match=r".") as refused:
             signed_json.check(told, RESULT, trust, at=NOW)
-        assert isinstance(refused.value, TamperedError), where
+        assert isinstance(refused.value, (TamperedError, RevokedError)), where
 
 
 def test_blanks_and_the_order_of_names_do_not_matter_and_a_name_that_is_there_twice_is_refused(
@@ -172,25 +172,43 @@ def test_sessions_have_a_line_each_and_only_those_of_one_are_compared(certified:
     assert_says(check(*files, *publish(certified)), "differs from south.json ('south'): auc 0.5", 1)
 
 
-def test_who_signs_in_anothers_name_another_authoritys_site_and_a_revoked_one_are_refused(certified: Certified) -> None:
+def test_who_signs_in_anothers_name_and_who_is_no_member_are_refused(certified: Certified) -> None:
     forged, file = signed(certified, "west", signer="south"), signed(certified, "north")
     assert_says(check(forged, *publish(certified)), "signed by 'south', and said to be another's")
-    assert_says(check(file, *publish(Certified("north"))), "not signed by any authority trusted here")
-    certified.revoke("north")
-    assert_says(check(file, *publish(certified)), "has been revoked")
+    assert_says(check(file, *publish(Certified("north"))), "it is not what 'north' has signed")
+    assert_says(check(file, *publish(Certified("south"))), "'north' is no member in version 2")
 
 
-def test_a_result_counts_after_its_certificate_has_ended(certified: Certified, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = signed(certified, "north")
-    later = NOW + 300 * DAY
+def test_a_result_counts_after_its_signer_has_left_or_has_new_keys_unless_the_old_ones_were_stolen(
+    certified: Certified,
+) -> None:
+    north, south, west = (signed(certified, name) for name in ("north", "south", "west"))
+    certified.change(remove=["south"])
+    certified.rekey("west")
+    trust = publish(certified)
+    assert check(north, south, west, *trust).exit_code == 0
+    assert check(signed(certified, "west"), *trust).exit_code == 0  # with the new ones
+    assert_says(check(signed(certified, "south"), *trust), "'south' is no member in version 4")
+    certified.change(remove=["north"], stolen=True)
+    assert_says(check(north, *publish(certified)), "the keys that 'north' had were stolen")
+
+
+def test_a_result_is_checked_by_the_members_file_of_its_time(
+    certified: Certified, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, later = signed(certified, "north"), NOW + 400 * DAY
     monkeypatch.setattr("fhe_auc_keys.cli.common.now", lambda: later)
-    trust = publish(certified, later)
-    assert check(file, *trust).exit_code == 0
-    after = signed(certified, "south", time=later.isoformat())  # by the key of a certificate that has ended
-    assert_says(check(after, *trust), "is valid from")
+    assert check(file, *publish(certified)).exit_code == 0
+    after = signed(certified, "south", time=later.isoformat())  # under a file that has ended
+    assert_says(check(after, *publish(certified)), "version 2 of the members' file is for")
+    certified.change(at=later)
+    assert check(signed(certified, "south", time=later.isoformat()), *publish(certified)).exit_code == 0
+    west = signed(certified, "west")
+    certified.members = certified.members.as_of(2)
+    assert_says(check(west, *publish(certified)), "names version 3 of the members' file, and 2 is the newest here")
 
 
-SIGNATURE = '"signature": {"ed25519": "", "credential": ""}'
+SIGNATURE = '"signature": {"ed25519": "", "signer": "north", "members": 2}'
 
 
 @pytest.mark.parametrize(
@@ -249,4 +267,4 @@ def test_numbers_that_json_does_not_have_are_signed_all_the_same(certified: Cert
     made = signed_json.sign(certified.identities["north"], RESULT, told)
     assert (made["large"], made["nan"]) == (str(2**60), None)
     read = signed_json.parse(json.dumps(made))
-    assert signed_json.check(read, RESULT, certified.trust(), at=NOW).name == "north"
+    assert signed_json.check(read, RESULT, certified.members, at=NOW).name == "north"

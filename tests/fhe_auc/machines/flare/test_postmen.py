@@ -169,7 +169,7 @@ def test_of_what_fails_at_a_site_its_kind_alone_leaves_it(world: Path, capfd: py
 
     Server(world, watch).play(lambda: bool(seen))
     assert dict(seen[0]).keys() - {"__headers__"} == {REFUSED}
-    assert (seen[0][REFUSED], seen[0].get_return_code()) == ("NotADirectoryError", ReturnCode.EXECUTION_RESULT_ERROR)
+    assert (seen[0][REFUSED], seen[0].get_return_code()) == ("InputError", ReturnCode.EXECUTION_RESULT_ERROR)
     assert "secret-name" in capfd.readouterr().err
 
 

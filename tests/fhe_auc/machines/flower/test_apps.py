@@ -124,7 +124,7 @@ def test_of_what_fails_at_a_site_its_kind_alone_leaves_it(world: Path, capfd: py
         return reply
 
     run(world, {1: watched, 2: node(world, "south")}, lambda: has(world, "server", "server", "south") and bool(told))
-    assert {(reply.error.code, reply.error.reason) for reply in told} == {(REFUSED, "NotADirectoryError")}
+    assert {(reply.error.code, reply.error.reason) for reply in told} == {(REFUSED, "InputError")}
     assert "secret-name" in capfd.readouterr().err
 
 

@@ -1,0 +1,69 @@
+"""A study that three sites are asked, who serve; and what people do about it: make, look at what waits, agree."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fhe_auc.cli import main
+from fhe_auc.machines import outcomes
+from fhe_auc_keys.store.key_store import KeyStore
+from tests.support.keys_folder import ADDER
+from tests.support.served import HELPER, PASSPHRASE, SITES, change, make_roles, results
+
+STUDY = f"""
+model = "net 2"
+outcome = "sepsis"
+cohort = "adults"
+period = "2030"
+sites = {list(SITES)}
+maker = "north"
+aggregator = "{ADDER}"
+thresholds = "uniform:16"
+"""
+
+
+@pytest.fixture
+def roles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three sites, aggregator and helper, who have agreed to nothing."""
+    make_roles(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for name in (*SITES, HELPER):
+        with KeyStore(Path(name, "store"), PASSPHRASE) as store:
+            store.remove("trust", "policy")
+    change(ADDER, holder="north")
+    Path("study.toml").write_text(STUDY)
+
+
+def call(*arguments: str, json: bool = True, **given: str) -> Result:
+    return CliRunner().invoke(main, [*arguments, *(["--json"] if json else [])], **given)
+
+
+def told(*arguments: str) -> dict[str, Any]:
+    done = call(*arguments)
+    assert done.exit_code == 0, done.output
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said
+
+
+def make(*more: str) -> dict[str, Any]:
+    return told("session", "make", "study.toml", "north.toml", *more)
+
+
+def waits(name: str) -> dict[str, Any]:
+    said: dict[str, Any] = told("pending", f"{name}.toml")["waiting"]
+    return said
+
+
+def agree(*names: str) -> None:
+    for name in names:
+        (session,) = waits(name)
+        told("pending", f"{name}.toml", "--yes", session[:8])
+
+
+def outcome(name: str, number: int = 0) -> Any:
+    return outcomes.read(results(name)[number])
