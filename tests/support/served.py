@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
@@ -136,12 +136,10 @@ def until(condition: Callable[[], bool]) -> None:
     wait_for(condition, PATIENCE, meanwhile=look, told=told, pause=0.02)
 
 
-def make_session(
-    night: str = "night-1", *options: str, publish: bool = True, holder: str = HOLDER, sites: Sequence[str] = SITES
-) -> str:
+def make_session(night: str = "night-1", *options: str, publish: bool = True, holder: str = HOLDER) -> str:
     """Make a session, whose files then arrive in the place of its maker; return its id."""
     asked = ("--aggregator", ADDER, "--study", "study.toml", "--thresholds", "uniform:16")
-    made = ok("session", *sites, *at(holder), *SECRET, *asked, "--out", night, "--json", *options)
+    made = ok("session", *SITES, *at(holder), *SECRET, *asked, "--out", night, "--json", *options)
     session = str(json.loads(made.stdout)["session"])
     for file in Path(night).glob("session.*"):
         file.rename(file.with_name("session"))
