@@ -25,7 +25,7 @@ from fhe_auc.base import serialise
 from fhe_auc.base.errors import BackendUnavailableError
 from fhe_auc.bfv import BfvParameters
 from fhe_auc.ckks import CkksParameters
-from fhe_auc.machines import answers, outcomes
+from fhe_auc.machines import answers, outcomes, postman
 from fhe_auc.metrics import CalibrationMap
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
@@ -119,7 +119,9 @@ def _members() -> members.Members:
 
 
 MEMBERS = _members()
-MESSAGE = Message("semi-honest", SESSION, 2, "north", FINGERPRINT, b"payload", (("south", FINGERPRINT),), bytes(64))
+MESSAGE = Message(
+    "semi-honest", SESSION, 2, "north", FINGERPRINT, b"payload", (("south", FINGERPRINT),), 1_900_000_000, bytes(64)
+)
 RELEASE = Release(
     Sketch((("p", 2), ("n", 2))),
     (Sum("s", (Term((Factor((Part("p"), Part("n", "below", -2))), Factor(constants=(1, -3)))),)),),
@@ -277,6 +279,9 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     ),
     "files of a session made here": lambda _: making._FILES.frame({"file": b"content"}),
     "list of ended sessions": lambda _: key_erasure._FORMAT.frame({SESSION.hex(): 2**31}),
+    "letter between exchanges": lambda _: serialise.frame(
+        postman._MAGIC, postman.Letter("north", {"south/request": SESSION}, {"north/request": b"file"}, [])
+    ),
     "note of a restored key store": lambda _: restored._FORMAT.frame(restored._Restored(2**31, "why")),
     "calibration map": _file(
         lambda path: calibration_file.save(path, CalibrationMap([0, 0.5, 1], [0.1, 0.7])), "map.json"

@@ -153,7 +153,7 @@ def require_unreleased(store: KeyStore, session: bytes, *, stated: bool) -> None
             f"session {name} was replaced by {other.hex()} already: take that one, so that no two results differ "
             "in a site"
         )
-    if name in store.names("bundle") and Kept.stored(store, session).has_result:
+    if store.has("bundle", name) and Kept.stored(store, session).has_result:
         raise KeysError(
             f"this site has the result of session {name}: another one without a site would tell about that site"
         )
@@ -174,6 +174,6 @@ def replace_by(store: KeyStore, session: bytes, other: bytes, *, stated: bool) -
 
 def _stored(store: KeyStore, session: bytes) -> _Made:
     name = session.hex()
-    if name not in store.names("made"):
+    if not store.has("made", name):
         raise StoreError(f"no session {name} was made with this key store: `fhe-auc keys show` lists those that were")
     return store.load("made", name, _FORMAT)

@@ -18,13 +18,15 @@ from fhe_auc_keys.site import answered_studies
 from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.command_line import call
 from tests.support.keys_commands import write_study
-from tests.support.keys_folder import ADDER, PASSPHRASE, at
+from tests.support.keys_folder import ADDER
 from tests.support.served import (
     HELPER,
     MOST_MEMORY,
+    PASSPHRASE,
     PATIENCE,
     SITES,
     Started,
+    at,
     change,
     check_results,
     convene,

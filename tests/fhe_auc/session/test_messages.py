@@ -13,7 +13,7 @@ from fhe_auc.base.serialise import FORMAT_VERSION
 from fhe_auc.session.messages import Message
 
 LIMIT = 10_000
-GOOD = Message("semi-honest", b"s" * 16, 1, "north", b"m" * 32, b"payload", (), b"")
+GOOD = Message("semi-honest", b"s" * 16, 1, "north", b"m" * 32, b"payload", (), 0, b"")
 
 messages = st.builds(
     Message,
