@@ -25,7 +25,6 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import FheAucError, InputError
@@ -234,7 +233,7 @@ class Server:
     def _find(self) -> list[Problem]:
         """Find the sessions, and forget those that are not there any more; return what is wrong with the exchange."""
         listed, problems = set[tuple[str, str]](), list[Problem]()
-        for maker in self._standing.makers or self._members():
+        for maker in self._standing.makers:
             try:
                 there = self._exchange.list(place_of(maker))
             except FileNotFoundError:
@@ -251,12 +250,6 @@ class Server:
             if self._sessions[known].work is None:
                 del self._sessions[known]
         return problems
-
-    def _members(self) -> list[str]:
-        """Return all who have a place in the exchange."""
-        with suppress(OSError, InputError):
-            return [unquote(name[:-1]) for name in self._exchange.list("") if name.endswith("/")]
-        return []
 
     def _met(self, maker: str, name: str) -> Session:
         log = RoleLog()

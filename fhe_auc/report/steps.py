@@ -180,7 +180,7 @@ def _of_model(one: _Model) -> Steps[Parts]:
     named = asked.thresholds if isinstance(asked.thresholds, str) else "of one's own"
     said = str(evaluation.settings.get("grid", one.said or named))
     privacy, panels = words.privacy(evaluation, card, said), dict[str, Any]()
-    if asked.evaluates and (one.whole is None or not one.several or _panels(analysis)):
+    if asked.panels:
         second, new = one.whole, list[str]()
         if second is None:
             alone = structs.replace(analysis, models=(one.name,), each_pair=UNSET)
@@ -292,10 +292,6 @@ def _expected(kind: type[T], outcome: Outcome) -> T:
     if not isinstance(outcome, kind):
         raise InputError("the results are not those of the question's sessions, in their order")
     return outcome
-
-
-def _panels(analysis: Analysis) -> bool:
-    return bool(analysis.by or analysis.heterogeneity or analysis.cluster)
 
 
 def _new(evaluation: Evaluation, old: Iterable[str]) -> list[str]:

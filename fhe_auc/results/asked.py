@@ -82,7 +82,11 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise InputError("a report has no classes and no AUCs across groups: an evaluation has both")
 
     @property
+    def panels(self) -> bool:
+        """Whether there are groups, sites or patients."""
+        return bool(self.analysis.by or self.analysis.heterogeneity or self.analysis.cluster)
+
+    @property
     def evaluates(self) -> bool:
         """Whether one of the sessions is an evaluation by `protocol`."""
-        panels = self.analysis.by or self.analysis.heterogeneity or self.analysis.cluster
-        return self.report is None or bool(panels) or len(self.analysis.models) > 1
+        return self.report is None or self.panels or len(self.analysis.models) > 1

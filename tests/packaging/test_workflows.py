@@ -50,6 +50,12 @@ def faults(name: str, text: str) -> Iterator[str]:
     for job, said in jobs.items():
         steps = said["steps"]
         runs = [step["run"].strip() for step in steps if "run" in step]
+        if any(
+            step.get("with", {}).get("persist-credentials") is not False
+            for step in steps
+            if "checkout@" in step.get("uses", "")
+        ):
+            yield f"{job}: what runs may use the checkout's credentials"
         if not said["timeout-minutes"] <= 350:
             yield f"{job}: takes too long"
         if any("${{" in script for script in runs):
@@ -67,12 +73,6 @@ def release_faults(job: str, said: dict[str, Any], runs: list[str], jobs: dict[s
     """What is wrong with a job of the release."""
     steps = said["steps"]
     actions = [step.get("uses", "").partition("@")[0].removeprefix("actions/") for step in steps]
-    if any(
-        step.get("with", {}).get("persist-credentials") is not False
-        for step in steps
-        if "checkout@" in step.get("uses", "")
-    ):
-        yield f"{job}: what runs may use the checkout's credentials"
     if "cache" in str(steps):
         yield f"{job}: takes what other runs have left"
     if job == "build" and any(re.search(r"make (?!release )|pip |uv ", script) for script in runs):

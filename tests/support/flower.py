@@ -17,6 +17,7 @@ from tests.support.processes import wait_for
 from tests.support.tls import TlsFiles, node_keys
 from tests.support.users import is_root
 
+PATIENCE = 600.0  # seconds, for a step that takes a few; only a broken test waits for them
 WITHOUT_RIGHTS = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs") if is_root else ()
 """Before a command: root's files are its own, as Python may lie where only root reads, and others' are closed to it."""
 
@@ -39,7 +40,7 @@ class Deployment(LocalCarrier):
         command = ["flower-superlink", "--host", "127.0.0.1", "--port", port, *tls, "--ssl-keyfile", self._tls.key]
         command += ["--enable-supernode-auth"] * keys
         self._superlink = self.processes.start("superlink", [str(each) for each in command])
-        wait_for(lambda: self._listens(port))
+        wait_for(lambda: self._listens(port), PATIENCE)
 
     def _listens(self, port: int) -> bool:
         self.processes.require_alive(self._superlink)
@@ -68,7 +69,11 @@ class Deployment(LocalCarrier):
         told, own = {"node-id": 0}, list[Any]()
         if self._keys:
             private, public = node_keys(self.folder, name)
-            told = json.loads(self.processes.call(["flwr", "supernode", "register", str(public), "--format", "json"]))
+            told = json.loads(
+                self.processes.call(
+                    ["flwr", "supernode", "register", str(public), "--format", "json"], timeout=PATIENCE
+                )
+            )
             own = ["--auth-supernode-private-key", private]
         settings = " ".join(f"{entry}={json.dumps(value)}" for entry, value in config.items())
         with reserved_port() as port:
@@ -82,5 +87,5 @@ class Deployment(LocalCarrier):
         settings = self.folder / f"run of {app.name}.toml"
         settings.write_text(toml(config))
         command = ["flwr", "run", str(app), "--format", "json", "--run-config", str(settings)]
-        told = json.loads(self.processes.call(command))
+        told = json.loads(self.processes.call(command, timeout=PATIENCE))
         assert "run-id" in told, told

@@ -14,8 +14,8 @@ from fhe_auc.machines.local_sites import LocalCarrier
 from fhe_auc.machines.processes import reserved_port, usable_cores
 
 _POLL = 0.1
-_STARTING = 60.0  # seconds for a SuperLink to come up
-_ASK_FLOWER = 10.0  # seconds between questions to Flower itself, each of which starts a process
+_STARTING = 300.0  # seconds for a SuperLink to come up, and for its commands
+_ASK_FLOWER = 60.0  # seconds between questions to Flower itself, each of which starts a process
 _LAST_WORDS = 2000  # characters of a log that an error quotes
 
 
@@ -53,7 +53,7 @@ class Simulation(LocalCarrier):
         cores = f"client-resources-num-cpus=1 init-args-num-cpus={usable_cores()}"
         resources = f"num-supernodes={len(sites)} {cores} init-args-log-to-driver=false"
         command = ["flwr", "run", str(APP), "--format", "json", "--run-config", str(settings)]
-        started = json.loads(self.processes.call([*command, "--federation-config", resources]))
+        started = json.loads(self.processes.call([*command, "--federation-config", resources], timeout=_STARTING))
         if "run-id" not in started:
             raise EvaluationError(f"Flower does not run the app: {started.get('error-message') or started}")
         self._run, self._asked = str(started["run-id"]), time.monotonic()
@@ -64,10 +64,10 @@ class Simulation(LocalCarrier):
         if time.monotonic() < self._asked + _ASK_FLOWER:
             return
         self._asked = time.monotonic()
-        runs = json.loads(self.processes.call(["flwr", "list", "--format", "json"])).get("runs", [])
+        runs = json.loads(self.processes.call(["flwr", "list", "--format", "json"], timeout=_STARTING)).get("runs", [])
         status = next((str(run["status"]) for run in runs if str(run["run-id"]) == self._run), "")
         if status.startswith("finished"):
-            log = self.processes.call(["flwr", "log", self._run, "--show"]).strip()[-_LAST_WORDS:]
+            log = self.processes.call(["flwr", "log", self._run, "--show"], timeout=_STARTING).strip()[-_LAST_WORDS:]
             raise EvaluationError(f"Flower has ended the run ({status}): {log}")
 
 

@@ -98,7 +98,7 @@ def _in_words(state: str, until: datetime | None, has_result: bool, end_seen: da
     return {
         "damaged": "DAMAGED: see `fhe-auc keys check`",
         "closed": f"closed{', with its result' if has_result else ''}; its keys are destroyed",
-        "ended": f"ended on {ends}, {looked}: `fhe-auc keys close --ended` destroys its keys {later}",
+        "ended": f"ended on {ends}, {looked}: `fhe-auc serve` destroys its keys {later}",
         "of another version": "of another version of fhe-auc: it does not go on here; make a new session, and "
         "close this one (`fhe-auc keys close SESSION --lose-result`)",
         "opened": f"opened; what it needs is here, until {ends}",

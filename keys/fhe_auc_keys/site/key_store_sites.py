@@ -187,7 +187,7 @@ class KeyStoreStorage(SiteStorage):
             identity, members = own_identity(store), known_members.stored(store)
             me, policy = identity.member(members, at=at), Policy.stored(store) if is_in(store) else None
             results = Path(str(config["results"])) if config.get("results") else None
-            role = unattended.Role(store, identity, members, me, policy, Site(results, None))
+            role = unattended.Role(store, identity, members, me, policy, Site(results, tuple(members.by_name)))
             return unattended.take_in(session, files, role, begun, own, at=at)
 
     def begins(self, document: bytes) -> float:

@@ -20,10 +20,9 @@ from fhe_auc.base.serialise import KeptFormat
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.errors import StoreError
 from fhe_auc_keys.site.key_erasure import destroy_keys
-from fhe_auc_keys.store import audit, budget
+from fhe_auc_keys.store import audit, budget, known_members
 from fhe_auc_keys.store.key_store import KeyStore, session_ids
-from fhe_auc_keys.store.vault import OWN
-from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.store.vault import own_identity
 
 NAME = "restored"  # of the entry, of the kind "trust"
 COUNT = "store.count"
@@ -66,8 +65,8 @@ def close_all(store: KeyStore, why: str, *, at: datetime) -> None:
                 destroy_keys(store, session, has_result=False)
         store.put("trust", NAME, _FORMAT.frame(_Restored(int(at.timestamp()), why)), replace=True)
         budget.note_restored(store)
-        if store.has("identity", OWN):
-            audit.append_line(store, Identity.from_bytes(store.get("identity", OWN)), "restored", at=at, why=why)
+        if store.has("trust", known_members.NAME):
+            audit.append_line(store, own_identity(store), "restored", at=at, why=why)
 
 
 def made_before(store: KeyStore, announced: Announcement) -> str:

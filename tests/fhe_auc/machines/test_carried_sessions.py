@@ -20,7 +20,7 @@ from fhe_auc.session.protocol import Request
 from tests.support.exact_sessions import pairs_of
 from tests.support.machines import GRID, toml
 
-pytestmark = [pytest.mark.xdist_group("flower"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("flower"), pytest.mark.timeout(1800)]
 Place = Callable[[], LocalCarrier]
 
 
@@ -78,7 +78,7 @@ def test_a_session_gives_the_fraction_of_its_rows_and_leaves_nothing_behind(
         return made[-1]
 
     request = Request(parties=tuple(data.name for data in site_rows), thresholds=GRID, keys="sealed")
-    found = Stage(watched, 300.0, lambda line: None).evaluate(registry.evaluating("exact"), request, None, site_rows)
+    found = Stage(watched, 1200.0, lambda line: None).evaluate(registry.evaluating("exact"), request, None, site_rows)
     assert found.fraction == Fraction(pairs_of(site_rows, GRID)[0])
     assert not made[0].folder.exists()
 

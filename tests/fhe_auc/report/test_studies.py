@@ -139,7 +139,7 @@ def test_who_has_left_is_in_no_later_session_nor_are_its_rows() -> None:
         ({"protocol": "histogram-federated", "by": ("sex=F,M",)}, r"answers for one model .* are for exact and veri"),
         ({"protocol": "nobody's"}, "unknown protocol"),
         ({"options": {"round_score": 2}}, "no option 'round_score'; did you mean 'round_scores'"),
-        ({"thresholds": "grid.txt"}, "'grid.txt' does not exist"),
+        ({"thresholds": "grid.txt"}, "'grid.txt': name a grid"),
         ({"decisions": (1.5,), "report": True}, "threshold 1.5 is asked for, but scores are from 0 to 1"),
     ],
 )

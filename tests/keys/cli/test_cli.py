@@ -220,8 +220,8 @@ def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing() -> None:
         ((*both, "--store", "void/store"), 1, "no key store in 'void/store': .*join LINK NAME"),
         # Which store and which file.
         (("open", "week/aggregator.bundle", "--holder", "north", *at(ADDER)), 2, "as the aggregator, give --out"),
-        (opening[:6], 2, "give one file, and --holder; or"),
-        (opening[:2], 2, "missing option '--store'"),
+        (opening[:6], 2, "missing option '--holder'"),
+        (("open", "x", "--holder", "north"), 2, "x' does not exist"),
         ((*opening, "--out", "x"), 1, "not a aggregator bundle"),
         # Files of others that never end are not read.
         (("open", "endless", "--holder", "north", *SOUTH), 2, "'endless' is longer than 268,435,456 bytes"),
@@ -293,7 +293,7 @@ def test_nothing_secret_is_printed_or_sent(template: tuple[Path, list[Result]]) 
         assert base64.b64encode(secret).decode() not in spelled
     assert all(Path(name, "passphrase").read_text().strip() not in printed for name in SITES)
     files = [path for path in Path().rglob("*") if path.is_file()]
-    assert len(files) > 20
+    assert len(files) > 15
     for path in files:
         data = path.read_bytes()
         assert not any(secret in data for secret in secrets), path
@@ -442,7 +442,7 @@ def test_a_random_passphrase_is_written_once_before_its_store_and_never_over_ano
         create_with_random_passphrase(Path("east"), file)
     assert (file.read_text(), Path("east").exists()) == ("of something else", False)
     for longest in (40, 70):  # a disk that is full before the passphrase is written, and before the store's header is
-        with full_disk(longest), pytest.raises(OSError, match="File too large"):
+        with full_disk(longest), pytest.raises(OSError, match=r"disk I/O error|File too large"):
             create_with_random_passphrase(Path("east"), new)
         assert (new.exists(), is_in(Path("east"))) == (False, False)
     create_with_random_passphrase(Path("east"), new).close()
@@ -490,7 +490,7 @@ def test_the_group_s_help_tells_the_story_in_order_and_in_whole_lines(monkeypatc
 def test_a_site_sees_what_is_spent_and_sets_a_limit() -> None:
     shown = json_of("budget", *NORTH)
     nothing = {"epsilon": 0.0, "delta": 0.0, "limit": None, "protects": None, "exact": None}
-    assert shown == {"data_sets": {"rows": nothing}, "sessions": {}, "differences": []}
+    assert shown == {"data_sets": {"rows": nothing}, "sessions": {}, "restored": False}
     limited = ("--limit", "4")
     for asked, line in (
         ((), "rows +epsilon 0 +no limit"),

@@ -15,7 +15,7 @@ from fhe_auc_keys.errors import DamagedFileError, KeysError, LockedError, StoreE
 from fhe_auc_keys.store import database as database_module
 from fhe_auc_keys.store import key_store as store_module
 from fhe_auc_keys.store.database import Database
-from fhe_auc_keys.store.key_store import STORE, KeyStore
+from fhe_auc_keys.store.key_store import STORE, KeyStore, is_in
 from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust.identity import Identity
 from tests.support.platforms import needs_modes
@@ -231,7 +231,7 @@ def test_a_store_that_was_not_finished_is_made_again(tmp_path: Path, monkeypatch
                 pass
             else:
                 break
-        if not Vault(directory).exists():
+        if not is_in(directory):
             unopened(directory, StoreError, "no key store in")
             with KeyStore.create(directory, PASSPHRASE, log2_cost=10) as store:
                 store.put("state", "north", b"kept")

@@ -9,11 +9,11 @@ import pytest
 pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
 
 from fhe_auc.machines.flower import APP
-from tests.support.flower import Deployment
+from tests.support.flower import PATIENCE, Deployment
 from tests.support.processes import wait_for
 from tests.support.users import give, is_root
 
-pytestmark = [pytest.mark.xdist_group("flower"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("flower"), pytest.mark.timeout(1800)]
 
 SPY = """
 import base64, json, os
@@ -85,7 +85,7 @@ def test_what_a_server_makes_a_node_run_reads_the_exchange_alone_and_writes_besi
     with Deployment(keys=False) as flower:
         flower.node("north", {"exchange": str(site / "exchange"), "name": "north"})
         flower.run(spying_app(tmp_path / "spy"), {"out": str(out), "nodes": 1})
-        wait_for(lambda: out.exists() and out.read_text().endswith("\n"), 120, told=flower.processes.log_end)
+        wait_for(lambda: out.exists() and out.read_text().endswith("\n"), PATIENCE, told=flower.processes.log_end)
     told = json.loads(out.read_text())
     if is_root:  # else the node is the same user
         assert list(told["read"]) == [str(site / "exchange" / "north" / "request")]
