@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.served import PASSPHRASE, make_roles
+from tests.support.served import make_roles
 
 
 @pytest.fixture(scope="session")
