@@ -56,6 +56,7 @@ class Transport(ABC):
         self.skipped: dict[str, str] = {}  # by file: why it does not count
         self.stuck: list[str] = []  # of these, what stays as it is
         self.trouble = ""  # what is wrong on this side
+        self.clocks: dict[str, str] = {}  # by party: how far its clock is off
         self.replaced: tuple[int, str] = 0, ""  # how often others have changed what it has written, and what last
         self.left_out: dict[str, str] = {}  # parties that have submitted and do not count, and why
 
@@ -79,7 +80,11 @@ class Transport(ABC):
         aggregator = self.aggregator
         state: dict[str, Any] = {"round": aggregator.round, "awaited": dict(awaited)}
         told: dict[str, Any] = {"skipped": dict(self.skipped), "left-out": dict(self.left_out), "stuck": self.stuck}
-        told |= {"trouble": self.trouble, "replaced": self.replaced if self.replaced[0] else ()}
+        told |= {
+            "clocks": dict(self.clocks),
+            "trouble": self.trouble,
+            "replaced": self.replaced if self.replaced[0] else (),
+        }
         state |= {name: found for name, found in told.items() if found}
         if state != self._told:
             self._told = state

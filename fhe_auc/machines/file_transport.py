@@ -27,6 +27,7 @@ from fhe_auc.machines.site_state import Meeting
 from fhe_auc.session.messages import ENVELOPE_BYTES, MESSAGE, Message, Protection
 
 _POLL, _SLOW_POLL = 0.5, 5.0  # seconds; the longer it has waited, the slower
+_MOST_OFF = 600.0  # seconds
 _MESSAGE = re.compile(r"(round|helper)-([1-9][0-9]?)\.message")
 _NOT_GENUINE_SUBMISSION = "it is not whole, or not the party's for this round (the log says): it puts that back"
 
@@ -112,6 +113,8 @@ class FileTransport(Transport):
                     yield party, data
                     if not aggregator.has_accepted(party):
                         view.name(places[party] + file, _NOT_GENUINE_SUBMISSION)
+                    elif why := off(time_of(data), time_of(message), clock.now().timestamp()):
+                        self.clocks[party] = why
             reasons = dict.fromkeys(self.awaited(), NOTHING)
             for party in reasons:
                 why = view.skipped.get(places[party] + file) or view.skipped.get(places[party], "")
@@ -128,6 +131,20 @@ class FileTransport(Transport):
             yield max(_POLL, min((clock.monotonic() - started) / 100, _SLOW_POLL))
 
     _logged = ""
+
+
+def time_of(data: bytes) -> int:
+    """Return when a message was made, by its sender's clock, in Unix seconds."""
+    return Message.from_bytes(data, limit=LONGEST).time
+
+
+def off(time: float, after: float, before: float) -> str:
+    """Return how far a sender's clock is off that told `time`, which was between these two; "" where it is right."""
+    far = time - before if time > before else min(time - after, 0.0)
+    if -_MOST_OFF < far < _MOST_OFF:
+        return ""
+    where = "ahead of" if far > 0 else "behind"
+    return f"its clock is {abs(far) / 3600:.1f} h {where} this one: set the one that is wrong"
 
 
 class Begun(NamedTuple):

@@ -23,6 +23,7 @@ class Problem(NamedTuple):
     - "not counted": a site is not in the last result;
     - "replaced": what this role has written was changed in the exchange, and is put back;
     - "skipped": a file does not count, and stays as it is;
+    - "clock": a member's clock is more than ten minutes off this one's, by what it has signed;
     - "columns": the site's file of rows has not the columns that it should have;
     - "row caps": they miss some of the session's sites;
     - "result": the command that takes results has failed;

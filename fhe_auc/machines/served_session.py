@@ -26,7 +26,9 @@ from fhe_auc.machines.file_transport import (
     Own,
     message_name,
     newest_round,
+    off,
     submission_name,
+    time_of,
 )
 from fhe_auc.machines.health import Problem
 from fhe_auc.machines.isolation import Isolation, Work, sentence
@@ -73,6 +75,9 @@ class Session:
     skipped: Mapping[str, str] = field(default_factory=dict)  # by file, why it does not count
     stuck: Mapping[str, str] = field(default_factory=dict)  # those of them that stay as they are
     awaited: dict[str, str] = field(default_factory=dict)  # since when
+    clocks: Mapping[str, str] = field(default_factory=dict)  # by member, how far its clock is off
+    said: tuple[int, float, float] = 0, 0.0, 0.0  # which round was answered, when by this clock, and monotonic
+    asked: tuple[float, float, float] = 0.0, 0.0, 0.0  # a wrong clock's time; what it should lie between, monotonic
     missing: Mapping[str, str] = field(default_factory=dict)  # parties that the result lacks, and why
     retry: Retry = field(init=False)
     work: Work | None = None  # an aggregator's, while it runs
@@ -109,6 +114,8 @@ class Session:
             yield Problem("replaced", self.replaced, session=self.name)
         if self.caps:
             yield Problem("row caps", f"no row cap is for {self.caps}", self.maker, self.name)
+        for member, why in self.clocks.items():
+            yield Problem("clock", why, member, self.name)
         for party, why in self.missing.items():
             yield Problem("not counted", f"not counted{': ' * bool(why)}{why}", party, self.name)
         stuck = {self.view.shown(name): self.view.skipped[name] for name in self.view.stuck}
@@ -215,6 +222,9 @@ class Answering(Part):
         """Answer the newest round, and see that what was answered is still there."""
         view, place, mine = session.view, meeting.place(meeting.aggregator), meeting.place(self.standing.name)
         helps, session.replaced = meeting.helper == self.standing.name, ""
+        if session.clocks:  # it may have been set
+            time, *between = session.asked
+            session.clocks = self._clocks(meeting, time, *map(self._wall, between))
         view.names(mine)
         while (begun := newest_round(view, place, meeting.session, to_helper=helps)) is not None:
             asked = place + message_name(begun.number, to_helper=helps)
@@ -260,6 +270,8 @@ class Answering(Part):
         if reply.field in _NOT_GENUINE:
             session.view.skip(asked, reply.failure)
             return None
+        if reply.submission and session.meeting is not None:
+            self._compare_clocks(session, session.meeting, time_of(message), reply.log.round)
         word: tuple[str, str, str]
         if reply.field == "missed":
             word = f"not answered: {reply.failure}", "", ""
@@ -275,6 +287,23 @@ class Answering(Part):
         session.outcome, session.word = reply.outcome, word
         session.tell(*word)
         return reply.submission
+
+    def _compare_clocks(self, session: Session, meeting: Meeting, time: float, number: int) -> None:
+        """Compare this clock with the aggregator's: its message came after what was said before, and is here now."""
+        last, wall, monotonic = session.said
+        now, at = self.clock.now().timestamp(), self.clock.monotonic()
+        if last == number:
+            return
+        session.clocks = self._clocks(meeting, time, wall if last else time, now)
+        session.asked, session.said = (time, monotonic if last else at, at), (number, now, at)
+
+    def _clocks(self, meeting: Meeting, time: float, after: float, before: float) -> dict[str, str]:
+        why = off(time, min(after, before), before)
+        return {meeting.aggregator: why} if why else {}
+
+    def _wall(self, monotonic: float) -> float:
+        """Return what this clock, as it is now, would have shown at a moment before."""
+        return self.clock.now().timestamp() - (self.clock.monotonic() - monotonic)
 
 
 class _Reply(NamedTuple):
@@ -368,6 +397,7 @@ class Conducting(Part):
             skipped = said.get("skipped", {})
             session.skipped = {file: reason for file, reason in skipped.items() if reason not in why.values()}
             session.stuck = {file: skipped[file] for file in said.get("stuck", ()) if file in skipped}
+            session.clocks = said.get("clocks", {})
             times, replaced = said.get("replaced", (session.times, ""))
             session.times, session.replaced = times, replaced if times != session.times else ""
             session.awaited = {who: session.awaited.get(who, self.clock.told()) for who in why}

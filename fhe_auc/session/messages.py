@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageError
 from fhe_auc.base.serialise import DIGEST, damaged, decode, encode, marked, unmarked
 from fhe_auc.session.manifest import Manifest
@@ -28,7 +29,12 @@ SEALED = b"sealed message 1"  # the purpose of seals on messages
 
 
 class Protection(ABC):
-    """One role's signatures and seals in one session, which are bound to the same 32 bytes or more for all roles."""
+    """One role's signatures and seals in one session, which are bound to the same 32 bytes or more for all roles.
+
+    Its messages have the time of `clock`.
+    """
+
+    clock: Clock = SYSTEM
 
     @abstractmethod
     def sign(self, purpose: bytes, statement: bytes) -> bytes:
@@ -62,6 +68,9 @@ class _Content(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     # In a signed message of the aggregator, from the second round on: the parties whose submissions of the round before
     # count, each with its `Message.digest`.
     submissions: tuple[tuple[str, bytes], ...]
+    time: (
+        int  # Unix seconds by the sender's clock, for who compares clocks; 0 in sessions that are played in one process
+    )
 
 
 class _Arrived(_Content, frozen=True):
@@ -197,7 +206,8 @@ def in_envelope(
     submissions: tuple[tuple[str, bytes], ...] = (),
 ) -> Message:
     """Return a role's message; between machines signed, and sealed to `recipient` if it is for one alone."""
+    time = 0 if protection is None else int(protection.clock.now().timestamp())
     message = Message(
-        manifest.protocol, manifest.session, round_number, sender, manifest.digest, payload, submissions, b""
+        manifest.protocol, manifest.session, round_number, sender, manifest.digest, payload, submissions, time, b""
     )
     return message if protection is None else message.protected(protection, recipient)

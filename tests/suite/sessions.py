@@ -22,8 +22,9 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, FheAucError, InputError, MessageError
-from fhe_auc.base.exchange import Exchange, Folder
+from fhe_auc.base.exchange import Exchange
 from fhe_auc.base.names import HELPER
+from fhe_auc.base.remote import open_exchange
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.machines import file_transport, outcomes, site_role
 from fhe_auc.machines.answers import _FORMAT
@@ -39,12 +40,16 @@ from fhe_auc.session.nothing import Nothing
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Protocol, Request
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, public_context
+from tests.support.exchanges import Below
 from tests.support.machines import Attendant
 from tests.support.several import SEX, made
 from tests.support.wire import flipped
 
 NAMES = ("north", "south", "east", "west", "centre", "coast")
 GRID = np.linspace(0, 1, 9)
+EXCHANGES: dict[str, str] = {}
+"""Where those are through which roles in key stores meet, by the kind."""
+
 SEEDS = 20
 """Of rows; those of the last seed are of one label, and those of the first site often."""
 
@@ -290,7 +295,7 @@ class World:
             if name != HELPER:
                 own |= {"data": str(self.folder / f"{name}.npz"), "results": str(self.folder / f"results of {name}")}
                 write_rows(Path(own["data"]), self.data[name], self.case.analysis)
-            exchange = Folder(self.folder / f"exchange of {name}", make=True)
+            exchange = Below(open_exchange(EXCHANGES[self.case.way]), f"{self.folder.name}/exchange of {name}/")
             self.sites[name] = SiteInStore(own, exchange, self.manifest.session)
 
     def _signed(self, name: str, config: Mapping[str, Any]) -> Callable[[], Party[Any]]:

@@ -228,3 +228,44 @@ def test_a_role_removes_its_files_once_a_session_is_over(world):
     world.physics.passed += 2 * 86_400
     look(world, times=2)
     assert not world.exchange.files
+
+
+def test_a_site_s_clock_a_day_ahead_is_told_by_the_aggregator_and_by_the_site_until_it_is_set(world):
+    world.physics.ahead["south"] = 86_400.0
+    look(world, times=2)
+    assert "south: its clock is 24.0 h ahead of this one" in world.status(ADDER)["health"]
+    look(world)
+    assert f"{ADDER}: its clock is 24.0 h behind this one" in world.status("south")["health"]
+    world.physics.ahead.clear()
+    look(world, times=6)
+    assert world.all_have_results
+    assert world.status("south")["health"] == "ok"
+    world.physics.passed += 2 * 86_400  # as the site's policy counts from a time that has not been
+    world.make_night()
+    look(world, times=7)
+    assert {world.status(role)["health"] for role in world.roles} == {"ok"}
+
+
+@pytest.mark.parametrize("who", ["south", ADDER])
+def test_who_is_a_day_behind_refuses_what_has_not_begun_until_the_clock_is_set(world, who):
+    world.physics.ahead[who] = -86_400.0
+    look(world, times=2)
+    assert "set the clock" in world.status(who)["health"]
+    world.physics.ahead.clear()
+    world.physics.passed += 1800  # what was refused is tried again
+    look(world, times=8)
+    assert world.all_have_results
+    assert {world.status(role)["health"] for role in world.roles} == {"ok"}
+
+
+def test_an_aggregator_s_clock_a_day_ahead_is_told_by_the_sites_until_it_has_signed_another_time(world):
+    world.physics.ahead[ADDER] = 86_400.0
+    look(world, times=2)
+    assert all(f"{ADDER}: its clock is 24.0 h ahead of" in world.status(name)["health"] for name in SITES)
+    world.physics.ahead.clear()
+    look(world, times=6)
+    assert world.all_have_results
+    world.physics.passed += 86_400
+    world.make_night()
+    look(world, times=7)
+    assert {world.status(role)["health"] for role in world.roles} == {"ok"}

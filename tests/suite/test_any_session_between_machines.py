@@ -1,9 +1,12 @@
 """Any session whose messages are signed and sealed, and sites that live in key stores: `tests.suite.any_session`."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.suite.any_session import play
-from tests.suite.sessions import Case
+from tests.suite.sessions import EXCHANGES, Case
+from tests.support.exchanges import url_of
 
 CASES = [
     Case("exact", "sealed", way="signed"),
@@ -19,6 +22,7 @@ CARRIED = [
     Case("semi-honest", "sealed", 2, way="folder"),
     pytest.param(Case("verified", "sealed", way="folder"), marks=pytest.mark.slow),
     pytest.param(Case("dpauc-rr", least=2, way="folder"), marks=pytest.mark.slow),
+    *(pytest.param(Case("exact", "helper", 2, way=kind), marks=pytest.mark.slow) for kind in ("s3", "sftp", "webdav")),
 ]
 
 
@@ -28,5 +32,6 @@ def test_any_session_of_signed_messages_yields_what_the_rows_say_or_nothing(case
 
 
 @pytest.mark.parametrize("case", CARRIED, ids=lambda case: case.name)
-def test_any_session_of_sites_in_stores_yields_what_the_rows_say_or_nothing(case: Case) -> None:
-    play(case, 2)
+def test_any_session_of_sites_in_stores_yields_what_the_rows_say_or_nothing(case: Case, tmp_path: Path) -> None:
+    with url_of(case.way, tmp_path) as EXCHANGES[case.way]:
+        play(case, 2)

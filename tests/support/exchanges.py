@@ -11,7 +11,29 @@ from typing import Any
 
 import pytest
 
+from fhe_auc.base.exchange import Exchange, Version
+from fhe_auc.base.files import LONGEST
+
 KINDS = ("folder", "s3", "sftp", "webdav")
+
+
+class Below(Exchange):
+    """A place of an exchange, as one of its own."""
+
+    def __init__(self, exchange: Exchange, place: str) -> None:
+        self._exchange, self._place, self.coarse = exchange, place, exchange.coarse
+
+    def list(self, place: str) -> dict[str, Version]:
+        return self._exchange.list(self._place + place)
+
+    def read(self, name: str, longest: int = LONGEST) -> bytes:
+        return self._exchange.read(self._place + name, longest)
+
+    def put(self, name: str, data: bytes) -> None:
+        self._exchange.put(self._place + name, data)
+
+    def remove(self, name: str) -> None:
+        self._exchange.remove(self._place + name)
 
 
 @contextmanager

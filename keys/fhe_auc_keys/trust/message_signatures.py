@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import MessageError
 from fhe_auc.session.messages import Protection
 from fhe_auc_keys.errors import TamperedError
@@ -24,6 +25,7 @@ class SessionProtection(Protection):
     signing_keys: Mapping[str, bytes]
     encryption_keys: Mapping[str, bytes]
     identity: Identity = field(repr=False)
+    clock: Clock = SYSTEM
 
     def sign(self, purpose: bytes, statement: bytes) -> bytes:
         """Return this role's signature, 64 bytes."""

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.keys_folder import PASSPHRASE
-
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -18,9 +16,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def here(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of its own, as the current folder; what fails is tried again soon."""
+
     shutil.copytree(template, tmp_path / "here")
     monkeypatch.chdir(tmp_path / "here")
-    monkeypatch.setenv("FHE_AUC_PASSPHRASE", PASSPHRASE)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr("fhe_auc.base.clock._RETRY", (0.1, 0.2))
     return tmp_path / "here"

@@ -29,11 +29,11 @@ from fhe_auc.base.logs import LOGGER, RoleFormatter
 from fhe_auc.machines import file_transport, serve
 from fhe_auc_keys.cli import common
 from tests.support.command_line import call
-from tests.support.keys_commands import ok
-from tests.support.keys_folder import ADDER, AUTHORITY, PASSPHRASE, at
+from tests.support.keys_folder import ADDER
 from tests.support.platforms import full_disk, needs_limits
 from tests.support.served import (
     HOLDER,
+    PASSPHRASE,
     SITES,
     change,
     check_results,
@@ -90,7 +90,6 @@ def template(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = Path(shutil.copytree(template, tmp_path_factory.mktemp("made") / "here"))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setenv("FHE_AUC_PASSPHRASE", PASSPHRASE)
         make_session("night-1", publish=False)
         make_session("night-0", publish=False)
     return folder
@@ -140,37 +139,9 @@ def logging_into() -> Iterator[Callable[[str], bool]]:
             os.close(each)
 
 
-def keys(*arguments: str) -> str:
-    """What a command says."""
-    return ok(*arguments, "--passphrase-file", "passphrase").stdout
-
-
 def half(source: Path) -> None:
     data = source.read_bytes()
     (place(HOLDER) / source.name).write_bytes(data[: len(data) // 2])
-
-
-def new_list(clock: timedelta = timedelta(0), *revoked: str) -> None:
-    """The authority revokes somebody, or nobody, and everybody has its list."""
-    WORLD.off[""] = clock
-    keys("revoke", *(revoked or ("--refresh",)), *AUTHORITY, "--out", "authority")
-    for name in (*SITES, HOLDER, ADDER):
-        keys("enrol", name, *at(name), "--revocation-list", "authority/ca.crl", "--out", name)
-    WORLD.off.update(dict.fromkeys((*SITES, HOLDER, ADDER), clock))
-
-
-def set_policy(name: str, policy: str) -> None:
-    Path("policy.toml").write_text(policy)
-    keys("policy", "policy.toml", *at(name))
-
-
-def without_west() -> None:
-    old = Path("night-1.id").read_text()
-    asked = ("--without", "west", "--no-result-was-released", "--out", "night-2")
-    made = keys("session", "--from", old, *at(HOLDER), *asked, "--json")
-    Path("night-2.id").write_text(json.loads(made)["session"])
-    Path("night-2/session.announcement").rename("night-2/session")
-    put("night-2")
 
 
 def add_row() -> None:
@@ -284,27 +255,6 @@ ROWS = {
         r"failed: file 'north\.csv': there is no column 'y_true' \(there are: a, b\)",
         spoil_rows,
         lambda: shutil.move("kept.csv", "north.csv"),
-    ),
-    "an outdated list": Row(
-        "north",
-        f"the revocation list of 'CN=Heart Study' is outdated or not yet valid: .* {CLOCK}the authority has ",
-        lambda: WORLD.off.update(dict.fromkeys((*SITES, ADDER), timedelta(days=31))),
-    ),
-    "an expired certificate": Row(
-        "north",
-        f"the party's certificate 'CN=north' is valid from 2.* {CLOCK}have it renewed",
-        lambda: new_list(timedelta(days=500)),
-        nothing,
-        ends=(),
-        quick=True,
-    ),
-    "a revoked certificate": Row(
-        "north",
-        r"refused: the certificate of 'CN=west' .* has been revoked: its sessions are made again",
-        lambda: new_list(timedelta(0), "west"),
-        without_west,
-        west_is_away=True,
-        ends=("north", "south"),
     ),
     "a site's clock 8 days ahead": Row(
         "north",

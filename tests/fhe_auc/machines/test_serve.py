@@ -18,13 +18,15 @@ from fhe_auc_keys.site import answered_studies
 from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.command_line import call
 from tests.support.keys_commands import write_study
-from tests.support.keys_folder import ADDER, PASSPHRASE, at
+from tests.support.keys_folder import ADDER
 from tests.support.served import (
     HELPER,
     MOST_MEMORY,
+    PASSPHRASE,
     PATIENCE,
     SITES,
     Started,
+    at,
     change,
     check_results,
     convene,
@@ -197,11 +199,9 @@ def test_a_signal_ends_it_also_at_the_instant_at_which_it_begins_to_wait() -> No
     ("role", "entries", "code", "words"),
     [
         ("north", {"passphrase_file": "wrong"}, 1, "the passphrase is not this key store's"),
-        ("keeper", {"role": "helper"}, 1, "this key store has no policy"),
         ("north", {"role": "sight"}, 2, "role is one of 'site', 'aggregator', 'helper', not 'sight'"),
         ("north", {"results": ""}, 2, "results is not configured"),
         ("north", {"exchange": ["exchange"]}, 2, "exchange is not configured"),
-        (ADDER, {"holder": ""}, 2, "holder is not configured"),
         (ADDER, {"data": "north.csv"}, 2, "there is no entry 'data'"),
     ],
 )

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from tests.fhe_auc.test_public_names import NEVER
-from tests.support.keys_folder import ADDER, at
-from tests.support.served import HEAVY, make_session
+from tests.support.keys_folder import ADDER
+from tests.support.served import HEAVY, at, make_session
 
 MORE = {"asyncio", "http.client", "psutil", "sqlite3", "ssl", "unittest", "urllib.request"}
 MOST_MODULES = 700  # in November 2026 there are 619, numpy's and Python's own among them

@@ -169,7 +169,7 @@ def test_keys_names_and_plan_go_together_and_no_two_names_are_alike(
 
 
 LIMIT = 10_000
-GOOD = Message("semi-honest", b"s" * 16, 1, "north", b"m" * 32, b"payload", (), b"")
+GOOD = Message("semi-honest", b"s" * 16, 1, "north", b"m" * 32, b"payload", (), 0, b"")
 
 messages = st.builds(
     Message,

@@ -213,7 +213,7 @@ def test_the_aggregator_and_a_party_read_a_few_pooled_counts_of_their_choice() -
     asked = public.add_values(asked, layout.mask(KeyStream(bytes(32)), totals, prime))
     lie = Result(NAMES, encode((public.dump_result(public.flood(asked), play.plan.kept),)))
     about = play.manifest.protocol, play.manifest.session, 3, "aggregator", play.manifest.digest
-    answer = play.helper.respond(Message(*about, encode(lie), (), b"").to_bytes())
+    answer = play.helper.respond(Message(*about, encode(lie), (), 0, b"").to_bytes())
     response = decode(payload_of(answer), Response, "")
     key, associated = play.parties[0]._side._response_key, response_of(play.manifest.digest, NAMES, ())
     text = unseal_under(key, response.parts[0], response.sealed, associated=associated)
