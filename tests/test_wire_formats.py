@@ -52,7 +52,7 @@ from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.fleet import device, helper, tables
 from fhe_auc_keys.fleet import session as fleet_session
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
-from fhe_auc_keys.site import agreed_studies, answered_studies, key_erasure, made_sessions, making, restored
+from fhe_auc_keys.site import agreed_studies, answered_studies, key_erasure, making, restored
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store import fixed_lists, key_store, known_members
 from fhe_auc_keys.store.budget import Entry, Ledger, Limit
@@ -215,9 +215,6 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     ),
     "fleet's session": lambda _: helper._FORMAT.frame(helper._HelperState(FINGERPRINT, b"answer", False, b"key")),
     "opened session": lambda _: bundles.Kept(b"announcement", 2**31, b"secrets").to_bytes(),
-    "session made": lambda _: made_sessions._FORMAT.frame(
-        made_sessions._Made(b"announcement", {"keys": "helper"}, "adder", "registry", 3600)
-    ),
     "answer kept": lambda _: answers._FORMAT.frame(
         answers._Answered(b"asked", b"sent", FINGERPRINT, b"party", b"", 900, (), True, "", ())
     ),

@@ -1,4 +1,4 @@
-"""A lying aggregator, a lying helper, and both together, against sessions of `exact` and `verified` with a helper."""
+"""A lying aggregator, a lying helper, and both together, against sessions of `exact` and `verified`."""
 
 import json
 from functools import partial

@@ -5,17 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.served import make_roles
-
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.support.served import make_roles
+
     return make_roles(tmp_path_factory.mktemp("hospitals"))
 
 
 @pytest.fixture
 def here(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of its own, as the current folder; what fails is tried again soon."""
+
     shutil.copytree(template, tmp_path / "here")
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("COLUMNS", "200")

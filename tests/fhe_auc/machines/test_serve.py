@@ -199,7 +199,6 @@ def test_a_signal_ends_it_also_at_the_instant_at_which_it_begins_to_wait() -> No
     ("role", "entries", "code", "words"),
     [
         ("north", {"passphrase_file": "wrong"}, 1, "the passphrase is not this key store's"),
-        ("keeper", {"role": "helper"}, 1, "this key store has no policy"),
         ("north", {"role": "sight"}, 2, "role is one of 'site', 'aggregator', 'helper', not 'sight'"),
         ("north", {"results": ""}, 2, "results is not configured"),
         ("north", {"exchange": ["exchange"]}, 2, "exchange is not configured"),

@@ -219,21 +219,6 @@ def test_bayesian_binning_equals_a_straightforward_program_and_merges_what_lies_
     assert len(set(ours(np.linspace(0.22, 1, 50)).tolist())) == 1
 
 
-def test_bayesian_binning_comes_near_the_truth_on_a_million_rows_and_bears_noise() -> None:
-    data = distorted(10**6)
-    calibration = bayesian_binning(Histogram.from_rows(data, np.arange(2**12 + 1) / 2**12))
-    scores = np.linspace(0, 1, 1001)
-    assert np.abs(calibration(scores) - (0.25 + 0.5 * scores)).mean() < 0.01
-    # Discrete Laplace noise of scale 2, negative counts among it. Seeded: an experiment.
-    data = distorted(20_000)
-    true = Histogram.from_rows(data, np.linspace(0, 1, 1025))
-    generator = np.random.default_rng(3)
-    draw = lambda: generator.geometric(0.4, 1024) - generator.geometric(0.4, 1024)  # noqa: E731
-    noisy = Histogram(true.edges, true.positives + draw(), true.negatives + draw())
-    assert noisy.positives.min() < 0
-    assert ece_of_rows(data, bayesian_binning(noisy)(data.y_score)) < 0.03
-
-
 def test_bad_maps_scores_and_evaluation_bins_and_empty_histograms_are_refused() -> None:
     for edges, probabilities, message in [
         ([0, 1], [1.5], r"probability 0 is 1\.5"),

@@ -70,5 +70,5 @@ def test_whatever_five_or_more_sites_are_away_no_lists_opened_tell_fewer() -> No
 
 def test_the_error_names_the_sites_one_remedy_and_two_that_tell_their_counts() -> None:
     safe, telling = str(too_near_for_a_result(("north", "south"))).split("These two tell them")
-    assert all(said in safe for said in ("'north', 'south'", "session --repeat"))
+    assert all(said in safe for said in ("'north', 'south'", "session make --again"))
     assert all(said in telling for said in ("most-away", "session of fewer parties"))

@@ -101,20 +101,6 @@ def test_what_only_another_program_would_send_is_refused_by_either_role_and_name
         assert said(roles.sites) in party.result().warnings
 
 
-def test_nothing_is_accepted_before_or_after_the_only_run(roles: Roles, submissions: list[bytes]) -> None:
-    early = Roles.of(roles.session, roles.sites).aggregator
-    for go_on in (lambda: None, lambda: roles.finish(submissions)):
-        go_on()
-        with pytest.raises(EvaluationError, match="already been started; every session runs once"):
-            roles.aggregator.start()
-    for aggregator in (early, roles.aggregator):
-        assert "the session has not begun, or has ended" in refused(
-            "round", aggregator.receive, "north", submissions[0]
-        )
-        with pytest.raises(EvaluationError, match="the session has not begun, or has ended"):
-            aggregator.finish_round()
-
-
 def test_all_refusals_together_do_not_spoil_a_session(roles: Roles, submissions: list[bytes]) -> None:
     """Anyone can send rubbish: what is remembered of it is bounded."""
     for number in range(1_000):

@@ -1,8 +1,9 @@
-"""The protocol for an aggregator that may lie: right and accepted if it does not, and silent where it refuses.
+"""Both protocols of blinded AUCs: right on every library, and silent where they refuse.
 
-Other attacks on what it computes: tests/benchmarks/attacks.
+Attacks on what is computed: tests/benchmarks/attacks. At its limits and beyond: test_result_check.
 """
 
+import functools
 import math
 import re
 
@@ -11,20 +12,25 @@ import pytest
 
 from fhe_auc import ckks
 from fhe_auc.base.errors import EvaluationError, InputError, VerificationError
+from fhe_auc.question import thresholds
+from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import PRECISION, plan
 from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
 from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonestTask
-from tests.support.blinded_auc import encoded, manifest_with
+from tests.support.blinded_auc import encoded, manifest_with, session_sums
 from tests.support.chosen import federated_auc
 from tests.support.malicious_sessions import (
+    CLOSE,
     backends,
+    exact,
     plan_for,
     request,
     sites,
 )
+from tests.support.pooled import exact_auc, pooled, sklearns_auc
 
 
 @pytest.mark.backends("one")
@@ -98,3 +104,76 @@ class TestRefusals:
         manifest = manifest_for(chosen=plan_for(max_rows=100))
         with pytest.raises(InputError, match="more than max_rows = "):
             MaliciousTask(manifest, PartyData.from_arrays("site 0", [0, 1] * 60, np.linspace(0, 1, 120)))
+
+
+# --- Both libraries ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.backends("all")
+@pytest.mark.parametrize("protocol", ["semi-honest", "malicious"])
+def test_every_library_gives_the_exact_auc_and_scikit_learns_where_every_score_is_a_threshold(protocol: str) -> None:
+    for decimals, grid in ((2, np.arange(101) / 100), (9, np.arange(16) / 15)):
+        parties = [PartyData.from_arrays(s.name, s.y_true, s.y_score.round(decimals)) for s in sites(5, seed=5)]
+        truth, without_bins = exact(parties, grid), sklearns_auc(parties)
+        assert truth.auc == pytest.approx(without_bins, abs=1e-12 if decimals == 2 else truth.binning_error)
+        for backend in ckks.available_backends():
+            found = federated_auc(parties, protocol=protocol, thresholds=grid, backend=backend)
+            assert (found.backend, found.protocol) == (backend, protocol)
+            assert found.numerical_error < 1e-6
+            if protocol == "malicious":
+                assert abs(found.auc - truth.auc) <= found.numerical_error
+                assert found.binning_error == pytest.approx(truth.binning_error, abs=CLOSE)
+            assert abs(found.auc - without_bins) <= found.binning_error + CLOSE
+            assert found.verified is (protocol == "malicious")
+
+
+# --- Semi-honest ------------------------------------------------------------------------------------------------------
+
+
+slow = functools.partial(pytest.param, marks=pytest.mark.slow)
+semi_honest = functools.partial(federated_auc, protocol="semi-honest")
+
+
+@backends
+@pytest.mark.parametrize("name", ["credit-default", slow("covid-clinics")])
+def test_parties_of_one_row_and_one_with_nearly_everything_read_the_exact_auc_and_tell_the_digits_they_may(
+    backend: str, name: str
+) -> None:
+    rows, grid = pooled(datasets.load(name)), thresholds.resolve("uniform:100")
+    pieces = np.split(np.random.default_rng(15).permutation(len(rows.y_true)), np.arange(1, 15))
+    parties = [PartyData.from_arrays(f"site {i}", rows.y_true[of], rows.y_score[of]) for i, of in enumerate(pieces)]
+    found, read = session_sums(parties, thresholds=grid, backend=backend)
+    assert read.auc == pytest.approx(exact_auc(parties, grid), abs=1e-8)
+    assert [each.auc for each in found] == [round(read.auc, found[0].decimals)] * 15
+    assert found[0].parties == 15
+    assert found[0].upload_bytes_per_party <= 180_000
+
+
+def test_fewer_rows_than_the_precision_is_stated_for_are_warned_of():
+    rows = ([0, 1] * 23, [0.1, 0.9] * 23)
+    found = semi_honest([rows, rows], thresholds="uniform:5", min_rows=100)
+    assert "fewer than min_rows = 100" in " ".join(found.warnings)
+
+
+PAIR = ([0, 1], [0.1, 0.9])
+
+
+def test_parties_or_names_that_are_none_are_refused():
+    for parties in [None, 5, [], PAIR[0], "ab"]:
+        with pytest.raises(InputError, match=r"list of|no parties|pair"):
+            semi_honest(parties)
+    twice = [PartyData.from_arrays("north", *PAIR)] * 2
+    with pytest.raises(InputError, match="party 'north' is there twice"):
+        semi_honest(twice)
+    with pytest.raises(InputError, match="party 'NORTH' is there twice, also as 'north'"):
+        semi_honest({"north": PAIR, "NORTH": PAIR})
+    for name, problem in [
+        ("x" * 65, "must have at most 64 characters, got 65"),
+        ("half a surrogate \udcff", "must be printable text"),
+        (" north", "without blanks at its ends"),
+        ("nor\tth", "must be printable text"),
+        ("AGGREGATOR", "must not be 'aggregator'"),
+        ("Helper-1", "must not be 'helper-1'"),
+    ]:
+        with pytest.raises(InputError, match=f"the name of a party {problem}|{problem}"):
+            semi_honest({name: PAIR})
