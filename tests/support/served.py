@@ -30,7 +30,7 @@ from tests.support.processes import wait_for
 
 SITES, HOLDER, HELPER = ("north", "south", "west"), "keeper", "registry"
 PATIENCE = 120.0  # seconds; only a broken test waits for them
-MOST_MEMORY = 120e6  # bytes, of a role that waits
+MOST_MEMORY = 65e6  # bytes, of a role that waits, over a folder
 HEAVY = ("flwr", "pandas", "pyarrow", "rich", "scipy", "sklearn", "tenseal", "openfhe")
 PROGRAM = f"""
 import atexit, sys

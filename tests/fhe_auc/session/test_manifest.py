@@ -180,6 +180,7 @@ messages = st.builds(
     st.binary(max_size=64),
     st.binary(max_size=2000),
     st.tuples(st.tuples(st.text(st.characters(exclude_categories=["Cs"]), max_size=9), st.binary(max_size=32))),
+    st.integers(-(2**63), 2**63 - 1),
     st.binary(max_size=64),
 )
 
@@ -189,7 +190,7 @@ def framed(body: bytes, magic: bytes = b"fheamsg", version: int = FORMAT_VERSION
     return magic + bytes([version]) + hashlib.sha256(body).digest() + b"\0" + body
 
 
-FIELDS = ["semi-honest", b"s" * 16, 1, "north", b"m" * 32, b"payload", []]
+FIELDS = ["semi-honest", b"s" * 16, 1, "north", b"m" * 32, b"payload", [], 0]
 
 
 def refused(data: Any, limit: int = LIMIT) -> MessageError:
@@ -249,7 +250,7 @@ def test_the_digest_is_of_the_bytes_that_came_and_of_no_others() -> None:
     """Another encoding of the same fields is another message, and an altered one has not the digest of the first."""
     assert Message.from_bytes(GOOD.to_bytes(), limit=LIMIT).digest == GOOD.digest == GOOD.to_bytes()[8:40]
     body = GOOD.to_bytes()[41:]
-    longer = b"\xdc\x00\x07" + body[1:]  # an array of seven, with a length of two bytes
+    longer = b"\xdc\x00\x08" + body[1:]  # an array of eight, with a length of two bytes
     found = Message.from_bytes(framed(longer), limit=LIMIT)
     assert (found, found.digest) == (GOOD, hashlib.sha256(longer).digest())
     assert found.to_bytes() == framed(longer)
