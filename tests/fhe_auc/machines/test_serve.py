@@ -202,7 +202,6 @@ def test_a_signal_ends_it_also_at_the_instant_at_which_it_begins_to_wait() -> No
         ("north", {"role": "sight"}, 2, "role is one of 'site', 'aggregator', 'helper', not 'sight'"),
         ("north", {"results": ""}, 2, "results is not configured"),
         ("north", {"exchange": ["exchange"]}, 2, "exchange is not configured"),
-        (ADDER, {"holder": ""}, 2, "holder is not configured"),
         (ADDER, {"data": "north.csv"}, 2, "there is no entry 'data'"),
     ],
 )
