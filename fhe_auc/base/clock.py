@@ -10,7 +10,7 @@ class Clock:
     """The system's clock."""
 
     def now(self) -> datetime:
-        """Return the time of day, UTC: for what people read, and for certificates and budgets."""
+        """Return the time of day, UTC: for what people read, and for what ends."""
         return datetime.now(timezone.utc)
 
     def monotonic(self) -> float:

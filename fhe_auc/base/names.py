@@ -7,7 +7,7 @@ from collections.abc import Iterable
 AGGREGATOR = "aggregator"  # sender name of the aggregator; no party may have it
 HELPER = "helper-1"  # sender name of a session's helper; no party may have it
 MAX_CHARACTERS = 64
-"""X.509's upper bound for a common name (RFC 5280, ub-common-name): at a site the name stands in a certificate."""
+"""X.509's upper bound for a common name (RFC 5280, ub-common-name): enough for any site's."""
 
 NAME_BYTES = 4 * MAX_CHARACTERS + 8  # more than the longest name takes, encoded
 

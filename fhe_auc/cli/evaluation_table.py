@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _Row: TypeAlias = tuple[output.Cell, ...]
 
 _PHASES = {
-    "keys": "before the first round: choose parameters, make keys; between processes, certify and seal",
+    "keys": "before the first round: choose parameters, make keys; between processes, seal",
     "submit": "each party (mean): count, and encrypt or pad",
     "ingest": "aggregator: check and add up what arrives",
     "circuit": "aggregator: compute the result",

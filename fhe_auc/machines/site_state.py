@@ -89,7 +89,7 @@ class Joined:
 class SiteState(ABC):
     """An open, locked place where one site keeps what must not be lost nor seen."""
 
-    name: str  # of the site, as its certificate has it: the party it is in every session
+    name: str  # of the site: the party it is in every session
 
     @abstractmethod
     def session(self, session: bytes) -> Joined:
@@ -273,7 +273,7 @@ class SiteStorage(ABC):
 
     @abstractmethod
     def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
-        """Play authority and key holder; make each site's state in an empty folder that only this user can read.
+        """Play coordinator and key holder; make each site's state in an empty folder that only this user can read.
 
         `grids` holds, by party, the thresholds that it has found before: it joins a session for these only.
         """

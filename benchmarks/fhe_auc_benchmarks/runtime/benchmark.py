@@ -21,7 +21,7 @@ PEERS = (BenchmarkProblem(100, 100), BenchmarkProblem(100, 1000))
 KEYS = ("sealed", "helper")
 PROTOCOL, LEVEL = "verified", 0.95  # what is measured against parties and thresholds: the default, with its interval
 _MOST = {"sealed": 1000}
-"""Beyond: bundles for sealed keys hold all certificates each."""
+"""Beyond: bundles for sealed keys hold the announcement each."""
 
 _OURS = ("verified", "exact", "histogram-federated")
 _ON_CKKS = ("semi-honest", "malicious")  # on each library

@@ -96,7 +96,7 @@ def markdown(measurements: list[Measurement], machines: list[dict[str, Any]]) ->
     return f"""\
 # Benchmark
 
-CPU time, one thread a process; of several runs of the command the least and the most. "Keys of all": certificates,
+CPU time, one thread a process; of several runs of the command the least and the most. "Keys of all": their own
 keys, sealing and opening, of all sites. "Before": the bundle, or the session's file, that a site is sent.
 
 {ran}

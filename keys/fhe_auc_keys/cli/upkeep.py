@@ -19,9 +19,9 @@ from fhe_auc_keys.store.vault import Vault
 def check(vault: Vault) -> common.Report:
     """Read and verify everything in the key store: exit status 1 where anything is wrong, with the remedy on its line.
 
-    Every entry must decrypt and be whole, and nothing else lie in the folder. Certificates and revocation lists must be
-    current. Sessions that are not over need genuine signatures, nobody in them revoked, all keys, and an encryption
-    library that works here. The audit trail must be whole, and in the privacy ledger no incident that nobody has
+    Every entry must decrypt and be whole, and nothing else lie in the folder. The members' file must not
+    have ended. Sessions that are not over need genuine signatures, members alone, all keys, and an encryption library
+    that works here. The audit trail must be whole, and in the privacy ledger no incident that nobody has
     acknowledged. Nothing is changed.
     """
     with vault.open() as store:

@@ -274,7 +274,7 @@ class HelpedSession(DealtSession):
     """A session whose keys its helper will make; who convenes it has drawn the common secret."""
 
     def delivery(self) -> Delivery:
-        """Return what all roles start from, with keys of their own: in one process nobody has to certify them."""
+        """Return what all roles start from, with keys of their own: in one process nobody has to know them."""
         own = {name: PrivateKeys.generate() for name in self.manifest.parties}
         helper, secret = PrivateKeys.generate(), self.common.common_secret
         parties = {

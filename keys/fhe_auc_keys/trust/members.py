@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from securesystemslib.signer import SSlibKey
     from tuf.api.metadata import Metadata, Root
 
-MAX_BYTES = 2**22
+MAX_BYTES = 2**25
 """Of a members' file; more is not parsed. A member takes 1,800."""
 
-MAX_MEMBERS = 1000
+MAX_MEMBERS = 10_100
 MAX_DAYS = 398  # of a file; so long can who withholds the next one hide from a site that somebody was left out
 FINGERPRINT = 20
 """Bytes of the first file's fingerprint: who wants a file of his own with the same tries 2^160."""
