@@ -1,7 +1,8 @@
 #!/bin/sh
-# try_image.sh: runs the Dockerfile's steps where there is no Docker, in a Debian 13 that debootstrap makes in build/image;
-# then, as a user without rights, without network, and able to write in /tmp alone, what compose.yaml and the guides run
-# in the image. By root on Linux, with debootstrap, unshare and a network; MIRROR names another one of Debian's.
+# try_image.sh: runs the Dockerfile's steps where there is no Docker, in a Debian 13 that debootstrap makes in
+# build/image; then, as a user without rights, without network, and able to write in /tmp alone, what compose.yaml and
+# the guides run in the image. By root on Linux, with debootstrap, unshare and a network; MIRROR names another one of
+# Debian's.
 set -eu
 cd "$(dirname "$0")/.."
 stages=$PWD/build/image
@@ -67,7 +68,7 @@ run 'fhe-auc report north.csv south.csv west.csv --out /tmp/report && ls /tmp/re
 run '! touch /data/file 2>/dev/null; ! touch /usr/file 2>/dev/null; test "$(id -u)" = 10001'
 run 'python3 -c "import botocore, paramiko, tuf, webdav4"'
 pages="docs/guide/keys.md docs/guide/operations.md docs/guide/hospital.md"
-for command in $(grep -oh 'fhe-auc [a-z-]*' $pages | cut -d ' ' -f 2 | sort -u); do
+for command in $(grep -oh '[`/]fhe-auc [a-z][a-z-]*' $pages | cut -d ' ' -f 2 | sort -u); do
     run "fhe-auc $command --help >/dev/null"
 done
 du -sh "$stages/debian" "$stage"

@@ -25,7 +25,7 @@ from fhe_auc.base import serialise
 from fhe_auc.base.errors import BackendUnavailableError
 from fhe_auc.bfv import BfvParameters
 from fhe_auc.ckks import CkksParameters
-from fhe_auc.machines import answers, outcomes
+from fhe_auc.machines import answers, outcomes, postman
 from fhe_auc.metrics import CalibrationMap
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
@@ -52,7 +52,7 @@ from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.fleet import device, helper, tables
 from fhe_auc_keys.fleet import session as fleet_session
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
-from fhe_auc_keys.site import agreed_studies, answered_studies, key_erasure, made_sessions, making, restored
+from fhe_auc_keys.site import agreed_studies, answered_studies, key_erasure, making, restored
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store import fixed_lists, key_store, known_members
 from fhe_auc_keys.store.budget import Entry, Ledger, Limit
@@ -215,9 +215,6 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     ),
     "fleet's session": lambda _: helper._FORMAT.frame(helper._HelperState(FINGERPRINT, b"answer", False, b"key")),
     "opened session": lambda _: bundles.Kept(b"announcement", 2**31, b"secrets").to_bytes(),
-    "session made": lambda _: made_sessions._FORMAT.frame(
-        made_sessions._Made(b"announcement", {"keys": "helper"}, "adder", "registry", 3600)
-    ),
     "answer kept": lambda _: answers._FORMAT.frame(
         answers._Answered(b"asked", b"sent", FINGERPRINT, b"party", b"", 900, (), True, "", ())
     ),
@@ -279,6 +276,9 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     ),
     "files of a session made here": lambda _: making._FILES.frame({"file": b"content"}),
     "list of ended sessions": lambda _: key_erasure._FORMAT.frame({SESSION.hex(): 2**31}),
+    "letter between exchanges": lambda _: serialise.frame(
+        postman._MAGIC, postman.Letter("north", {"south/request": SESSION}, {"north/request": b"file"}, [])
+    ),
     "note of a restored key store": lambda _: restored._FORMAT.frame(restored._Restored(2**31, "why")),
     "calibration map": _file(
         lambda path: calibration_file.save(path, CalibrationMap([0, 0.5, 1], [0.1, 0.7])), "map.json"

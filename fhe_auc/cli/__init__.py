@@ -33,7 +33,9 @@ _SECTIONS = {
         "protocols": "List the protocols, and what each one trusts.",
     },
     "Between machines": {
-        "keys": "Certify sites, and hand out a session's keys.",
+        "members": "Say who is in a consortium.",
+        "join": "Take part in a consortium.",
+        "keys": "Hand out a session's keys, and look after key stores.",
         "serve": "Play a role in all sessions of an exchange.",
         "status": "Tell whether all is well, and how sessions stand.",
         "session": "Make a study's sessions.",

@@ -24,11 +24,11 @@ FILE = "fhe-auc.toml"  # the file of settings that is read where it is there
 WITHOUT_DEFAULT: Mapping[str, str] = {
     name: reason
     for reason, names in {
-        "leads to a secret": ("passphrase_file", "key"),
+        "leads to a secret": ("passphrase_file",),
         "decides who is trusted with what": ("protocol", "model"),
         "says whom or what a person has checked and agreed to": (
-            *("authorities", "fingerprints", "lists", "agreed", "study_file", "expected", "holder", "aggregator"),
-            *("certificate", "chain", "bundle_sha256"),
+            *("agreed", "study_file", "expected", "holder", "aggregator", "helper"),
+            *("compared", "yes", "no", "members_folder", "coordinators", "signatures"),
         ),
         "bounds what a result tells, or what noise protects": (
             *("min_cell", "min_parties", "heterogeneity", "cluster", "each_pair"),
@@ -37,7 +37,7 @@ WITHOUT_DEFAULT: Mapping[str, str] = {
         "makes randomness known": ("seed",),
         "lets somebody lie": ("cheat",),
         "overwrites files": ("force",),
-        "changes what the command does": ("refresh",),
+        "changes what the command does": ("stolen",),
         "is the caller's: programs rely on it": ("as_json", "brief"),
     }.items()
     for name in names

@@ -50,9 +50,10 @@ log_format_option = click.option(
 def serve(config: Path, once: bool) -> None:
     """Play the role of CONFIG (TOML: role, exchange, state, store, …) in every session that comes into its exchange.
 
-    A site and a helper take part in what their policy allows (`fhe-auc keys policy`). It stays until SIGTERM or Ctrl-C,
-    and then exits with 0; 1 means that the key store cannot be opened or another process serves with it, 2 a wrong
-    configuration. Started again, it goes on. A changed CONFIG is read again at the next look. docs/guide/operations.md
+    A site and a helper take part in what the studies make that they have agreed to (`fhe-auc pending`). It stays until
+    SIGTERM or Ctrl-C, and then exits with 0; 1 means that the key store cannot be opened or another process serves with
+    it, 2 a wrong configuration. Started again, it goes on. A changed CONFIG is read again at the next look.
+    docs/guide/operations.md
     has a unit for systemd, and all entries.
     """
     from fhe_auc.machines.serve import ENTRIES, Server, role_of

@@ -75,11 +75,13 @@ class Postman:
     def look(self) -> None:
         """Read what has changed in the exchange; raise `OSError` or `InputError` where it is away."""
         before, self._versions = self._versions, dict(self._listed("", 3))
-        for name in self.files.keys() - self._versions.keys():
-            del self.files[name], self._sizes[name]
+        known, self.files = self.files, {}
+        sizes, self._sizes = self._sizes, {}
         for name, version in self._versions.items():
-            if name not in self.files or version != before.get(name):
-                with suppress(FileNotFoundError, InputError):  # it has gone meanwhile; it is no file, or too long
+            if name in known and version == before.get(name):
+                self.files[name], self._sizes[name] = known[name], sizes[name]
+            else:
+                with suppress(OSError, InputError):  # it has gone meanwhile, is closed to us, no file, or too long
                     self._note(name, self.exchange.read(name))
 
     def _listed(self, place: str, depth: int) -> Iterator[tuple[str, Version]]:
@@ -101,14 +103,14 @@ class Postman:
         files: dict[str, bytes] = {}
         gone: list[str] = []
         if known is not None:
-            gone = [name for name in known if name not in self.files and ours(_place(name))]
+            gone = [name for name in known if name not in self._versions and ours(_place(name))]
             length = 0
             for name, digest in self.files.items():
                 if ours(_place(name)) and known.get(name) != digest and not (to and _is_for_others(name, to)):
                     length += self._sizes[name]
                     if files and length > _LETTER:
                         break
-                    with suppress(FileNotFoundError, InputError):
+                    with suppress(OSError, InputError):
                         files[name] = self.exchange.read(name)
         here = {name: digest for name, digest in self.files.items() if not ours(_place(name))}
         return frame(_MAGIC, Letter(self.name, here, files, gone)), len(files) + len(gone)

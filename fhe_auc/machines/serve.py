@@ -50,7 +50,7 @@ ENTRIES: Mapping[str, tuple[str, ...]] = {
 }
 """What a role's configuration may have."""
 
-_NEEDED = {"site": ("data", "results")}
+_NEEDED = {"site": ("results",)}
 _FIXED = ("role", "exchange", "state", "store")  # entries that a process has to be started again for
 
 _LOOK = 1.0, 60.0  # seconds between looks: at least, and at most

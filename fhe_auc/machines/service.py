@@ -18,7 +18,9 @@ from pathlib import Path
 from string import Template
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.exchange import place_of
 from fhe_auc.base.files import read_config, write_atomically
+from fhe_auc.machines.postman import MEMBERS
 
 USER = "fhe-auc"
 """Who runs the roles that root has made."""
@@ -33,8 +35,9 @@ def start(config: Path, name: str, *, system: bool | None = None, units: Path | 
     """Install the units of the role `name`, start it now and at each boot, and return its unit; "" without systemd.
 
     `config` is its configuration, in the role's own folder. A unit of the `system`, which is root's to make, runs as
-    the owner of that folder; if that is root, all in it is given to the user `USER`, who is made. Units go into the
-    folder `units`. Done again it restarts the role.
+    the owner of that folder, or, if that is root, as the user `USER`, who is made, and gets all in it; root's places of
+    the role in an exchange that is a folder become his, too. Units go into the folder `units`. Done again it restarts
+    the role.
 
     Raises
     ------
@@ -48,7 +51,7 @@ def start(config: Path, name: str, *, system: bool | None = None, units: Path | 
         return ""
     config = config.resolve()
     units = units or (SYSTEM_UNITS if system else _own_units())
-    user = _owner(config.parent, name) if system else ""
+    user = _owner(config, name) if system else ""
     unit = _unit_of(name, config, units)
     units.mkdir(parents=True, exist_ok=True)
     for file, text in texts(unit, config, name, user).items():
@@ -99,15 +102,22 @@ def _unit_of(name: str, config: Path, units: Path) -> str:
     return unit
 
 
-def _owner(folder: Path, name: str) -> str:
-    """Return who is to run a role: the owner of its folder, once that is not root."""
-    if (owner := folder.stat().st_uid) != 0:
-        return str(owner)
-    if folder.name != name:
-        raise InputError(f"{str(folder)!r} is root's, and not a folder of {name!r} alone: make one that is called so")
-    _run("systemd-sysusers", "--inline", f'u {USER} - "fhe-auc"')
-    _run("chown", "--recursive", f"{USER}:", str(folder))
-    return USER
+def _owner(config: Path, name: str) -> str:
+    """Return who is to run a role, the owner of its folder or `USER`, and give it what root has made for it."""
+    folder, user = config.parent, str(config.parent.stat().st_uid)
+    if user == "0":
+        if folder.name != name:
+            raise InputError(
+                f"{str(folder)!r} is root's, and not a folder of {name!r} alone: make one that is called so"
+            )
+        user = USER
+        _run("systemd-sysusers", "--inline", f'u {USER} - "fhe-auc"')
+        _run("chown", "--recursive", user, str(folder))
+    exchange = str(read_config(config, None).get("exchange") or "://")
+    places = [] if "://" in exchange else [folder / exchange / place for place in (place_of(name), MEMBERS)]
+    if made := [str(place) for place in places if place.exists() and place.lstat().st_uid == 0]:
+        _run("chown", "--no-dereference", user, *made)  # others write beside them, and may have left links
+    return user
 
 
 def _own_units() -> Path:

@@ -107,6 +107,8 @@ def wrong_columns(config: Mapping[str, Any], scores: Sequence[str], others: Sequ
 
     label, score = ([str(config[name])] if config.get(name) else [] for name in ("label-column", "score-column"))
     numbers, texts = (list(dict.fromkeys(names)) for names in ((*score, *scores), (*label, *others)))
+    if not config.get("data"):
+        return "data is not configured: write where this site's rows are into the configuration"
     try:
         entries = _entries(config)
         file = TableFile(Path(str(config["data"])), entries.form)

@@ -324,6 +324,6 @@ def too_near_for_a_result(apart: Iterable[str]) -> EvaluationError:
     return EvaluationError(
         f"no result: beside the results before it (or one of all parties), this one would tell the counts of "
         f"{', '.join(map(repr, apart))}, of which some lists have all and others none. Run it again when the same "
-        "sites are there (keys session --repeat). These two tell them: most-away in the study and the policies; or a "
+        "sites are there (session make --again). These two tell them: most-away in the study, for all sites; or a "
         "session of fewer parties, which a person agrees to at each site"
     )

@@ -4,18 +4,16 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
+import click
 import pytest
 
-from fhe_auc_keys.cli import keys as group
+from fhe_auc.cli import main
+from fhe_auc_keys.cli.members import members
 from tests.support.command_line import told
-from tests.support.guides import GUIDES, SITES, Step, Walk, blocks, steps
+from tests.support.guides import GUIDES, SITES, Walk, blocks, steps
 
 WALK, REFERENCE = "keys.md", "keys-reference.md"
-PASSPHRASE = "correct horse battery staple"  # noqa: S105
 ROOT = GUIDES.parents[1]
 
 
@@ -26,7 +24,7 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
     for site in SITES:
         shutil.copy(ROOT / "examples" / "three_sites" / f"{site}.csv", walk.folder)
     walked = steps(WALK)
-    assert len(walked) >= 11
+    assert len(walked) >= 8
     assert sum(bool(step.output) for step in walked) >= 4
     try:
         for step in walked:
@@ -36,84 +34,41 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
         walk.stop()
 
 
-def shown(folder: Path, store: str, passphrase: str = "", *files: Path) -> dict[str, Any]:
-    given = ["--passphrase-file", str(folder / passphrase)] if passphrase else []
-    asked = ("keys", "show", "--store", str(folder / store), *given, *map(str, files))
-    return told(*asked, FHE_AUC_PASSPHRASE=PASSPHRASE)
-
-
 @pytest.mark.slow
 @pytest.mark.xdist_group("keys guide")
 def test_the_walk_prints_what_it_shows_and_ends_with_the_auc_at_each_site(walk: Walk) -> None:
     """That it prints what is shown, the fixture asserts."""
-    walk.take(Step(SITES, "fhe-auc status $ME/serve.toml", until="session-.*delivered"))
     for site in SITES:
-        written = [*(walk.folder / site / "results").glob("*.json")]
-        assert len(written) == 2  # the first session's, and the repetition's
-        for result in (json.loads(each.read_text())["evaluation"] for each in written):
-            assert result["fraction"] == "83/108"
-            assert result["study"]["period"] == "2025"
-        assert shown(walk.folder, f"{site}/store", f"{site}/passphrase")["site"]["certified"]
-    assert PASSPHRASE not in walk.printed
-
-
-@pytest.mark.slow
-@pytest.mark.xdist_group("keys guide")
-def test_the_reference_leaves_the_consortium_as_it_says(walk: Walk) -> None:
-    taken = steps(REFERENCE)
-    assert len(taken) >= 14
-    assert sum(bool(step.output) for step in taken) >= 2
-    for step in taken:
-        walk.take(step)
-    (refused,) = (step for step in taken if step.status)
-    walk.take(replace(refused, status=0, output=""))  # the site has new keys now
-    folder = walk.folder
-    north, west, lost = (shown(folder, f"{name}/store", f"{name}/passphrase") for name in ("north", "west", "south"))
-    new = shown(folder, "south/new/store", "south/new-passphrase")
-    assert len(lost["sessions"]) == 4  # two of the walk, by hand, with a helper
-    assert {*lost["sessions"]} == {*west["sessions"]} == {*north["sessions"]}
-    assert not new["sessions"]
-    assert len(shown(folder, "registry/store", "registry/passphrase")["sessions"]) == 1
-    for site in SITES:  # two of the walk, one by hand
-        results = [json.loads(each.read_text()) for each in (folder / site / "results").glob("*.json")]
-        assert [each["evaluation"]["fraction"] for each in results] == ["83/108"] * 3
-    assert (north["site"]["certified"], new["site"]["certified"]) == (True, True)
-    register = shown(folder, "authority/store")["authority"]["issued"]
-    assert sorted((line["name"], line["revoked"]) for line in register) == [
-        ("north", False),
-        ("registry", False),
-        ("server", False),
-        ("south", False),
-        ("south", True),
-        ("west", False),
-    ]
-    file = shown(folder, "north/store", "north/passphrase", folder / "week-19" / "south.bundle")["files"][0]
-    assert file["verified"]
-    assert file["details"]["sealed_to"] == "south"
-    private = [*folder.glob("*/*passphrase"), *folder.glob("*/results/*")]
-    private += [each for each in folder.glob("**/store/**/*") if each.is_file()]
-    assert len(private) > 25
+        (written,) = (walk.folder / site / "results").glob("*.json")
+        result = json.loads(written.read_text())["evaluation"]
+        assert (result["fraction"], result["study"]["period"]) == ("83/108", "2025")
+        store = (
+            "--store",
+            str(walk.folder / site / "store"),
+            "--passphrase-file",
+            str(walk.folder / site / "passphrase"),
+        )
+        assert told("keys", "show", *store)["members"]["names"] == ["north", "server", "south", "west"]
+    private = [*walk.folder.glob("*/passphrase"), *walk.folder.glob("*/results/*"), *walk.folder.glob("*/store/*")]
+    assert len(private) > 10
     assert {each.stat().st_mode & 0o777 for each in private} == {0o600}
-    secrets = [PASSPHRASE, *(each.read_text().strip() for each in folder.glob("*/*passphrase"))]
+    secrets = [each.read_text().strip() for each in walk.folder.glob("*/passphrase")]
     assert [each for each in secrets if each in walk.printed] == []
 
 
-def test_every_command_is_in_the_guide_and_names_options_that_exist() -> None:
-    """Those of a site with a certificate of its own, say: `tests/keys/cli/test_cli.py` runs the like."""
-    lines = [
-        line
-        for language, info, text in blocks(REFERENCE)
-        if language == "sh" and not info
-        for line in text.splitlines()
-    ]
-    assert lines
+def test_every_command_in_the_reference_names_options_that_exist() -> None:
+    lines = [line for language, info, text in blocks(REFERENCE) if language == "sh" for line in text.splitlines()]
+    assert len(lines) > 8
     for line in lines:
-        program, name, command, *arguments = line.split()
-        assert (program, name) == ("fhe-auc", "keys")
-        options = {option for parameter in group.commands[command].params for option in parameter.opts}
-        assert {each for each in arguments if each.startswith("--")} <= options
+        program, *words = line.partition("#")[0].split()
+        assert program == "fhe-auc"
+        command = main
+        while isinstance(command, click.Group):
+            command = command.get_command(click.Context(command), words.pop(0))  # type: ignore[assignment]
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert {each for each in words if each.startswith("--")} <= options
     text = "".join((GUIDES / page).read_text(encoding="utf-8") for page in (WALK, REFERENCE))
-    assert all(f"fhe-auc keys {command}" in text for command in group.commands)
+    assert all(f"members {command}" in text for command in members.commands)
 
 
 def test_every_refusal_in_the_table_is_one_that_the_code_utters() -> None:

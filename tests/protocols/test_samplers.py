@@ -22,7 +22,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc_protocols import exact_sampling, opendp_samplers
 from fhe_auc_protocols.noise_shares import _negative_binomial, _table, polya
-from tests.support.discrete_laplace import p_value_discrete, polya_mass
+from tests.support.discrete_laplace import p_value_discrete
 
 slow = partial(pytest.param, marks=pytest.mark.slow)
 FALSE_ALARM = 1e-8
@@ -199,15 +199,6 @@ def test_a_float_is_taken_for_its_exact_value() -> None:
     source = Told(word, word, 0, 0)
     polya(1, 100.1, 3, source)
     assert source.asked == 3  # twice undecided: these are entries of the exact value's table
-
-
-@pytest.mark.parametrize(("scale", "parties"), [(1.0, 2), (1.0, 8), (4.0, 3)])
-def test_a_polya_share_is_a_difference_of_negative_binomials(scale: float, parties: int) -> None:
-    drawn = polya(DRAWS, scale, parties)
-    assert drawn.dtype == np.int64
-    assert p_value_discrete(drawn, polya_mass(scale, 1 / parties)) > FALSE_ALARM
-    assert p_value_discrete(drawn, polya_mass(1.5 * scale, 1 / parties)) < FALSE_ALARM
-    assert p_value_discrete(drawn, polya_mass(scale, 1.5 / parties)) < FALSE_ALARM
 
 
 @pytest.mark.parametrize(("scale", "parties"), [(1.0, 1), (1.0, 5), (3.0, 2)])

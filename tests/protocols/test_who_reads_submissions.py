@@ -9,7 +9,7 @@ from fhe_auc.base.errors import MessageError
 from fhe_auc.base.names import AGGREGATOR
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.messages import MESSAGE, Message
-from fhe_auc_keys.store.vault import certified_identity
+from fhe_auc_keys.store.vault import own_identity
 from fhe_auc_keys.trust.message_signatures import SessionProtection
 from tests.support.stored_sites import Consortium
 from tests.support.wire import LIMIT
@@ -27,7 +27,7 @@ def test_a_seal_holds_for_its_round_and_sender_alone(site_rows: list[PartyData],
     for changed in ({"round": 2}, {"sender": "south"}):
         message = msgspec.structs.replace(sent, **changed)
         with made.store(message.sender) as store:
-            own = SessionProtection(keys.binding, keys.signing_keys, keys.encryption_keys, certified_identity(store))
+            own = SessionProtection(keys.binding, keys.signing_keys, keys.encryption_keys, own_identity(store))
         resigned = msgspec.structs.replace(message, signature=own.sign(MESSAGE, message.digest))
         for reader in (keys, own):
             with pytest.raises(MessageError, match="not sealed to"):

@@ -17,12 +17,11 @@ from tests.support.programs import run
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guide"
 SITES = ("north", "south", "west")
-_ROLES = (*SITES, "server", "registry")
-TERMINALS = {"all": ("authority", *_ROLES), "roles": _ROLES, "sites": SITES}
+TERMINALS = {"all": (*SITES, "server"), "sites": SITES, "others": SITES[1:], "agreeing": SITES[1:]}
 """Fences that name several terminals."""
 
 _ANSWERING = """fhe-auc() { command fhe-auc "$@" <<< $'y\\ny\\ny\\ny\\ny'; }"""
-"""Says yes where a command asks: are fingerprints the same, is this the study agreed on?"""
+"""Says yes where a command asks: are the characters the same?"""
 _PATIENCE = 300.0  # seconds
 _FENCE = re.compile(r"^```(\w+) ?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -42,7 +42,7 @@ def write_study(path: str, *, row_caps: Mapping[str, int] | None = None, most_aw
 
 
 def call(*arguments: str, **options: str) -> Result:
-    if arguments[:1] == ("session",) and not {"--from", "--repeat"} & set(arguments):
+    if arguments[:1] == ("session",):
         if "--aggregator" not in arguments:
             arguments = (*arguments, "--aggregator", ADDER)
         if "--study" not in arguments:

@@ -18,7 +18,7 @@ _HELP = """Hand out a session's keys, and look after key stores.
 Who runs what, in this order; docs/guide/keys.md walks through it.
 
 \b
-key holder    session              makes a session's keys, sealed to each party; --repeat: once more
+key holder    session              makes one session's keys, sealed to each party
 each party    policy               says what `fhe-auc serve` and open --policy open unasked
 each party    open                 by hand: opens its bundle, once; the aggregator opens its own
 each party    budget               shows what noisy sessions have spent of its rows; sets a limit

@@ -60,7 +60,7 @@ class Table(NamedTuple):
 class Report:
     """What a command has done: facts for JSON, and the same in tables; `failed` is exit status 1.
 
-    `below` prints what is no table of `tables`, below them.
+    `below` prints what is no table of `tables`, below them; `then` is done once all is printed, as JSON, too.
     """
 
     def __init__(
@@ -69,8 +69,9 @@ class Report:
         *tables: Rows | Table,
         failed: bool = False,
         below: Callable[[], object] | None = None,
+        then: Callable[[], object] | None = None,
     ) -> None:
-        self.facts, self.failed, self.below = facts, failed, below
+        self.facts, self.failed, self.below, self.then = facts, failed, below, then
         self.tables = [each if isinstance(each, Table) else Table(each) for each in tables]
 
 
@@ -97,6 +98,9 @@ def reported(command: Callable[..., Report]) -> Callable[..., None]:
             if report.below is not None:
                 output.print_text()
                 report.below()
+        if report.then is not None:
+            sys.stdout.flush()
+            report.then()
         if report.failed:
             click.get_current_context().exit(failures.FAILED)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from fhe_auc.base.files import read_config
 from fhe_auc.base.remote import open_exchange
 from fhe_auc.cli import output
 from fhe_auc.cli.inputs import whole_number
+from fhe_auc.cli.serve import serve
 from fhe_auc.machines import service
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import KeysError, UnsignedError
@@ -83,7 +84,14 @@ _compared_option = click.option(
 def _role_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a command that makes a role: it receives ``role``, ``data``, ``folder`` and ``starts``."""
     for option in (
-        click.option("--no-start", "starts", is_flag=True, flag_value=False, default=True, help="Start no process."),
+        click.option(
+            "--no-start",
+            "starts",
+            is_flag=True,
+            flag_value=False,
+            default=True,
+            help="Start no process; `fhe-auc serve CONFIG` does.",
+        ),
         _folder_option,
         click.option("--data", metavar="PATH", help="A site's rows; it may be written into the configuration later."),
         click.option("--role", type=click.Choice(_ROLES), default="site", help="What it does in sessions."),
@@ -104,7 +112,9 @@ class _Coordinated(NamedTuple):
     def publish(self, data: bytes) -> common.Report:
         """Sign a next members' file and put it into the exchange; say whether it counts already."""
         signed = countersign(data, self.identity.keys)
-        now = self.members.proposed(signed)
+        now, me = self.members.proposed(signed), self.identity.name
+        if me not in (*self.members.coordinators, *now.coordinators):
+            raise KeysError(f"{me!r} is no coordinator: {', '.join(self.members.coordinators)} may change who is in")
         self.exchange.put(file_of(now.version), signed)
         lacking = ""
         try:
@@ -221,7 +231,8 @@ def new(
         ("coordinator", name, f"keys and configuration in {str(folder)!r}"),
         ("link", shown, "to everybody who takes part: `fhe-auc join LINK NAME`"),
     ]
-    return common.Report(facts, [*rows, _started(config, name, starts)])
+    row, serves = _started(config, name, starts)
+    return common.Report(facts, [*rows, row], then=serves)
 
 
 @common.command(
@@ -262,7 +273,8 @@ def join(
     is_in = known.by_name.get(name) == line.member
     state = "is a member" if is_in else "waits to be let in, and goes on by itself"
     facts = {"name": name, "member": is_in, "config": config, "folder": folder}
-    return common.Report(facts, [(name, state, str(config)), _started(config, name, starts)])
+    row, serves = _started(config, name, starts)
+    return common.Report(facts, [(name, state, str(config)), row], then=serves)
 
 
 @common.command(
@@ -451,9 +463,14 @@ def _toml(value: str) -> str:
     return f'"{escaped}"'
 
 
-def _started(config: Path, name: str, starts: bool) -> tuple[str, str, str]:
-    unit = service.start(config, name) if starts else ""
-    return ("started", unit, "") if unit else ("start", f"fhe-auc serve {config}", "and keep it running")
+def _started(config: Path, name: str, starts: bool) -> tuple[tuple[str, str, str], Callable[[], object] | None]:
+    """Start a role's service; return a row that says so, and without systemd what serves here, in the foreground."""
+    if not starts:
+        return ("start", f"fhe-auc serve {config}", "and keep it running"), None
+    if unit := service.start(config, name):
+        return ("started", unit, ""), None
+    here = "there is no systemd that takes units: this command serves, until it is ended; `fhe-auc serve` goes on"
+    return ("serves", str(config), here), partial(click.get_current_context().invoke, serve, config=config, once=False)
 
 
 for _command in (new, admit, remove, renew, sign, show):

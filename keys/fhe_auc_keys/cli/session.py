@@ -6,31 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.exchange import make_folder
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.session_options import SessionOptions, session_options
 from fhe_auc.question.study import Study
-from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.rows.own_rows import NOT_OF_ROWS
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
-from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
+from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, seal_session
 from fhe_auc_keys.cli import common, describe, trust
-from fhe_auc_keys.site import made_sessions
-from fhe_auc_keys.site.made_sessions import Wanted
 from fhe_auc_keys.store import audit
-from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault
-from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.members import Members
-
-_ALWAYS = {"store", "passphrase_file", "folder", "as_json"}
-_WITH_OLD = {"--from": {"old", "without", "stated", *_ALWAYS}, "--repeat": {"repeats", *_ALWAYS}}
-"""Parameters that go with these; all others the old session has set."""
 
 
 @common.command(
@@ -39,8 +28,6 @@ _WITH_OLD = {"--from": {"old", "without", "stated", *_ALWAYS}, "--repeat": {"rep
     "fhe-auc keys session north south --aggregator adder --study study.toml --out week-18 --days 3",
     "fhe-auc keys session north south --aggregator adder --study study.toml --thresholds quantile:200",
     "fhe-auc keys session north south --aggregator adder --study study.toml --json | jq -r .session",
-    "fhe-auc keys session --from 31c4ce5c3af100a30dd3d4d0b7191bc8 --without south       south has withdrawn",
-    "fhe-auc keys session --repeat 31c4ce5c3af100a30dd3d4d0b7191bc8 --out exchange         each night, by a timer",
 )
 @click.argument("parties", metavar="NAME...", nargs=-1)
 @click.option("--aggregator", metavar="NAME", help="Member who adds up; no party, nor the key holder.")
@@ -60,32 +47,11 @@ _WITH_OLD = {"--from": {"old", "without", "stated", *_ALWAYS}, "--repeat": {"rep
 @common.no_proofs_option
 @common.days_option(about="How long the bundles can be opened.")
 @click.option(
-    "--from",
-    "old",
-    metavar="SESSION",
-    type=common.SESSION_ID,
-    help="Id of a session made with this key store: the new one is as that was, but for who is left out (--without).",
-)
-@click.option("--without", metavar="NAME", multiple=True, help="With --from: a party to leave out. May be repeated.")
-@click.option(
-    "--no-result-was-released",
-    "stated",
-    is_flag=True,
-    help="With --from: you have asked, and nobody was or will be sent the result of the old session.",
-)
-@click.option(
-    "--repeat",
-    "repeats",
-    metavar="SESSION",
-    type=common.SESSION_ID,
-    help="Id of a session made with this key store, or of any that has repeated it: the same again, with new keys.",
-)
-@click.option(
     "--out",
     "folder",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="New folder to write to. Default: session-, and how the session's id begins. With --repeat: where that is.",
+    help="New folder to write to. Default: session-, and how the session's id begins.",
 )
 @common.reported
 def session(
@@ -98,10 +64,6 @@ def session(
     min_parties: int | None,
     no_proofs: bool,
     days: int,
-    old: bytes | None,
-    without: tuple[str, ...],
-    stated: bool,
-    repeats: bytes | None,
     folder: Path | None,
 ) -> common.Report:
     """Make the keys of one session, and one sealed bundle for each party and for the aggregator.
@@ -129,83 +91,51 @@ def session(
     seals to each party what it checks the result by. Everybody gets session.helper; a party opens its own bundle, with
     that file beside it.
 
-    With --from and --without, in place of all else, a session made here is made again without some of its parties: same
-    protocol, thresholds, options, study and validity. Two results that differ in a site tell about that site. So this
-    is refused once this site has the old session's result, or another has replaced it. Nobody can see here whether any
-    other party has the result: --no-result-was-released states that none was sent, nor will be, and you answer for it.
-
-    With --repeat, a session made here is made once more with new keys: same sites, study, thresholds, protocol, options
-    and validity. SESSION may be the first of the series each time, so that a timer calls
-    one constant command. A session that finds
-    thresholds is not repeated, and one that was replaced neither.
     """
-    finds = False
-    if repeats is not None:
-        _require_nothing_else("--repeat")
-    elif old is None:
-        if without or stated:
-            raise click.UsageError("--without and --no-result-was-released go with --from")
-        if not parties or aggregator is None or study_file is None:
-            raise _missing("parties" if not parties else "aggregator" if aggregator is None else "study_file")
-        study, adder = Study.read(study_file), aggregator
-        request = session.request(parties, min_parties)
-        if study.listed is not None:
-            if not session.of_rows or session.options.keys() & NOT_OF_ROWS:
-                raise InputError("the study lists score values, which are its thresholds: take no others")
-            request = replace(request, thresholds=study.listed)
-        if bool(helper) != (request.keys == "helper"):
-            raise click.UsageError("--keys helper and --helper go together")
-        protocol, finds = session.plugin.name, session.quantiles is not None
-        if session.quantiles is not None:
-            request, _ = session.plugin.staged(request, session.quantiles)
-            protocol = registry.finder(session.plugin).name
-    else:
-        if not without:
-            raise click.UsageError("--from needs --without, and the name of a party to leave out")
-        _require_nothing_else("--from")
-    if repeats is None and folder is not None and folder.exists() and any(folder.iterdir()):
+    if not parties or aggregator is None or study_file is None:
+        raise _missing("parties" if not parties else "aggregator" if aggregator is None else "study_file")
+    study = Study.read(study_file)
+    request = session.request(parties, min_parties)
+    if study.listed is not None:
+        if not session.of_rows or session.options.keys() & NOT_OF_ROWS:
+            raise InputError("the study lists score values, which are its thresholds: take no others")
+        request = replace(request, thresholds=study.listed)
+    if bool(helper) != (request.keys == "helper"):
+        raise click.UsageError("--keys helper and --helper go together")
+    protocol, finds = session.plugin.name, session.quantiles is not None
+    if session.quantiles is not None:
+        request, _ = session.plugin.staged(request, session.quantiles)
+        protocol = registry.finder(session.plugin).name
+    if folder is not None and folder.exists() and any(folder.iterdir()):
         raise InputError(f"{str(folder)!r} is not empty; every session gets a new folder")
     with trust.opened(vault) as (store, holder, members):
         holder.member(members, at=common.now())
-        if old is not None:
-            made_sessions.require_unreleased(store, old, stated=stated)
-            wanted = made_sessions.made(store, old).without(without)
-            if made_sessions.is_in_series(store, old):
-                output.print_warning(
-                    f"other sessions of its series were with {', '.join(without)}: their results and the new one "
-                    "together tell about that"
-                )
-        elif repeats is not None:
-            wanted = _repeated(store, repeats)
-        else:
-            request = _bounded(request, study)
-            proves = _could_prove(protocol, request, study)
-            if no_proofs and not proves:
-                raise click.UsageError(
-                    "--no-proofs: there are none without --keys helper, row caps, and exact or verified"
-                    + (", nor in a session that finds thresholds" if finds else "")
-                )
-            if proves and not no_proofs:
-                request = replace(request, row_caps=study.row_caps)
-            wanted = Wanted(protocol, request, adder, helper, study, timedelta(days=days))
-        if wanted.request.row_caps is None and _could_prove(wanted.protocol, wanted.request, wanted.study):
-            output.print_warning(common.NOTHING_PROVED)  # nor does what is made of a session without proofs
-        series: dict[str, Any] = {"replaced": old, "stated": stated, "repeats": repeats}
-        announced, files = _make(wanted, holder, members, store, folder, **series)
+        request = _bounded(request, study)
+        proves = _could_prove(protocol, request, study)
+        if no_proofs and not proves:
+            raise click.UsageError(
+                "--no-proofs: there are none without --keys helper, row caps, and exact or verified"
+                + (", nor in a session that finds thresholds" if finds else "")
+            )
+        if proves and not no_proofs:
+            request = replace(request, row_caps=study.row_caps)
+        elif proves:
+            output.print_warning(common.NOTHING_PROVED)
+        given: dict[str, Any] = {"aggregator": aggregator, "helper": helper, "lifetime": timedelta(days=days)}
+        with output.progress("Making keys"):
+            prepared = registry.load(protocol).prepare(request)
+            folder = folder or Path(f"session-{prepared.manifest.session.hex()[:8]}")
+            sealed = seal_session(holder, prepared, members, **given, study=study, at=common.now())
+            announced = open_announcement(sealed.announcement, members, holder=holder.name, at=common.now())
+            audit.append(store, holder, "made", announced.manifest, holder.name, at=common.now())
+            files = _write(folder, sealed, prepared.manifest.keys)
     if finds:
         output.print_line("this session finds the thresholds: make the evaluation's with --thresholds and their file")
-    if old is not None:
-        output.print_line(
-            f"it replaces session {old.hex()}: let every party close that one, by `fhe-auc keys close {old.hex()} "
-            "--lose-result`"
-        )
     if announced.manifest.min_parties < len(announced.manifest.parties) and not announced.study.most_away:
         output.print_warning(
             "--min-parties lets sites be away, but the study has no most-away: where one to four are, nothing is "
             "opened, as results with and without them would tell their counts (five or more may be away)"
         )
-    if repeats is not None:
-        describe.warn_of_repetition(announced.manifest.options)
     sent = {role: path for path, role, _ in files}
     rows: common.Rows = [(path, f"to {role}", what) for path, role, what in files]
     return common.Report(
@@ -226,27 +156,6 @@ def _missing(name: str) -> click.UsageError:
     return click.MissingParameter(ctx=context, param=param)
 
 
-def _require_nothing_else(option: str) -> None:
-    """Raise `click.UsageError` where --from or --repeat comes with what the old session says already."""
-    context = click.get_current_context()
-    for param in context.command.params:
-        given = context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
-        if given and param.name not in _WITH_OLD[option]:
-            raise click.UsageError(f"{param.opts[0]} does not go with {option}: the new session is as the old one was")
-
-
-def _repeated(store: KeyStore, session: bytes) -> Wanted:
-    """Return what repeats the newest session of a series."""
-    wanted = made_sessions.made(store, made_sessions.newest(store, session))
-    plugin = registry.load(wanted.protocol)
-    if plugin.yields is QuantileThresholds and "bins" in wanted.request.options:
-        raise InputError(
-            f"session {session.hex()} finds thresholds, and is not repeated: repeat the evaluation made with them, "
-            "which keeps them"
-        )
-    return wanted
-
-
 def _bounded(request: Request, study: Study) -> Request:
     """Return the request with the study's row caps as bounds on all rows, where each party has one."""
     if set(study.row_caps) != set(request.parties):
@@ -257,36 +166,6 @@ def _bounded(request: Request, study: Study) -> Request:
     if inputs.given("min_rows") and request.min_rows > most:
         raise InputError(f"--min-rows is {request.min_rows:,}, but the study's row caps allow {most:,} rows in all")
     return replace(request, max_rows=most, min_rows=min(request.min_rows, most))
-
-
-def _make(
-    wanted: Wanted,
-    holder: Identity,
-    members: Members,
-    store: KeyStore,
-    folder: Path | None,
-    *,
-    replaced: bytes | None,
-    stated: bool,
-    repeats: bytes | None,
-) -> tuple[Announcement, list[tuple[Path, str, str]]]:
-    """Make the keys; write down in the key store what was made, then the files; return what they are."""
-    plugin = registry.load(wanted.protocol)
-    given = {name: getattr(wanted, name) for name in ("aggregator", "helper", "study", "lifetime")}
-    with output.progress("Making keys"):
-        prepared = plugin.prepare(wanted.request)
-        session = prepared.manifest.session
-        if repeats is not None or folder is None:
-            folder = (folder or Path()) / f"session-{session.hex()[:8]}"
-        sealed = seal_session(holder, prepared, members, **given, at=common.now())
-        document = sealed.announcement
-        announced = open_announcement(document, members, holder=holder.name, at=common.now())
-        with store.together():
-            if replaced is not None:
-                made_sessions.replace_by(store, replaced, session, stated=stated)
-            made_sessions.remember(store, document, wanted, repeats=repeats or b"")
-            audit.append(store, holder, "made", announced.manifest, holder.name, at=common.now())
-        return announced, _write(folder, sealed, prepared.manifest.keys)
 
 
 _ANNOUNCEMENTS = {"sealed": "announcement", "helper": "helper", "none": "convened"}

@@ -1,6 +1,5 @@
 """``fhe-auc keys show``: what is in a key store, in plain words; never a secret."""
 
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -8,8 +7,8 @@ from fhe_auc.cli import output
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.trust import key_store
-from fhe_auc_keys.errors import KeysError, VersionError
-from fhe_auc_keys.site import key_erasure, made_sessions, policy
+from fhe_auc_keys.errors import KeysError
+from fhe_auc_keys.site import key_erasure, making, policy
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore, session_ids
 from fhe_auc_keys.store.vault import OWN, Vault
@@ -50,26 +49,9 @@ def _stored(store: KeyStore) -> common.Report:
         rows.append(("policy", "set", "`fhe-auc keys policy` shows what is opened without asking anybody"))
     seen = key_erasure.noted_ends(store)
     sessions = {each: _session(store, each, seen.get(each.hex())) for each in session_ids(store, "bundle")}
-    rows += _made_rows(store)
+    rows += [("made", name, "its files are in the exchange until it is over") for name in making.sessions_sent(store)]
     rows += [("session", each, _in_words(**found)) for each, found in sessions.items()]
     return common.Report({**facts, "sessions": {each.hex(): found for each, found in sessions.items()}}, rows)
-
-
-def _made_rows(store: KeyStore) -> Iterator[tuple[Any, ...]]:
-    for session in session_ids(store, "made"):
-        try:
-            other = made_sessions.successor(store, session)
-            if not other:
-                made_sessions.made(store, session)
-        except VersionError:
-            became = "by another version of fhe-auc: `session` makes a new one"
-        except KeysError:
-            became = "DAMAGED: see `fhe-auc keys check`"
-        else:
-            became = (
-                f"replaced by {other.hex()}" if other else "`session --repeat` repeats it, `session --from` replaces it"
-            )
-        yield "made", session, became
 
 
 def _session(store: KeyStore, session: bytes, seen: datetime | None) -> dict[str, Any]:

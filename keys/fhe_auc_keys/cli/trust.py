@@ -64,17 +64,17 @@ def members_option(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.partial(key_store, required=False)
     @click.option(
         "--members",
-        "folder",
+        "members_folder",
         metavar="DIR",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         help="Folder of the consortium's members' files (1.json, 2.json, …), in place of a key store's.",
     )
     @functools.wraps(command)
-    def with_members(*args: Any, vault: Vault | None, folder: Path | None, **options: Any) -> Any:
+    def with_members(*args: Any, vault: Vault | None, members_folder: Path | None, **options: Any) -> Any:
         members: Members | None = None
-        if folder is not None:
-            with common.about(folder):
-                members = known_members.in_folder(folder)
+        if members_folder is not None:
+            with common.about(members_folder):
+                members = known_members.in_folder(members_folder)
         elif vault is not None:
             with vault.open() as store:
                 members = known_members.stored(store)

@@ -231,7 +231,7 @@ def decrypt(session: FleetSession, store: KeyStore, result: bytes, out: str, *, 
 
 
 def _kept(store: KeyStore, session: bytes) -> _HelperState | None:
-    if session.hex() not in store.names("fleet"):
+    if not store.has("fleet", session.hex()):
         return None
     return store.load("fleet", session.hex(), _FORMAT)
 

@@ -295,7 +295,7 @@ def _tidied(book: _Book, at: datetime) -> _Book:
 
 
 def _stored(store: KeyStore) -> _Book:
-    if NAME not in store.names("trust"):
+    if not store.has("trust", NAME):
         return _Book()
     return store.load("trust", NAME, _FORMAT, "; restore it from the backup")
 

@@ -95,7 +95,7 @@ def write_down(store: KeyStore, announced: Announcement, *, at: datetime, by_pol
 
 
 def _stored(store: KeyStore) -> tuple[_Study, ...]:
-    if NAME not in store.names("trust"):
+    if not store.has("trust", NAME):
         return ()
     return store.load("trust", NAME, _FORMAT, "; restore it from the backup")
 

@@ -1,5 +1,6 @@
 """Sites' sessions in their key stores, for `site_state`: what has been opened, and their state."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -54,6 +55,8 @@ from fhe_auc_keys.trust.identity import Identity
 
 _SERVED: dict[Path, Vault] = {}
 """Key stores that open without their passphrase while this process serves with them."""
+
+_TIDIES = 3600.0  # seconds
 
 RESULT = b"result 1"  # the purpose of a site's signature on what a session has yielded
 
@@ -144,6 +147,7 @@ class KeyStoreStorage(SiteStorage):
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._clock = clock
+        self._tidied: dict[Path, float] = {}
 
     @contextmanager
     def serving(self, config: Mapping[str, Any]) -> Iterator[None]:
@@ -159,8 +163,11 @@ class KeyStoreStorage(SiteStorage):
                 _SERVED.pop(vault.directory, None)
 
     def upkeep(self, config: Mapping[str, Any]) -> str:
+        now = self._clock.monotonic()
         with self._opened(config) as store:
-            close_ended(store, at=self._clock.now())
+            if now > self._tidied.get(store.directory, -math.inf) + _TIDIES:  # it reads all that is open
+                close_ended(store, at=self._clock.now())
+                self._tidied[store.directory] = now
             return restored.told(store)
 
     def standing(self, config: Mapping[str, Any], exchange: Exchange) -> Standing:

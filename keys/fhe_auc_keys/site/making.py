@@ -206,7 +206,7 @@ def _publish(store: KeyStore, exchange: Exchange, at: datetime) -> None:
         if over := sent.ends < at.timestamp():
             for file in sent.files:
                 exchange.remove(file)
-            if name in store.names("made"):
+            if store.has("made", name):
                 store.remove("made", name)
         there = set() if over else _listed(exchange, {file[: file.rfind("/") + 1] for file in sent.files})
         if missing := [] if over else [file for file in sent.files if file not in there]:
@@ -227,7 +227,7 @@ def _listed(exchange: Exchange, places: Iterable[str]) -> set[str]:
 
 
 def _stored(store: KeyStore) -> _Record:
-    return store.load("trust", NAME, _FORMAT) if NAME in store.names("trust") else _Record()
+    return store.load("trust", NAME, _FORMAT) if store.has("trust", NAME) else _Record()
 
 
 def _keep(store: KeyStore, record: _Record) -> None:

@@ -210,7 +210,7 @@ _FORMAT = KeptFormat(b"fhepoli", Policy, "policy", version=5)
 
 def is_in(store: KeyStore) -> bool:
     """Whether a key store has a policy."""
-    return _NAME in store.names("trust")
+    return store.has("trust", _NAME)
 
 
 def remove(store: KeyStore) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple, get_args
@@ -11,7 +10,7 @@ from typing import NamedTuple, get_args
 from fhe_auc.base.errors import BackendUnavailableError, FheAucError
 from fhe_auc.machines.answers import without_secrets
 from fhe_auc_keys.errors import ExpiredError, RevokedError, UnsafeModeError, VersionError
-from fhe_auc_keys.site import agreed_studies, answered_studies, key_erasure, made_sessions, making, policy, restored
+from fhe_auc_keys.site import agreed_studies, answered_studies, key_erasure, making, policy, restored
 from fhe_auc_keys.site.session_files import verify_kept
 from fhe_auc_keys.store import audit, budget, known_members
 from fhe_auc_keys.store.key_store import KeyStore, Kind, session_ids
@@ -98,7 +97,7 @@ def _checks(store: KeyStore, at: datetime) -> Iterator[tuple[str, Callable[[], o
     for session in session_ids(store, "bundle"):
         yield f"bundle/{session.hex()}", partial(_check_session, store, session, at)
     for session in session_ids(store, "made"):
-        yield f"made/{session.hex()}", partial(_check_made, store, session)
+        yield f"made/{session.hex()}", partial(making.sent_files, store, session)
     for session in session_ids(store, "state"):
         yield f"state/{session.hex()}", partial(_check_state, store, session)
 
@@ -118,11 +117,6 @@ def _check_session(store: KeyStore, session: bytes, at: datetime) -> None:
     if at <= key_erasure.end(store, session) and not key_erasure.is_closed(store, session):
         identity = Identity.from_bytes(store.get("identity", OWN))
         verify_kept(store, session, identity, known_members.stored(store), at=at)
-
-
-def _check_made(store: KeyStore, session: bytes) -> None:
-    with suppress(VersionError):  # it is not made again, and that is all
-        made_sessions.made(store, session)
 
 
 def _check_state(store: KeyStore, session: bytes) -> None:

@@ -32,7 +32,7 @@ def fix(store: KeyStore, aggregator: Identity, manifest: Manifest, digest: bytes
     Raises `KeysError` where another list is fixed, and as `KeyStore.load`.
     """
     name, statement = manifest.session.hex(), encode((manifest.digest, digest))
-    if name not in store.names("list"):
+    if not store.has("list", name):
         made = _FixedList(aggregator.sign(_PURPOSE, statement), secrets.token_bytes(32))
         store.put("list", name, _FORMAT.frame(made))
     kept = store.load("list", name, _FORMAT)

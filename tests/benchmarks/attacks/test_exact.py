@@ -1,4 +1,4 @@
-"""A lying aggregator, a lying helper, and both together, against sessions of `exact` and `verified` with a helper."""
+"""A lying aggregator, a lying helper, and both together, against sessions of `exact` and `verified`."""
 
 import json
 from functools import partial
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from scipy import stats
 
 from fhe_auc import Setup
 from fhe_auc.api import federated_auc
@@ -16,7 +17,7 @@ from fhe_auc.rlwe.parameters import available_backends
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
-from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts, helped
+from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts, helped, simulated
 from fhe_auc_benchmarks.attacks.exact_auc.helped import AGGREGATOR_LIES, ATTACKS, THE_HELPER
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES
 
@@ -154,3 +155,44 @@ def test_sessions_that_no_attack_is_for_are_refused(changed: dict[str, object], 
     session = registry.load("verified").prepare(Request(**arguments))  # type: ignore[arg-type]
     with pytest.raises(InputError, match=message):
         registry.attacks("verified").aggregator("zeros", session.manifest, session.delivery().aggregator, rows=100)
+
+
+# --- Simulated --------------------------------------------------------------------------------------------------------
+
+
+PRIME = 2_199_023_288_321
+TOY, BOUNDS = 257, (2 / 256, 3 / 256)  # where sums are quadratic, or cubic
+UNSEEN = {"forge-at-1", "forge-at-2", "add-to-tags", "add-to-blinders"}  # change what only the check looks at
+SIMULATED = [name for name, strategy in STRATEGIES.items() if strategy.tamper is None]
+LIES_SIMULATED = [name for name in SIMULATED if name not in HARMLESS]
+
+QUICK_SIMULATED = {"guess-point", "forge-difference", "add-and-guess", "drop-party", "average-results"}
+
+
+CUBIC = [pytest.param(name, True, marks=() if name in QUICK_SIMULATED else pytest.mark.slow) for name in LIES_SIMULATED]
+
+
+@pytest.mark.parametrize(("name", "interval"), [*((name, False) for name in LIES_SIMULATED), *CUBIC])
+def test_no_simulated_lie_passes(name: str, interval: bool) -> None:
+    """Modulo 257 none passes more often than is proved; with an interval sums are cubic."""
+    found = simulated.run(name, PRIME, 1_000, seed=1, interval=interval)
+    assert found.refused == {"authenticator": found.trials}
+    if name != "scale-value":  # at z = 0 or elsewhere, as it is drawn
+        assert found.changed == (0 if name in UNSEEN else found.trials)
+    toy = simulated.run(name, TOY, 5_000, seed=5, interval=interval)
+    assert stats.binom.sf(toy.passed - 1, toy.trials, BOUNDS[interval]) > 1e-6
+
+
+def test_simulated_what_is_right_is_accepted_and_a_verdict_would_tell_whether_a_guess_is() -> None:
+    for name in HARMLESS:
+        assert simulated.run(name, PRIME, 2_000, seed=2).harmless == 2_000
+    # One bit a session, which is why the aggregator hears no verdict; the number accepted is right all the same.
+    right, wrong = (simulated.run(name, PRIME, 2_000, seed=3) for name in ("guess-right", "guess-wrong"))
+    assert ((right.harmless, right.passed), wrong.refused) == ((2_000, 0), {"authenticator": 2_000})
+
+
+@pytest.mark.parametrize(("interval", "trials"), [(False, 50_000), (True, 20_000)])
+def test_the_best_liar_passes_modulo_257_as_often_as_is_proved(interval: bool, trials: int) -> None:
+    found = simulated.run("guess-point", TOY, trials, seed=4, interval=interval)
+    assert found.changed == trials
+    assert stats.binomtest(found.passed, trials, BOUNDS[interval]).pvalue > 1e-6

@@ -1,4 +1,7 @@
-"""Slots and messages: what encodes them is their definition in Python's integers, for every size of t."""
+"""Slots and messages are their definition in Python's integers, for every size of t; noise is as large as derived.
+
+Noise is measured exactly, with the secret key, by the definition: t·(c0 + c1·s) modulo Q.
+"""
 
 import math
 

@@ -1,7 +1,7 @@
 """What is peculiar to BFV contexts: exact integers modulo primes, plaintext factors, and results switched down.
 
 Where a test has an oracle it is Python's integers. What contexts of all schemes have in common stands in
-`rlwe/test_contexts.py`, and the size of noise in `test_ciphertext_noise.py`.
+`rlwe/test_contexts.py`, and the size of noise in `test_ciphertexts.py`.
 """
 
 import itertools

@@ -1,12 +1,11 @@
 """Tables on a terminal of any width, and in a file: no number and no fingerprint is cut or parted, nor any word."""
 
+import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 
 from fhe_auc.cli import output
 from fhe_auc_keys.cli.common import spelled
@@ -16,7 +15,7 @@ FINGERPRINT = spelled(bytes(range(200, 232)))
 PLAIN = [
     ("AUC, encrypted", "0.787305", "of all parties' rows together"),
     ("fraction", "exact", "4894687/6217014 over these thresholds, exactly as integers have it"),
-    ("fingerprint", FINGERPRINT, "of the certificate: read it to every site by telephone"),
+    ("fingerprint", FINGERPRINT, "of the keys: names them in every session"),
     ("sha256", "d2" * 32, "sites pin it"),
     ("parties", "78", ""),
 ]
@@ -54,7 +53,7 @@ def test_every_word_of_every_cell_is_there_whole(
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files of three sites and an authority's certificate."""
+    """A folder with the files of three sites and a consortium."""
     place = tmp_path_factory.mktemp("sites")
     random = np.random.default_rng(3)
     for site in ("north", "south", "west"):
@@ -62,19 +61,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         risk = np.clip(random.normal(0.4 + 0.2 * died, 0.2), 0, 1).round(2)
         sex = random.choice(["F", "M"], 80)
         write_csv(place / f"{site}.csv", died=died, risk_a=risk, risk_b=risk.round(1), sex=sex)
-    made = printed(
-        *("keys", "ca-init", "Trust", "--store", str(place / "store"), "--out", str(place)),
-        **{"FHE_AUC_PASSPHRASE": "four words of a song", "COLUMNS": "40"},
-    )
-    assert_whole_fingerprint(place, made)
+    role = ("--folder", str(place / "role"), "--no-start")
+    made = printed("members", "new", str(place / "exchange"), "north", *role, COLUMNS="40")
+    assert link_of(place) in made  # whole, to be copied
     return place
 
 
-def assert_whole_fingerprint(folder: Path, shown: str) -> None:
-    digits = x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes()).fingerprint(hashes.SHA256()).hex()
-    groups = [digits[start : start + 4] for start in range(0, 64, 4)]
-    for half in (groups[:8], groups[8:]):
-        assert " ".join(half) in shown
+def link_of(folder: Path) -> str:
+    return str(json.loads(printed("members", "show", str(folder / "role" / "config.toml"), "--json"))["link"])
 
 
 @pytest.mark.parametrize("widths", [("40", None), pytest.param(("40", "80", "100"), marks=pytest.mark.slow)])
@@ -87,7 +81,7 @@ def assert_whole_fingerprint(folder: Path, shown: str) -> None:
         "plan --protocol malicious --backend tenseal",
         "protocols",
         "protocols malicious",
-        "keys show ca.pem ca.crl",
+        "members show role/config.toml",
     ],
 )
 def test_every_command_shows_the_same_words_at_every_width(
@@ -97,12 +91,12 @@ def test_every_command_shows_the_same_words_at_every_width(
 
     def shown(width: str | None) -> set[str]:
         text = printed(*command.split(), COLUMNS=width)
-        if command.startswith("keys"):
-            assert_whole_fingerprint(folder, text)
+        if command.startswith("members"):
+            assert link_of(folder) in text
         return {word for word in words(text) if not word.startswith("─")}
 
     narrow, *others = map(shown, widths)
-    assert len(narrow) > 20
+    assert len(narrow) > 12
     for other in others:
         assert narrow <= other
         # Above words that lead paragraphs, or above nothing.

@@ -1,26 +1,30 @@
-"""Five sites, a server, a helper, from nothing to a result: what people type for that, and whoever dies meanwhile.
+"""Five sites, a server, a helper, from nothing to a result each night: what people type, whoever dies.
 
 Each command is a process of its own, and of a user of its own where the test runs as root.
 """
 
 from __future__ import annotations
 
-import json
+import multiprocessing
 import random
+import re
 import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fhe_auc.base import clock
 from fhe_auc.base.files import read_config
 from fhe_auc.machines import outcomes, serve
 from fhe_auc.results.evaluation import Evaluation
+from fhe_auc_keys.cli import common
 from tests.support.platforms import needs_unix_files
 from tests.support.processes import wait_for
 from tests.support.served import auc_of
@@ -29,25 +33,21 @@ from tests.support.users import give, is_root, start
 pytestmark = needs_unix_files
 
 SITES = ("north", "south", "east", "west", "centre")
-HOLDER, SERVER, HELPER = SITES[0], "coordinator", "registry"
-MOST_COMMANDS, MOST_COMPARISONS = 14, 6
+MAKER, SERVER, HELPER = SITES[0], "adder", "registry"
+AWAY = SITES[3]
+ROLES = (MAKER, SERVER, HELPER, *SITES[1:])
+COMMANDS, COMPARISONS = 14, 6
 FIRST_USER, GROUP = 64_300, 64_400  # nobody's on any machine
 PATIENCE = 240.0  # seconds; only a broken test waits for them
 NEEDED = (
     "fhe_auc_keys.cli",
-    "fhe_auc_keys.cli.members",
     "fhe_auc_keys.cli.studies",
-    "fhe_auc.cli.serve",
-    "fhe_auc.machines.serve",
     "tuf.api.metadata",
     "tuf.api.serialization.json",
     "securesystemslib.signer",
-    "cryptography.hazmat.primitives.kdf.scrypt",
-    "cryptography.hazmat.backends.openssl.backend",
-    "rich.console",
-    "sqlite3",
-    "tomllib",
     "_strptime",
+    "cryptography.hazmat.backends.openssl.backend",
+    "fhe_auc.cli.serve",
     "pyarrow.csv",
     "rich.cells",
     "rich.table",
@@ -59,26 +59,32 @@ model = "sepsis-net 2.1"
 outcome = "sepsis within 48 hours"
 cohort = "adults"
 period = "2026"
-sites = {json.dumps(SITES)}
-maker = "{HOLDER}"
+sites = {list(SITES)}
+maker = "{MAKER}"
 aggregator = "{SERVER}"
 helper = "{HELPER}"
 every = "day"
 min-parties = 4
 most-away = 1
-min-rows = 2
 thresholds = "uniform:16"
 """
+LATER = multiprocessing.Value("d", 0.0)
+"""Seconds by which all clocks are ahead, in all processes."""
+
+
+def now(*_: object) -> datetime:
+    return datetime.now(timezone.utc) + timedelta(seconds=LATER.value)
 
 
 class Consortium:
-    """Everybody's homes, and `exchange`; it counts what people have to do."""
+    """Everybody's homes, and `exchange`; it lists what people type, and counts the strings that they compare."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.rows = folder, random.Random(25)
-        self.users = {name: FIRST_USER + number for number, name in enumerate((SERVER, HELPER, *SITES))}
-        self.commands = self.comparisons = 0
-        self.session = ""
+        self.users = {name: FIRST_USER + number for number, name in enumerate(ROLES)}
+        self.typed: list[str] = []
+        self.compared = set[str]()
+        self.nights: list[str] = []  # sessions
         self.serving: dict[str, subprocess.Popen[str]] = {}
         folder.chmod(0o711)
         for name, user in self.users.items():
@@ -103,16 +109,16 @@ class Consortium:
         return start(self.users[name], (self.users[name], GROUP), *arguments, cwd=self.folder, **options)
 
     def run(self, name: str, *arguments: str, typed: str = "") -> str:
-        """Have somebody give a command, and answer what it asks."""
+        """Have somebody type a command, and answer what it asks."""
         process = self._start(name, *arguments, stdin=subprocess.PIPE)
         told = process.communicate(typed, timeout=PATIENCE)[0]
         assert process.returncode == 0, told
-        self.commands += 1
-        self.comparisons += told.count("by telephone?") if arguments[:2] == ("members", "admit") else 0
+        self.typed.append(f"{name}: fhe-auc {' '.join(arguments)}")
+        self.compared |= set(re.findall(r"\b(?:[a-z2-7]{4} ){3}[a-z2-7]{4}\b", told))
         return told
 
     def serve(self, *names: str) -> None:
-        """Start what stays; this is not counted."""
+        """Start what `join` has systemd start."""
         for name in names:
             with (self.folder / f"{name}.log").open("a") as log:
                 self.serving[name] = self._start(name, "serve", f"{name}/config.toml", stdout=log, stderr=log)
@@ -125,6 +131,13 @@ class Consortium:
 
     def results(self, name: str) -> list[Path]:
         return sorted((self.folder / name / "results").glob("*.json"))
+
+    @property
+    def session(self) -> str:
+        """The newest night's."""
+        made = {path.name for path in (self.folder / "exchange" / MAKER).glob("?" * 32)}
+        self.nights += sorted(made.difference(self.nights))
+        return self.nights[-1] if self.nights else ""
 
     def status(self, name: str) -> tuple[str, str]:
         """How somebody's process stands in the last session, and what is wrong."""
@@ -144,6 +157,9 @@ def consortium(monkeypatch: pytest.MonkeyPatch) -> Iterator[Consortium]:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(serve, "_LOOK", (0.2, 0.5))  # in their processes too
+    monkeypatch.setattr(clock.Clock, "now", now)
+    monkeypatch.setattr(common, "now", now)
+    LATER.value = 0.0
     made = Consortium(folder)
     yield made
     made.kill(*made.serving)
@@ -151,32 +167,53 @@ def consortium(monkeypatch: pytest.MonkeyPatch) -> Iterator[Consortium]:
 
 
 def set_up(they: Consortium) -> None:
-    """All that people do once; `join` starts no process here, as there is no systemd."""
-    for name in SITES:
-        rows = [(they.rows.random() < 0.4, (they.rows.randrange(15) + 0.5) / 15) for _ in range(40)]
-        they.write(f"{name}/rows.csv", "y_true,y_score\n" + "".join(f"{label:d},{score}\n" for label, score in rows))
-    they.write(f"{HOLDER}/study.toml", STUDY)
-    founded = they.run(HOLDER, "members", "new", "exchange", HOLDER, *rows_of(HOLDER), "--no-start", "--json")
-    link = json.loads(founded[founded.index("{") :])["link"]
-    others = {
-        SERVER: ("--role", "aggregator"),
-        HELPER: ("--role", "helper"),
-        **{name: rows_of(name) for name in SITES[1:]},
-    }
-    for name, about in others.items():
-        they.run(name, "join", link, name, *about, "--no-start", typed="y\n")
-    they.run(HOLDER, "members", "admit", f"{HOLDER}/config.toml", typed="y\n" * len(others))
-    they.serve(SERVER, HELPER, *SITES)
-    they.run(HOLDER, "session", "make", f"{HOLDER}/study.toml", f"{HOLDER}/config.toml")
-    (place,) = (they.folder / "exchange" / HOLDER).iterdir()
-    they.session = place.name
-    for name in (HELPER, *SITES[1:]):
-        they.wait(lambda name=name: "waits" in they.status(name)[0] or "person" in they.status(name)[0])  # type: ignore[misc]
+    """All that people do, once."""
+    new_rows(they)
+    told = they.run(MAKER, "members", "new", "exchange", MAKER, "--data", f"{MAKER}/rows.csv")
+    (link,) = re.findall(r"\S+#[a-z2-7]{32}", told.replace("\n", ""))
+    for name in ROLES[1:]:
+        role = {SERVER: "aggregator", HELPER: "helper"}.get(name, "site")
+        how = ("--data", f"{name}/rows.csv") if role == "site" else ("--role", role)
+        they.run(name, "join", link, name, *how, typed="y\n")
+    they.run(MAKER, "members", "admit", f"{MAKER}/config.toml", typed="y\n" * len(ROLES[1:]))
+    they.write(f"{MAKER}/study.toml", STUDY)
+    they.serve(*ROLES)
+    they.run(MAKER, "session", "make", f"{MAKER}/study.toml", f"{MAKER}/config.toml")
+    for name in (*SITES[1:], HELPER):
+        they.wait(lambda name=name: "it waits for a person" in they.status(name)[0])
         they.run(name, "pending", f"{name}/config.toml", typed="y\n")
 
 
-def rows_of(name: str) -> tuple[str, str]:
-    return "--data", f"{name}/rows.csv"
+def new_rows(they: Consortium) -> None:
+    for name in SITES:
+        rows = [(they.rows.random() < 0.4, (they.rows.randrange(15) + 0.5) / 15) for _ in range(40)]
+        lines = "".join(f"{label:d},{score}\n" for label, score in rows)
+        they.write(f"{name}/rows.csv", f"y_true,y_score\n{lines}")
+
+
+def next_night(they: Consortium) -> None:
+    """Nobody types anything."""
+    before = they.session
+    LATER.value += 86_400
+    they.wait(lambda: they.session != before)
+
+
+def check_night(they: Consortium, number: int, *counted: str) -> None:
+    """Each of these sites gets one result, of the rows of all of them together."""
+    they.wait(lambda: all(len(they.results(name)) >= number for name in counted))
+    expected = auc_of(*(f"{name}/rows" for name in counted))
+    for name in counted:
+        newest = they.results(name)[-1]
+        found = outcomes.read(newest)
+        assert isinstance(found, Evaluation)
+        assert found.verified
+        assert found.auc == pytest.approx(expected, abs=1e-12)
+        assert len(they.results(name)) == number
+        assert they.session in newest.name
+    away = "".join(f"; not counted: {name}" for name in SITES if name not in counted)
+    they.wait(lambda: they.status(SERVER)[0] == f"ended: all have their results{away}")
+    assert ("not counted" in they.status(SERVER)[1]) is (len(counted) < len(SITES))
+    they.wait(lambda: all(they.status(name) == ("result delivered", "") for name in counted))
 
 
 def kill_some(they: Consortium, moments: random.Random, number: int) -> None:
@@ -191,21 +228,27 @@ def kill_some(they: Consortium, moments: random.Random, number: int) -> None:
 @pytest.mark.parametrize(
     ("seed", "kills"), [(1, 4), *(pytest.param(seed, 12, marks=pytest.mark.slow) for seed in (2, 3, 4))]
 )
-def test_five_sites_need_14_commands_and_6_comparisons_and_whoever_is_killed_all_get_the_result(
+def test_five_sites_need_14_commands_and_6_comparisons_and_then_nothing_whoever_is_killed_or_away(
     consortium: Consortium, seed: int, kills: int
 ) -> None:
-    they = consortium
+    """In the second night all get new rows; in the third a site is away."""
+    they, moments = consortium, random.Random(seed)
     set_up(they)
-    assert they.commands <= MOST_COMMANDS
-    assert they.comparisons == MOST_COMPARISONS
-    kill_some(they, random.Random(seed), kills)
-    they.wait(lambda: all(they.results(name) for name in SITES))
-    expected = auc_of(*(f"{name}/rows" for name in SITES))
-    for name in SITES:
-        (file,) = they.results(name)
-        found = outcomes.read(file)
-        assert isinstance(found, Evaluation)
-        assert found.verified
-        assert found.auc == pytest.approx(expected, abs=1e-12)
-    they.wait(lambda: they.status(SERVER) == ("ended: all have their results", ""))
-    they.wait(lambda: all(they.status(name) == ("result delivered", "") for name in SITES))
+    print("\n".join(they.typed))
+    assert (len(they.typed), len(they.compared)) == (COMMANDS, COMPARISONS)
+    check_night(they, 1, *SITES)
+    new_rows(they)
+    next_night(they)
+    kill_some(they, moments, kills)
+    check_night(they, 2, *SITES)
+    they.kill(AWAY)
+    config = (they.folder / SERVER / "config.toml").read_text()
+    they.write(f"{SERVER}/config.toml", f"{config}close-at = 4\n")
+    next_night(they)
+    kill_some(they, moments, kills)
+    check_night(they, 3, *(name for name in SITES if name != AWAY))
+    they.serve(AWAY)
+    they.wait(lambda: "has begun, and 'west' was not there" in they.status(AWAY)[0])
+    they.wait(lambda: they.status(AWAY)[1] == "")
+    assert len(they.results(AWAY)) == 2
+    assert len(they.typed) == COMMANDS

@@ -171,6 +171,21 @@ def test_a_site_brings_its_own_files_alone_and_another_s_name_is_taken_once(tmp_
     assert files_in(tmp_path / "again") == {"north/request": b"1"}
 
 
+def test_what_cannot_be_read_for_now_is_neither_carried_nor_gone_elsewhere(tmp_path: Path) -> None:
+    mail = Mail(tmp_path, "north", "south")
+    for name in ("kept", "closed"):
+        mail.put("north", f"north/{name}", name.encode())
+    for _ in range(3):
+        mail.go()
+    closed = mail.at["north"] / "north" / "closed"
+    closed.unlink()
+    os.mkfifo(closed)
+    mail.put("north", "north/new", b"new")
+    for _ in range(3):
+        mail.go()
+    assert {*files_in(mail.at["south"])} == {"north/kept", "north/closed", "north/new"}
+
+
 def test_a_hub_whose_exchange_is_away_says_so_once_and_goes_on_when_it_is_back(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

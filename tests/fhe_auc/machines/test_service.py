@@ -62,14 +62,19 @@ def test_root_s_folder_goes_to_a_user_without_rights_and_somebody_s_stays_his(
     calls: Path, config: Path, tmp_path: Path
 ) -> None:
     units = tmp_path / "units"
+    (tmp_path / "the exchange" / "members").mkdir(parents=True)
+    (tmp_path / "the exchange" / "another").mkdir()
     start(config, config.parent.name, system=True, units=units)
     (service,) = [path.read_text() for path in units.glob("*h.service")]
     if os.geteuid() == 0:
-        assert f"chown --recursive fhe-auc: {config.parent}" in calls.read_text().splitlines()
+        exchange = tmp_path / "the exchange"
+        given = [f"chown --recursive fhe-auc {config.parent}", f"chown --no-dereference fhe-auc {exchange}/members"]
+        assert [line for line in calls.read_text().splitlines() if line.startswith("chown")] == given
         assert "\nUser=fhe-auc\n" in service
         with pytest.raises(InputError, match=r"is root's, and not a folder of 'south' alone"):
             start(config, "south", system=True, units=units)
-        os.chown(config.parent, 12345, 12345)
+        for folder in (config.parent, exchange / "members"):
+            os.chown(folder, 12345, 12345)
         calls.write_text("")
         start(config, "south", system=True, units=units)
         (service,) = [path.read_text() for path in units.glob("*south.service")]

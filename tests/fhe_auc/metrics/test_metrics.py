@@ -156,27 +156,6 @@ def test_average_precision_reaches_its_ends_and_is_scikit_learns_of_points_in_fi
     assert metrics.average_precision_score(histogram).value == pytest.approx(expected, abs=EXACT)
 
 
-@pytest.mark.parametrize(
-    ("bins", "positive"),
-    [(20, 0.03), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((20, 0.3), (100, 0.03), (100, 0.3)))],
-)
-def test_the_average_precision_of_few_bins_is_nearer_to_the_rows_than_steps_are(bins: int, positive: float) -> None:
-    """In 50 studies of 2,000 rows; steps are what scikit-learn makes of the binned scores, always too low."""
-    generator, off, of_steps = np.random.default_rng(1), [], []
-    for _ in range(50):
-        labels = generator.random(2000) < positive
-        scores = expit(generator.normal(size=2000) + 1.2 * labels)
-        histogram = Histogram.from_rows(PartyData.from_arrays("rows", labels, scores), np.arange(bins + 1) / bins)
-        estimate = metrics.average_precision_score(histogram)
-        right, steps = (
-            sklearn_metrics.average_precision_score(labels, each) for each in (scores, np.floor(bins * scores))
-        )
-        assert abs(estimate.value - right) <= estimate.half_width
-        off.append(estimate.value - right)
-        of_steps.append(steps - right)
-    assert abs(np.mean(off)) < 0.5 * abs(np.mean(of_steps))
-
-
 def test_errors_are_those_of_the_bootstrap_and_the_bias_what_rows_count_in_their_own_precision() -> None:
     data, generator = make_rows(3, 1500, 17), np.random.default_rng(8)
     histogram = Histogram.exact(data)

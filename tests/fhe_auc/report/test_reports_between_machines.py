@@ -80,7 +80,9 @@ class Sessions(Consortium):
 
     def answer(self, name: str, message: bytes, *_: Any) -> bytes:
         with site_storage().site(self.made.sites[name]) as site:
-            return answer(site, message, lambda name, analysis: rows_of(self.folder_of_rows, name, analysis), self.done)
+            return answer(
+                site, message, lambda name, joined: rows_of(self.folder_of_rows, name, joined.analysis), self.done
+            )
 
     def done(self, party: Party[Any], records: Records) -> None:
         (place := self.folder / f"results of {party.name}").mkdir()

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fhe_auc import metrics
 from fhe_auc.base.errors import InputError
 from fhe_auc.metrics import Histogram
 from fhe_auc.results.report_card import Decisions, Facts, ReportCard, report_card
@@ -162,7 +161,7 @@ def test_youden_a_cost_and_an_alert_rate_choose_as_scikit_learns_curve_does() ->
     assert tied.operating_points[-1] == ("alert_rate", "At most 10% flagged", None)
 
 
-def test_the_band_of_net_benefit_is_that_of_a_mean_over_rows_and_covers() -> None:
+def test_the_band_of_net_benefit_is_that_of_a_mean_over_rows() -> None:
     labels, scores = rows(3000, 5)
     ours = card(labels, scores, min_cell=1)
     at = list(ours.decision_curve.thresholds).index(GRID[4])
@@ -173,11 +172,3 @@ def test_the_band_of_net_benefit_is_that_of_a_mean_over_rows_and_covers() -> Non
         pytest.approx(worth.mean() - reach),
         pytest.approx(worth.mean() + reach),
     )
-    p, n = np.array([8, 6, 8, 6, 4]), np.array([300, 100, 60, 20, 4])
-    truth, within = metrics.decision_curve(Histogram([0, 0.03, 0.06, 0.1, 0.3, 1], p, n)).model, 0
-    generator = np.random.default_rng(7)
-    for counts in generator.multinomial(1000, np.concatenate([p, n]) / (p.sum() + n.sum()), 1000):
-        band = report_card(Histogram([0, 0.03, 0.06, 0.1, 0.3, 1], counts[:5], counts[5:])).net_benefit_band
-        within += (band.low <= truth) & (truth <= band.high)
-    assert (within >= 930).all()
-    assert (within <= 970).all()

@@ -87,19 +87,6 @@ def test_hartung_and_knapps_interval_is_metafors_without_variance_between_sites_
     assert ends == pytest.approx(expit([mean, mean - reach, mean + reach]), rel=1e-9)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("apart", [5, 100])
-@pytest.mark.parametrize("tau2", [0.0, 0.05, 0.3])
-def test_the_random_effects_interval_holds_the_mean_of_all_sites_that_could_be_drawn(apart: int, tau2: float) -> None:
-    generator, held = np.random.default_rng(apart), []
-    for _ in range(1000):
-        variance = 0.01 * np.exp(generator.uniform(0, math.log(apart), 10))
-        theta = 1.2 + generator.normal(size=10) * np.sqrt(tau2 + variance)
-        found = effects(sums_of(theta, variance), 0.95)
-        held.append(found.random_interval.low <= expit(1.2) <= found.random_interval.high)
-    assert 0.91 <= np.mean(held) <= 0.98
-
-
 def test_students_quantiles_are_scipys_and_too_few_sites_have_no_summary() -> None:
     for level in [0.5, 0.9, 0.95, 0.9999]:
         for freedom in [*range(1, 12), 40, 41, 998, 9999]:

@@ -277,21 +277,6 @@ def test_what_is_kept_in_a_file_is_as_in_memory(folder: Path, suffix: str, monke
         assert other.y_true.tolist() == one.y_true.tolist() == [bool(each) for each in rows["died"].to_pylist()]
 
 
-def test_the_command_takes_them_all(folder: Path) -> None:
-    text = "died;risk\n" + "\n".join(f"{'ja' if k % 3 else 'nein'};0,{k:02}" for k in range(1, 90)) + "\n;0,5\n"
-    for name in ("north", "south", "west"):
-        Path(f"{name}.csv").write_bytes(text.encode("windows-1252"))
-    options = "--label-column died --score-column risk --decimal , --encoding windows-1252 --positive-label ja"
-    files = ["north.csv", "south.csv", "west.csv"]
-    asked = ["evaluate", *files, *options.split()]
-    done = CliRunner().invoke(main, [*asked, "--drop-missing", "--thresholds", "uniform:20"])
-    assert done.exit_code == 0, done.output
-    assert "party 'north': 1 rows with a missing entry were left out" in " ".join(done.output.split())
-    refused = CliRunner().invoke(main, asked)
-    assert refused.exit_code == 2
-    assert "north.csv, line 91, column 'died': label is missing" in refused.stderr
-
-
 def test_arrows_threads_read_no_file_of_pythons_which_could_abort_the_process_at_its_end(
     folder: Path, pipe: Callable[[bytes], None]
 ) -> None:

@@ -1,28 +1,42 @@
 """Sessions with a helper: the right sums for those who count, whoever vanishes; and nobody sees more than is theirs."""
 
 import hashlib
+import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
+from fhe_auc.api import federated_auc
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
+from fhe_auc.base.exchange import Folder
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode, encode
+from fhe_auc.machines import site_role
+from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rlwe.modular import primes_above
 from fhe_auc.session import registry
+from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.computation import Result
+from fhe_auc.session.journal import Journal, read_status
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import GENERATE
+from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.roles.helped import HelpedSecrets, HelpedSubmission, Told
 from fhe_auc_keys.roles.helper import Blobs, HelperMaterial, PadKeyOf, Response, SignedBlob, Word, response_of
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.sealing import PrivateKeys, seal_under, unseal_under
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
-from tests.support.exact_sessions import GRID, PLUGINS, found_in, pairs_of
+from tests.support.exact_sessions import GRID, PLUGINS, found_in, pairs_of, rows
 from tests.support.helped_sessions import SITES, Play, payload_of
+from tests.support.lying_parties import lying
+from tests.support.machines import GRID as GRID_OF_MACHINES
+from tests.support.machines import Attendant, MachineSession, played_over_files
+from tests.support.stores import trail_of
 from tests.support.wire import LIMIT, changed, flipped, told, with_fields, with_told
 
 both_protocols = pytest.mark.parametrize("protocol", [pytest.param("exact", marks=pytest.mark.slow), "verified"])
@@ -219,3 +233,289 @@ def test_nobody_else_is_taken_for_the_helper_and_some_protocols_have_none() -> N
     request = Request(parties=("a", "b"), thresholds=GRID, keys="helper")
     with pytest.raises(InputError, match="has no helpers; exact, verified and the histograms have"):
         registry.load("semi-honest").prepare(request)
+
+
+# --- Proved -----------------------------------------------------------------------------------------------------------
+
+
+CAP = 60
+
+NAMES = tuple(f"site {number}" for number in range(SITES))
+
+
+@pytest.fixture
+def liars(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Names of those who lie."""
+    return lying(monkeypatch)
+
+
+def proving(protocol: str = "verified", **asked: Any) -> Play:
+    return Play(protocol, row_caps=CAP, **asked)
+
+
+@both_protocols
+def test_a_party_whose_proof_does_not_hold_is_left_out_and_named_to_all_and_never_called_a_liar(
+    protocol: str, liars: set[str]
+) -> None:
+    play = proving(protocol)
+    liars.add(NAMES[1])
+    play.play()
+    assert play.helper.who.unproved == (NAMES[1],)
+    assert play.aggregator.counted == play.helper.who.unpadded == (NAMES[0], *NAMES[2:])
+    record = play.aggregator.result()
+    assert record.missing == (NAMES[1],)
+    said = dict(record.refused)[NAMES[1]]
+    assert "its proof did not hold" in said
+    assert "a server made the proof fail" in said
+    for number in (0, 2, 3):
+        found = play.parties[number].result()
+        assert found_in(found) == pairs_of(play.counted(1))
+        assert found.unproved_parties == (NAMES[1],)
+        assert any(f"{NAMES[1]} not counted: its proof did not hold" in each for each in found.warnings)
+
+
+def test_a_party_that_is_left_out_is_told_why_on_the_helper_s_word_and_believes_nobody_else(liars: set[str]) -> None:
+    play = proving()
+    last = play.until(play.aggregator.rounds)
+    word = payload_of(last, Told).word
+    liars.add(NAMES[0])
+    elsewhere = proving()
+    foreign = payload_of(elsewhere.until(elsewhere.aggregator.rounds), Told).word
+    for left_out in ({"unproved": NAMES[:1]}, {"unfit": NAMES[:1]}):
+        lie = msgspec.structs.replace(word, counted=NAMES[1:], **left_out)
+        for said in (lie, foreign):
+            for party in play.parties:
+                with pytest.raises(MessageError, match="not signed by the session's helper"):
+                    party.respond(with_fields(last, Told, word=said))
+                assert not party.ended
+    for party in play.parties:
+        party.respond(last)
+        assert found_in(party.result()) == pairs_of(play.sites)
+
+
+def test_one_that_lies_beside_one_that_is_away_leaves_the_others_the_exact_fraction_down_to_min_parties(
+    liars: set[str],
+) -> None:
+    liars.add(NAMES[2])
+    play = proving()
+    play.play(absent=lambda number, name: name == NAMES[0])
+    assert found_in(play.parties[1].result()) == pairs_of(play.counted(0, 2))
+    with pytest.raises(
+        TooFewPartiesError, match=r"2 parties open and their proofs hold, at least 3 .* unfit: 'site 2'"
+    ):
+        proving(least=3).play(absent=lambda number, name: name == NAMES[0])
+
+
+def test_a_submission_without_a_proof_with_another_s_or_for_other_numbers_is_refused_by_name() -> None:
+    play, other = proving(), proving()
+    sent = play.answers(play.aggregator.start())
+    elsewhere = other.answers(other.aggregator.start())
+    own, of_another, replayed = (
+        payload_of(each, HelpedSubmission) for each in (sent[NAMES[0]], sent[NAMES[1]], elsewhere[NAMES[0]])
+    )
+    blind, share = flipped(own.proof.blind, 3), own.proof.share[:-1]
+    for fields, why in (
+        *(
+            ({"proof": proof}, r"'site 0' refused: .*proof")
+            for proof in (
+                *(None, of_another.proof, replayed.proof),
+                *(msgspec.structs.replace(own.proof, **change) for change in ({"blind": blind}, {"share": share})),
+            )
+        ),
+        ({"parts": (flipped(own.parts[0], 5),)}, "its proof is not about the numbers that it has submitted"),
+    ):
+        with pytest.raises(MessageError, match=why):
+            play.aggregator.receive(NAMES[0], with_fields(sent[NAMES[0]], HelpedSubmission, **fields))
+    assert play.deliver(sent) is not None
+    plain = Play()
+    message = plain.answers(plain.aggregator.start())[NAMES[0]]
+    with pytest.raises(MessageError, match="or with one where the session has none"):
+        plain.aggregator.receive(NAMES[0], with_fields(message, HelpedSubmission, proof=own.proof))
+
+
+def test_who_changes_what_the_helper_is_told_of_a_proof_makes_it_fail_and_passes_nothing() -> None:
+    play = proving()
+    question = play.until(2)
+    asked = payload_of(question, Blobs)
+
+    def left_out(**changes: Any) -> Any:
+        first = msgspec.structs.replace(asked.signed[0], **changes)
+        answer = play.another_helper().respond(with_fields(question, Blobs, signed=(first, *asked.signed[1:])))
+        word = payload_of(answer, PadKeyOf).word
+        return word.unfit, word.unproved
+
+    first, second = asked.signed[:2]
+    assert left_out() == ((), ())
+    for answers in (flipped(first.answers, 2), second.answers):
+        assert left_out(answers=answers) == ((), NAMES[:1])
+    for parts in (second.randomness, first.randomness[::-1]):  # which the party has not signed
+        assert left_out(randomness=parts) == (NAMES[:1], ())
+    with pytest.raises(MessageError, match="of residues"):
+        left_out(answers=first.answers[:-1])
+    for key in (b"", bytes(31)):
+        with pytest.raises(MessageError, match="key of the query"):
+            play.another_helper().respond(with_fields(question, Blobs, key=key))
+
+
+class Asking:
+    """The aggregator of a session between machines, whose process ends now and then."""
+
+    def __init__(self, folder: Path) -> None:
+        self.session = between_machines(folder, min_parties=SITES - 1)
+        self.submissions: dict[str, bytes] = {}
+
+    def begun(self, journal: Journal | None = None) -> Aggregator:
+        """A new process, which has sent its first message."""
+        made = site_storage().aggregator(self.session.aggregator).aggregator()
+        made.journal = journal
+        message = made.start()
+        if made.round == 1 and not self.submissions:
+            for name in self.session.sites:
+                self.submissions[name] = site_role.answer(self.session.roles[name], message).submission
+        return made
+
+    def question(self, *names: str) -> bytes:
+        """What one without a journal asks the helper, once these sites have submitted."""
+        made = self.begun()
+        for name in names:
+            made.receive(name, self.submissions[name])
+        question = made.finish_round()
+        assert question is not None
+        return question
+
+    def read_by(self, name: str, question: bytes) -> Blobs:
+        """What a role, by its name, reads of the question."""
+        with site_storage().site(self.session.roles[name]) as kept:
+            protection = kept.session(self.session.id).protection
+        return decode(Message.from_bytes(question, limit=len(question)).unseal(protection, HELPER), Blobs, "blobs")
+
+
+def test_an_aggregator_that_has_lost_its_journal_asks_the_same_of_the_same_list_and_nothing_of_another(
+    tmp_path: Path,
+) -> None:
+    """From answers about one submission under two keys the helper could work out counts."""
+    asking = Asking(tmp_path / "session")
+    asking.begun()
+    one, other = (asking.read_by(HELPER, asking.question(*NAMES)) for _ in range(2))
+    assert one == other  # of the same submissions, as sites answer once
+    assert len(one.key) == 32
+    with pytest.raises(KeysError, match="one list of submissions, and this is another one"):
+        asking.question(*NAMES[1:])
+
+
+def test_no_site_nor_a_reader_of_exchange_journal_and_stores_is_told_the_query_or_an_answer(tmp_path: Path) -> None:
+    asking = Asking(tmp_path / "session")
+    asking.begun()
+    with Journal(tmp_path / "journal") as journal:
+        aggregator = asking.begun(journal)
+        for name in NAMES:
+            aggregator.receive(name, asking.submissions[name])
+        question = aggregator.finish_round()
+    assert question is not None
+    asked = asking.read_by(HELPER, question)
+    with pytest.raises(MessageError, match="not sealed"):
+        asking.read_by(NAMES[0], question)
+    everything = question + b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    for secret in (asked.key, *(each.answers[-32:] for each in asked.signed)):
+        assert secret not in everything
+
+
+def test_there_is_no_query_before_the_last_submission() -> None:
+    play = proving()
+    answers = play.answers(play.aggregator.start())
+    for name in NAMES[:-1]:
+        play.aggregator.receive(name, answers[name])
+    early = {name: play.aggregator._side.submissions[name] for name in NAMES[:-1]}
+    with pytest.raises(EvaluationError, match="1 submissions are not fixed: nothing can be asked before all are"):
+        play.aggregator._side._blobs(early, play.aggregator.fix)
+    play.aggregator.receive(NAMES[-1], answers[NAMES[-1]])
+    asked, other = (payload_of(each, Blobs) for each in (play.aggregator.finish_round(), proving().until(2)))
+    assert (len(asked.key), len(other.key)) == (32, 32)
+    assert asked.key != other.key  # it is fresh
+    assert repr(asked.key)[2:-1] not in repr(asked)
+
+
+def test_caps_that_cannot_be_proved_are_refused_with_what_to_give() -> None:
+    sites = [([0, 1, 1], [0.1, 0.8, 0.4]), ([0, 0, 1], [0.5, 0.2, 0.9])]
+    for asked, why in (
+        ({"keys": "sealed"}, 'with a helper only: give keys="helper"'),
+        ({"protocol": "histogram-federated"}, "with exact and verified, not with protocol 'histogram-federated'"),
+        ({"row_caps": {"party 1": 5}}, "'party 2' has none, and each party is to prove its own"),
+        ({"row_caps": {"party 1": 5, "party 2": 5, "west": 5}}, "'west' is not a party"),
+        ({"row_caps": {"Party 1": 5, "party 2": 5}}, "'Party 1' is not a party of the session, and party 'party 1'"),
+        ({"row_caps": {1: 5, "party 2": 5}}, "1 is not a party of the session, and party 'party 1' has none"),
+        ({"row_caps": 0}, "from 1 to .* got 0$"),
+        ({"row_caps": {"party 1": 5, "party 2": 2.5}}, r"from 1 to [0-9]*; got 2\.5 for 'party 2'$"),
+        ({"row_caps": [5, 5]}, "or a mapping of each party's name to one; got list$"),
+        ({"row_caps": 2}, "has 3 rows, more than its row cap, 2"),
+        ({"row_caps": 10**6}, r"\(196,607 would do\): lower the row caps or --max-rows, leave the interval out"),
+        ({"row_caps": 10**8, "max_rows": 10**8, "interval": None}, r"\(33,554,431 would do\): .*-max-rows, or"),
+    ):
+        with pytest.raises(InputError, match=why):
+            federated_auc(sites, **{"keys": "helper", "row_caps": 5, "protocol": "verified", **asked})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("asked", "not_proved"),
+    [
+        ({"by": ["sex", "ward"]}, []),
+        pytest.param({"score": ["a", "b"], "by": ["sex"]}, ["comparisons"], marks=pytest.mark.slow),
+        ({"score": ["a", "b"], "heterogeneity": True}, ["comparisons", "sites"]),
+        ({"cluster": "patient"}, ["intervals by patients"]),
+    ],
+)
+def test_groups_models_intervals_and_sites_are_the_same_with_proofs_and_say_what_is_not_proved(
+    asked: dict[str, Any], not_proved: list[str]
+) -> None:
+    random = np.random.default_rng(7)
+    size = 300
+    table: dict[str, Any] = {"y": random.random(size) < 0.4, "site": random.integers(0, 6, size)}
+    for model in "ab":
+        table[model] = np.clip(0.3 * table["y"] + 0.7 * random.random(size), 0, 1).round(2)
+    table["patient"] = 10 * table["site"] + random.integers(0, 10, size)
+    table |= {"sex": random.choice(["F", "M"], size), "ward": random.choice(["1", "2", "3"], size)}
+    options: dict[str, Any] = {"label": "y", "score": "a", "site": "site", "keys": "helper", "thresholds": "uniform:20"}
+    plain, proved = (federated_auc(table, **{**options, **asked}, max_rows=600, row_caps=caps) for caps in (None, 100))
+    told = proved.as_dict()["verified"]
+    assert told.get("inputs not proved", []) == not_proved
+    shown = "".join(f"; {each}: not proved" for each in not_proved)
+    assert f"<li>proved of what parties put in: row caps{shown}</li>" in proved._repr_html_()
+    for found in (plain, proved):
+        assert len(found.estimates) == len(plain.estimates)
+    for one, other in zip(plain.estimates, proved.estimates, strict=True):
+        assert (one.fraction, one.interval) == (other.fraction, other.interval)
+        assert one.standard_error == other.standard_error
+    assert plain.comparisons == proved.comparisons
+    assert [each.both_classes for each in plain.sites] == [each.both_classes for each in proved.sites]
+
+
+def between_machines(folder: Path, **asked: Any) -> MachineSession:
+    return MachineSession(rows(SITES, 7), folder, "verified", keys="helper", row_caps=CAP, max_rows=2000, **asked)
+
+
+def test_between_machines_record_logs_trail_and_every_site_name_who_is_left_out(
+    tmp_path: Path, liars: set[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    liars.add(NAMES[1])
+    session = between_machines(tmp_path / "session", min_parties=2)
+    with caplog.at_level(logging.INFO):
+        record = played_over_files(session.aggregator, session.roles, session.folder / "exchange")
+    assert (record.counted, record.missing) == ((NAMES[0], *NAMES[2:]), (NAMES[1],))
+    why = "its proof did not hold that its rows are counts within its cap"
+    assert session.told()["refused"][NAMES[1]].startswith(why)
+    lines = [each.getMessage() for each in caplog.records if why in each.getMessage()]
+    assert any(line.startswith("left out: ") for line in lines)  # at the aggregator
+    assert any(line.startswith(f"{NAMES[1]}: ") for line in lines)  # at the helper
+    found = session.outcome(NAMES[0])
+    expected, *_ = pairs_of([data for data in session.sites.values() if data.name != NAMES[1]], GRID_OF_MACHINES)
+    assert (found.fraction, found.unproved_parties, found.inputs_proved) == (expected, (NAMES[1],), "row caps")
+    told = read_status(session.folder / "journal")
+    assert told is not None
+    assert told["left-out"][NAMES[1]].startswith("its proof did not hold")
+    trail = trail_of(Path(session.roles[HELPER]["store"]))
+    assert any(f'"not_proved": ["{NAMES[1]}"]' in line or f'"not_proved":["{NAMES[1]}"]' in line for line in trail)
+    caplog.clear()
+    Attendant(session.roles[NAMES[1]], Folder(session.folder / "exchange"), session.id).look()
+    assert "the session has ended here without a result" in caplog.text
+    with pytest.raises(EvaluationError, match="'site 1' is left out: its proof did not hold"):
+        session.outcome(NAMES[1])

@@ -40,7 +40,7 @@ from tests.support.keys_commands import (
     store_of,
     write_study,
 )
-from tests.support.keys_folder import ADDER, NORTH, SESSION, SITES, SMALL, SOUTH, at
+from tests.support.keys_folder import ADDER, SESSION, SITES, SMALL, SOUTH, at
 from tests.support.machines import played_over_files
 
 AGGREGATOR = (*at(ADDER), "--holder", "north")
@@ -100,9 +100,6 @@ def test_row_caps_are_proved_by_default_and_a_session_without_proofs_says_so_als
     assert proved(first)
     bare = ok(*made, "--study", "capped.toml", "--out", "second", "--no-proofs", "--json")
     assert not proved(bare)
-    for old, there in ((first, True), (bare, False)):
-        session = json.loads(old.stdout)["session"]
-        assert proved(ok("session", "--repeat", session, *NORTH, "--out", "exchange", "--json")) == there
     for asked, why in (
         ((*SESSION, *SMALL), "there are none without --keys helper"),
         ((*made, "--thresholds", "quantile:8"), "exact or verified, nor in a session that finds thresholds"),

@@ -12,7 +12,6 @@ from hypothesis.extra import numpy as arrays
 from scipy import stats
 from scipy.integrate import quad
 
-from fhe_auc.base.errors import InputError
 from fhe_auc.rows import counts
 from fhe_auc_protocols.dpauc.budget import delta_of, sigma_for
 from fhe_auc_protocols.dpauc.roc import (
@@ -202,13 +201,3 @@ def test_the_calibrated_sigma_is_private_nothing_smaller_is_and_it_scales_with_t
     assert sigma == pytest.approx(sensitivity * sigma_for(epsilon, delta, 1), rel=1e-9)
     if epsilon < 1 and delta <= 0.1:  # where the classical calibration is safe
         assert sigma < sensitivity * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
-
-
-def test_extreme_budgets_neither_overflow_nor_lose_the_guarantee() -> None:
-    for epsilon in (1e-6, 1.0, 1000.0):
-        for delta in (1e-300, 1e-12, 0.999):
-            sigma = sigma_for(epsilon, delta, 1.0)
-            assert math.isfinite(sigma)
-            assert delta_of(sigma, epsilon, 1.0) <= delta * (1 + 1e-12)
-    with pytest.raises(InputError, match=r"delta 4.94066e-324 is too small"):
-        sigma_for(5e-324, 5e-324, 1.0)

@@ -1,17 +1,34 @@
 """Parameters of exact sessions: the fewest primes that tell all sums apart; a plan that is weaker is refused."""
 
+import dataclasses
+import itertools
 import math
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fhe_auc.base.errors import CapacityError, InputError
-from fhe_auc.question.analysis import Analysis
-from fhe_auc.rlwe.modular import is_prime, primes_above
+from fhe_auc.base.quantities import chance_text
+from fhe_auc.question.analysis import PLAIN, Analysis, Variable
+from fhe_auc.results import estimates, evaluation, heterogeneity, intervals
+from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.modular import is_prime, primes_above, primes_below
+from fhe_auc.session import one_process, registry
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.protocol import plan_exact
+from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts
+from fhe_auc_protocols.exact_auc.tie_sums import TieSums
 from tests.support.exact_sessions import GRID, Play, rows
 
 SMALL: dict[str, Any] = {"thresholds": 1000, "parties": 20, "backend": "openfhe"}
@@ -162,3 +179,293 @@ def test_the_manifest_carries_an_exact_plan_and_refuses_a_spoilt_one() -> None:
         Manifest.from_bytes(spoilt).decoded_plan(ExactPlan)
     with pytest.raises(InputError, match="another number of thresholds"):
         msgspec.structs.replace(manifest, grid=GRID[1:].tobytes()).decoded_plan(ExactPlan)
+
+
+# --- Caps -------------------------------------------------------------------------------------------------------------
+
+
+(PRIME,) = primes_below(42, 1, 8192)
+SEX, AGE, WARD = Variable("sex", ("F", "M")), Variable("age", ("0-39", "40-64", "65+")), Variable("ward", ("1", "2"))
+ANALYSES = {
+    "one model": PLAIN,
+    "groups": Analysis(by=(SEX, AGE, WARD)),
+    "models and groups": Analysis(models=("old", "new"), by=(AGE, SEX)),
+    "classes": Analysis(models=("a", "b", "c"), classes=("a", "b", "c"), by=(SEX,)),
+}
+BINS, REST = 4, 7
+analyses = pytest.mark.parametrize("analysis", ANALYSES.values(), ids=ANALYSES)
+
+
+def counts_of_rows(analysis: Analysis, rows: int, seed: int) -> np.ndarray[Any, Any]:
+    """Counts of rows at random, (models, groups, classes, bins), row by row."""
+    random = np.random.default_rng(seed)
+    found = np.zeros((len(analysis.models), len(analysis.groups), analysis.classes_of_rows, BINS), np.int64)
+    for _ in range(rows):
+        of_class = random.integers(analysis.classes_of_rows)
+        levels = [(index, int(random.integers(len(each.levels)))) for index, each in enumerate(analysis.by)]
+        groups = [at for at, each in enumerate(analysis.groups) if at == 0 or (each.variable, each.level) in levels]
+        for model in range(len(analysis.models)):
+            found[model, groups, of_class, random.integers(BINS)] += 1
+    return found
+
+
+def proved(analysis: Analysis, counts: np.ndarray[Any, Any], cap: int) -> ProvedCounts:
+    ties = TieSums(analysis, (1, 1, 2), BINS, counts.size, proved=True)
+    signs = sum(length for _, length in ties.vectors)
+    return ProvedCounts(analysis, BINS, cap, PRIME, counts.size + signs + REST, ties, counts.size + 2)
+
+
+def sketch_of(counts: np.ndarray[Any, Any]) -> modular.Residues:
+    """Two entries and others lie around rows by sign: for each model and draw, minus as many rows as go into half.
+
+    All but the second of four bins are open, and so few that each has a bucket.
+    """
+    negative, positive = counts[:, 0, 0], counts[:, 0, 1]
+    if counts.shape[0] == counts.shape[2] == 3:  # a model for each class
+        positive = np.stack([counts[model, 0, model] for model in range(3)])
+        negative = counts[:, 0].sum(axis=1) - positive
+    labels = np.stack([negative, positive], axis=1)[..., [0, 2, 3]]
+    signs = np.stack([[labels - labels // (2 + draw), labels // (2 + draw)] for draw in range(16)])
+    entries = np.arange(REST), signs.transpose(2, 0, 1, 3, 4)
+    return np.concatenate([counts.ravel(), entries[0][:2], entries[1].ravel(), entries[0][2:]]).astype(np.uint64)
+
+
+def holds(wanted: ProvedCounts, submitted: modular.Residues, cap: int) -> bool:
+    """Whether digits are digits and all equations hold, by their definitions, in integers modulo the prime."""
+    statement = wanted.statement
+    digits = submitted[: statement.digits]
+    counts = [int(each) for each in statement.counts_of(digits)]
+    sums = [-int(each) for each in wanted.constants(cap)]
+    for term, equation, sign in zip(statement.terms, statement.equations_of, statement.signs, strict=True):
+        sums[equation] += int(sign) * counts[term]
+    return int(digits.max()) < statement.base and all(each % PRIME == 0 for each in sums)
+
+
+@analyses
+@pytest.mark.parametrize("rows", [0, 1, 30])
+def test_the_sketch_comes_back_from_what_is_submitted_and_the_statement_holds(analysis: Analysis, rows: int) -> None:
+    counts = counts_of_rows(analysis, rows, seed=rows)
+    sketch = sketch_of(counts)
+    for cap in (max(rows, 1), 10 * rows + 3):
+        wanted = proved(analysis, counts, cap)
+        submitted = wanted.submitted(sketch, cap)
+        assert submitted.shape == (wanted.size,)
+        assert wanted.sketch_of(submitted).tolist() == sketch.tolist()
+        assert holds(wanted, submitted, cap)
+
+
+@analyses
+def test_the_map_is_linear_so_that_sums_and_pads_may_be_mapped_once(analysis: Analysis) -> None:
+    counts = counts_of_rows(analysis, 20, seed=1)
+    wanted = proved(analysis, counts, 50)
+    x, y = (np.random.default_rng(each).integers(0, PRIME, wanted.size).astype(np.uint64) for each in (1, 2))
+    together = modular.add(wanted.sketch_of(x), wanted.sketch_of(y), PRIME)
+    assert wanted.sketch_of(modular.add(x, y, PRIME)).tolist() == together.tolist()
+
+
+@analyses
+def test_counts_of_no_rows_do_not_hold_whichever_count_is_changed(analysis: Analysis) -> None:
+    """A count that is moved, doubled or made up breaks an equation, unless it is another row's of the same party."""
+    counts = counts_of_rows(analysis, 12, seed=3)
+    wanted = proved(analysis, counts, 40)
+    submitted = wanted.submitted(sketch_of(counts), 40)
+    length = wanted.statement.length
+    for entry in range(wanted.statement.entries):
+        changed = submitted.copy()
+        changed[entry * length] = (changed[entry * length] + np.uint64(1)) % np.uint64(PRIME)
+        assert not holds(wanted, changed, 40)
+
+
+def test_a_group_against_another_and_a_model_with_other_rows_do_not_hold() -> None:
+    analysis = ANALYSES["models and groups"]
+    counts = counts_of_rows(analysis, 30, seed=4)
+    wanted = proved(analysis, counts, 30)
+    assert holds(wanted, wanted.submitted(sketch_of(counts), 30), 30)
+    ages, sexes = slice(1, 4), slice(4, 6)
+    for model, groups in itertools.product((0, 1), (ages, sexes)):
+        (group, of_class, at), *_ = np.argwhere(counts[model, groups])
+        moved = counts.copy()
+        moved[model, groups][group, of_class, at] -= 1
+        moved[model, groups][group, of_class, (at + 1) % BINS] += 1  # as many rows of this group and class
+        assert not holds(wanted, wanted.submitted(sketch_of(moved), 30), 30)
+    relabelled = counts.copy()  # the second model's rows have other labels than the first one's, in all groups alike
+    relabelled[1] = relabelled[1][:, ::-1]
+    assert not holds(wanted, wanted.submitted(sketch_of(relabelled), 30), 30)
+
+
+def test_more_rows_than_the_cap_are_refused_before_anything_is_made_of_them() -> None:
+    counts = counts_of_rows(PLAIN, 9, seed=5)
+    with pytest.raises(InputError, match="1 rows more than the row cap, 8"):
+        proved(PLAIN, counts, 8).submitted(sketch_of(counts), 8)
+
+
+@given(most=st.integers(1, 10**6), bins=st.integers(2, 300))
+def test_caps_of_any_size_are_proved_modulo_one_prime_and_forging_is_as_hard_as_said(most: int, bins: int) -> None:
+    plan = plan_exact(thresholds=bins, parties=3, backend="tenseal", max_rows=3 * most, helpers=1, caps=(most, 1, most))
+    (prime,) = plan.parameters.plain_moduli
+    assert plan.proved is not None
+    shape = plan.proved.statement.shape
+    assert shape.base**plan.proved.statement.length > most
+    assert shape.error(prime) ** 3 <= 2.0**-100
+    assert prime % 2**14 == 1
+
+
+def test_where_sums_take_more_than_one_prime_it_is_said_what_to_change() -> None:
+    """Digits valid modulo one prime, and others modulo another, would both pass."""
+    with pytest.raises(CapacityError, match="lower the row caps or --max-rows, leave the interval out"):
+        plan_exact(
+            thresholds=8, parties=3, backend="tenseal", max_rows=10**6, helpers=1, caps=(10**6,) * 3, interval=True
+        )
+
+
+def test_no_plan_has_caps_that_cannot_be_proved_or_whose_rows_wrap_around() -> None:
+    """A plan comes from whoever convenes, and is refused before anybody agrees to it."""
+    plan = plan_exact(thresholds=8, parties=40, backend="tenseal", max_rows=4000, helpers=1, caps=(100,) * 40)
+    assert plan.modulus > sum(plan.caps)
+    assert {row.name: row.value for row in plan.terms().rows}["row caps"] == "proved, 100 at most"
+    for cap, most, why in ((2**38, 2**38, "17 counts cannot be proved"), (101, 100, "a row cap, 101, is above")):
+        with pytest.raises(CapacityError, match=why):
+            msgspec.structs.replace(plan, caps=(1,) * 39 + (cap,), max_rows=most)
+
+
+# --- What is verified -------------------------------------------------------------------------------------------------
+
+
+PROVED, DERIVED, PUBLIC, NOT_VERIFIED = "proved", "derived from proved and public numbers", "public", "not verified"
+"""Proved: the theorem of docs/security/verified.md covers the integer. Public: agreed, or counted by the party itself;
+the aggregator does not compute it."""
+
+
+def sorted_as(proved: str = "", derived: str = "", public: str = "", not_verified: str = "") -> dict[str, str]:
+    kinds = {PROVED: proved, DERIVED: derived, PUBLIC: public, NOT_VERIFIED: not_verified}
+    return {name: kind for kind, fields in kinds.items() for name in fields.split()}
+
+
+_OUTCOME = sorted_as(
+    proved="parties",  # the theorem is of the sums of just these
+    public="protocol backend security_bits keys rounds upload_bytes_per_party download_bytes_per_party "
+    "seconds settings study verified soundness",  # with epsilon, what follows from the budget too
+    # Text, of the session before as well; and what both servers of a session with proofs say
+    not_verified="warnings own_warnings unproved_parties",
+)
+SORTED: Mapping[type, Mapping[str, str]] = {
+    Evaluation: _OUTCOME
+    | sorted_as(
+        proved="positives negatives histogram",  # the last by two tags; None with verified
+        # D, P and N; ties; Q10 and Q01
+        derived="auc binning_error fraction binning_error_fraction standard_error interval estimates comparisons sites",
+        public="numerical_error thresholds inputs_proved inputs_not_proved decimals",  # 0, None, or the plan's
+    ),
+    QuantileThresholds: _OUTCOME | sorted_as(derived="grid"),
+    estimates.GroupEstimate: sorted_as(
+        "positives negatives", "auc standard_error binning_error interval fraction missing", "model group contrast"
+    ),
+    estimates.Comparison: sorted_as(
+        derived="difference binning_error standard_error standard_error_off interval p_value p_at_most p_holm missing",
+        public="first second",
+    ),
+    heterogeneity.SiteSummary: sorted_as(
+        "both_classes usable",
+        "within within_interval one_class mean i2 tau2 prediction random_mean random_interval",
+        "model",
+    ),
+    intervals.Interval: sorted_as(derived="low high", public="level method"),
+}
+
+
+def names(kind: Any) -> set[str]:
+    return {each.name for each in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set(kind._fields)
+
+
+@pytest.mark.parametrize("kind", SORTED, ids=lambda kind: kind.__name__)
+def test_every_field_of_a_result_is_proved_derived_public_or_said_to_be_not_verified(kind: type) -> None:
+    assert names(kind) == set(SORTED[kind])
+
+
+PROOFS = Path(__file__).parents[3] / "proofs"
+
+
+def test_the_proofs_page_says_of_every_field_which_theorem_covers_it_or_that_none_does() -> None:
+    rows = re.findall(r"^\| `(\w+)`: ([^|]+) \| ([^|]+) \|$", (PROOFS / "README.md").read_text("utf-8"), re.MULTILINE)
+    told = {(kind, name): text for kind, fields, text in rows for name in re.findall(r"`(\w+)`", fields)}
+    theorems = set(re.findall(r"^Print Assumptions (\w+)\.", (PROOFS / "Check.v").read_text("utf-8"), re.MULTILINE))
+    beginnings = {PROVED: "`", DERIVED: "from `", PUBLIC: "not covered: ", NOT_VERIFIED: "not covered: "}
+    sorts = {(kind.__name__, name): sort for kind, fields in SORTED.items() for name, sort in fields.items()}
+    for (kind, name), sort in sorts.items():
+        text = told.get((kind, name), "")
+        assert text.startswith(beginnings[sort]), (
+            f"proofs/README.md, last table: add `{name}` to a row of `{kind}` that begins with {beginnings[sort]!r} "
+            f"(here it is {sort}): a theorem of Check.v, or why none covers it; found {text!r}"
+        )
+        assert sort in (PUBLIC, NOT_VERIFIED) or theorems & set(re.findall(r"`(\w+)`", text)), (kind, name, text)
+    assert set(told) == set(sorts), "proofs/README.md, last table: it names fields that no result has"
+
+
+def test_what_tables_and_json_call_by_other_names_is_sorted_too() -> None:
+    renamed = {
+        "n",
+        "events",
+        "minus",
+        "variable",
+        "confidence",
+    }  # rows; the first model; a group's; an interval's level
+    sorted_ones = {name for each in SORTED.values() for name in each}
+    assert {*evaluation._OF_AUCS, *evaluation._OF_DIFFERENCES} - renamed <= sorted_ones - {"histogram"}
+    found = played_honestly()
+    assert set(found.as_dict()) <= set(SORTED[Evaluation])
+    assert all(set(each) - renamed <= set(SORTED[estimates.GroupEstimate]) for each in found.as_dict()["estimates"])
+
+
+def played_honestly() -> Evaluation:
+    sites = rows(5, 11)
+    request = Request(parties=tuple(data.name for data in sites), thresholds=GRID, max_rows=2000, interval=0.95)
+    return one_process.run(registry.evaluating("verified"), request, sites, quiet)
+
+
+def quiet(*_: object) -> None:
+    """Report no progress."""
+
+
+def test_a_verified_result_has_no_number_that_nobody_proves() -> None:
+    """Beside warnings, which are text, and names."""
+    not_verified = {name for name, sort in SORTED[Evaluation].items() if sort == NOT_VERIFIED}
+    assert not_verified == {"warnings", "own_warnings", "unproved_parties"}
+    found = played_honestly()
+    assert found.verified
+    assert found.as_dict()["verified"] == {"aggregation": True, "parties": False}
+
+
+SESSIONS = [
+    (3, {}, 1),
+    (3, {"keys": "helper"}, 3),
+    (20, {"keys": "helper"}, 20),
+    (20, {}, 1),
+]
+"""Parties, the rest of the request, and how many of them, or groups, may be given results of their own."""
+
+
+@pytest.mark.parametrize(("parties", "request_of", "tries"), SESSIONS)
+def test_a_session_states_the_proved_chance_that_a_lie_passes(
+    parties: int, request_of: dict[str, Any], tries: int
+) -> None:
+    sites = rows(parties, 5)
+    play = Play("verified", sites, GRID, max_rows=10_000, backend="tenseal", **{"interval": 0.95, **request_of})
+    degree = 3 if play.plan.interval else 2
+    exact = Fraction(tries * degree, min(play.plan.parameters.plain_moduli) - 1)
+    stated = play.plugin.soundness(play.manifest)
+    assert stated == pytest.approx(float(exact), rel=1e-12)
+    assert math.log2(exact) <= float(chance_text(stated).removeprefix("2^")) <= math.log2(exact) + 0.1
+    assert play.plan.as_dict()["soundness"] == play.plan.soundness
+    ((_, shown, _),) = (row for row in play.plan.describe() if row.name == "a lie passes")
+    assert shown == f"< {chance_text(play.plan.soundness)}"
+    if parties == 3 and play.helper is None:
+        assert {found.soundness for found in play.read()} == {stated}
+
+
+def test_not_every_session_is_below_2_to_the_minus_40_and_one_that_proves_nothing_states_no_chance() -> None:
+    helped = Play("verified", rows(100, 5), GRID, max_rows=10_000, interval=0.95, keys="helper", backend="tenseal")
+    sealed = Play("verified", rows(100, 5), GRID, max_rows=10_000, interval=0.95, backend="tenseal")
+    assert [chance_text(each.plugin.soundness(each.manifest)) for each in (helped, sealed)] == ["2^-33.3", "2^-40"]
+    play = Play("exact", rows(3, 5), GRID, backend="tenseal")
+    assert "a lie passes" not in {row.name for row in play.plan.describe()}
+    assert (play.plugin.soundness(play.manifest), play.read()[0].soundness) == (None, None)

@@ -1,7 +1,6 @@
 """Exact sessions with real encryption: AUC, half-width, P and N are those of the rows, as integers say."""
 
 import re
-import tracemalloc
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -191,24 +190,6 @@ def test_more_rows_together_give_no_number_and_just_as_many_do(protocol: str, er
     ten = [PartyData.from_arrays(f"site {number}", [0, 1] * 5, [0.1, 0.9] * 5) for number in range(20)]
     with pytest.raises(error, match="200 rows in all, 190 more than max_rows = 10;"):
         Play(protocol, ten, max_rows=10, min_rows=2).read()
-
-
-@pytest.mark.slow
-@both_backends
-def test_one_process_plays_any_number_of_parties_in_little_more_memory(backend: str) -> None:
-    """A secret key in memory has half a megabyte, a result 0.1 MB."""
-
-    def peak(number: int) -> int:
-        sites = [PartyData.from_arrays(f"site {party}", [0, 1], [0.2, 0.7]) for party in range(number)]
-        tracemalloc.start()
-        try:
-            federated_auc(sites, thresholds=GRID, backend=backend)
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-
-    peak(2)  # loads what is loaded once
-    assert peak(24) - peak(4) < 20 * 20_000
 
 
 # --- What travels -----------------------------------------------------------------------------------------------------

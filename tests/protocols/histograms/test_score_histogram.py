@@ -4,6 +4,7 @@ Statistical tests of real noise, which cannot be seeded, fail by chance with pro
 """
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,22 +16,29 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fhe_auc import ckks
-from fhe_auc.base.errors import EvaluationError, InputError, ResultCheckError, UndefinedAucError
+from fhe_auc.base.errors import EvaluationError, InputError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.base.serialise import encode
 from fhe_auc.metrics import Histogram, decision_metrics, roc_auc_score
 from fhe_auc.question import thresholds
+from fhe_auc.question.thresholds import cell_starts
+from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session import one_process, registry
 from fhe_auc.session.plan import EncodedPlan
-from fhe_auc.session.protocol import Request
+from fhe_auc.session.protocol import Request, Session
 from fhe_auc_protocols import exact_sampling
+from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.histograms import distributed_noise
+from fhe_auc_protocols.histograms import protocols as of
 from fhe_auc_protocols.histograms.protocols import HistogramDistributedDp, HistogramFederated, HistogramLocalDp
+from fhe_auc_protocols.histograms.quantile_thresholds import checked_bins, equi_depth_cells
 from fhe_auc_protocols.histograms.readout import all_levels
 from fhe_auc_protocols.histograms.score_histogram import noisy_auc, pooled_counts, pooled_histogram, rows_by_bin
 from fhe_auc_protocols.histograms.unary_encoding import UnaryEncoding, UnaryHierarchy
-from tests.support.chosen import federated_auc
+from tests.support.chosen import federated_auc, federated_thresholds
 from tests.support.discrete_laplace import laplace_p_value
+from tests.support.pooled import pooled, rounding, sklearns_auc
 from tests.support.random_sites import sites as random_sites
 from tests.support.vector_sessions import VectorPlay
 
@@ -241,3 +249,279 @@ def test_ties_of_a_bin_that_can_hold_one_number_only_are_no_binning_error() -> N
     labels, scores = [0, 1, 0, 1, 1], [0.5, 0.5, 0.65, 0.66, 0.1]
     found = federated_auc([(labels * 20, scores * 20)], protocol="histogram-federated", thresholds=grid)
     assert found.binning_error == 20 * 20 / (2 * 60 * 40)
+
+
+# --- Thresholds -------------------------------------------------------------------------------------------------------
+
+
+PRIVATE = {"histogram-distributed-dp": of.HistogramDistributedDp(), "histogram-local-dp": of.HistogramLocalDp()}
+private = pytest.mark.parametrize("name", PRIVATE)
+slow = partial(pytest.param, marks=pytest.mark.slow)
+
+
+def wished(parties: int = 3, **changes: Any) -> Request:
+    names = tuple(f"site {number}" for number in range(parties))
+    changes.setdefault("options", {"bins": 10})
+    return Request(parties=names, thresholds=np.empty(0), **changes)
+
+
+# --- What is reached --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("protocol", "name", "factor", "near"),
+    [
+        ("malicious", "credit-default", 1, 5e-5),
+        ("histogram-federated", "credit-default", 0.05, 5e-5),  # scores in the lowest twentieth
+        slow("verified", "covid-clinics", 0.05, 1e-3),
+    ],
+)
+def test_two_hundred_quantiles_give_scikit_learns_auc_within_5e_5_on_real_data(
+    protocol: str, name: str, factor: float, near: float
+) -> None:
+    rows = datasets.load(name)
+    parties = [PartyData.from_arrays(each.name, each.y_true, each.y_score * factor) for each in rows]
+    found = federated_auc(parties, protocol=protocol, thresholds="quantile:200")
+    assert abs(found.auc - sklearns_auc(parties)) < near + rounding(found.decimals)
+    assert found.verified == (protocol != "semi-honest")
+    assert found.thresholds <= 200
+    if protocol == "histogram-federated" and factor < 1:
+        uniform = federated_auc(parties, protocol=protocol, thresholds="uniform:200")
+        assert abs(uniform.auc - sklearns_auc(parties)) > 1e-2
+
+
+def in_cells(scores: np.ndarray, height: int) -> list[np.ndarray]:
+    """Rows in each half of the cells, in each quarter, and so on to each cell."""
+    return all_levels(np.histogram(scores, np.append(cell_starts(height), 1.0))[0], height)
+
+
+# --- The thresholds ---------------------------------------------------------------------------------------------------
+
+
+def test_cells_are_narrow_where_scores_of_rare_events_or_their_opposites_crowd() -> None:
+    starts = cell_starts(14)
+    assert len(starts) == 2**14
+    assert (np.diff(starts) > 0).all()
+    both = (1, 2048), (3, 1024), (5, 512), (8, 256), (12, 32)
+    for octave, cells in (*both, (100, 1)):
+        assert ((starts >= 2.0 ** -(octave + 1)) & (starts < 2.0**-octave)).sum() == cells
+    for octave, cells in (*both, (40, 8)):
+        assert ((1 - starts > 2.0 ** -(octave + 1)) & (1 - starts <= 2.0**-octave)).sum() == cells
+    for height in range(1, 14):
+        assert np.array_equal(cell_starts(height), starts[:: 2 ** (14 - height)])
+
+
+@settings(max_examples=30)
+@given(scores=st.lists(st.floats(0, 1), min_size=1, max_size=60), bins=st.integers(2, 20))
+def test_no_cells_are_closer_to_the_quantiles_than_those_found(scores: list[float], bins: int) -> None:
+    starts = cell_starts(6)
+    below = (np.array(scores)[:, None] < np.append(starts, 2.0)).sum(axis=0)
+    errors = np.abs(below[:, None] - np.arange(bins) / bins * len(scores))
+    found = equi_depth_cells(in_cells(scores, 6), bins)
+    nearest = [min(errors[cell] - errors.min(axis=0)) for cell in found[1:]]
+    assert found.tolist() == [0, 1] or max(nearest) == pytest.approx(0, abs=1e-9)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.floats(-5, 9), min_size=14, max_size=14), st.integers(2, 8))
+def test_any_noise_leaves_ascending_thresholds_or_a_clear_error(noise: list[float], bins: int) -> None:
+    levels = [np.array(noise[:2]), np.array(noise[2:6]), np.array(noise[6:])]
+    if levels[0].sum() > 0:
+        cells = equi_depth_cells(levels, bins)
+        assert (cells[0], cells[-1] < 8, 2 <= len(cells) <= bins) == (0, True, True)
+        assert (np.diff(cells) > 0).all()
+    else:
+        with pytest.raises(EvaluationError, match="hold no row"):
+            equi_depth_cells(levels, bins)
+
+
+def test_where_one_score_has_most_rows_its_cell_is_a_bin_of_its_own() -> None:
+    random = np.random.default_rng(0)
+    tied = [([0, 1] * 50, [0.5] * 60 + random.random(40).tolist()) for _ in range(3)]
+    parties = [PartyData.from_arrays(f"site {i}", *rows) for i, rows in enumerate(tied)]
+    found = federated_auc(parties, protocol="histogram-federated", thresholds="quantile:20", backend="tenseal")
+    assert found.thresholds < 20
+    assert any("thresholds instead of 20" in warning for warning in found.warnings)
+    at = np.flatnonzero(found.histogram.edges == 0.5)
+    assert found.histogram.edges[at + 1] == 0.5 + 2**-13
+    assert abs(found.auc - sklearns_auc(parties)) <= found.binning_error
+
+
+@pytest.mark.parametrize("protocol", ["boundaries-distributed-dp", "boundaries-local-dp"])
+def test_noise_is_named_where_it_may_be_why_there_are_fewer_thresholds_or_none(protocol: str) -> None:
+    tied = [PartyData.from_arrays(f"site {i}", [0, 1] * 500, [0.5] * 1000) for i in range(3)]
+    found = federated_thresholds(tied, 60, protocol=protocol, epsilon=8.0)
+    assert len(found.grid) < 60
+    assert any("or noise hides where the rows lie" in warning for warning in found.warnings)
+    if protocol == "boundaries-local-dp":
+        with pytest.raises(EvaluationError, match="no user has reported on some level"):
+            federated_thresholds([([1], [0.5]), ([0], [0.2])], 4, protocol=protocol, epsilon=1.0)
+
+
+# --- What it costs, and what is said about it -------------------------------------------------------------------------
+
+
+def test_rounds_bytes_seconds_progress_and_warnings_are_those_of_both_sessions() -> None:
+    parties = random_sites()
+    first = federated_thresholds(parties, 20, backend="tenseal")
+    second = federated_auc(parties, thresholds=first.grid, backend="tenseal")
+    seen: list[str] = []
+    asked = {"thresholds": "quantile:20", "backend": "tenseal"}
+    both = federated_auc(parties, progress=lambda phase, done, total: seen.append(phase), **asked)
+    assert list(dict.fromkeys(seen)) == ["boundaries: round 1", "boundaries: round 2", "round 1", "round 2", "round 3"]
+    assert both.auc == pytest.approx(second.auc, abs=1e-6)
+    assert not any(warning.startswith("quantile thresholds") for warning in second.warnings)
+    assert both.rounds == first.rounds + second.rounds == 5
+    said = " ".join(both.warnings)
+    assert "every party learns how many pooled rows lie in each of 16,384 cells of scores, labels left out" in said
+    assert "the thresholds are public, and the aggregator learns them too" in said
+    for name in ("upload_bytes_per_party", "download_bytes_per_party"):
+        wanted = getattr(first, name) + getattr(second, name)
+        assert abs(getattr(both, name) - wanted) < 600  # envelopes
+    assert set(both.seconds) == {*second.seconds, *(f"boundaries: {phase}" for phase in first.seconds)}
+
+
+# --- A lying aggregator -----------------------------------------------------------------------------------------------
+
+
+class OtherThresholds(of.HistogramFederated):
+    """A key holder who does not take the thresholds found."""
+
+    def prepare(self, asked: Request) -> Session:
+        return super().prepare(replace(asked, thresholds=thresholds.uniform(20)))
+
+
+def test_a_key_holder_who_announces_other_thresholds_is_found_out() -> None:
+    with pytest.raises(VerificationError, match="are not those that party 'site 0' has found in the session before"):
+        one_process.run_on_quantiles(OtherThresholds(), wished(options={}), 20, random_sites(), lambda *_: None)
+
+
+# --- Bad input --------------------------------------------------------------------------------------------------------
+
+
+def test_protocols_without_a_private_way_to_quantiles_refuse_them() -> None:
+    for protocol in ("dpauc-laplace", "dpauc-gaussian", "dpauc-rr", "ustat-krr", "ustat-hierarchy"):
+        options = {"epsilon": 1.0, **({"delta": 1e-6} if protocol == "dpauc-gaussian" else {})}
+        with pytest.raises(InputError, match=f"'{protocol}' has no private way to find quantile thresholds; give"):
+            federated_auc(random_sites(), protocol=protocol, thresholds="quantile:20", **options)
+
+
+def test_a_number_of_thresholds_that_is_none_or_too_many_for_the_cells_is_refused() -> None:
+    for bins in (None, 1, 0, -3, 2**14 + 1, 20.0, True, "20"):
+        with pytest.raises(InputError, match=r"quantile thresholds number from 2 to 2\^14 = 16,384 here, not"):
+            of.QuantilesFederated().prepare(wished(options={"bins": bins}))
+    assert checked_bins({"bins": 2**14}, 14) == 2**14
+
+
+def test_an_evaluations_manifest_is_not_taken_for_one_that_finds_thresholds_and_the_other_way_round() -> None:
+    asked = replace(wished(backend="tenseal", options={}), thresholds=thresholds.uniform(16))
+    histogram = of.HistogramFederated().prepare(asked).manifest
+    first = of.QuantilesFederated().prepare(wished(backend="tenseal")).manifest
+    with pytest.raises(InputError, match="is of protocol 'histogram-federated', not 'boundaries-federated'"):
+        of.QuantilesFederated().task(histogram, random_sites()[0])
+    renamed = msgspec.structs.replace(histogram, protocol="boundaries-federated", options={"bins": 4})
+    with pytest.raises(InputError, match="is not one for finding thresholds"):
+        of.QuantilesFederated().task(renamed, random_sites()[0])
+    uneven = msgspec.structs.replace(renamed, grid=thresholds.uniform(16).tobytes())
+    with pytest.raises(InputError, match=r"its own are not the cells of \[0, 1\]"):
+        of.QuantilesFederated().task(uneven, random_sites()[0])
+    with pytest.raises(InputError, match="is not one for score histograms"):
+        of.HistogramFederated().task(first, random_sites()[0])
+    with pytest.raises(InputError, match="for a computation of kind 'vector sums'"):
+        Malicious().task(first, random_sites()[0])
+
+
+# --- Privacy budgets --------------------------------------------------------------------------------------------------
+
+
+@private
+def test_epsilon_is_that_of_both_sessions_together(name: str) -> None:
+    plugin = PRIVATE[name]
+    first, second = plugin.staged(wished(options={"epsilon": 2.0}), 10)
+    finder = registry.finder(plugin)
+    spent = finder.prepare(first).manifest.options
+    left = plugin.prepare(replace(second, thresholds=thresholds.uniform(10))).manifest.options
+    assert spent == {"bins": 10, "epsilon": 0.5}
+    assert left == {"epsilon": 2.0, "boundaries_epsilon": 0.5}
+
+
+def test_the_counts_get_the_noise_of_what_the_thresholds_have_left() -> None:
+    deviations = {}
+    for spent in (None, 0.5, 1.5):
+        options = {"epsilon": 2.0} if spent is None else {"epsilon": 2.0, "boundaries_epsilon": spent}
+        asked = {"protocol": "histogram-distributed-dp", "thresholds": "uniform:4", "backend": "tenseal"}
+        found = federated_auc(random_sites(), **asked, **options)
+        deviations[spent] = found.settings["noise_deviation"]
+        assert found.settings["epsilon"] == 2.0
+    for spent, found in deviations.items():
+        epsilon = 2.0 - (spent or 0.0)
+        assert found == pytest.approx(math.sqrt(2 * 1.5 * math.exp(-epsilon)) / -math.expm1(-epsilon), rel=1e-9)
+    local = of.HistogramLocalDp().terms({"epsilon": 2.0, "boundaries_epsilon": 0.5}, 4)
+    assert local.epsilon == pytest.approx(1.5, rel=1e-15)
+    assert local.epsilon < 1.5  # rounded to the private side
+
+
+@private
+def test_a_share_of_the_budget_that_is_none_is_refused(name: str) -> None:
+    for spent in (0, -0.1, 2.0, 3.0, math.inf, "1", True):
+        asked = wished(options={"epsilon": 2.0, "boundaries_epsilon": spent})
+        with pytest.raises(InputError, match="boundaries_epsilon must be"):
+            PRIVATE[name].staged(asked, 10)
+        with pytest.raises(InputError, match="boundaries_epsilon must be"):
+            PRIVATE[name].prepare(replace(asked, thresholds=thresholds.uniform(10)))
+
+
+@private
+def test_a_height_is_for_quantile_thresholds_and_has_limits(name: str) -> None:
+    plugin, options = PRIVATE[name], {"epsilon": 2.0, "height": 6}
+    first, second = plugin.staged(wished(options=options), 10)
+    finder = registry.finder(plugin)
+    assert len(finder.prepare(first).manifest.thresholds) == 2**6
+    assert "height" not in second.options
+    with pytest.raises(InputError, match="height is for quantile thresholds only"):
+        plugin.prepare(replace(wished(options=options), thresholds=thresholds.uniform(10)))
+    for height in (0, 15, 6.0, True, "6"):
+        with pytest.raises(InputError, match="height must be a whole number from 1 to 1"):
+            finder.prepare(replace(first, options={**first.options, "height": height}))
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"), [*((name, "sealed") for name in PRIVATE), ("histogram-distributed-dp", "helper")]
+)
+def test_both_sessions_run_for_real_and_say_what_they_spend(name: str, keys: str) -> None:
+    """With so many rows the noise moves the AUC by less than 0.005; 0.1 is twenty times that."""
+    parties = random_sites(3, rows=20_000)
+    found = federated_auc(parties, protocol=name, thresholds="quantile:12", epsilon=5.0, keys=keys)
+    assert abs(found.auc - sklearns_auc(parties)) < 0.1
+    assert (found.settings["epsilon"], found.settings["boundaries_epsilon"]) == (5.0, 1.25)
+    assert (found.rounds, found.keys == keys) == (4, name != "histogram-local-dp")
+    said = " ".join(found.warnings)
+    assert "epsilon = 5 is of two sessions: 1.25 for the thresholds, the rest for the counts" in said
+    assert "every party learns noisy counts of all scores, labels left out" in said
+    assert "how many pooled rows lie in each" not in said
+
+
+def test_with_hardly_any_noise_the_thresholds_are_nearly_those_of_exact_counts() -> None:
+    """Distributed: noise of scale 1/4 at each of 8 levels moves a quantile by a cell where counts are nearly tied.
+
+    Local: of users split over 8 levels, a prefix has a standard deviation of at most 4·√60000 rows, 1.6 %; one of 9 is
+    off by 6.5 of them once in 10^9.
+    """
+    parties = random_sites(3, rows=20_000)
+    options = {"epsilon": 32.0, "height": 8}
+    truth = cell_starts(8)[equi_depth_cells(in_cells(pooled(parties).y_score, 8), 10)]
+    near = federated_thresholds(parties, 10, protocol="boundaries-distributed-dp", backend="tenseal", **options)
+    assert near.settings["height"] == 8
+    assert np.abs(near.grid - truth).max() <= np.diff(cell_starts(8)).max()
+    split = federated_thresholds(parties, 10, protocol="boundaries-local-dp", **options)
+    below = [(pooled(parties).y_score < threshold).mean() for threshold in split.grid]
+    assert np.abs(np.array(below) - np.arange(10) / 10).max() < 0.016 * 6.5 + 0.02  # and a cell
+
+
+def test_each_level_has_noise_of_the_stated_law_for_its_part_of_the_budget() -> None:
+    """510 variables in seven cells; a false alarm once in 10^7."""
+    (data,), plugin = sites(1, rows=500), of.QuantilesDistributedDp()
+    manifest = plugin.prepare(wished(1, options={"bins": 10, "epsilon": 8.0, "height": 8})).manifest
+    noise = plugin.task(manifest, data).vector() - np.concatenate(in_cells(data.y_score, 8))
+    assert laplace_p_value(noise, 1.0) > 1e-7
+    assert laplace_p_value(noise, 8.0) < 1e-7

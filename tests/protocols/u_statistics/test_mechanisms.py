@@ -1,4 +1,4 @@
-"""Randomised response: exact probabilities, equal distributions, unbiased estimates, theorem 1.
+"""Randomised responses and hierarchies: exact probabilities, unbiased estimates, theorems 1 and 3.
 
 Random numbers are seeded. "Four standard errors" fails for a right mean with probability 6e-5, a p-value below 1e-6
 with probability 1e-6.

@@ -1,0 +1,262 @@
+"""``fhe-auc members`` and ``join``: how a consortium is founded, who gets in, and what a bad exchange can do."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fhe_auc.base.files import read_toml
+from fhe_auc.cli import main
+from fhe_auc_keys.store import known_members
+from fhe_auc_keys.store.vault import Vault
+from fhe_auc_keys.trust.members import Line, Members, comparison, link, request, requested, split_link
+from fhe_auc_keys.trust.sealing import PrivateKeys
+from tests.support.certified import NOW
+from tests.support.keys_commands import Clock, settings
+from tests.support.processes import wait_for
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    settings(monkeypatch, clock)
+    monkeypatch.chdir(tmp_path)
+    return clock
+
+
+def call(*arguments: str, **options: Any) -> Result:
+    return CliRunner().invoke(main, arguments, **options)
+
+
+def ok(*arguments: str, said: str = "y\n") -> dict[str, Any]:
+    result = call(*arguments, "--json", input=said)
+    assert result.exit_code == 0, result.output
+    told: dict[str, Any] = json.loads(result.stdout)
+    return told
+
+
+def refused(why: str, *arguments: str, said: str = "y\n") -> None:
+    result = call(*arguments, input=said)
+    assert (result.exit_code in (1, 2), bool(re.search(why, " ".join(result.stderr.split())))) == (True, True), (
+        result.output
+    )
+
+
+def founded(exchange: str = "exchange", name: str = "north") -> str:
+    return str(ok("members", "new", exchange, name, "--no-start")["link"])
+
+
+def join(where: str, name: str, *more: str) -> dict[str, Any]:
+    return ok("join", where, name, "--no-start", *more)
+
+
+def known(name: str) -> Members:
+    """Whom somebody knows now, after a look at the exchange."""
+    ok("members", "show", f"{name}/config.toml")
+    with Vault(Path(name, "store"), Path(name, "passphrase")).open() as store:
+        return known_members.stored(store)
+
+
+def compared_in(result: Result) -> list[str]:
+    return re.findall(r"\b[a-z2-7]{4}(?: [a-z2-7]{4}){3}\b", result.stderr)
+
+
+def test_who_is_let_in_has_compared_the_same_characters_as_the_coordinator() -> None:
+    where = founded()
+    asked = call("join", where, "south", "--no-start", input="y\n")
+    assert asked.exit_code == 0
+    assert known("south").by_name.keys() == {"north"}
+    admitted = call("members", "admit", "north/config.toml", input="y\n")
+    assert admitted.exit_code == 0
+    line = requested(Path("exchange/south/request").read_bytes())
+    shown = comparison(split_link(where)[1], line)
+    assert compared_in(asked) == compared_in(admitted) == [shown]
+    assert known("north").by_name.keys() == known("south").by_name.keys() == {"north", "south"}
+    assert join(where, "south")["member"]  # done again, it says so
+    refused("'south' is 'south''s: give another --folder", "join", where, "east", "--no-start", "--folder", "south")
+
+
+def test_what_join_writes_is_all_that_a_role_needs_but_where_the_rows_are() -> None:
+    where = founded()
+    join(where, "south", "--data", "rows.csv")
+    join(where, "adder", "--role", "aggregator")
+    here = str(Path().absolute())
+    site = read_toml(Path("south/config.toml"), dict[str, Any], "configuration")
+    assert site == {
+        "role": "site",
+        "exchange": f"{here}/exchange",
+        **{name: f"{here}/south/{name}" for name in ("store", "state", "results")},
+        "passphrase-file": f"{here}/south/passphrase",
+        "data": f"{here}/rows.csv",
+    }
+    assert {path.stat().st_mode & 0o077 for path in (Path("south"), *Path("south").rglob("*"))} == {0}
+    assert read_toml(Path("adder/config.toml"), dict[str, Any], "configuration").keys() == {
+        *("role", "exchange", "store", "state", "passphrase-file")
+    }
+    Path("south/config.toml").write_text("role = 'site' # mine")
+    join(where, "south")
+    assert Path("south/config.toml").read_text() == "role = 'site' # mine"
+
+
+@pytest.mark.parametrize("said", ["n\n", "\n", ""])
+def test_nothing_is_trusted_or_let_in_unless_somebody_has_compared(said: str) -> None:
+    where = founded()
+    refused(
+        "not confirmed|nobody is there to compare: give --compared", "join", where, "south", "--no-start", said=said
+    )
+    with Vault(Path("south/store"), Path("south/passphrase")).open() as store:
+        assert known_members.known(store) is None
+    assert not Path("south/config.toml").exists()
+    join(where, "south")
+    refused("not confirmed|nobody is there", "members", "admit", "north/config.toml", said=said)
+    assert known("north").version == 1
+
+
+def test_scripts_give_what_the_other_side_has_read_out() -> None:
+    where = founded()
+    join(where, "south")
+    shown = comparison(split_link(where)[1], requested(Path("exchange/south/request").read_bytes()))
+    admit = ("members", "admit", "north/config.toml", "--compared")
+    refused("'south' has read out something else than", *admit, "abcd " * 4, said="")
+    ok(*admit, shown.upper().replace(" ", ""), said="")
+    assert known("north").version == 2
+
+
+def test_who_sits_in_the_middle_shows_each_side_other_characters() -> None:
+    """The site is given another consortium's link, and the coordinator another site's request."""
+    where, theirs = founded(), founded("theirs", "mallory")
+    site = call("join", theirs, "south", "--no-start", input="y\n")
+    forged = Line.of("south", PrivateKeys.generate())
+    Path("exchange", "south").mkdir()
+    Path("exchange/south/request").write_bytes(request(forged))
+    coordinator = call("members", "admit", "north/config.toml", input="n\n")
+    assert coordinator.exit_code == 1
+    assert compared_in(site) != compared_in(coordinator)
+    # Nor does the same request in two consortia, or two requests in one.
+    Path("exchange/south/request").write_bytes(Path("theirs/south/request").read_bytes())
+    again = call("members", "admit", "north/config.toml", input="n\n")
+    assert len({*compared_in(site), *compared_in(coordinator), *compared_in(again)}) == 3
+    assert where != theirs
+
+
+def test_a_link_that_is_changed_or_an_exchange_of_another_consortium_is_refused() -> None:
+    where = founded()
+    place, root = split_link(where)
+    refused("not the first members' file that the link names", "join", link(place, bytes(20)), "south", "--no-start")
+    refused("copy it whole", "join", where[:-1], "south", "--no-start")
+    refused(
+        r"there is no members/1.json in .*is that the exchange", "join", link("nowhere", root), "south", "--no-start"
+    )
+    refused("there is a consortium in .* already", "members", "new", "exchange", "west", "--no-start")
+    assert ok("members", "new", "exchange", "north", "--no-start")["link"] == where  # done again
+
+
+def test_requests_in_anothers_place_or_of_no_use_are_passed_over() -> None:
+    where = founded()
+    join(where, "south")
+    for place, data in (
+        ("west", Path("exchange/south/request").read_bytes()),
+        ("east", b"anything"),
+        ("long", b"x" * 10**6),
+        ("odd\x1b[2J", b"fhejoin"),
+    ):
+        Path("exchange", place).mkdir()
+        Path("exchange", place, "request").write_bytes(data)
+    result = call("members", "show", "north/config.toml", "--json")
+    assert json.loads(result.stdout)["waiting"] == ["south"]
+    assert "\x1b" not in result.output
+    assert result.stderr.count("is passed over") == 3
+    refused("'west' has not asked to be let in; those who have: south", "members", "admit", "north/config.toml", "west")
+
+
+def test_two_of_three_coordinators_sign_and_one_change_waits_at_a_time() -> None:
+    where = founded()
+    for name in ("south", "west", "east"):
+        join(where, name)
+    ok("members", "admit", "north/config.toml", "south", "west", said="y\ny\n")
+    three = [word for name in ("north", "south", "west") for word in ("--coordinator", name)]
+    assert not ok("members", "renew", "north/config.toml", *three, "--signatures", "2")["signed"]
+    assert known("north").version == 2
+    assert ok("members", "sign", "south/config.toml", "--yes")["signed"]
+    admitted = ok("members", "admit", "north/config.toml", "east")
+    assert (admitted["version"], admitted["signed"], known("west").version) == (4, False, 3)
+    refused("version 4 of the members' file waits for signatures", "members", "remove", "north/config.toml", "south")
+    result = call("members", "sign", "west/config.toml", input="n\n")
+    assert result.exit_code == 1
+    assert "east: comes in" in result.stderr
+    assert "nothing was signed" in result.stderr
+    refused("'east' is no member|is no coordinator", "members", "sign", "east/config.toml")
+    assert ok("members", "sign", "west/config.toml")["signed"]
+    assert known("east").by_name.keys() == {"north", "south", "west", "east"}
+    refused("no members' file waits", "members", "sign", "south/config.toml")
+
+
+def test_who_left_is_out_at_everybody_and_comes_back_with_new_keys_alone_after_a_theft() -> None:
+    where = founded()
+    join(where, "south")
+    join(where, "west")
+    ok("members", "admit", "north/config.toml", said="y\ny\n")
+    ok("members", "remove", "north/config.toml", "south", "--stolen")
+    assert known("west").by_name.keys() == {"north", "west"}
+    refused("'soth' is no member", "members", "remove", "north/config.toml", "soth")
+    refused("were stolen once: new keys are needed", "members", "admit", "north/config.toml", "south")
+    shutil.rmtree("south")
+    join(where, "south")
+    ok("members", "admit", "north/config.toml", "south")
+    assert known("west").by_name.keys() == {"north", "west", "south"}
+
+
+def test_an_exchange_that_withholds_or_replaces_members_files_puts_nobody_back() -> None:
+    where = founded()
+    join(where, "south")
+    ok("members", "admit", "north/config.toml")
+    ok("members", "remove", "north/config.toml", "south")
+    assert known("north").version == 3
+    files = Path("exchange/members")
+    old = (files / "2.json").read_bytes()
+    (files / "4.json").write_bytes(old)  # an older one under the next one's name
+    refused("version 2 of the members' file is not the next one after 3", "members", "show", "north/config.toml")
+    (files / "4.json").unlink()
+    (files / "3.json").unlink()
+    assert known("north").version == 3  # what was seen is kept
+
+
+def test_a_file_ends_and_a_coordinator_renews_it(folder: Clock) -> None:
+    founded()
+    folder.at += (known("north").ends - NOW) * 1.001
+    renewed = ok("members", "renew", "north/config.toml", "--days", "30")
+    assert (renewed["version"], renewed["signed"]) == (2, True)
+    assert known("north").ends > folder.at
+    refused("invalid value for '--days'", "members", "renew", "north/config.toml", "--days", "399")
+
+
+def test_who_is_no_coordinator_changes_nothing_and_keeps_nobody_from_it() -> None:
+    where = founded()
+    join(where, "south")
+    ok("members", "admit", "north/config.toml")
+    for change in (("renew",), ("remove", "north")):
+        command, *more = change
+        refused("'south' is no coordinator: north may|cannot sign", "members", command, "south/config.toml", *more)
+    assert not Path("exchange/members/3.json").exists()
+    assert ok("members", "renew", "north/config.toml")["signed"]
+
+
+def test_without_systemd_a_role_serves_where_it_was_made() -> None:
+    path = {**os.environ, "PATH": "/nowhere"}
+    program = [sys.executable, "-c", "from fhe_auc.cli import main; main()", "members", "new", "exchange", "north"]
+    with subprocess.Popen(program, env=path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            wait_for(Path("north/state/status.json").exists, 60.0)
+        finally:
+            process.send_signal(signal.SIGTERM)
+        told, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "this command serves" in " ".join(told.split())
