@@ -339,12 +339,12 @@ class Conducting(Part):
 
     def _start(self, session: Session) -> None:
         files = self.read(session, (ANNOUNCEMENT, FOR_AGGREGATOR))
+        if not files:  # a place of somebody who takes part
+            return
         session.journal = self.state / "journals" / session.name
         record = journal.read_record(session.journal)
         if session.outcome is None and record is not None and journal.is_finished(record):
             self._ended(session, record)
-            return
-        if not files:
             return
         document, why = b"", ""
         for name in (FOR_AGGREGATOR, ANNOUNCEMENT):
