@@ -238,6 +238,31 @@ def test_a_session_that_the_study_does_not_make_waits_until_a_person_says_yes(
     assert made[0].study in [each.study for each in agreed_studies.agreed(store)]
 
 
+def test_a_yes_is_to_what_the_person_has_seen_and_to_no_other_session_of_the_same_id(
+    store_of: Callable[[str], KeyStore],
+) -> None:
+    store = store_of("south")
+    seen = session(DAILY)
+    other = session(DAILY, study=msgspec.structs.replace(DAILY, by=("name=a,b",)), manifest=one_id(seen))
+    with pytest.raises(WaitsForPersonError):
+        admitted(store, seen)
+    with pytest.raises(KeysError, match="another session of the same id, which waits"):
+        admitted(store, other)
+    (waiting,) = agreed_studies.waiting(store).values()
+    assert waiting.announcement == seen[1]
+    agreed_studies.decide(store, seen[0], yes=True, at=NOW)
+    with pytest.raises(WaitsForPersonError, match="it differs from one that is in by"):
+        admitted(store, other)
+    agreed_studies.decide(store, other[0], yes=False, at=NOW)
+    for made in (seen, other):
+        with pytest.raises(KeysError, match="a person has refused this session"):
+            admitted(store, made)
+
+
+def one_id(made: Any) -> dict[str, Any]:
+    return {"session": made[0].manifest.session}
+
+
 def test_a_study_is_answered_once_a_turn_by_any_clock(store_of: Callable[[str], KeyStore]) -> None:
     store = store_of("south")
     agree(store, DAILY)
