@@ -41,6 +41,10 @@ class WaitsForPersonError(KeysError):
     """A session is genuine, and no agreed study makes it."""
 
 
+class RefusedByPersonError(KeysError):
+    """A person has refused a session: nobody has to look at it any more."""
+
+
 class Answered(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The newest session of a step in which the site took part, or that it has made."""
 
@@ -130,7 +134,7 @@ def admit(store: KeyStore, announced: Announcement, site: Site, document: bytes,
     session = manifest.session.hex()
     said_yes = _yes(manifest) in book.decided
     if session in book.decided:
-        raise KeysError("a person has refused this session here")
+        raise RefusedByPersonError("a person has refused this session here")
     if session in book.waiting and book.waiting[session].announcement != document:
         raise KeysError("its maker has signed another session of the same id, which waits for a person here")
     known = next((each for each in book.studies if each.study == announced.study), None)
