@@ -147,6 +147,20 @@ def test_each_turn_has_one_session_until_the_study_ends_and_what_is_over_leaves_
     assert published(exchange) == []
 
 
+def test_a_clock_that_goes_ahead_and_back_makes_no_second_session_of_any_turn(
+    tmp_path: Path, store_of: Callable[[str], KeyStore]
+) -> None:
+    store, exchange = store_of("north"), Folder(tmp_path / "exchange", make=True)
+    making.begin(store, DAILY)
+    turns = []
+    for hours in (0, 1, 25, 2, 24, 25, 48, 24, 25, 49):
+        stands = look(store, exchange, at=NOW + timedelta(hours=hours))
+        turns += [hours // 24] if stands.new else []
+        assert ("is of a later turn than it is by the clock" in stands.wrong) == (hours // 24 < max(turns))
+    assert turns == [0, 1, 2]
+    assert len(published(exchange)) == 3
+
+
 def test_who_is_no_member_any_more_is_left_out_of_the_next_session_unless_the_study_cannot_go_on(
     tmp_path: Path, store_of: Callable[[str], KeyStore]
 ) -> None:
