@@ -160,11 +160,11 @@ def _made(store: KeyStore, series: _Series, asked: Session, turn: int, members: 
     """Make a session, and keep it with all that it sends; nothing of it has left yet."""
     study, holder = series.study, own_identity(store)
     try:
-        manifest, sent = sealed_files(holder, study, asked, turn, members, at=at)
+        manifest, leaving = sealed_files(holder, study, asked, turn, members, at=at)
     except (RevokedError, ExpiredError) as error:
         raise KeysError(f"no session is made: {error}") from None
     session, ends, record = manifest.session, at + timedelta(days=study.days), _stored(store)
-    files = {f"{place_of(holder.name)}{session.hex()}/{name}": data for name, data in sent.items()}
+    files = {f"{place_of(holder.name)}{session.hex()}/{name}": data for name, data in leaving.items()}
     new = _Series(study, with_newest(series.made, Answered(asked.step, session, manifest.turn, int(at.timestamp()))))
     known = tuple(new if each == series else each for each in record.series)
     sent = record.sent | {session.hex(): _Sent(tuple(files), int(ends.timestamp()))}

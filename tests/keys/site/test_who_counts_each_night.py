@@ -186,7 +186,7 @@ SITE_7 = r"no result: .* tell the counts of 'site 7'"
 
 
 def test_the_same_parties_named_in_another_order_are_no_other_beginning(tmp_path: Path) -> None:
-    """A policy opens them, so a list of them would be compared with none."""
+    """Agreed studies open them, so a list of them would be compared with none."""
     vectors = {"protocol": "histogram-federated", "keys": "helper"}
     first = Night(MANY, tmp_path / "first", **vectors)
     assert len(first.played(*FIVE_AWAY)) == 3
