@@ -84,7 +84,8 @@ def test_what_lies_in_place_of_the_next_members_file_is_named_at_the_second_look
     file.parent.mkdir()
     file.write_bytes(b"{}")
     with serving("north"):
-        for wrong in ("", "no newer members' file: this is no members' file, or a damaged one", ""):
+        why = f"no newer members' file: {file.relative_to('exchange')}: this is no members' file, or a damaged one"
+        for wrong in ("", why, ""):
             _HERE[0]._renewal = 0.0
             look()
             assert status("north")["wrong"] == wrong
