@@ -17,7 +17,7 @@ from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, Kept, claimed_in_bundle
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.site.agreed_studies import RefusedByPersonError, Site, admit
+from fhe_auc_keys.site.agreed_studies import RefusedByPersonError, Site, TooSoonError, admit
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.site.restored import close_all, made_before
 from fhe_auc_keys.site.session_files import (
@@ -104,6 +104,8 @@ def take_in(
         return _opened(store, session)
     except RefusedByPersonError as error:
         return Arrived("late", str(error), genuine=True)
+    except TooSoonError as error:
+        return Arrived("waits", str(error), genuine=True)
     except FheAucError as error:
         return Arrived("REFUSED", told(error), genuine=genuine)
 
