@@ -263,16 +263,17 @@ class Server:
             return 0.0
 
     def _see(self, problems: list[Problem]) -> None:
-        """Take in what is wrong: of sessions that are over, in the last one of a maker alone."""
-        newest: dict[str, datetime] = {}
+        """Take in what is wrong: of a study's sessions that are over, in the last one alone."""
+        newest: dict[tuple[str, bytes], datetime] = {}
         for session in self._sessions.values():
             if session.is_over and session.meeting is not None:
-                begins = session.meeting.begins
-                newest[session.maker] = max(begins, newest.get(session.maker, begins))
+                begins, of = session.meeting.begins, (session.maker, session.meeting.series)
+                newest[of] = max(begins, newest.get(of, begins))
             self._replaced += bool(session.replaced)
         for session in self._sessions.values():
-            last = newest.get(session.maker)
-            if last is None or session.meeting is None or session.meeting.begins >= last:
+            meeting = session.meeting
+            last = None if meeting is None else newest.get((session.maker, meeting.series))
+            if last is None or meeting is None or meeting.begins >= last:
                 problems += session.problems()
         before = self.health.line
         self.health.see(problems)

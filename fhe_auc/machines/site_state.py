@@ -157,6 +157,7 @@ class Meeting(NamedTuple):
     begins: datetime
     ends: datetime
     helper: str = ""  # "": none
+    series: bytes = b""  # tells sessions of one study, and of those that took its place, from others
 
     def place(self, name: str) -> str:
         """Return where a member writes in this session."""

@@ -1,5 +1,6 @@
 """What becomes of sessions that arrive while no person is there, by the studies that the site has agreed to."""
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -7,14 +8,16 @@ from typing import Any, NamedTuple
 from fhe_auc.base.errors import FheAucError
 from fhe_auc.base.exchange import file_of, told
 from fhe_auc.base.names import HELPER
+from fhe_auc.base.serialise import encode
 from fhe_auc.machines.answers import said
 from fhe_auc.machines.file_transport import ANNOUNCEMENT
 from fhe_auc.machines.site_state import Arrived, Meeting, Newest
+from fhe_auc.question.study import Study
 from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, Kept, claimed_in_bundle
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.site.agreed_studies import RefusedByPersonError, Site, admit
+from fhe_auc_keys.site.agreed_studies import RefusedByPersonError, Site, TooSoonError, admit
 from fhe_auc_keys.site.restored import close_all, made_before
 from fhe_auc_keys.site.session_files import (
     announced_to_party,
@@ -96,6 +99,8 @@ def take_in(
         return _opened(store, session)
     except RefusedByPersonError as error:
         return Arrived("late", str(error), genuine=True)
+    except TooSoonError as error:
+        return Arrived("waits", str(error), genuine=True)
     except FheAucError as error:
         return Arrived("REFUSED", told(error), genuine=genuine)
 
@@ -109,14 +114,18 @@ def meeting(announced: Announcement) -> Meeting:
     """Return who meets in a session that was verified."""
     helper = "" if announced.helper is None else announced.helper.name
     times = announced.not_before, announced.not_after
-    return Meeting(announced.manifest.session, announced.aggregator.name, *times, helper)
+    return Meeting(announced.manifest.session, announced.aggregator.name, *times, helper, _series(announced.study))
 
 
 def meeting_of(store: KeyStore, session: bytes) -> Meeting:
     """Return who meets in a session that was opened; errors as `KeyStore.load`."""
     said = announcement.claimed(Kept.stored(store, session).announcement)
     begins = datetime.fromtimestamp(said.not_before, said.not_after.tzinfo)
-    return Meeting(session, said.aggregator, begins, said.not_after, said.helper)
+    return Meeting(session, said.aggregator, begins, said.not_after, said.helper, _series(said.manifest.study))
+
+
+def _series(study: Study | None) -> bytes:
+    return b"" if study is None else hashlib.sha256(encode(study.series)).digest()
 
 
 def _opened(store: KeyStore, session: bytes) -> Arrived:
