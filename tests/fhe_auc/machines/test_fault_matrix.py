@@ -98,7 +98,6 @@ def template(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def as_the_world_is(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "1000")
-    monkeypatch.setattr(serve, "_AFTER_FAILURE", 0.1)
     monkeypatch.setattr(file_transport, "_POLL", 0.05)
     WORLD.heal()
     monkeypatch.setattr(serve.Server, "look", lambda server, *stop: WORLD.look(server, *stop))
