@@ -215,12 +215,13 @@ class Server:
 
     def _renewed(self) -> list[Problem]:
         """Ask who is a member, and whose sessions the role takes part in; return what is wrong."""
-        self._renewal = self._clock.monotonic() + _RENEWAL
+        self._renewal, before = self._clock.monotonic() + _RENEWAL, self._standing.wrong
         try:
             self._standing = self._part.standing = self._storage.standing(self.config, self._exchange)
         except Exception as error:
             return [Problem("role", sentence(error))]
-        return []
+        same = self._standing.wrong if self._standing.wrong == before else ""  # else it may be on its way
+        return [Problem("skipped", same)] if same else []
 
     def _upkeep(self) -> list[Problem]:
         """Have the state tidied; return what is wrong with it."""

@@ -172,6 +172,7 @@ class Answering(Part):
     def attend(self, session: Session) -> None:
         """Take in what is for this role, and answer the newest round."""
         if session.is_over and not session.retry.due:
+            session.replaced = ""  # what was, is put back
             return
         session.view.begin()
         if session.meeting is None:

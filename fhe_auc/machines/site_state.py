@@ -168,12 +168,14 @@ class Standing(NamedTuple):
 
     name: str
     makers: tuple[str, ...]
+    wrong: str = ""  # why what lies in the exchange as the next list of members is none
 
 
 class Arrived(NamedTuple):
     """What has become of a session that has arrived for a role, and why.
 
-    "opened" is what it was before, too; "waits" is what is not all there yet, and "late" what has begun without it.
+    "opened" is what it was before, too; "waits" is what is not all there yet, and "late" what has begun without it, or
+    is to go on without it, as a person has said.
     """
 
     outcome: Literal["opened", "waits", "late", "passed over", "REFUSED"]

@@ -24,6 +24,7 @@ from fhe_auc_keys.site.key_store_sites import vault_of
 from fhe_auc_keys.site.session_files import claimed_maker
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.vault import Vault
+from fhe_auc_keys.trust.public_keys import printable
 
 
 @click.group(cls=CommandGroup)
@@ -112,12 +113,13 @@ def pending(config: Path, yes: str | None, no: str | None) -> common.Report:
         manifest = claimed(each.announcement).manifest
         study = manifest.study
         assert study is not None  # noqa: S101 - it was verified when it was taken in
-        told: common.Rows = [("waits", name, each.why), *(("", label, text) for label, _, text in study.lines())]
+        why = printable(each.why)
+        told: common.Rows = [("waits", name, why), *(("", label, text) for label, _, text in study.lines())]
         if asks and _agreed(told):  # nobody holds the store while somebody thinks
             rows.append(("yes", _decided(vault, name, yes=True), ""))
             continue
         facts["waiting"][name] = {"why": each.why, "step": manifest.step, "study": study.as_dict()}
-        rows += [("waits", name, each.why)] if asks else told
+        rows += [("waits", name, why)] if asks else told
     changed = any(first in ("yes", "no") for first, *_ in rows)
     if changed and (state := Path(str(settings["state"]))).is_dir():  # the role that serves looks again
         write_atomically(state / DECIDED, str(common.now()).encode())

@@ -27,6 +27,7 @@ from fhe_auc.machines import outcomes
 from fhe_auc.question.study import Study
 from fhe_auc.report.studies import differing, finds_thresholds, next_session
 from fhe_auc.results.evaluation import Outcome, QuantileThresholds
+from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.store.key_store import KeyStore
@@ -38,6 +39,10 @@ MOST_WAITING = 20  # sessions, the newest: anybody who is a member can announce 
 
 class WaitsForPersonError(KeysError):
     """A session is genuine, and no agreed study makes it."""
+
+
+class RefusedByPersonError(KeysError):
+    """A person has refused a session: nobody has to look at it any more."""
 
 
 class Answered(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -82,7 +87,7 @@ class Waiting(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 class _Book(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     studies: tuple[Agreed, ...] = ()
     parties: tuple[tuple[str, str, tuple[str, ...]], ...] = ()  # model, outcome, and the parties of its last session
-    decided: dict[str, tuple[bool, int]] = {}  # by session: whether a person has said yes, and the session's end
+    decided: dict[str, tuple[bool, int]] = {}  # whether a person has said yes (`_yes`) or no (session), and its end
     waiting: dict[str, Waiting] = {}  # by session
 
 
@@ -127,9 +132,11 @@ def admit(store: KeyStore, announced: Announcement, site: Site, document: bytes,
     """
     book, manifest = _stored(store), announced.manifest
     session = manifest.session.hex()
-    said_yes = book.decided.get(session, (None, 0))[0]
-    if said_yes is False:
-        raise KeysError("a person has refused this session here")
+    said_yes = _yes(manifest) in book.decided
+    if session in book.decided:
+        raise RefusedByPersonError("a person has refused this session here")
+    if session in book.waiting and book.waiting[session].announcement != document:
+        raise KeysError("its maker has signed another session of the same id, which waits for a person here")
     known = next((each for each in book.studies if each.study == announced.study), None)
     if not said_yes:
         if why := next(_objections(book, known, announced, site), ""):
@@ -141,7 +148,7 @@ def admit(store: KeyStore, announced: Announcement, site: Site, document: bytes,
         assert known is not None  # noqa: S101 - else there is an objection
         if why := _too_soon(known, announced, at):
             raise KeysError(why)
-    _write_down(store, book, known or Agreed(announced.study), announced, at, by_person=bool(said_yes))
+    _write_down(store, book, known or Agreed(announced.study), announced, at, by_person=said_yes)
 
 
 def waiting(store: KeyStore) -> Mapping[str, Waiting]:
@@ -150,13 +157,19 @@ def waiting(store: KeyStore) -> Mapping[str, Waiting]:
 
 
 def decide(store: KeyStore, announced: Announcement, *, yes: bool, at: datetime) -> None:
-    """Take a session that waits, and agree to its study, or refuse it."""
+    """Take a session that waits, and no other one of its id, and agree to its study, or refuse all of its id."""
     session, book = announced.manifest.session.hex(), _stored(store)
     left = {name: each for name, each in book.waiting.items() if name != session}
-    decided = {**book.decided, session: (yes, int(announced.not_after.timestamp()))}
+    decided = {name: each for name, each in book.decided.items() if name != session}
+    decided[_yes(announced.manifest) if yes else session] = yes, int(announced.not_after.timestamp())
     _keep(store, _tidied(msgspec.structs.replace(book, waiting=left, decided=decided), at))
     if yes:
         agree(store, announced.study)
+
+
+def _yes(manifest: Manifest) -> str:
+    """Return under what a yes is kept: what was said yes to, as its maker can sign several sessions of one id."""
+    return f"yes {manifest.digest.hex()}"
 
 
 def results_of(study: Study, last: Newest, turn: int, folder: Path) -> list[Outcome]:

@@ -171,15 +171,17 @@ class KeyStoreStorage(SiteStorage):
             return restored.told(store)
 
     def standing(self, config: Mapping[str, Any], exchange: Exchange) -> Standing:
+        wrong = ""
         with self._opened(config) as store:
             try:
                 members = known_members.renewed(store, exchange)
             except (KeysError, InputError, OSError) as error:  # anybody may have put something there
-                LOGGER.warning(f"no newer members' file: {error}")
+                wrong = f"no newer members' file: {error}"
+                LOGGER.warning("%s", wrong)
                 members = known_members.stored(store)
             me = own_identity(store).member(members, at=self._clock.now())
             holder = Policy.stored(store).holder if is_in(store) else config.get("holder")
-            return Standing(me.name, (str(holder),) if holder else tuple(members.by_name))
+            return Standing(me.name, (str(holder),) if holder else tuple(members.by_name), wrong)
 
     def take_in(
         self,

@@ -34,6 +34,10 @@ from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import own_identity
 from fhe_auc_keys.trust.members import Members
 
+_LATER = (
+    "session {} is of a later turn than it is by the clock, and no other one is made until then: set the clock, or, "
+    "where it was ahead, `session make … --again`"
+)
 NAME = "series"  # of the entry of kind "trust"
 
 
@@ -119,8 +123,9 @@ def _advanced(store: KeyStore, series: _Series, members: Members, folder: Path, 
     results = results_of(study, series.made, turn, folder)
     made = newest(series.made, len(results) + 1)
     once = not results and finds_thresholds(study)
-    if made is not None and (once or made.turn == turn):
-        return Made(study, len(results) + 1, made.session, wrong=_failure(study, made, folder, at))
+    if made is not None and (once or made.turn >= turn):
+        wrong = _failure(study, made, folder, at) if once or made.turn == turn else _LATER.format(made.session.hex())
+        return Made(study, len(results) + 1, made.session, wrong=wrong)
     if study.until is not None and at.date() > study.until:
         return Made(study, ended=True)
     left_in = tuple(name for name in study.sites if name in members.by_name)

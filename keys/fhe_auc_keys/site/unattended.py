@@ -14,7 +14,7 @@ from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, Kept, claimed_in_bundle
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.site.agreed_studies import Site, admit
+from fhe_auc_keys.site.agreed_studies import RefusedByPersonError, Site, admit
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.site.restored import close_all, made_before
 from fhe_auc_keys.site.session_files import (
@@ -99,6 +99,8 @@ def take_in(
             admit(store, announced, site, announcement_in(data, beside), at=at)
         keep_for_party(data, identity, members, store, session=session, study=announced.study, **given)
         return _opened(store, session)
+    except RefusedByPersonError as error:
+        return Arrived("late", str(error), genuine=True)
     except FheAucError as error:
         return Arrived("REFUSED", told(error), genuine=genuine)
 

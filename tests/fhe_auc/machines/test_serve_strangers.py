@@ -6,13 +6,17 @@ import hashlib
 import os
 from pathlib import Path
 
+from fhe_auc_keys.store import known_members
+from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.command_line import call
 from tests.support.keys_folder import ADDER
 from tests.support.served import (
     _HERE,
     HOLDER,
+    PASSPHRASE,
     SITES,
     change,
+    delivered,
     look,
     make_session,
     place,
@@ -68,6 +72,36 @@ def test_what_strangers_put_into_the_exchange_is_not_looked_at_and_steers_no_ter
         (place(ADDER) / "round-3.message").unlink()
         look()
         assert status("north")["wrong"] == ""
+
+
+def test_what_lies_in_place_of_the_next_members_file_is_named_at_the_second_look_until_it_is_gone(here: Path) -> None:
+    """It may hide that somebody was left out."""
+    with KeyStore(Path("north/store"), PASSPHRASE) as store:
+        file = Path("exchange", known_members.file_of(known_members.stored(store).version + 1))
+    file.parent.mkdir()
+    file.write_bytes(b"{}")
+    with serving("north"):
+        for wrong in ("", "no newer members' file: this is no members' file, or a damaged one", ""):
+            _HERE[0]._renewal = 0.0
+            look()
+            assert status("north")["wrong"] == wrong
+            if wrong:
+                file.unlink()
+
+
+def test_what_is_put_back_after_a_session_is_counted_once_and_red_for_one_look(here: Path) -> None:
+    make_session()
+    with serving(ADDER, *SITES):
+        until(lambda: delivered(*SITES))
+        last = max(place("south").glob("*.submission"))
+        said = last.read_bytes()
+        last.write_bytes(b"junk")
+        Path("south/state/decided").write_text("")  # it is looked at again, now
+        until(lambda: last.read_bytes() == said)
+        assert "it was replaced by another, and is put back" in status("south")["wrong"]
+        for _ in range(3):
+            look()
+            assert (status("south")["wrong"], status("south")["replaced"]) == ("", 1)
 
 
 def test_a_result_that_cannot_be_noted_as_taken_ends_nothing(here: Path) -> None:

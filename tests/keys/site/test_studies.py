@@ -52,6 +52,7 @@ def test_a_person_says_yes_or_no_and_takes_it_back_and_a_failed_turn_is_asked_ag
         assert not waits("south")
         look()
         assert "a person has refused this session here" in str(status("south")["sessions"])
+        assert status("south")["wrong"] == ""
     (agreed,) = told("pending", "south.toml")["agreed"]
     told("pending", "south.toml", "--no", agreed[:9])
     assert told("pending", "south.toml") == {"waiting": {}, "agreed": {}}
