@@ -119,8 +119,9 @@ class FileTransport(Transport):
                     yield party, data
                     if not aggregator.has_accepted(party):
                         view.name(places[party] + file, _NOT_GENUINE_SUBMISSION)
-                    elif why := off(time_of(data), time_of(message), clock.now().timestamp()):
-                        self.clocks[party] = why
+                    else:
+                        why = off(time_of(data), time_of(message), clock.now().timestamp())
+                        self.clocks[self._meeting.helper if helps else party] = clock.monotonic(), why
             reasons = dict.fromkeys(self.awaited(), NOTHING)
             for party in reasons:
                 why = view.skipped.get(places[party] + file) or view.skipped.get(places[party], "")
