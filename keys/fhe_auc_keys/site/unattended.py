@@ -1,6 +1,5 @@
 """What becomes of sessions that arrive while no person is there, by the studies that the site has agreed to."""
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -8,11 +7,9 @@ from typing import Any, NamedTuple
 from fhe_auc.base.errors import FheAucError
 from fhe_auc.base.exchange import file_of, told
 from fhe_auc.base.names import HELPER
-from fhe_auc.base.serialise import encode
 from fhe_auc.machines.answers import said
 from fhe_auc.machines.file_transport import ANNOUNCEMENT
 from fhe_auc.machines.site_state import Arrived, Meeting, Newest
-from fhe_auc.question.study import Study
 from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, Kept, claimed_in_bundle
