@@ -157,6 +157,8 @@ class Meeting(NamedTuple):
     begins: datetime
     ends: datetime
     helper: str = ""  # "": none
+    study: tuple[str, ...] = ()  # alike in all sessions of one study
+    maker: str = ""  # who has signed it
 
     def place(self, name: str) -> str:
         """Return where a member writes in this session."""
@@ -164,11 +166,13 @@ class Meeting(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """Who a role is, and who makes sessions for it, by their members' names."""
+    """Who a role is, and who makes sessions for it, by their members' names; `others` may make some, too."""
 
     name: str
     makers: tuple[str, ...]
-    wrong: str = ""  # why what lies in the exchange as the next list of members is none
+    others: tuple[str, ...] = ()
+    wrong: str = ""  # with what lies in the exchange as the next list of members
+    ends: datetime | None = None  # when the list of members counts no more
 
 
 class Arrived(NamedTuple):
@@ -180,8 +184,7 @@ class Arrived(NamedTuple):
 
     outcome: Literal["opened", "waits", "late", "passed over", "REFUSED"]
     why: str = ""
-    meeting: Meeting | None = None  # of what is opened
-    genuine: bool = False  # whether its maker has signed it, for this role
+    meeting: Meeting | None = None  # where its maker has signed it, for this role
     caps: str = ""  # the parties whose rows no cap bounds, while others' are
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ def make(study_file: Path, config: Path, again: bool) -> common.Report:
             stands = making.make_due(settings, store, exchange, known_members.renewed(store, exchange))
     except InputError as error:
         raise error.within(f"study file {str(study_file)!r}", file=str(study_file)) from None
+    _tell_role(settings)
     now = next(each for each in stands if each.study == study)
     told = "is there already"
     if now.new:
@@ -120,15 +122,20 @@ def pending(config: Path, yes: str | None, no: str | None) -> common.Report:
             continue
         facts["waiting"][name] = {"why": each.why, "step": manifest.step, "study": study.as_dict()}
         rows += [("waits", name, why)] if asks else told
-    changed = any(first in ("yes", "no") for first, *_ in rows)
-    if changed and (state := Path(str(settings["state"]))).is_dir():  # the role that serves looks again
-        write_atomically(state / DECIDED, str(common.now()).encode())
+    if any(first in ("yes", "no") for first, *_ in rows):
+        _tell_role(settings)
     for known in studies:
         study = known.study
         last = {str(each.step): each.session for each in known.last}
         facts["agreed"][study.digest.hex()] = {"study": study.as_dict(), "last": last}
         rows.append(("agreed", study.digest.hex()[:16], f"{study.model}, {study.outcome}; made by {study.maker}"))
     return common.Report(facts, rows or [("nothing", "waits", "no study is agreed to")])
+
+
+def _tell_role(settings: Mapping[str, Any]) -> None:
+    """Have the role that serves look at all again."""
+    if (state := Path(str(settings["state"]))).is_dir():
+        write_atomically(state / DECIDED, str(common.now()).encode())
 
 
 def _agreed(told: common.Rows) -> bool:

@@ -180,7 +180,9 @@ class KeyStoreStorage(SiteStorage):
                 members = known_members.stored(store)
             me = own_identity(store).member(members, at=self._clock.now())
             holder = config.get("holder")
-            return Standing(me.name, (str(holder),) if holder else tuple(members.by_name), wrong)
+            makers = {str(holder)} if holder else {own.study.maker for own in agreed(store)} & members.by_name.keys()
+            others = () if holder else tuple(name for name in members.by_name if name not in makers)
+            return Standing(me.name, tuple(makers), others, wrong, members.ends)
 
     def take_in(
         self,

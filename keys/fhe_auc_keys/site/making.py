@@ -40,6 +40,7 @@ _LATER = (
     "session {} is of a later turn than it is by the clock, and no other one is made until then: set the clock, or, "
     "where it was ahead, `session make … --again`"
 )
+_REST = timedelta(days=1)  # after a session's end, until its files go: the clock may be a day ahead
 NAME = "series"  # of the entry of kind "trust"
 
 
@@ -212,9 +213,9 @@ def sent_files(store: KeyStore, session: bytes) -> Mapping[str, bytes]:
 
 def _publish(store: KeyStore, exchange: Exchange, at: datetime) -> None:
     """Put what is not in the exchange; take what is over out of it, and forget it."""
-    record = _stored(store)
+    record, past = _stored(store), (at - _REST).timestamp()
     for name, sent in record.sent.items():
-        if over := sent.ends < at.timestamp():
+        if over := sent.ends < past:
             for file in sent.files:
                 exchange.remove(file)
             if store.has("made", name):
@@ -224,7 +225,7 @@ def _publish(store: KeyStore, exchange: Exchange, at: datetime) -> None:
             files = sent_files(store, bytes.fromhex(name))
             for file in missing:
                 exchange.put(file, files[file])
-    left = {name: sent for name, sent in record.sent.items() if sent.ends >= at.timestamp()}
+    left = {name: sent for name, sent in record.sent.items() if sent.ends >= past}
     if left != record.sent:
         _keep(store, _Record(record.series, left))
 
