@@ -97,7 +97,7 @@ def test_what_fills_a_role_s_own_place_is_not_read_beyond_a_bound(here: Path, mo
     make_session()
     with serving("north"):
         look()
-        place("north").mkdir(parents=True)
+        place("north").mkdir(parents=True, exist_ok=True)
         for number in range(1, 99):
             (place("north") / f"round-{number}.submission").write_bytes(bytes(1000))
             (place("north") / f"{number}").write_bytes(bytes(1000))
