@@ -22,7 +22,7 @@ from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Setup
         "fhe-auc thresholds north.csv south.csv west.csv --out thresholds.txt",
         "fhe-auc thresholds *.csv --bins 50 --protocol boundaries-distributed-dp -o epsilon=0.25 --out thresholds.txt",
         "fhe-auc evaluate *.csv --thresholds thresholds.txt",
-        "fhe-auc thresholds north.csv --own-rows --out grid.txt       then: keys session … --thresholds grid.txt",
+        'fhe-auc thresholds north.csv --own-rows --out grid.txt       then, in a study: thresholds = "grid.txt"',
     )
 )
 @inputs.party_files
@@ -58,8 +58,7 @@ def thresholds(
 
     The parties count their rows in cells of scores, labels left out, and learn the sums; scores must lie in [0, 1].
     `--thresholds quantile:N` of other commands does the same for one evaluation; with the file, several can use the
-    same thresholds, or sites that exchange files can check what a session is announced with
-    (`fhe-auc keys open --thresholds`).
+    same thresholds.
     """
     grids.check_savable(out)
     inputs.check_out_file(out, force=force)

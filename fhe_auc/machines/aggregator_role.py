@@ -191,7 +191,7 @@ def _conducted(
         record = aggregator.result()
     except EvaluationError as error:
         few = isinstance(error, TooFewPartiesError)
-        advice = ": have them answer, or ask for a session without them (`fhe-auc keys session --from`)" if few else ""
+        advice = ": have them answer, or ask for a session without them" if few else ""
         reasons = {**transport.failures, **aggregator.refusals}  # what is known of the sites that did not answer
         if told := "; ".join(f"{who}: {why}" for who, why in list(reasons.items())[:10]):
             raise type(error)(f"{error} [{told}]{advice}") from None

@@ -258,7 +258,7 @@ class Server:
         own = {name: maker for (maker, name), known in self._sessions.items() if known.met and known.met.maker == maker}
         listed = {(maker, name) for maker, name in listed if own.get(name, maker) == maker}  # others have answers there
         new = [self._met(*known) for known in listed - self._sessions.keys()]
-        for session in sorted(new, key=self._begins, reverse=True):  # the newest first: a policy may allow one alone
+        for session in sorted(new, key=self._begins, reverse=True):  # the newest first: a turn takes one alone
             self._sessions[session.maker, session.name] = session
         for known in [known for known in self._sessions if known not in listed]:
             if self._sessions[known].work is None:

@@ -192,7 +192,7 @@ class Part(ABC):
 
 
 class Answering(Part):
-    """A site, or a helper, that answers each round as its policy allows."""
+    """A site, or a helper, that answers each round."""
 
     def attend(self, session: Session) -> None:
         """Take in what is for this role, and answer the newest round."""

@@ -246,7 +246,7 @@ class SiteStorage(ABC):
         begun: Newest,
         own: Iterable[bytes] = (),
     ) -> Arrived:
-        """Open a session that has arrived, from its maker's `files`, by their names there, as the role's policy allows.
+        """Open a session that has arrived, from its maker's `files`, by their names there, if an agreed study makes it.
 
         `begun` tells which round has begun, and `own` is what lies where this role's answers belong: one that it has
         signed shows that the state was put back (`SiteState.close_all`). What is wrong is told; errors are raised where

@@ -8,8 +8,8 @@ import pytest
 from click.testing import Result
 
 from fhe_auc_keys.store.key_store import KeyStore
-from tests.support.keys_commands import Clock, join, ok, ok_of, settings, write_study
-from tests.support.keys_folder import ADDER, SESSION, SITES, SMALL
+from tests.support.keys_commands import Clock, join, make, ok_of, settings
+from tests.support.keys_folder import ADDER, SITES
 
 
 @pytest.fixture(scope="session")
@@ -19,10 +19,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Resul
     with pytest.MonkeyPatch.context() as patch:
         settings(patch, Clock())
         patch.chdir(folder)
-        write_study("study.toml")
         said = [ok_of("members", "new", "exchange", "north", "--no-start")]
         join(*SITES[1:], ADDER)
-        said.append(ok(*SESSION, "--out", "week", *SMALL))
+        make("week")
     return folder, said
 
 

@@ -2,21 +2,29 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
 from fhe_auc.cli import main
+from fhe_auc.machines.file_transport import ANNOUNCEMENT
 from fhe_auc_keys.cli import common
+from fhe_auc_keys.cli.common import file_stem
+from fhe_auc_keys.site.session_files import announced_to_party, keep_for_party
+from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import Vault
+from fhe_auc_keys.store.vault import Vault, own_identity
 from fhe_auc_keys.trust import members
 from tests.support.certified import NOW, STUDY
-from tests.support.keys_folder import ADDER, at
+from tests.support.keys_folder import ADDER, SITES
+from tests.support.sealed_sessions import write_session
+
+ASKED = msgspec.structs.replace(STUDY, sites=SITES, maker="north", aggregator=ADDER, thresholds="uniform:16")
 
 
 class Clock:
@@ -29,24 +37,7 @@ class Clock:
         return self.at
 
 
-def write_study(path: str, *, row_caps: Mapping[str, int] | None = None, most_away: int = 0, **changes: str) -> None:
-    """A study file as a person writes it: `STUDY`, but for the changes."""
-    words = {name: getattr(STUDY, name) for name in ("model", "outcome", "cohort", "period")} | changes
-    lines = [f'{name.replace("_", "-")} = "{text}"' for name, text in words.items()]
-    lines += [
-        f"most-away = {most_away}",
-        "[row-caps]",
-        *(f"{party} = {cap}" for party, cap in (row_caps or {}).items()),
-    ]
-    Path(path).write_text("\n".join(lines))
-
-
 def call(*arguments: str, **options: str) -> Result:
-    if arguments[:1] == ("session",):
-        if "--aggregator" not in arguments:
-            arguments = (*arguments, "--aggregator", ADDER)
-        if "--study" not in arguments:
-            arguments = (*arguments, "--study", "study.toml")
     return CliRunner().invoke(main, ["keys", *arguments], **options)
 
 
@@ -102,11 +93,20 @@ def settings(patch: pytest.MonkeyPatch, clock: Callable[[], datetime]) -> None:
     patch.setattr(common, "now", clock)
 
 
-def open_as(
-    name: str, bundle: str | None = None, *more: str, holder: str = "north", study: str = "study.toml"
-) -> Result:
-    return call("open", bundle or f"week/{name}.bundle", "--holder", holder, *at(name), "--study", study, *more)
+def make(folder: str, **changes: Any) -> str:
+    """Have north make the session of a study, with its files in a new folder; return its id."""
+    with store_of("north") as store:
+        return write_session(Path(folder), store, msgspec.structs.replace(ASKED, **changes), at=common.now())
 
 
-def open_as_aggregator(*more: str, bundle: str = "week/aggregator.bundle") -> Result:
-    return call("open", bundle, "--holder", "north", *at(ADDER), "--out", "aggregator.keys", *more)
+def open_as(name: str, file: str = "") -> str:
+    """Have somebody open what north has sent, as a role that serves does; return the session's id."""
+    path = Path(file or f"week/{name}.bundle")
+    data, announcement = path.read_bytes(), path.with_name(ANNOUNCEMENT)
+    beside = announcement.read_bytes() if announcement.exists() else b""
+    with store_of(file_stem(name)) as store:
+        identity, members = own_identity(store), known_members.stored(store)
+        given: dict[str, Any] = {"holder": "north", "at": common.now(), "beside": beside}
+        study = announced_to_party(data, members, **given).study
+        kept = keep_for_party(data, identity, members, store, session=None, study=study, **given)
+    return kept.manifest.session.hex()

@@ -1,6 +1,5 @@
 """The folder where tests call ``fhe-auc``: who has which folder of its own in it."""
 
-SMALL = ("--thresholds", "uniform:16", "--backend", "tenseal")
 SITES = ("north", "south")
 ADDER = "coordinator"
 MEMBERS = ("--members", "exchange/members")
@@ -12,5 +11,3 @@ def at(name: str) -> tuple[str, ...]:
 
 
 NORTH, SOUTH = map(at, SITES)
-SESSION = ("session", *SITES, *NORTH)
-"""A session of both sites, made by north."""

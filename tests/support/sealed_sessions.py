@@ -1,20 +1,38 @@
 """A consortium with a key holder and an aggregator, who seal and announce sessions at a time that does not pass."""
 
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from fhe_auc.question.study import Study
+from fhe_auc.report.studies import next_session
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles.announcement import Announcement, announce
 from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, seal_session
+from fhe_auc_keys.site.making import sealed_files
 from fhe_auc_keys.site.session_files import keep_for_party
+from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.vault import own_identity
 from tests.support.certified import DAY, NOW, STUDY, Consortium
 
 HOLDER = "key holder"
 ADDER = "coordinator"
 WEEK = 7 * DAY
+
+
+def write_session(folder: Path, store: KeyStore, study: Study, *, at: datetime) -> str:
+    """Have a store's owner make the session of a study, with its files in a new folder; return its id."""
+    asked = next_session(study, study.sites, ())
+    assert asked is not None
+    manifest, files = sealed_files(own_identity(store), study, asked, 0, known_members.stored(store), at=at)
+    folder.mkdir()
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    return manifest.session.hex()
 
 
 class Sealing(Consortium):

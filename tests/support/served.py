@@ -18,17 +18,16 @@ import pytest
 
 from fhe_auc.base.files import read_config
 from fhe_auc.machines import outcomes, serve
-from fhe_auc.report.studies import next_session
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc_keys.site.agreed_studies import agree
-from fhe_auc_keys.site.making import sealed_files
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import OWN, own_identity
+from fhe_auc_keys.store.vault import OWN
 from tests.support.certified import STUDY, Consortium
 from tests.support.keys_folder import ADDER
 from tests.support.machines import toml
 from tests.support.processes import wait_for
+from tests.support.sealed_sessions import write_session
 
 SITES, HOLDER, HELPER = ("north", "south", "west"), "north", "registry"
 PATIENCE = 120.0  # seconds; only a broken test waits for them
@@ -129,20 +128,14 @@ def make_session(night: str = "night-1", *, agreed: bool = True, publish: bool =
     """
     study = msgspec.structs.replace(ASKED, period=night, **changes)
     with KeyStore(Path(HOLDER, "store"), PASSPHRASE) as store:
-        maker, members = own_identity(store), known_members.stored(store)
-    asked = next_session(study, SITES, ())
-    assert asked is not None
-    manifest, files = sealed_files(maker, study, asked, 0, members, at=datetime.now(timezone.utc))
-    Path(night).mkdir()
-    for name, data in files.items():
-        Path(night, name).write_bytes(data)
+        session = write_session(Path(night), store, study, at=datetime.now(timezone.utc))
     for name in (*SITES, HELPER) if agreed else ():
         with KeyStore(Path(name, "store"), PASSPHRASE) as store:
             agree(store, study)
-    Path(f"{night}.id").write_text(manifest.session.hex())
+    Path(f"{night}.id").write_text(session)
     if publish:
         put(night)
-    return manifest.session.hex()
+    return session
 
 
 def place(who: str, night: str = "night-1") -> Path:

@@ -269,7 +269,7 @@ def _announced(body: _PartyBody, beside: bytes) -> bytes:
         return body.announcement
     if announcement_digest(beside) != body.announcement:
         raise KeysError(
-            "the bundle is of a session with a helper, whose announcement is a file of its own: put session.helper of "
+            "the bundle is of a session with a helper, whose announcement is a file of its own: put what announces "
             f"that session beside the bundle{', in place of the one that is there' if beside else ''}"
         )
     return beside

@@ -5,21 +5,17 @@ import click
 from fhe_auc.cli import output
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.limits import budget
-from fhe_auc_keys.cli.opening import open_bundle
-from fhe_auc_keys.cli.session import session
 from fhe_auc_keys.cli.show import show
 from fhe_auc_keys.cli.upkeep import check, close
 
 __all__ = ["keys"]
 
 
-_HELP = """Hand out a session's keys, and look after key stores.
+_HELP = """Look after key stores.
 
-Who runs what, in this order; docs/guide/keys.md walks through it.
+Who runs what:
 
 \b
-key holder    session              makes one session's keys, sealed to each party
-each party    open                 by hand: opens its bundle, once; the aggregator opens its own
 each party    budget               shows what noisy sessions have spent of its rows; sets a limit
 everybody     show                 shows what is in a key store
 everybody     check                verifies everything in its key store
@@ -35,16 +31,14 @@ is sent is public or sealed to one recipient.
     help=_HELP,
     epilog=output.examples(
         "fhe-auc keys show --store keystore --json  what is in a key store, for scripts",
-        "fhe-auc keys open --help                   what a command does, with examples",
+        "fhe-auc keys close --help                  what a command does, with examples",
     ),
 )
 def keys() -> None:
-    """Hand out a session's keys, and look after key stores."""
+    """Look after key stores."""
 
 
 for _command in (
-    session,
-    open_bundle,
     budget,
     show,
     check,

@@ -18,8 +18,8 @@ _AGREED = ("max_rows", "min_rows", "sums", "analysis", "sites", "row_caps_proved
 """Terms of the plan that programs are told."""
 
 
-def announcement_rows(announced: Announcement, *, reader: str = "") -> common.Rows:
-    """Say what a verified announcement holds; `reader` is the party that reads it, or the helper."""
+def announcement_rows(announced: Announcement) -> common.Rows:
+    """Say what a fleet's verified announcement holds."""
     manifest = announced.manifest
     protocol, plan = _protocol_and_plan(manifest)
     trust = "unknown: this protocol is not installed here" if protocol is None else protocol.trust
@@ -28,11 +28,7 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> common.Ro
     finds_thresholds = protocol is not None and protocol.yields is QuantileThresholds and "bins" in manifest.options
     rows: common.Rows = [
         ("session", manifest.session, "compare: everybody in it must see the same"),
-        (
-            "key holder" if manifest.keys == "sealed" else "convened by",
-            announced.holder.name,
-            "signed it",
-        ),
+        ("convened by", announced.holder.name, "signed it"),
         ("can be opened", f"until {common.moment(announced.not_after)}", ""),
         *announced.study.lines(),
         ("protocol", manifest.protocol, f"trust: {trust}"),
@@ -50,8 +46,6 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> common.Ro
         rows.append(("encryption", f"{SECURITY_BITS}-bit security", backend_of(plan)))
     elif manifest.plan is not None:
         rows.append(("encryption", "yes", "its parameters: unknown, this protocol is not installed here"))
-    if manifest.keys == "sealed":
-        rows.append(("context", manifest.context, "names the keys"))
     if manifest.fleet is not None:
         root = f"at most {manifest.fleet.row_cap:,} rows each; Merkle root, which the members' file names"
         root = f"{root}\n{common.spelled(manifest.fleet.root)}"
@@ -61,8 +55,7 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> common.Ro
         rows.append(("keys", "helper", "has them, reads the result, and must not work with the aggregator"))
         roles.append((HELPER, announced.helper.name))
     roles.append(("aggregator", announced.aggregator.name))
-    rows += [(role, name, "this is you" if name == reader else "") for role, name in roles]
-    return rows
+    return [*rows, *((role, name, "") for role, name in roles)]
 
 
 def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
@@ -72,7 +65,6 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
     agreed, fleet, helper = {} if plan is None else plan.terms().data, manifest.fleet, announced.helper
     return {
         "session": manifest.session,
-        "context": manifest.context if manifest.keys == "sealed" else b"",  # with a helper: its keys
         "holder": announced.holder.name,
         "not_after": announced.not_after,
         "study": announced.study.as_dict(),

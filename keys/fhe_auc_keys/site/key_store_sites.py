@@ -250,7 +250,7 @@ class KeyStoreStorage(SiteStorage):
     def aggregator(self, config: Mapping[str, Any], document: bytes | None = None) -> Joined:
         """Open what the key holder has sent to the aggregator.
 
-        ``session`` is that file (aggregator.bundle, session.helper, session.convened), ``holder`` who must have signed
+        ``session`` is that file (aggregator.bundle, or what announces it), ``holder`` who must have signed
         it; ``store`` and ``passphrase-file`` as for `site`, of the aggregator's own key store.
         """
         path, at = Path(_needed(config, "session")), self._clock.now()

@@ -6,10 +6,8 @@ which it keeps beside the announcement (`beside`).
 """
 
 from datetime import datetime
-from pathlib import Path
 
 from fhe_auc.base.errors import MessageError, UnknownProtocolError
-from fhe_auc.base.files import read_from_others
 from fhe_auc.base.serialise import encode
 from fhe_auc.question.study import Study
 from fhe_auc.rlwe.parameters import choose_backend
@@ -37,9 +35,6 @@ from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.members import Member, Members
 from fhe_auc_keys.trust.signed_documents import claimed_signer
-
-ANNOUNCEMENT = "session.helper"
-"""What a party's bundle of a session with a helper lies beside."""
 
 
 def is_announcement(data: bytes) -> bool:
@@ -97,14 +92,8 @@ def is_for(data: bytes, announced: Announcement, me: Member) -> bool:
     return claimed_in_bundle(data).recipient == me.fingerprint
 
 
-def announcement_beside(file: Path, data: bytes) -> bytes:
-    """Return what lies beside a party's bundle, `data`, of a session with a helper; empty where nothing does."""
-    announced = file.with_name(ANNOUNCEMENT)
-    return read_from_others(announced, plain=True) if needs_announcement(data) and announced.is_file() else b""
-
-
 def needs_announcement(data: bytes) -> bool:
-    """Whether what a session is must lie beside a file (`ANNOUNCEMENT`): a party's bundle that does not hold it."""
+    """Whether what announces a session must lie beside a file: a party's bundle that does not hold it."""
     return data.startswith(PARTY_KIND.magic) and not claimed_in_bundle(data).announcement
 
 
@@ -175,8 +164,8 @@ def kept_for_party(
     """
     if not store.has("bundle", session.hex()):
         raise StoreError(
-            f"session {session.hex()} has not been opened here: what its key holder has sent has to lie beside its "
-            f"messages, or be opened by `fhe-auc keys open`; where that is lost, its maker makes another session"
+            f"session {session.hex()} has not been opened here: what its maker has sent has to lie beside its "
+            "messages; where that is lost, its maker makes another session"
         )
     found = Kept.stored(store, session)
     if found.closed:

@@ -14,7 +14,7 @@ from tests.support.programs import run
 SECRET_OR_WEAKER = {
     *("--passphrase-file", "--compared", "--yes", "--members", "--coordinator", "--signatures", "--stolen", "--study"),
     *("--min-cell", "--min-parties", "--epsilon", "--epsilons", "--delta", "--option", "--cheat"),
-    *("--protocol", "--model", "--heterogeneity", "--seed", "--force", "--holder", "--session"),
+    *("--protocol", "--model", "--heterogeneity", "--seed", "--force", "--holder"),
 }
 
 
@@ -103,7 +103,7 @@ def test_tables_of_commands_in_groups_and_lists_are_understood() -> None:
         ("label-column = true", "settings file 'fhe-auc.toml': label-column needs a value"),
         ("[report]\nthreshhold = 0.2", "'threshhold' is no option of report; did you mean 'threshold'?"),
         ("[keys]\nstore = 3", "in [keys], 'store' is no table of a command"),
-        ("[keys.sesion]\nx = 3", "'sesion' is no command; did you mean 'session'?"),
+        ("[keys.budgte]\nx = 3", "'budgte' is no command; did you mean 'budget'?"),
     ],
 )
 def test_a_mistake_in_the_file_is_one_helpful_line(text: str, message: str) -> None:

@@ -41,7 +41,7 @@ def test_protocols_leads_to_one_and_reports_a_broken_one(monkeypatch: pytest.Mon
 
 def test_help_teaches_by_example_and_there_is_a_version() -> None:
     found = [tuple(each.command_path.split()[1:]) for each in commands()]
-    assert {("evaluate",), ("keys", "open")} <= set(found)
+    assert {("evaluate",), ("keys", "close")} <= set(found)
     for command in found:
         result = call(*command, "--help")
         assert result.exit_code == 0

@@ -174,9 +174,6 @@ def test_a_pass_looks_where_sessions_are_made_and_at_a_few_of_all_other_places(
     Path("many").mkdir()
     make_roles(Path("many"))
     monkeypatch.chdir("many")
-    with KeyStore(Path("south/store"), PASSPHRASE) as store:
-        if store.has("trust", "policy"):
-            store.remove("trust", "policy")
     for name in members:
         Path("exchange", name, name[7:].strip().zfill(32)).mkdir(parents=True)
     Path("study.toml").write_text(STUDY)

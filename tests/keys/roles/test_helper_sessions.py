@@ -1,17 +1,16 @@
-"""Sessions with a helper between machines: made, opened and played by the commands, over files."""
+"""Sessions with a helper between machines: made, opened and played over files."""
 
 import json
 import os
-import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import Result
 
 from fhe_auc.base.clock import SYSTEM
+from fhe_auc.base.errors import FheAucError
 from fhe_auc.base.files import read_config
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode
@@ -27,28 +26,21 @@ from fhe_auc_keys.store.vault import OWN, own_identity
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKey, signed_bytes
 from fhe_auc_keys.trust.signed_documents import claimed_body
-from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from tests.support.certified import DAY
 from tests.support.keys_commands import (
     Clock,
     assert_fails,
     call,
     join,
-    json_of,
+    make,
     ok,
     open_as,
     store_of,
-    write_study,
 )
-from tests.support.keys_folder import ADDER, SESSION, SITES, SMALL, SOUTH, at
+from tests.support.keys_folder import ADDER, SITES, SOUTH, at
 from tests.support.machines import played_over_files
 
-AGGREGATOR = (*at(ADDER), "--holder", "north")
-
-
-HELPED = (*SESSION, "--out", "helped", "--keys", "helper", *SMALL)
 EXCHANGE = Path("rounds")
-REGISTRY = ("--helper", "registry")
 
 
 @pytest.fixture
@@ -56,10 +48,9 @@ def helped(consortium: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> N
     """A session whose helper is "registry", which everybody has opened."""
     monkeypatch.setattr(SYSTEM, "now", clock)
     join("registry")
-    ok(*HELPED, *REGISTRY)
+    make("helped", helper="registry")
     for name in (*SITES, "registry"):
-        file = "session.helper" if name == "registry" else f"{name}.bundle"
-        ok("open", f"helped/{file}", "--holder", "north", *at(name), "--study", "study.toml")
+        open_as(name, "helped/session" if name == "registry" else f"helped/{name}.bundle")
 
 
 def config(name: str) -> dict[str, Any]:
@@ -74,65 +65,20 @@ def config(name: str) -> dict[str, Any]:
 
 def played(**options: int) -> Any:
     roles = {name: config(name) for name in SITES} | {HELPER: config("registry")}
-    settings = {**config(ADDER), "session": "helped/session.helper"}
+    settings = {**config(ADDER), "session": "helped/session"}
     return played_over_files(settings, roles, EXCHANGE, **options)
 
 
-@pytest.mark.usefixtures("consortium", "clock")
-def test_row_caps_are_proved_by_default_and_a_session_without_proofs_says_so_also_where_it_is_made_again() -> None:
-    join("registry")
-    caps = {"north": 50, "south": 70}
-    write_study("capped.toml", row_caps=caps)
-    write_study("one.toml", row_caps={"north": 50})
-    made = (*SESSION, "--keys", "helper", *SMALL, *REGISTRY)
-
-    def proved(result: Result) -> bool:
-        """Whether the session's parties prove their caps; a command warns where they do not."""
-        there = caps_in(result) == tuple(caps.values())
-        assert ("no party proves what it puts in" in result.stderr) is not there
-        told = json.loads(result.stdout)
-        assert told["row_caps_proved"] is there
-        return there
-
-    ok(*made, "--study", "study.toml", "--out", "bare")  # a study without caps, in which there is nothing to prove
-    assert_fails(call(*made, "--study", "one.toml", "--out", "one"), 2, "'south' has none, and each party is to prove")
-    first = ok(*made, "--study", "capped.toml", "--out", "first", "--json")
-    assert proved(first)
-    bare = ok(*made, "--study", "capped.toml", "--out", "second", "--no-proofs", "--json")
-    assert not proved(bare)
-    for asked, why in (
-        ((*SESSION, *SMALL), "there are none without --keys helper"),
-        ((*made, "--thresholds", "quantile:8"), "exact or verified, nor in a session that finds thresholds"),
-    ):
-        assert_fails(call(*asked, "--study", "capped.toml", "--out", "third", "--no-proofs"), 2, why)
-
-
-def caps_in(result: Result) -> tuple[int, ...]:
-    """The row caps that are proved in the session that a command has made."""
-    told = json.loads(result.stdout)
-    announced = claimed(Path(told["files"]["everybody"]).read_bytes())
-    return announced.manifest.decoded_plan(ExactPlan).caps
-
-
 @pytest.mark.usefixtures("helped")
-def test_everybody_sees_who_helps_can_check_what_is_kept_and_is_told_what_closing_early_loses() -> None:
+def test_everybody_can_check_what_is_kept_and_is_told_what_closing_early_loses() -> None:
     for reader in ("north", "registry"):
         ok("check", *at(reader))
-    told = json_of("open", "helped/session.helper", *AGGREGATOR, "--out", "roster")
-    assert (list(told["helpers"]), told["context"]) == (["registry"], "")
-    session = claimed(Path("helped/session.helper").read_bytes()).manifest.session.hex()
+    session = claimed(Path("helped/session").read_bytes()).manifest.session.hex()
     for who, lost in (
         (at("registry"), "the session cannot go on without this helper; --lose-result closes"),
         (SOUTH, "this site gets no result of it, .*; --lose-result closes"),
     ):
         assert_fails(call("close", session, *who), 1, f"if it is closed now, {lost}")
-
-
-@pytest.mark.usefixtures("consortium")
-def test_a_session_that_is_made_without_its_helper_is_refused() -> None:
-    assert_fails(call(*HELPED), 2, "--keys helper and --helper go together")
-    assert_fails(call(*HELPED, "--helper", "office"), 1, "'office' is no member")
-    assert not Path("helped").exists()
 
 
 @pytest.mark.usefixtures("helped")
@@ -174,10 +120,8 @@ def test_each_party_gets_the_common_secret_sealed_to_it_alone_and_a_key_of_x2551
 ) -> None:
     """Who records the bundles today, and breaks X25519 years later, still does not know what results are checked by."""
     join("registry")
-    said = ok(*HELPED, *REGISTRY)
-    assert re.search(r"helped/session\.helper\s+to everybody", said.stdout)
-    assert re.search(r"helped/south\.bundle\s+to south\s+sealed", said.stdout)
-    announcement, secrets = Path("helped/session.helper").read_bytes(), []
+    make("helped", helper="registry")
+    announcement, secrets = Path("helped/session").read_bytes(), []
     for name in SITES:
         file = Path(f"helped/{name}.bundle")
         with store_of(name) as store:
@@ -196,12 +140,17 @@ def test_each_party_gets_the_common_secret_sealed_to_it_alone_and_a_key_of_x2551
             broken.unseal(body.sealed, info=about)
     assert secrets[0] == secrets[1] != bytes(32)
     assert not any(secrets[0] in Path("helped", name).read_bytes() for name in os.listdir("helped"))
-    assert_fails(open_as("south", "helped/north.bundle"), 1, "the bundle is sealed to the keys .*, not 'south'")
-    assert_fails(open_as("south", "helped/session.helper"), 1, "'south', a party .*, opens the bundle that 'north' has")
-    assert open_as("registry", "helped/session.helper").exit_code == 0
     shutil.copy("helped/south.bundle", "south.bundle")
-    assert_fails(open_as("south", "south.bundle"), 1, "put session.helper of that session beside the bundle")
-    ok(*HELPED, *REGISTRY, "--out", "another")
-    shutil.copy("another/session.helper", "session.helper")
-    assert_fails(open_as("south", "south.bundle"), 1, "beside the bundle, in place of the one that is there")
-    assert open_as("south", "helped/south.bundle").exit_code == 0
+    for who, file, why in (
+        ("south", "helped/north.bundle", "the bundle is sealed to the keys .*, not 'south'"),
+        ("south", "helped/session", "'south', a party .*, opens the bundle that 'north' has"),
+        ("south", "south.bundle", "put what announces that session beside the bundle"),
+    ):
+        with pytest.raises(FheAucError, match=why):
+            open_as(who, file)
+    make("another", helper="registry")
+    shutil.copy("another/session", "session")
+    with pytest.raises(FheAucError, match="beside the bundle, in place of the one that is there"):
+        open_as("south", "south.bundle")
+    open_as("registry", "helped/session")
+    open_as("south", "helped/south.bundle")

@@ -15,10 +15,11 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.cli.common import now
+from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import key_erasure
 from tests.support.certified import DAY, NOW
-from tests.support.keys_commands import Clock, assert_fails, call, changed, ok, ok_of, open_as, store_of
-from tests.support.keys_folder import ADDER, NORTH, SESSION, SMALL, at
+from tests.support.keys_commands import Clock, assert_fails, call, changed, make, ok, ok_of, open_as, store_of
+from tests.support.keys_folder import ADDER, NORTH, at
 from tests.support.stored_sites import Consortium
 from tests.support.wire import flipped
 
@@ -33,13 +34,6 @@ def problems(store: str = "north/store") -> list[dict[str, str]]:
     found: list[dict[str, str]] = json.loads(done.stdout)["problems"]
     assert done.exit_code == (1 if found else 0)
     return found
-
-
-def opened(bundle: str = "week/north.bundle") -> str:
-    """Open a bundle as north; return the session's id."""
-    done = open_as("north", bundle, "--json")
-    assert done.exit_code == 0, done.output
-    return str(json.loads(done.stdout)["session"])
 
 
 def secrets_of(session: str) -> list[bytes]:
@@ -60,7 +54,7 @@ def kept_of(session: str) -> bytes:
 
 
 def test_nothing_is_wrong_with_stores_that_commands_have_made() -> None:
-    opened()
+    open_as("north")
     link = json.loads(ok_of("members", "show", "north/config.toml", "--json").stdout)["link"]
     ok_of("join", link, "east", "--no-start", input="y\n")  # not let in yet, and no problem
     for store in ("north/store", "south/store", f"{ADDER}/store", "east/store"):
@@ -69,7 +63,7 @@ def test_nothing_is_wrong_with_stores_that_commands_have_made() -> None:
 
 
 def test_every_entry_that_is_empty_cut_or_altered_is_named_on_a_line_with_its_remedy() -> None:
-    session = opened()
+    session = open_as("north")
     with store_of("north") as store:
         entries = store._database.rows("select kind, name, data from entry")
     assert {kind for kind, *_ in entries} >= {"bundle", "identity", "opened", "trust"}
@@ -96,8 +90,8 @@ def test_every_entry_that_is_empty_cut_or_altered_is_named_on_a_line_with_its_re
 
 def test_keys_that_are_another_session_s_or_incomplete_are_noticed() -> None:
     """An entry that decrypts is not yet one that a session can go on with."""
-    ok(*SESSION, *SMALL, "--out", "next")
-    sessions = opened(), opened("next/north.bundle")
+    make("next")
+    sessions = open_as("north"), open_as("north", "next/north.bundle")
     with store_of("north") as store:
         mine, others = (Kept.stored(store, bytes.fromhex(each)) for each in sessions)
     for material in (others.material, mine.material[:-1]):
@@ -119,14 +113,14 @@ def test_what_nobody_wrote_is_named_and_a_session_whose_encryption_library_is_mi
     ]
     for each in strangers:
         Path("north/store", each).unlink()
-    session = opened()
+    session = open_as("north")
     monkeypatch.setattr(ring, "_why_not", lambda name: "it is not installed")
     (found,) = problems()
     assert (found["entry"], found["remedy"]) == (f"bundle/{session}", "install it: no round can be answered without")
 
 
 def test_members_whose_file_has_ended_and_a_session_with_who_was_left_out_are_problems(clock: Clock) -> None:
-    opened()
+    open_as("north")
     clock.at += DAY
     changed("remove", "south", "--days", "200")
     (found,) = problems()  # the session that north has opened is with south
@@ -141,7 +135,7 @@ def test_members_whose_file_has_ended_and_a_session_with_who_was_left_out_are_pr
 
 
 def test_a_session_that_can_go_on_is_not_closed_unless_its_loss_is_accepted_and_then_never_opened_again() -> None:
-    session = opened()
+    session = open_as("north")
     secrets = secrets_of(session)
     why = f"session {session} can go on until .*this site gets no result of it.*--lose-result"
     for wrong, told in ((("ab" * 16,), "no session abab.*`fhe-auc keys show` lists them"), ((session,), why)):
@@ -150,15 +144,16 @@ def test_a_session_that_can_go_on_is_not_closed_unless_its_loss_is_accepted_and_
     ok("close", " ".join(re.findall("....", session)), "--lose-result", *NORTH)  # as `show` spells it
     assert "closed; its keys are destroyed" in re.sub(r"\s+", " ", ok("show", *NORTH).stdout)
     assert problems() == []
-    assert_fails(open_as("north"), 1, "opened before")
+    with pytest.raises(KeysError, match="opened before"):
+        open_as("north")
     assert not any(each in kept_of(session) for each in secrets)
 
 
 def test_what_a_session_was_opened_with_is_erased_once_its_time_is_over_and_others_stay(clock: Clock) -> None:
-    ok(*SESSION, "--days", "20", *SMALL, "--out", "long")
-    ok(*SESSION, "--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8", "--out", "noisy")
-    ended = {opened(), opened("noisy/session.convened")}
-    going_on = opened("long/north.bundle")
+    make("long", days=20)
+    make("noisy", protocol="dpauc-laplace", epsilon=1.0)
+    ended = {open_as("north"), open_as("north", "noisy/session")}
+    going_on = open_as("north", "long/north.bundle")
 
     def left() -> set[str]:
         with store_of("north") as store:
@@ -200,8 +195,8 @@ def test_a_session_is_over_once_its_end_was_seen_on_two_looks_at_the_clock_that_
     ahead: dict[float, float], over: bool
 ) -> None:
     """By day on which something looks, how far its clock is ahead; the end is on day 2. A damaged list begins anew."""
-    ok(*SESSION, "--days", "2", *SMALL, "--out", "short")
-    session = bytes.fromhex(opened("short/north.bundle"))
+    make("short", days=2)
+    session = bytes.fromhex(open_as("north", "short/north.bundle"))
     with store_of("north") as store:
         for day, days in ahead.items():
             found = session in key_erasure.note_ends(store, at=NOW + (day + days) * DAY)
