@@ -61,6 +61,9 @@ class _Server(ABC):
     @abstractmethod
     def remove(self, name: str) -> None: ...
 
+    @abstractmethod
+    def close(self) -> None: ...
+
 
 class Remote(Exchange):
     """The exchange at a URL, which is reached when it is needed, and by each process anew."""
@@ -98,6 +101,12 @@ class Remote(Exchange):
         with suppress(FileNotFoundError):
             self._done(lambda server: server.remove(self._inside(name)))
 
+    def close(self) -> None:
+        """End the connection, which has a thread of its own with SFTP; the next call makes another."""
+        if self._server is not None and self._process == os.getpid():
+            self._server.close()
+        self._server = None
+
     def _inside(self, name: str) -> str:
         if ".." in name.split("/"):
             raise InputError(f"{name!r} leads out of {str(self)!r}")
@@ -116,7 +125,7 @@ class Remote(Exchange):
         except ImportError as error:
             raise InputError(f"exchange: {self._url.scheme} needs {error.name}: install fhe-auc[remote]") from None
         except Exception as error:
-            self._server = None
+            self.close()
             raise OSError(errno.EIO, str(error) or type(error).__name__, str(self)) from None
 
 
@@ -181,6 +190,9 @@ class _S3(_Server):
     def remove(self, name: str) -> None:
         self._call("delete_object", Key=self._prefix + name)
 
+    def close(self) -> None:
+        self._client.close()
+
 
 class _Sftp(_Server):
     def __init__(self, url: SplitResult) -> None:
@@ -229,6 +241,9 @@ class _Sftp(_Server):
             while name := name.rpartition("/")[0]:
                 self._files.rmdir(self._root + name)
 
+    def close(self) -> None:
+        self._client.close()
+
 
 class _WebDav(_Server):
     def __init__(self, url: SplitResult) -> None:
@@ -276,6 +291,9 @@ class _WebDav(_Server):
         self._call("remove", name)
         while (name := name.rpartition("/")[0]) and not self._client.ls(name):
             self._client.remove(name)  # with all that is in it
+
+    def close(self) -> None:
+        self._client.http.close()
 
 
 _SERVERS: dict[str, type[_Server]] = {"s3": _S3, "sftp": _Sftp, "webdav": _WebDav, "webdavs": _WebDav}

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from fhe_auc.base.clock import Clock, Retry
 from fhe_auc.base.errors import FheAucError, InputError, MessageError
 from fhe_auc.base.exchange import Arrivals, file_of, place_of, told
-from fhe_auc.base.files import write_atomically
+from fhe_auc.base.files import LONGEST, write_atomically
 from fhe_auc.base.logs import RoleLog, one_line
 from fhe_auc.machines import aggregator_role, site_role
 from fhe_auc.machines.file_transport import (
@@ -24,6 +24,7 @@ from fhe_auc.machines.file_transport import (
     Begun,
     FileTransport,
     Own,
+    is_submission,
     message_name,
     newest_round,
     off,
@@ -270,11 +271,14 @@ class Answering(Part):
             return
 
     def _own(self, session: Session) -> list[bytes]:
-        """Return what lies where this role's answers in a session belong."""
+        """Return what lies where this role's answers in a session belong, but for more than anybody's answers are."""
         view, mine, found = session.view, f"{place_of(self.standing.name)}{session.name}/", list[bytes]()
+        left = LONGEST
         for name in view.names(mine):
             with suppress(OSError, InputError):
-                found.append(view.exchange.read(mine + name))
+                if is_submission(name):
+                    found.append(view.exchange.read(mine + name, left))
+                    left -= len(found[-1])
         return found
 
     def _again(self, session: Session, asked: str, said: bytes | None) -> bytes:
@@ -368,13 +372,13 @@ class Conducting(Part):
 
     def _start(self, session: Session) -> None:
         files = self.read(session, (ANNOUNCEMENT, FOR_AGGREGATOR))
+        if not files:  # a place of somebody who takes part
+            self._wait(session)
+            return
         session.journal = self.state / "journals" / session.name
         record = journal.read_record(session.journal)
         if session.outcome is None and record is not None and journal.is_finished(record):
             self._ended(session, record)
-            return
-        if not files:
-            self._wait(session)
             return
         document, why = b"", ""
         for name in (FOR_AGGREGATOR, ANNOUNCEMENT):

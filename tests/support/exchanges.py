@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 
 from fhe_auc.base.exchange import Exchange, Version
 from fhe_auc.base.files import LONGEST
+from fhe_auc.base.remote import Remote, open_exchange
+from tests.support.processes import wait_for
 
 KINDS = ("folder", "s3", "sftp", "webdav")
 
@@ -50,23 +53,58 @@ def url_of(kind: str, folder: Path) -> Iterator[str]:
 
 
 @contextmanager
+def server_of(kind: str, folder: Path) -> Iterator[tuple[str, Path]]:
+    """The same in a process of its own, beside which this one may fork; yield the folder of the credentials, too.
+
+    All that a client of it needs is imported afterwards.
+    """
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    server = context.Process(target=_serve, args=(kind, folder, there), daemon=True)
+    server.start()
+    there.close()
+    try:
+        url, threads = here.recv(), threading.active_count()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("HOME", str(folder / "home"))
+            used = open_exchange(url)
+            used.list("")
+            assert isinstance(used, Remote)
+            used.close()
+        wait_for(lambda: threading.active_count() == threads)
+        yield url, folder / "home"
+    finally:
+        here.close()
+        server.join(30)
+
+
+def _serve(kind: str, folder: Path, asked: Any) -> None:
+    with url_of(kind, folder) as url:
+        home = folder / "home"
+        home.mkdir(mode=0o700)
+        for path in folder.glob(".*"):
+            path.rename(home / path.name)
+        asked.send(url)
+        with suppress(EOFError):
+            asked.recv()
+
+
+@contextmanager
 def _s3(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[str]:
-    import boto3
+    from boto3.session import Session
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:
         host, port = server.get_host_and_port()
-        for name, value in (
-            ("AWS_ENDPOINT_URL", f"http://{host}:{port}"),
-            ("AWS_ACCESS_KEY_ID", "nobody"),
-            ("AWS_SECRET_ACCESS_KEY", "nothing"),
-            ("AWS_DEFAULT_REGION", "us-east-1"),
-        ):
-            patch.setenv(name, value)
+        (folder / ".aws").mkdir(mode=0o700)
+        (folder / ".aws" / "config").write_text(f"[default]\nregion = us-east-1\nendpoint_url = http://{host}:{port}\n")
+        (folder / ".aws" / "credentials").write_text(
+            "[default]\naws_access_key_id = nobody\naws_secret_access_key = nothing\n"
+        )
         bucket = f"study-{port}"
-        boto3.client("s3").create_bucket(Bucket=bucket)
+        Session().client("s3").create_bucket(Bucket=bucket)
         yield f"s3://{bucket}/exchange"
     finally:
         server.stop()

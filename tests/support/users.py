@@ -1,5 +1,6 @@
 """Commands in processes of their own, as other users of this machine, whom only root can play."""
 
+import logging
 import os
 import subprocess
 import sys
@@ -29,6 +30,7 @@ def start(user: int, groups: Sequence[int], *arguments: str, **options: Any) -> 
         """In the child, which has its pipes and its folder."""
         status = 1
         try:
+            logging.getLogger().handlers.clear()  # pytest's, who would write into what gets their files' numbers
             os.closerange(3, 2**12)  # the parent waits for one of them
             sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
             if is_root:

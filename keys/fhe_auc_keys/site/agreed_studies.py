@@ -45,6 +45,10 @@ class RefusedByPersonError(KeysError):
     """A person has refused a session: nobody has to look at it any more."""
 
 
+class TooSoonError(KeysError):
+    """A session is answered a little later: its study was begun late in a turn, and the next one has come."""
+
+
 class Answered(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The newest session of a step in which the site took part, or that it has made."""
 
@@ -127,8 +131,8 @@ def admit(store: KeyStore, announced: Announcement, site: Site, document: bytes,
     """Write down that the site takes part in a session now; the same one again changes nothing.
 
     That stands where opening its keys then fails, too. `document` is what announces it. Raises `WaitsForPersonError`
-    for a session that no agreed study makes, which is kept for a person; `KeysError` for one that comes too soon, or
-    that a person has refused.
+    for a session that no agreed study makes, which is kept for a person; `TooSoonError`; `RefusedByPersonError`; and
+    `KeysError` for one after the study's end.
     """
     book, manifest = _stored(store), announced.manifest
     session = manifest.session.hex()
@@ -146,8 +150,7 @@ def admit(store: KeyStore, announced: Announcement, site: Site, document: bytes,
                 _keep(store, _tidied(msgspec.structs.replace(book, waiting=waiting), at))
             raise WaitsForPersonError(f"it waits for a person (fhe-auc pending): {why}")
         assert known is not None  # noqa: S101 - else there is an objection
-        if why := _too_soon(known, announced, at):
-            raise KeysError(why)
+        _check_time(known, announced, at)
     _write_down(store, book, known or Agreed(announced.study), announced, at, by_person=said_yes)
 
 
@@ -266,18 +269,19 @@ def _differences(known: Agreed, announced: Announcement, site: Site) -> Iterator
         yield f"it is not what the study makes, but for other {', '.join(fields)}"
 
 
-def _too_soon(known: Agreed, announced: Announcement, at: datetime) -> str:
-    """Say why an agreed study's session is not answered now, though it is what the study makes."""
+def _check_time(known: Agreed, announced: Announcement, at: datetime) -> None:
+    """Raise where an agreed study's session is not answered now, though it is what the study makes."""
     study, begun = known.study, announced.not_before + SKEW
     if study.until is not None and max(at, begun).astimezone(timezone.utc).date() > study.until:
-        return f"its study ended on {study.until}"
+        raise KeysError(f"its study ended on {study.until}")
     before = newest(known.last, announced.manifest.step)
     if before is None or before.session == announced.manifest.session:
-        return ""
+        return
     if 0 <= at.timestamp() - before.at < study.pause.total_seconds():
         when = datetime.fromtimestamp(before.at, timezone.utc)
-        return f"this site took part in this study at {when:%Y-%m-%d %H:%M} UTC: by its clock it is too soon"
-    return ""
+        raise TooSoonError(
+            f"this site took part in this study at {when:%Y-%m-%d %H:%M} UTC: by its clock it is too soon"
+        )
 
 
 def _write_down(

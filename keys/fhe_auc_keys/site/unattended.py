@@ -14,8 +14,7 @@ from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, Kept, claimed_in_bundle
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.site.agreed_studies import RefusedByPersonError, Site, admit
-from fhe_auc_keys.site.policy import Policy
+from fhe_auc_keys.site.agreed_studies import RefusedByPersonError, Site, TooSoonError, admit
 from fhe_auc_keys.site.restored import close_all, made_before
 from fhe_auc_keys.site.session_files import (
     announced_to_party,
@@ -35,13 +34,12 @@ _OTHERS = Arrived("passed over", "for another party, or for other keys")
 
 
 class Role(NamedTuple):
-    """Who takes sessions in, in its open store, by its policy."""
+    """Who takes sessions in, in its open store."""
 
     store: KeyStore
     identity: Identity
     members: Members
     me: Member
-    policy: Policy | None
     site: Site
 
 
@@ -53,7 +51,7 @@ def take_in(
     Say what was done; `own` is as of `SiteStorage.take_in`. What is wrong is told, not raised, and nothing is used up;
     `OSError` is of the store.
     """
-    store, identity, members, me, policy, site = role
+    store, identity, members, me, site = role
     if store.has("bundle", session.hex()):
         return _opened(store, session)
     beside, met = files.get(ANNOUNCEMENT, b""), None
@@ -68,7 +66,7 @@ def take_in(
             return Arrived("waits", f"waits for {ANNOUNCEMENT}")
         if not known_by and not is_announcement(data):
             raise KeysError("not for a party: remove it")
-        holder = policy.holder if policy is not None else claimed_maker(beside or data)
+        holder = claimed_maker(beside or data)
         given: dict[str, Any] = {"holder": holder, "at": at, "beside": beside}
         if data is beside and announcement.claimed(beside).manifest.keys == "sealed":
             return Arrived("waits", "waits for this party's bundle") if _names(beside, me) else _OTHERS
@@ -86,21 +84,20 @@ def take_in(
         if why := made_before(store, announced):  # before anything counts as answered
             return Arrived("late", why, met)
         number = begun(met, protection)
-        if number > 1 and not announced.is_helper(me.name):  # to open it would spend the policy
+        if number > 1 and not announced.is_helper(me.name):  # to open it would spend the study's turn
             return Arrived(
                 "late",
                 f"round {number} has begun, and {me.name!r} was not there for the first: the session goes on without "
                 f"it. There is nothing to do here; to count {me.name!r}, its maker makes another session",
                 met,
             )
-        if policy is not None:
-            policy.admit(announced, store, at=at)
-        else:
-            admit(store, announced, site, announcement_in(data, beside), at=at)
+        admit(store, announced, site, announcement_in(data, beside), at=at)
         keep_for_party(data, identity, members, store, session=session, study=announced.study, **given)
         return _opened(store, session)
     except RefusedByPersonError as error:
         return Arrived("late", str(error), met)
+    except TooSoonError as error:
+        return Arrived("waits", str(error), met)
     except FheAucError as error:
         return Arrived("REFUSED", told(error), met)
 

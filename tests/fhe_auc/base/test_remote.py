@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.exchange import Arrivals, Exchange
 from fhe_auc.base.remote import open_exchange
 from tests.support.exchanges import KINDS, url_of
+from tests.support.processes import wait_for
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -101,6 +103,15 @@ def test_a_file_of_the_same_length_put_over_another_is_seen_once_times_can_tell(
         arrivals.begin()
         arrivals.names("north/")
         assert arrivals.take("north/file", bytes) == data
+
+
+def test_no_connection_stays_after_an_error(exchange: Exchange, url: str) -> None:
+    """With SFTP it would be a thread and a socket, at each pass."""
+    before = threading.active_count()
+    for _ in range(3):
+        with pytest.raises((OSError, InputError)):
+            exchange.read("n" * 5000)
+    wait_for(lambda: threading.active_count() <= before)
 
 
 def test_an_exchange_that_is_not_there_is_named(url: str) -> None:

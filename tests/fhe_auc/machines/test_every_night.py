@@ -1,36 +1,44 @@
 """Five sites, a server, a helper, from nothing to a result each night: what people type, whoever dies.
 
-Each command is a process of its own, and of a user of its own where the test runs as root.
+Each command is a process of its own, and of a user of its own where the test runs as root. `systemctl` is a script that
+notes what it is told; the test then does what systemd would, and starts what the units say that are there.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import random
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import datetime, timedelta, timezone
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fhe_auc.base import clock
 from fhe_auc.base.files import read_config
-from fhe_auc.machines import outcomes, serve
+from fhe_auc.base.serialise import json_text
+from fhe_auc.machines import outcomes, serve, service
+from fhe_auc.report import Report, federated_report
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc_keys.cli import common
+from tests.support.exchanges import server_of
 from tests.support.platforms import needs_unix_files
 from tests.support.processes import wait_for
 from tests.support.served import auc_of
 from tests.support.users import give, is_root, start
 
-pytestmark = needs_unix_files
+pytestmark = [needs_unix_files, pytest.mark.timeout(1800)]
 
 SITES = ("north", "south", "east", "west", "centre")
 MAKER, SERVER, HELPER = SITES[0], "adder", "registry"
@@ -68,6 +76,13 @@ min-parties = 4
 most-away = 1
 thresholds = "uniform:16"
 """
+SYSTEMCTL = """#!/bin/sh
+case "$*" in
+*is-system-running) echo running ;;
+show-user*) echo Linger=no ;;
+*) echo "$HOME $*" >>"{calls}" ;;
+esac
+"""
 LATER = multiprocessing.Value("d", 0.0)
 """Seconds by which all clocks are ahead, in all processes."""
 
@@ -77,10 +92,10 @@ def now(*_: object) -> datetime:
 
 
 class Consortium:
-    """Everybody's homes, and `exchange`; it lists what people type, and counts the strings that they compare."""
+    """Everybody's homes, and their exchange; it lists what people type, and counts the strings that they compare."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.rows = folder, random.Random(25)
+        self.folder, self.rows, self.exchange = folder, random.Random(25), "exchange"
         self.users = {name: FIRST_USER + number for number, name in enumerate(ROLES)}
         self.typed: list[str] = []
         self.compared = set[str]()
@@ -93,6 +108,20 @@ class Consortium:
         (folder / "exchange").mkdir()
         self._own(folder / "exchange", 0, GROUP)
         (folder / "exchange").chmod(0o2770)
+        self.calls, bin_ = folder / "calls", folder / "bin"
+        self.calls.touch()
+        self.calls.chmod(0o666)
+        bin_.mkdir(mode=0o755)
+        for program in ("systemctl", "loginctl"):
+            (bin_ / program).write_text(SYSTEMCTL.format(calls=self.calls))
+            (bin_ / program).chmod(0o755)
+
+    def take(self, url: str, credentials: Path) -> None:
+        """Exchange files there, with the credentials in that folder, which each gets in his home."""
+        self.exchange = url
+        for name, user in self.users.items():
+            shutil.copytree(credentials, self.folder / name, dirs_exist_ok=True)
+            self._own(self.folder / name, user, user)
 
     def write(self, name: str, text: str) -> None:
         """Write a file into somebody's home, whose first part its name is."""
@@ -106,7 +135,8 @@ class Consortium:
             give(path, user, group)
 
     def _start(self, name: str, *arguments: str, **options: Any) -> subprocess.Popen[str]:
-        return start(self.users[name], (self.users[name], GROUP), *arguments, cwd=self.folder, **options)
+        os.environ["HOME"] = str(self.folder / name)
+        return start(self.users[name], (self.users[name], GROUP), *arguments, **{"cwd": self.folder, **options})
 
     def run(self, name: str, *arguments: str, typed: str = "") -> str:
         """Have somebody type a command, and answer what it asks."""
@@ -115,13 +145,24 @@ class Consortium:
         assert process.returncode == 0, told
         self.typed.append(f"{name}: fhe-auc {' '.join(arguments)}")
         self.compared |= set(re.findall(r"\b(?:[a-z2-7]{4} ){3}[a-z2-7]{4}\b", told))
+        if f"{self.folder / name} --user restart " in self.calls.read_text() and name not in self.serving:
+            self.boot(name)
         return told
 
-    def serve(self, *names: str) -> None:
-        """Start what `join` has systemd start."""
+    def boot(self, *names: str) -> None:
+        """Start somebody's unit, as systemd does where it is enabled, and goes on without a login."""
         for name in names:
+            home, unit = self.folder / name, f"fhe-auc-{name}.service"
+            calls = self.calls.read_text()
+            assert f"{home} --user enable {unit} " in calls
+            assert f"{home} enable-linger {self.users[name] if is_root else os.getuid()}\n" in calls
+            lines = (home / ".config" / "systemd" / "user" / unit).read_text().splitlines()
+            entries = dict(line.split("=", 1) for line in lines if "=" in line)
+            program, *arguments = shlex.split(entries["ExecStart"])
+            assert Path(program).name == "fhe-auc"
             with (self.folder / f"{name}.log").open("a") as log:
-                self.serving[name] = self._start(name, "serve", f"{name}/config.toml", stdout=log, stderr=log)
+                where = entries["WorkingDirectory"]
+                self.serving[name] = self._start(name, *arguments, cwd=where, stdout=log, stderr=log)
 
     def kill(self, *names: str) -> None:
         for name in names:
@@ -135,7 +176,8 @@ class Consortium:
     @property
     def session(self) -> str:
         """The newest night's."""
-        made = {path.name for path in (self.folder / "exchange" / MAKER).glob("?" * 32)}
+        told, _ = serve.read(read_config(self.folder / MAKER / "config.toml", None))
+        made = {str(each["session"]) for each in told.get("sessions", ())}
         self.nights += sorted(made.difference(self.nights))
         return self.nights[-1] if self.nights else ""
 
@@ -150,38 +192,50 @@ class Consortium:
 
 
 @pytest.fixture
-def consortium(monkeypatch: pytest.MonkeyPatch) -> Iterator[Consortium]:
+def consortium(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Consortium]:
+    """With an exchange of the kind that is the parameter, or a folder."""
+    folder = Path(tempfile.mkdtemp())
     for name in NEEDED:
         import_module(name)
-    folder = Path(tempfile.mkdtemp())
+    (folder / "any.toml").touch()
+    service.texts("any", folder / "any.toml", "any", "")  # which imports what it needs
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("PATH", f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("HOME", str(folder))
+    for name in ("XDG_CONFIG_HOME", "SSH_AUTH_SOCK", "NETRC"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(serve, "_LOOK", (0.2, 0.5))  # in their processes too
+    monkeypatch.setattr(serve, "_RENEWAL", 0.5)
     monkeypatch.setattr(clock.Clock, "now", now)
     monkeypatch.setattr(common, "now", now)
     LATER.value = 0.0
-    made = Consortium(folder)
-    yield made
-    made.kill(*made.serving)
-    shutil.rmtree(folder)
+    made, kind = Consortium(folder), getattr(request, "param", "folder")
+    with ExitStack() as ends:
+        ends.callback(shutil.rmtree, folder)
+        if kind != "folder":
+            (folder / "server").mkdir(mode=0o700)
+            made.take(*ends.enter_context(server_of(kind, folder / "server")))
+        ends.callback(lambda: made.kill(*made.serving))
+        yield made
 
 
-def set_up(they: Consortium) -> None:
+def set_up(they: Consortium, study: str = STUDY) -> None:
     """All that people do, once."""
-    new_rows(they)
-    told = they.run(MAKER, "members", "new", "exchange", MAKER, "--data", f"{MAKER}/rows.csv")
+    told = they.run(MAKER, "members", "new", they.exchange, MAKER, "--data", f"{MAKER}/rows.csv")
     (link,) = re.findall(r"\S+#[a-z2-7]{32}", told.replace("\n", ""))
     for name in ROLES[1:]:
         role = {SERVER: "aggregator", HELPER: "helper"}.get(name, "site")
         how = ("--data", f"{name}/rows.csv") if role == "site" else ("--role", role)
         they.run(name, "join", link, name, *how, typed="y\n")
     they.run(MAKER, "members", "admit", f"{MAKER}/config.toml", typed="y\n" * len(ROLES[1:]))
-    they.write(f"{MAKER}/study.toml", STUDY)
-    they.serve(*ROLES)
+    they.write(f"{MAKER}/study.toml", study)
     they.run(MAKER, "session", "make", f"{MAKER}/study.toml", f"{MAKER}/config.toml")
     for name in (*SITES[1:], HELPER):
         they.wait(lambda name=name: "it waits for a person" in they.status(name)[0])
         they.run(name, "pending", f"{name}/config.toml", typed="y\n")
+    print("\n".join(they.typed))
+    assert (len(they.typed), len(they.compared)) == (COMMANDS, COMPARISONS)
 
 
 def new_rows(they: Consortium) -> None:
@@ -222,20 +276,25 @@ def kill_some(they: Consortium, moments: random.Random, number: int) -> None:
         time.sleep(moments.uniform(0.0, 1.0))
         name = moments.choice(sorted(they.serving))
         they.kill(name)
-        they.serve(name)
+        they.boot(name)
 
 
 @pytest.mark.parametrize(
-    ("seed", "kills"), [(1, 4), *(pytest.param(seed, 12, marks=pytest.mark.slow) for seed in (2, 3, 4))]
+    ("consortium", "seed", "kills"),
+    [
+        ("folder", 1, 4),
+        *(pytest.param("folder", seed, 12, marks=pytest.mark.slow) for seed in (2, 3, 4)),
+        *(pytest.param(kind, 5, 4, marks=pytest.mark.slow) for kind in ("s3", "sftp", "webdav")),
+    ],
+    indirect=["consortium"],
 )
 def test_five_sites_need_14_commands_and_6_comparisons_and_then_nothing_whoever_is_killed_or_away(
     consortium: Consortium, seed: int, kills: int
 ) -> None:
     """In the second night all get new rows; in the third a site is away."""
     they, moments = consortium, random.Random(seed)
+    new_rows(they)
     set_up(they)
-    print("\n".join(they.typed))
-    assert (len(they.typed), len(they.compared)) == (COMMANDS, COMPARISONS)
     check_night(they, 1, *SITES)
     new_rows(they)
     next_night(they)
@@ -247,8 +306,49 @@ def test_five_sites_need_14_commands_and_6_comparisons_and_then_nothing_whoever_
     next_night(they)
     kill_some(they, moments, kills)
     check_night(they, 3, *(name for name in SITES if name != AWAY))
-    they.serve(AWAY)
+    they.boot(AWAY)
     they.wait(lambda: "has begun, and 'west' was not there" in they.status(AWAY)[0])
     they.wait(lambda: they.status(AWAY)[1] == "")
     assert len(they.results(AWAY)) == 2
     assert len(they.typed) == COMMANDS
+
+
+VARYING = "date", "session", "privacy"
+LEVELS = {"sex": ["F", "M"], "age": ["<40", "40-59", "60-79", "80-89", "90+"]}
+
+
+@pytest.mark.slow
+def test_a_report_of_five_sites_has_everywhere_the_digits_of_one_process(consortium: Consortium) -> None:
+    """Two models, seven groups, patients with several rows, quantile thresholds: all from the study and the rows."""
+    they, generator, tables = consortium, np.random.default_rng(7), dict[str, Any]()
+    for number, name in enumerate(SITES):
+        rows = 200 + 50 * number
+        label = (generator.random(rows) < 0.3).astype(int)
+        table = {"died": label}
+        for model, shift in (("a", 0.2), ("b", 0.3)):
+            table[model] = np.clip(0.3 + shift * label + 0.2 * generator.standard_normal(rows), 0, 1)
+        table |= {group: generator.choice(levels, rows) for group, levels in LEVELS.items()}
+        table["id"] = np.array([f"{name} {each}" for each in generator.integers(0, rows // 2, rows)])
+        lines = [",".join(table), *(",".join(map(str, row)) for row in zip(*table.values(), strict=True))]
+        they.write(f"{name}/rows.csv", "\n".join(lines) + "\n")
+        tables[name] = table
+    more = """
+    report = true
+    label-column = "died"
+    score-columns = ["a", "b"]
+    by = ["sex=F,M", "age=<40,40-59,60-79,80-89,90+"]
+    cluster = "id"
+    decisions = [0.4]
+    """
+    set_up(they, STUDY.replace("uniform:16", "quantile:20") + more)
+    they.wait(lambda: all(len(they.results(name)) == 7 for name in SITES))
+    asked = {"label": "died", "score": ["a", "b"], "by": LEVELS, "cluster": "id", "threshold": [0.4]}
+    alone = federated_report(tables, thresholds="quantile:20", **asked)
+    pages = set[str]()
+    for name in SITES:
+        between = Report.load(they.results(name)[-1])
+        found, expected = ({**each.as_dict(), **dict.fromkeys(VARYING)} for each in (between, alone))
+        assert json_text(found) == json_text(expected)
+        assert between.csv() == alone.csv()
+        pages.add(between.html())
+    assert len(pages) == 1

@@ -6,6 +6,9 @@ import hashlib
 import os
 from pathlib import Path
 
+import pytest
+
+from fhe_auc.machines import served_session
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.command_line import call
@@ -81,12 +84,44 @@ def test_what_lies_in_place_of_the_next_members_file_is_named_at_the_second_look
     file.parent.mkdir()
     file.write_bytes(b"{}")
     with serving("north"):
-        for wrong in ("", "no newer members' file: this is no members' file, or a damaged one", ""):
+        why = f"no newer members' file: {file.relative_to('exchange')}: this is no members' file, or a damaged one"
+        for wrong in ("", why, ""):
             _HERE[0]._renewal = 0.0
             look()
             assert status("north")["wrong"] == wrong
             if wrong:
                 file.unlink()
+
+
+def test_what_fills_a_role_s_own_place_is_not_read_beyond_a_bound(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_session()
+    with serving("north"):
+        look()
+        place("north").mkdir(parents=True)
+        for number in range(1, 99):
+            (place("north") / f"round-{number}.submission").write_bytes(bytes(1000))
+            (place("north") / f"{number}").write_bytes(bytes(1000))
+        monkeypatch.setattr(served_session, "LONGEST", 10_500)
+        (session,) = _HERE[0]._sessions.values()
+        part = _HERE[0]._part
+        assert isinstance(part, served_session.Answering)
+        assert sum(map(len, part._own(session))) == 10_000
+
+
+def test_a_study_that_fails_stays_red_though_a_later_one_of_the_same_maker_does_not(here: Path) -> None:
+    make_session()
+    with serving(ADDER, "north"):
+        until(lambda: step("north") == "round 1 answered")
+        (failing,) = _HERE[1]._sessions.values()
+        assert failing.meeting is not None
+        other = served_session.Session(HOLDER, "f" * 32, failing.clock, failing.view, failing.log, outcome="result")
+        later = failing.meeting._replace(begins=failing.meeting.ends)
+        failing.outcome, failing.wrong, failing.rule = "ResultCheckError", "there is no result", "no result"
+        for series, red in ((b"another", True), (failing.meeting.series, False)):
+            other.meeting = later._replace(series=series)
+            _HERE[1]._sessions[HOLDER, other.name] = other
+            _HERE[1]._see([])
+            assert ("there is no result" in _HERE[1].health.line) == red
 
 
 def test_what_is_put_back_after_a_session_is_counted_once_and_red_for_one_look(here: Path) -> None:

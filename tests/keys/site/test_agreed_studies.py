@@ -161,6 +161,18 @@ def test_a_clock_that_goes_ahead_and_back_makes_no_second_session_of_any_turn(
     assert len(published(exchange)) == 3
 
 
+def test_a_clock_a_day_ahead_takes_back_nothing_that_is_still_answered(
+    tmp_path: Path, store_of: Callable[[str], KeyStore]
+) -> None:
+    store, exchange = store_of("north"), Folder(tmp_path / "exchange", make=True)
+    making.begin(store, msgspec.structs.replace(DAILY, every="", days=1))
+    made = look(store, exchange)
+    look(store, exchange, at=NOW + DAY + timedelta(minutes=5))
+    assert [opened(each).manifest.session for each in published(exchange)] == [made.session]
+    look(store, exchange, at=NOW + 2 * DAY + timedelta(minutes=5))
+    assert published(exchange) == []
+
+
 def test_who_is_no_member_any_more_is_left_out_of_the_next_session_unless_the_study_cannot_go_on(
     tmp_path: Path, store_of: Callable[[str], KeyStore]
 ) -> None:
