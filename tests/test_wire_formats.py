@@ -52,8 +52,7 @@ from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.fleet import device, helper, tables
 from fhe_auc_keys.fleet import session as fleet_session
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
-from fhe_auc_keys.site import agreed_studies, answered_studies, key_erasure, making, restored
-from fhe_auc_keys.site.policy import Policy
+from fhe_auc_keys.site import agreed_studies, key_erasure, making, restored
 from fhe_auc_keys.store import fixed_lists, key_store, known_members
 from fhe_auc_keys.store.budget import Entry, Ledger, Limit
 from fhe_auc_keys.store.database import Database
@@ -134,17 +133,6 @@ LEDGER = Ledger(
     {"rows": Limit(4.0, 1e-6)},
     {SESSION.hex(): Entry("rows", "verified", 0.5, 0.0, "row", 1_800_000_000, "VerificationError", "Ada Osei")},
     {SESSION.hex(): ("rows", 1_800_000_000)},
-)
-POLICY = Policy(
-    holder="north",
-    protocols=("verified",),
-    model="sepsis-net 2.1",
-    outcome="sepsis",
-    min_parties=2,
-    max_thresholds=16,
-    keys=("helper",),
-    helpers=("registry",),
-    options={"interval": 0.95, "epsilon": (0.25, 0.5)},
 )
 HEADER = serialise.encode(bundles._BundleHeader(SESSION, SESSION, *[FINGERPRINT] * 3, 1_800_000_000))
 
@@ -255,14 +243,6 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     ),
     "party bundle": lambda _: sign(bundles.PARTY_KIND, NORTH, bundles._PartyBody(b"announcement", HEADER, b"seal")),
     "privacy ledger": lambda _: LEDGER.to_bytes(),
-    "policy": lambda _: POLICY.to_bytes(),
-    "record of answered studies": lambda _: answered_studies._FORMAT.frame(
-        (
-            answered_studies._Study(
-                "model", "outcome", ("north", "south"), {"exact": answered_studies._Last(SESSION, 2**31, 2**31)}
-            ),
-        )
-    ),
     "record of agreed studies": lambda _: agreed_studies._FORMAT.frame(
         agreed_studies._Book(
             (agreed_studies.Agreed(STUDY, (NEWEST,), b"thresholds"),),

@@ -79,7 +79,7 @@ def file_of(name: str) -> str:
 
 def _quoted(name: str) -> str:
     quoted = quote(name, safe=" ").replace(".", "%2E").replace("%", "=")  # WebDAV takes %2E for a point
-    return quoted if len(quoted) <= _LONGEST_NAME else hashlib.sha256(name.encode()).hexdigest()
+    return quoted if len(quoted) <= _LONGEST_NAME else f"=={hashlib.sha256(name.encode()).hexdigest()}"  # no name's own
 
 
 class Exchange(ABC):

@@ -56,7 +56,7 @@ class Transport(ABC):
         self.skipped: dict[str, str] = {}  # by file: why it does not count
         self.stuck: list[str] = []  # of these, what stays as it is
         self.trouble = ""  # what is wrong on this side
-        self.clocks: dict[str, str] = {}  # by party: how far its clock is off
+        self.clocks: dict[str, tuple[float, str]] = {}  # by member: when it was heard, and how far its clock is off
         self.replaced: tuple[int, str] = 0, ""  # how often others have changed what it has written, and what last
         self.left_out: dict[str, str] = {}  # parties that have submitted and do not count, and why
 

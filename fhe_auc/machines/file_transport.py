@@ -29,6 +29,7 @@ from fhe_auc.session.messages import ENVELOPE_BYTES, MESSAGE, Message, Protectio
 _POLL, _SLOW_POLL = 0.5, 5.0  # seconds; the longer it has waited, the slower
 _MOST_OFF = 600.0  # seconds
 _MESSAGE = re.compile(r"(round|helper)-([1-9][0-9]?)\.message")
+_SUBMISSION = re.compile(r"round-[1-9][0-9]?\.submission")
 _NOT_GENUINE_SUBMISSION = "it is not whole, or not the party's for this round (the log says): it puts that back"
 
 ANNOUNCEMENT, FOR_AGGREGATOR = "session", "aggregator.bundle"
@@ -41,6 +42,11 @@ NOTHING = "nothing has come"
 def submission_name(number: int) -> str:
     """Return the name of an answer to a round."""
     return f"round-{number}.submission"
+
+
+def is_submission(name: str) -> bool:
+    """Return whether a name is that of an answer to a round."""
+    return _SUBMISSION.fullmatch(name) is not None
 
 
 def message_name(number: int, *, to_helper: bool) -> str:
@@ -113,8 +119,9 @@ class FileTransport(Transport):
                     yield party, data
                     if not aggregator.has_accepted(party):
                         view.name(places[party] + file, _NOT_GENUINE_SUBMISSION)
-                    elif why := off(time_of(data), time_of(message), clock.now().timestamp()):
-                        self.clocks[party] = why
+                    else:
+                        why = off(time_of(data), time_of(message), clock.now().timestamp())
+                        self.clocks[self._meeting.helper if helps else party] = clock.monotonic(), why
             reasons = dict.fromkeys(self.awaited(), NOTHING)
             for party in reasons:
                 why = view.skipped.get(places[party] + file) or view.skipped.get(places[party], "")

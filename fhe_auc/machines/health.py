@@ -23,7 +23,8 @@ class Problem(NamedTuple):
     - "not counted": a site is not in the last result;
     - "replaced": what this role has written was changed in the exchange, and is put back;
     - "skipped": a file does not count, and stays as it is;
-    - "clock": a member's clock is more than ten minutes off this one's, by what it has signed;
+    - "clock": a member's clock is more than ten minutes off this one's, by what it has signed last;
+    - "members": what lies in the exchange as the next list of members is none, or theirs ends within 30 days;
     - "columns": the site's file of rows has not the columns that it should have;
     - "row caps": they miss some of the session's sites;
     - "result": the command that takes results has failed;

@@ -30,7 +30,7 @@ MEMBERS = "members/"
 """The place of the members' file, which its coordinator's side brings."""
 
 _MAGIC = b"fhepost"
-_PART = r"[A-Za-z0-9%_~-](?:[A-Za-z0-9%_~. -]{0,253}[A-Za-z0-9%_~-])?"  # of a name, on any file system
+_PART = r"[A-Za-z0-9=_~-](?:[A-Za-z0-9=_~. -]{0,253}[A-Za-z0-9=_~-])?"  # of a name, on any file system
 _NAME = re.compile(f"{_PART}(?:/{_PART}){{1,2}}")  # PLACE/request, members/1.json, PLACE/SESSION/round-1.message
 _MOST_NAMES, _MOST_BYTES = 20_000, 2**30  # of files that one side may have in the other's exchange
 _LETTER = 2**25  # bytes of files in a letter, but for one that is longer
@@ -227,7 +227,7 @@ class Hub:
         node = self._nodes[address]
         try:
             letter = self._postman.open(data)
-            if not node.places and letter.name not in {other.name for other in self._nodes.values()}:
+            if not node.places and not any(map(self._is_taken, places(letter.name))):
                 node.name, node.places = letter.name, places(letter.name, self._coordinator)
             taken = self._postman.take(letter, but(node.places))
         except (FheAucError, OSError) as error:
@@ -238,6 +238,10 @@ class Hub:
         moved = taken or letter.known != node.known
         node.pause = min(_SHORTEST if moved else 2 * node.pause, self._every)
         node.known, node.waits, node.wrong, node.due = letter.known, False, "", time.monotonic() + node.pause
+
+    def _is_taken(self, place: str) -> bool:
+        """Whether no node may claim a place, in any case of letters."""
+        return only([MEMBERS, *(each for other in self._nodes.values() for each in other.places)])(place)
 
     def failed(self, address: str, why: str) -> None:
         """Note that a node has not answered, and why."""

@@ -37,7 +37,7 @@ from fhe_auc.machines.file_transport import ANNOUNCEMENT
 from fhe_auc.machines.health import Health, Problem, metrics
 from fhe_auc.machines.isolation import Isolation, sentence
 from fhe_auc.machines.result_hook import ResultHook
-from fhe_auc.machines.served_session import FOREIGN, Answering, Conducting, Part, Session, over
+from fhe_auc.machines.served_session import Answering, Conducting, Part, Session, over
 from fhe_auc.machines.site_state import SiteStorage, Standing, site_storage
 from fhe_auc.session import journal
 
@@ -58,7 +58,9 @@ _SHARE, _BUSY_SHARE = 0.0003, 0.003  # of a core, for looking: while there is no
 _RENEWAL, _TIDYING = 60.0, 3600.0  # seconds until it is asked again who is a member; between looks for what is over
 _BEAT, _STALE = 30.0, 600.0  # seconds: how often the status says that the process looks, and when that is too long ago
 _ONCE_STALE = 86_400.0  # seconds, where looks are a command of their own
+_TURN = 5  # looks, in which all places are looked at where nobody is known to make sessions
 _REST = timedelta(days=1)  # after a session's end, until its files go
+_MEMBERS_END = timedelta(days=30)  # before that somebody has to renew their list
 _ID_CHARACTERS = 32
 _COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z")
 METRICS = "metrics.prom"
@@ -103,6 +105,8 @@ class Server:
         self._log, self._since = RoleLog(), clock.told()
         self.health = Health(clock)
         self._standing = Standing("", ())
+        self._known, self._turn = tuple[str, ...](), 0  # all who may make sessions; whose turn it is
+        self._unread = set[str]()  # those whose places could not be listed
         self._hook: ResultHook | None = None
         self._told: tuple[object, float] | None = None
         self._renewal = self._tidied = clock.monotonic() - 1
@@ -141,7 +145,7 @@ class Server:
                 began = time.process_time()
                 self.look(stop)
                 cost = min(2 * cost + 1e-4, time.process_time() - began)
-                busy = any(not session.is_over and session.step != FOREIGN for session in self._sessions.values())
+                busy = any(session.concerns and not session.is_over for session in self._sessions.values())
                 stop.wait(min(max(cost / (_BUSY_SHARE if busy else _SHARE), _LOOK[0]), _LOOK[1]))
 
     def once(self) -> str:
@@ -157,7 +161,7 @@ class Server:
     def look(self, stop: threading.Event | None = None) -> None:
         """Do what there is to do, session by session, unless `stop` is set; and say how all stands."""
         self._reconfigure()
-        if self._clock.monotonic() > self._renewal:
+        if self._wrong or self._standing.wrong or self._clock.monotonic() > self._renewal:
             self._wrong = self._renewed()
         problems = [*self._upkeep(), *self._find()]
         if self.role == "site":
@@ -182,6 +186,7 @@ class Server:
         """Take in the configuration again where its file has changed."""
         if (decided := _state_of(self.state / DECIDED)) != self._decided:
             self._decided = decided
+            self._renewal, self._known = self._clock.monotonic() - 1, ()
             self._try_again()
         state = _state_of(self._file)
         if self._file is None or state == self._read:
@@ -215,12 +220,16 @@ class Server:
 
     def _renewed(self) -> list[Problem]:
         """Ask who is a member, and whose sessions the role takes part in; return what is wrong."""
-        self._renewal = self._clock.monotonic() + _RENEWAL
+        self._renewal, before = self._clock.monotonic() + _RENEWAL, self._standing.wrong
         try:
             self._standing = self._part.standing = self._storage.standing(self.config, self._exchange)
         except Exception as error:
             return [Problem("role", sentence(error))]
-        return []
+        _, _, _, wrong, ends = self._standing
+        problems = [Problem("members", wrong)] if wrong == before and wrong else []  # else it may be on its way
+        if ends is not None and ends - self._clock.now() < _MEMBERS_END:
+            problems.append(Problem("members", f"the members' file ends on {ends:%Y-%m-%d}: `fhe-auc members renew`"))
+        return problems
 
     def _upkeep(self) -> list[Problem]:
         """Have the state tidied; return what is wrong with it."""
@@ -232,17 +241,22 @@ class Server:
 
     def _find(self) -> list[Problem]:
         """Find the sessions, and forget those that are not there any more; return what is wrong with the exchange."""
-        listed, problems = set[tuple[str, str]](), list[Problem]()
-        for maker in self._standing.makers:
+        looked_at, unread, problems = self._looked_at(), set[str](), list[Problem]()
+        listed = {known for known in self._sessions if known[0] in self._known and known[0] not in looked_at}
+        for maker in looked_at:
             try:
                 there = self._exchange.list(place_of(maker))
             except FileNotFoundError:
                 there = {}
             except (OSError, InputError) as error:
                 problems.append(Problem("role", f"exchange: {sentence(error)}"))
+                unread.add(maker)
                 listed |= {known for known in self._sessions if known[0] == maker}
                 continue
             listed |= {(maker, name[:-1]) for name in there if _is_session(name)}
+        self._unread = unread
+        own = {name: maker for (maker, name), known in self._sessions.items() if known.met and known.met.maker == maker}
+        listed = {(maker, name) for maker, name in listed if own.get(name, maker) == maker}  # others have answers there
         new = [self._met(*known) for known in listed - self._sessions.keys()]
         for session in sorted(new, key=self._begins, reverse=True):  # the newest first: a policy may allow one alone
             self._sessions[session.maker, session.name] = session
@@ -250,6 +264,18 @@ class Server:
             if self._sessions[known].work is None:
                 del self._sessions[known]
         return problems
+
+    def _looked_at(self) -> set[str]:
+        """Return whose places are looked at now: of who makes sessions, and of some of those who may, in turn."""
+        makers, others, before = self._standing.makers, self._standing.others, self._known
+        self._known = (*makers, *others)
+        if self._known != before:
+            return {*self._known}
+        busy = {session.maker for session in self._sessions.values() if session.concerns} | self._unread
+        number = -(-len(others) // _TURN)
+        some = (*others, *others)[self._turn : self._turn + number]
+        self._turn = (self._turn + number) % max(len(others), 1)
+        return {*makers, *some, *busy.intersection(self._known)}
 
     def _met(self, maker: str, name: str) -> Session:
         log = RoleLog()
@@ -262,17 +288,17 @@ class Server:
             return 0.0
 
     def _see(self, problems: list[Problem]) -> None:
-        """Take in what is wrong: of sessions that are over, in the last one of a maker alone."""
-        newest: dict[str, datetime] = {}
+        """Take in what is wrong: not in sessions that later ones of their study have mended."""
+        clocks: dict[str, tuple[float, str, str]] = {}
         for session in self._sessions.values():
-            if session.is_over and session.meeting is not None:
-                begins = session.meeting.begins
-                newest[session.maker] = max(begins, newest.get(session.maker, begins))
             self._replaced += bool(session.replaced)
-        for session in self._sessions.values():
-            last = newest.get(session.maker)
-            if last is None or session.meeting is None or session.meeting.begins >= last:
-                problems += session.problems()
+            found = list(session.problems())
+            if found and not any(later.mends(session) for later in self._sessions.values()):
+                problems += found
+            for member, (heard, why) in session.clocks.items():
+                if not (why and session.is_over):
+                    clocks[member] = max(clocks.get(member, (0.0, "", "")), (heard, why, session.name))
+        problems += [Problem("clock", why, member, name) for member, (_, why, name) in clocks.items() if why]
         before = self.health.line
         self.health.see(problems)
         if self.health.line not in ("ok", before):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from fhe_auc.base.clock import Clock, Retry
 from fhe_auc.base.errors import FheAucError, InputError, MessageError
 from fhe_auc.base.exchange import Arrivals, file_of, place_of, told
-from fhe_auc.base.files import write_atomically
+from fhe_auc.base.files import LONGEST, write_atomically
 from fhe_auc.base.logs import RoleLog, one_line
 from fhe_auc.machines import aggregator_role, site_role
 from fhe_auc.machines.file_transport import (
@@ -24,6 +24,7 @@ from fhe_auc.machines.file_transport import (
     Begun,
     FileTransport,
     Own,
+    is_submission,
     message_name,
     newest_round,
     off,
@@ -64,6 +65,7 @@ class Session:
     wrong: str = ""
     rule: str = "failed"
     meeting: Meeting | None = None
+    met: Meeting | None = None  # the same, or of what was refused
     judged: Mapping[str, object] = field(default_factory=dict)  # files of the maker that need not be read again
     answered: Begun | None = None
     word: tuple[str, str, str] = ("", "", "")  # the step that this was, and what is wrong with it
@@ -75,7 +77,7 @@ class Session:
     skipped: Mapping[str, str] = field(default_factory=dict)  # by file, why it does not count
     stuck: Mapping[str, str] = field(default_factory=dict)  # those of them that stay as they are
     awaited: dict[str, str] = field(default_factory=dict)  # since when
-    clocks: Mapping[str, str] = field(default_factory=dict)  # by member, how far its clock is off
+    clocks: Mapping[str, tuple[float, str]] = field(default_factory=dict)  # by member: when heard, how far it is off
     said: tuple[int, float, float] = 0, 0.0, 0.0  # which round was answered, when by this clock, and monotonic
     asked: tuple[float, float, float] = 0.0, 0.0, 0.0  # a wrong clock's time; what it should lie between, monotonic
     missing: Mapping[str, str] = field(default_factory=dict)  # parties that the result lacks, and why
@@ -97,6 +99,16 @@ class Session:
         """Whether it has ended here, well or not."""
         return self.outcome is not None
 
+    @property
+    def concerns(self) -> bool:
+        """Whether there is anything in it for this role, as far as is known."""
+        return self.step not in ("", FOREIGN)
+
+    @property
+    def rests(self) -> bool:
+        """Whether there is nothing to do in it before its `retry` is due."""
+        return (self.is_over or (not self.concerns and self.retry.wanted)) and not self.retry.due
+
     def tell(self, step: str, wrong: str = "", rule: str = "failed") -> None:
         """Log a step, and what is wrong, once."""
         self.rule = rule
@@ -114,13 +126,21 @@ class Session:
             yield Problem("replaced", self.replaced, session=self.name)
         if self.caps:
             yield Problem("row caps", f"no row cap is for {self.caps}", self.maker, self.name)
-        for member, why in self.clocks.items():
-            yield Problem("clock", why, member, self.name)
         for party, why in self.missing.items():
             yield Problem("not counted", f"not counted{': ' * bool(why)}{why}", party, self.name)
         stuck = {self.view.shown(name): self.view.skipped[name] for name in self.view.stuck}
         for name, why in sorted({**stuck, **self.stuck}.items()):
             yield Problem("skipped", f"{name}: {why}", session=self.name)
+
+    def mends(self, other: Session) -> bool:
+        """Whether nobody has to look at another session any more, as this later one of its study is over, or answered.
+
+        That is enough where the other was refused; else this one has to be over.
+        """
+        if self.meeting is None or other.met is None or self.maker != other.maker:
+            return False
+        last = self.is_over or (self.answered is not None and other.meeting is None)
+        return last and self.meeting.study == other.met.study and self.meeting.begins > other.met.begins
 
     def told(self) -> dict[str, Any]:
         """Return what the status says of it."""
@@ -165,13 +185,19 @@ class Part(ABC):
                     changed[name] = data
         return {name.removeprefix(place): data for name, data in changed.items()}
 
+    def _wait(self, session: Session) -> None:
+        """Look again later where nothing was to be read: most members' places have answers alone."""
+        if not session.step and session.maker not in self.standing.makers:
+            session.retry.plan(wanted=True)
+
 
 class Answering(Part):
     """A site, or a helper, that answers each round as its policy allows."""
 
     def attend(self, session: Session) -> None:
         """Take in what is for this role, and answer the newest round."""
-        if session.is_over and not session.retry.due:
+        if session.rests:
+            session.replaced = ""  # what was, is put back
             return
         session.view.begin()
         if session.meeting is None:
@@ -188,12 +214,14 @@ class Answering(Part):
         """Open a session that is for this role."""
         files = self.read(session, (ANNOUNCEMENT, f"{file_of(self.standing.name)}.bundle"))
         if not files:
+            self._wait(session)
             return
         begun, own = partial(self._begun, session), self._own(session)
         arrived = self.storage.take_in(self.config, bytes.fromhex(session.name), files, begun, own)
-        session.meeting, session.caps = arrived.meeting, arrived.caps
+        session.met, session.caps = arrived.meeting, arrived.caps
+        session.meeting = arrived.meeting if arrived.outcome == "opened" else None
         refused, names = arrived.outcome == "REFUSED", [session.place + name for name in files]
-        if not refused or arrived.genuine:
+        if not refused or arrived.meeting is not None:
             session.judged = {name: session.view.version(name) for name in names}
             for name in names:
                 session.view.clear(name)
@@ -203,7 +231,7 @@ class Answering(Part):
                 session.tell("opened")
             case "passed over":
                 session.tell(FOREIGN)
-            case "REFUSED" if not arrived.genuine:
+            case "REFUSED" if arrived.meeting is None:
                 for name in names:
                     session.view.name(name, arrived.why)
                 session.tell(f"refused: {arrived.why}")
@@ -211,7 +239,7 @@ class Answering(Part):
                 session.tell(arrived.why)
             case _:
                 session.tell(f"refused: {arrived.why}", arrived.why if refused else "", "refused")
-        session.retry.plan(wanted=refused or arrived.outcome == "waits")
+        session.retry.plan(wanted=refused or arrived.outcome in ("waits", "passed over"))
 
     def _begun(self, session: Session, meeting: Meeting, protection: Protection) -> int:
         place = meeting.place(meeting.aggregator)
@@ -224,7 +252,7 @@ class Answering(Part):
         helps, session.replaced = meeting.helper == self.standing.name, ""
         if session.clocks:  # it may have been set
             time, *between = session.asked
-            session.clocks = self._clocks(meeting, time, *map(self._wall, between))
+            session.clocks = self._clocks(session, meeting, time, *map(self._wall, between))
         view.names(mine)
         while (begun := newest_round(view, place, meeting.session, to_helper=helps)) is not None:
             asked = place + message_name(begun.number, to_helper=helps)
@@ -243,11 +271,14 @@ class Answering(Part):
             return
 
     def _own(self, session: Session) -> list[bytes]:
-        """Return what lies where this role's answers in a session belong."""
+        """Return what lies where this role's answers in a session belong, but for more than anybody's answers are."""
         view, mine, found = session.view, f"{place_of(self.standing.name)}{session.name}/", list[bytes]()
+        left = LONGEST
         for name in view.names(mine):
             with suppress(OSError, InputError):
-                found.append(view.exchange.read(mine + name))
+                if is_submission(name):
+                    found.append(view.exchange.read(mine + name, left))
+                    left -= len(found[-1])
         return found
 
     def _again(self, session: Session, asked: str, said: bytes | None) -> bytes:
@@ -294,12 +325,14 @@ class Answering(Part):
         now, at = self.clock.now().timestamp(), self.clock.monotonic()
         if last == number:
             return
-        session.clocks = self._clocks(meeting, time, wall if last else time, now)
         session.asked, session.said = (time, monotonic if last else at, at), (number, now, at)
+        session.clocks = self._clocks(session, meeting, time, wall if last else time, now)
 
-    def _clocks(self, meeting: Meeting, time: float, after: float, before: float) -> dict[str, str]:
-        why = off(time, min(after, before), before)
-        return {meeting.aggregator: why} if why else {}
+    def _clocks(
+        self, session: Session, meeting: Meeting, time: float, after: float, before: float
+    ) -> dict[str, tuple[float, str]]:
+        _, _, heard = session.said
+        return {meeting.aggregator: (heard, off(time, min(after, before), before))}
 
     def _wall(self, monotonic: float) -> float:
         """Return what this clock, as it is now, would have shown at a moment before."""
@@ -334,17 +367,18 @@ class Conducting(Part):
         session.view.begin()
         if session.work is not None:
             self._see(session, session.work)
-        elif not session.is_over or session.retry.due:
+        elif not session.rests:
             self._start(session)
 
     def _start(self, session: Session) -> None:
         files = self.read(session, (ANNOUNCEMENT, FOR_AGGREGATOR))
+        if not files:  # a place of somebody who takes part
+            self._wait(session)
+            return
         session.journal = self.state / "journals" / session.name
         record = journal.read_record(session.journal)
         if session.outcome is None and record is not None and journal.is_finished(record):
             self._ended(session, record)
-            return
-        if not files:
             return
         document, why = b"", ""
         for name in (FOR_AGGREGATOR, ANNOUNCEMENT):
@@ -361,7 +395,8 @@ class Conducting(Part):
                 why = f"it is of session {meeting.session.hex()}, and lies in the place of another"
                 session.view.name(session.place + name, why)
                 continue
-            session.meeting, document = meeting, files[name]
+            session.meeting = session.met = meeting
+            document = files[name]
             break
         if session.meeting is None:
             begun = journal.read_status(session.journal) is not None

@@ -157,6 +157,8 @@ class Meeting(NamedTuple):
     begins: datetime
     ends: datetime
     helper: str = ""  # "": none
+    study: tuple[str, ...] = ()  # alike in all sessions of one study
+    maker: str = ""  # who has signed it
 
     def place(self, name: str) -> str:
         """Return where a member writes in this session."""
@@ -164,22 +166,25 @@ class Meeting(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """Who a role is, and who makes sessions for it, by their members' names."""
+    """Who a role is, and who makes sessions for it, by their members' names; `others` may make some, too."""
 
     name: str
     makers: tuple[str, ...]
+    others: tuple[str, ...] = ()
+    wrong: str = ""  # with what lies in the exchange as the next list of members
+    ends: datetime | None = None  # when the list of members counts no more
 
 
 class Arrived(NamedTuple):
     """What has become of a session that has arrived for a role, and why.
 
-    "opened" is what it was before, too; "waits" is what is not all there yet, and "late" what has begun without it.
+    "opened" is what it was before, too; "waits" is what is not all there yet, and "late" what has begun without it, or
+    is to go on without it, as a person has said.
     """
 
     outcome: Literal["opened", "waits", "late", "passed over", "REFUSED"]
     why: str = ""
-    meeting: Meeting | None = None  # of what is opened
-    genuine: bool = False  # whether its maker has signed it, for this role
+    meeting: Meeting | None = None  # where its maker has signed it, for this role
     caps: str = ""  # the parties whose rows no cap bounds, while others' are
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_toml
+from fhe_auc.base.logs import one_line
 from fhe_auc.base.names import first_alike, known_names, problem_with
 from fhe_auc.base.serialise import encode
 from fhe_auc.question import binning
@@ -284,7 +285,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             )
 
     def lines(self) -> list[tuple[str, str, str]]:
-        """Say for a table what is evaluated: label, nothing, text; of what is as ever, nothing."""
+        """Say for a table what is evaluated: label, nothing, text on one line; of what is as ever, nothing."""
         said = {name: value for name, value in msgspec.to_builtins(self).items() if value is not None}
         said |= {"row-caps": "none"} if not self.caps else {}
         return [(name.replace("-", " "), "", _said(name, value)) for name, value in said.items()]
@@ -301,7 +302,7 @@ def _kebab(name: str) -> str:
 def _said(name: str, value: Any) -> str:
     if isinstance(value, dict):
         value = [f"{key} {each:,}" if isinstance(each, int) else f"{key} = {each}" for key, each in value.items()]
-    text = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    text = one_line(", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value))
     about = {
         "row-caps": "each party checks its own" if text != "none" else "",
         "most-away": "their counts may be told",

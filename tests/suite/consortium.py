@@ -18,24 +18,22 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+import msgspec
 import numpy as np
 
 from fhe_auc.base.errors import EvaluationError, FheAucError
 from fhe_auc.base.serialise import FORMAT_VERSION
 from fhe_auc.machines import outcomes, serve
 from fhe_auc.question.study import Study
+from fhe_auc.report.studies import next_session
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session import registry
 from fhe_auc.session.journal import Journal, is_finished, read_record, read_status
 from fhe_auc.session.messages import Message
-from fhe_auc.session.plan import Keys
-from fhe_auc.session.protocol import Request, Session
-from fhe_auc_keys.bundles.sealed_bundles import seal_session
-from fhe_auc_keys.site.policy import Policy
+from fhe_auc_keys.site.agreed_studies import agree
+from fhe_auc_keys.site.making import sealed_files
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.budget import Ledger, Limit
 from fhe_auc_keys.store.key_store import KeyStore
@@ -54,7 +52,6 @@ CLOCKS = {name: RoleClock(name) for name in (*SITES, ADDER, HELPER, "")}
 GRID = np.linspace(0, 1, 9)
 TIMEOUT = 1800.0  # seconds of a round
 ROWS = 12  # of a site
-HOURS = 20  # between two sessions, as the sites' policy has it
 EPSILON, NIGHTS = 30.0, 2  # of a budget: so many nights are paid for
 _SHM = Path("/dev/shm")  # noqa: S108 - where nothing waits for a disk
 
@@ -83,22 +80,29 @@ class Case:
         return (*SITES, ADDER, *((HELPER,) if self.keys == "helper" else ()))
 
     @property
-    def caps(self) -> dict[str, int] | None:
-        return dict.fromkeys(SITES, ROWS) if self.part in ("proofs", "epsilon") else None
+    def caps(self) -> dict[str, int]:
+        return dict.fromkeys(SITES, ROWS) if self.part in ("proofs", "epsilon") else {}
 
-    def prepare(self) -> Session:
-        """Make the keys of a session."""
-        request = Request(
-            parties=SITES,
-            thresholds=GRID,
+    @functools.cached_property
+    def study(self) -> Study:
+        """What all sites have agreed to."""
+        return msgspec.structs.replace(
+            STUDY,
+            sites=SITES,
+            maker="north",
+            aggregator=ADDER,
+            helper=HELPER if HELPER in self.roles else "",
+            every="day",
+            days=6,
             min_parties=self.least,
+            most_away=1,
+            protocol=self.protocol,
             options=self.options,
+            thresholds=tuple(GRID.tolist()),
             max_rows=len(SITES) * ROWS,
             min_rows=10,
-            row_caps=self.caps,
-            keys="sealed" if self.keys == "none" else self.keys,
+            **{"rows" if self.part == "epsilon" else "row_caps": self.caps},
         )
-        return registry.load(self.protocol).prepare(request)
 
     @property
     def spends(self) -> bool:
@@ -124,28 +128,14 @@ def certified() -> Consortium:
 
 @functools.cache
 def template(case: Case) -> tuple[Path, dict[str, bytes]]:
-    """A folder of members with their key stores and policies, which all worlds of a case copy; stores' keys."""
-    folder = _temporary()
-    policy = Policy(
-        holder="north",
-        protocols=(case.protocol,),
-        model=STUDY.model,
-        outcome=STUDY.outcome,
-        min_parties=2,
-        max_thresholds=100,
-        keys=(cast("Keys", case.keys),),
-        helpers=(HELPER,),
-        hours_between=HOURS,
-        most_away=1,
-        options=dict(case.prepare().manifest.options),
-    )
-    keys = {}
+    """A folder of members whose stores have agreed to the study, which all worlds of a case copy; stores' keys."""
+    folder, keys = _temporary(), {}
     for name in case.roles:
         (folder / name).mkdir()
         with create_with_random_passphrase(folder / name / "store", folder / name / "passphrase") as store:
             store.put("identity", OWN, certified().identities[name].to_bytes())
             known_members.keep(store, certified().members)
-            policy.keep(store)
+            agree(store, case.study)
             keys[name] = store.key
             if case.spends and name in SITES:
                 Ledger({"rows": Limit(EPSILON * NIGHTS)}).keep(store)
@@ -160,6 +150,7 @@ class Night:
     number: int
     session: str  # its id, hexadecimal
     begun: float  # seconds since the world's beginning
+    turn: int  # of the study
     files: Mapping[str, bytes]  # that open it
     why: str = ""  # it has failed, as its aggregator's record says
     auc: float | None = None  # that of the first site that had a result
@@ -218,24 +209,12 @@ class World:
     # --- What people do ----------------------------------------------------------------------------------------------
 
     def make_night(self) -> None:
-        """The key holder makes a session, and sends its files."""
-        session, at, known = self.case.prepare(), CLOCKS[""].now(), certified()
-        said = {"model": STUDY.model, "outcome": STUDY.outcome, "cohort": "all", "period": "2030"}
-        sealed = seal_session(
-            known.identities["north"],
-            session,
-            known.members,
-            aggregator=ADDER,
-            helper=HELPER if HELPER in self.roles else "",
-            study=Study(**said, most_away=1, row_caps=self.case.caps or {}),
-            lifetime=timedelta(days=6),
-            at=at,
-        )
-        files = {f"{name}.bundle": data for name, data in sealed.parties.items()}
-        files |= {"session": sealed.announcement}
-        if session.manifest.keys == "sealed":
-            files["aggregator.bundle"] = sealed.aggregator
-        night = Night(len(self.nights) + 1, session.manifest.session.hex(), self.physics.passed, files)
+        """The maker makes the study's session, whether its turn has one already or not, and sends its files."""
+        study, at, known = self.case.study, CLOCKS[""].now(), certified()
+        asked, turn = next_session(study, SITES, ()), study.turn(at)
+        assert asked is not None
+        manifest, files = sealed_files(known.identities["north"], study, asked, turn, known.members, at=at)
+        night = Night(len(self.nights) + 1, manifest.session.hex(), self.physics.passed, turn, files)
         self.nights.append(night)
         for name, data in files.items():
             self.exchange.put(night.file("north", name), data)
@@ -262,7 +241,7 @@ class World:
             "passphrase-file": str(own / "passphrase"),
         }
         if name == ADDER:
-            return {**config, "holder": "north", "round-timeout": TIMEOUT}
+            return {**config, "round-timeout": TIMEOUT}
         if name in SITES:
             return {**config, "data": str(self.folder / f"{name}.npz"), "results": str(own / "results")}
         return config
@@ -405,9 +384,9 @@ class World:
                 _check_result(self, night, name, file, self.counted(night))
         if self.case.spends:
             self._check_budget(name)
-        begun = sorted(night.begun for night in self.submitted(name))
-        if any(later - earlier < HOURS * 3600 for earlier, later in itertools.pairwise(begun)):
-            raise Broken(f"{name} has answered two sessions within {HOURS} hours")
+        turns = [night.turn for night in self.submitted(name)]
+        if len(turns) != len(set(turns)):
+            raise Broken(f"{name} has answered two sessions of one turn of the study")
 
     def counted(self, night: Night) -> tuple[str, ...]:
         """Whose rows count, as the aggregator wrote down before it computed anything."""
@@ -457,7 +436,7 @@ class World:
     def check_end(self, *, sure: bool) -> None:
         """Once faults have ended, and time has passed; it is `sure` where nothing can keep a night from its result.
 
-        A site's policy can: it lets a session wait for its turn.
+        That a turn has had its session, or is over, can: a person decides on another one.
         """
         for night in self.nights:
             if is_finished(read_record(self.journal(night))):
@@ -473,7 +452,8 @@ class World:
             health = {name: str(self.status(name).get("health", "")) for name in self.roles}
             steps = {name: self.step(name, night) for name in self.roles}
             said = " | ".join((night.why, *steps.values(), *health.values()))
-            if sure and not any("hours-between" in step for step in steps.values()):
+            passed = any(other.turn >= night.turn for other in self.nights if other is not night)
+            if sure and not (passed and any("of the same step and turn" in step for step in steps.values())):
                 raise Broken(f"{night} has no result, and nothing has kept it from that: {said}")
             asked = steps[ADDER].startswith(("ended, but not for", "refused"))
             awaited = steps[ADDER].partition("awaits ")[2]  # who was put back never confirms the last round

@@ -240,7 +240,7 @@ def test_a_site_s_clock_a_day_ahead_is_told_by_the_aggregator_and_by_the_site_un
     look(world, times=6)
     assert world.all_have_results
     assert world.status("south")["health"] == "ok"
-    world.physics.passed += 2 * 86_400  # as the site's policy counts from a time that has not been
+    world.physics.passed += 2 * 86_400  # as it says that it took part at a time that has not been
     world.make_night()
     look(world, times=7)
     assert {world.status(role)["health"] for role in world.roles} == {"ok"}

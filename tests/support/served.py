@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 import subprocess
@@ -13,22 +12,25 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow.csv  # noqa: F401 - or each process that answers a round would import it
 import pytest
 
 from fhe_auc.base.files import read_config
 from fhe_auc.machines import outcomes, serve
+from fhe_auc.report.studies import next_session
 from fhe_auc.results.evaluation import Evaluation
+from fhe_auc_keys.site.agreed_studies import agree
+from fhe_auc_keys.site.making import sealed_files
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import OWN
-from tests.support.certified import Consortium
-from tests.support.keys_commands import ok, write_study
+from fhe_auc_keys.store.vault import OWN, own_identity
+from tests.support.certified import STUDY, Consortium
 from tests.support.keys_folder import ADDER
 from tests.support.machines import toml
 from tests.support.processes import wait_for
 
-SITES, HOLDER, HELPER = ("north", "south", "west"), "keeper", "registry"
+SITES, HOLDER, HELPER = ("north", "south", "west"), "north", "registry"
 PATIENCE = 120.0  # seconds; only a broken test waits for them
 MOST_MEMORY = 65e6  # bytes, of a role that waits, over a folder
 HEAVY = ("flwr", "pandas", "pyarrow", "rich", "scipy", "sklearn", "tenseal", "openfhe")
@@ -41,21 +43,9 @@ main()
 Started = dict[str, "subprocess.Popen[Any]"]
 _HERE: list[serve.Server] = []
 PASSPHRASE = "correct horse battery staple"  # noqa: S105
-SECRET = ("--passphrase-file", "passphrase")
-POLICY = f"""
-holder = "{HOLDER}"
-protocols = ["verified"]
-keys = ["sealed", "helper"]
-helpers = ["{HELPER}"]
-model = "sepsis-net 2.1"
-outcome = "sepsis within 48 hours"
-min-parties = 2
-most-away = 1
-max-thresholds = 1000
-
-[options]
-interval = 0.95
-"""
+ASKED = msgspec.structs.replace(
+    STUDY, sites=SITES, maker=HOLDER, aggregator=ADDER, most_away=1, thresholds="uniform:16"
+)
 
 
 def at(name: str) -> tuple[str, str]:
@@ -75,16 +65,14 @@ def config_of(name: str, role: str, **more: Any) -> dict[str, Any]:
 
 
 def make_roles(folder: Path) -> Path:
-    """Members with policies, rows and configurations, whose paths are relative; no session yet."""
-    known = Consortium(*SITES, HELPER, HOLDER, ADDER, at=datetime.now(timezone.utc))
+    """Members with rows and configurations, whose paths are relative; no session yet, and no study agreed to."""
+    known = Consortium(*SITES, HELPER, ADDER, at=datetime.now(timezone.utc))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         Path("exchange").mkdir()
-        write_study("study.toml", most_away=1)
-        Path("policy.toml").write_text(POLICY)
         Path("passphrase").write_text(PASSPHRASE)
         Path("passphrase").chmod(0o600)
-        for number, name in enumerate((*SITES, HELPER, HOLDER, ADDER)):
+        for number, name in enumerate((*SITES, HELPER, ADDER)):
             Path(name).mkdir()
             with KeyStore.create(Path(name, "store"), PASSPHRASE, log2_cost=10) as store:
                 store.put("identity", OWN, known.identities[name].to_bytes())
@@ -95,9 +83,7 @@ def make_roles(folder: Path) -> Path:
                 Path(f"{name}.csv").write_text("y_true,y_score\n" + rows)
                 config = config_of(name, "site")
             elif name == ADDER:
-                config = config_of(name, "aggregator", holder=HOLDER)
-            if name in (*SITES, HELPER):
-                ok("policy", "policy.toml", *at(name), *SECRET)
+                config = config_of(name, "aggregator")
             Path(f"{name}.toml").write_text(toml(config))
     return folder
 
@@ -136,17 +122,27 @@ def until(condition: Callable[[], bool]) -> None:
     wait_for(condition, PATIENCE, meanwhile=look, told=told, pause=0.02)
 
 
-def make_session(night: str = "night-1", *options: str, publish: bool = True, holder: str = HOLDER) -> str:
-    """Make a session, whose files then arrive in the place of its maker; return its id."""
-    asked = ("--aggregator", ADDER, "--study", "study.toml", "--thresholds", "uniform:16")
-    made = ok("session", *SITES, *at(holder), *SECRET, *asked, "--out", night, "--json", *options)
-    session = str(json.loads(made.stdout)["session"])
-    for file in Path(night).glob("session.*"):
-        file.rename(file.with_name("session"))
-    Path(f"{night}.id").write_text(session)
+def make_session(night: str = "night-1", *, agreed: bool = True, publish: bool = True, **changes: Any) -> str:
+    """Make the session of a study of this night, to which all have agreed; return its id.
+
+    Its files are in a folder of the night's name, and then arrive in the place of their maker.
+    """
+    study = msgspec.structs.replace(ASKED, period=night, **changes)
+    with KeyStore(Path(HOLDER, "store"), PASSPHRASE) as store:
+        maker, members = own_identity(store), known_members.stored(store)
+    asked = next_session(study, SITES, ())
+    assert asked is not None
+    manifest, files = sealed_files(maker, study, asked, 0, members, at=datetime.now(timezone.utc))
+    Path(night).mkdir()
+    for name, data in files.items():
+        Path(night, name).write_bytes(data)
+    for name in (*SITES, HELPER) if agreed else ():
+        with KeyStore(Path(name, "store"), PASSPHRASE) as store:
+            agree(store, study)
+    Path(f"{night}.id").write_text(manifest.session.hex())
     if publish:
-        put(night, holder=holder)
-    return session
+        put(night)
+    return manifest.session.hex()
 
 
 def place(who: str, night: str = "night-1") -> Path:
@@ -154,22 +150,17 @@ def place(who: str, night: str = "night-1") -> Path:
     return Path("exchange", who, Path(f"{night}.id").read_text())
 
 
-def put(night: str = "night-1", *, holder: str = HOLDER, but: str = "") -> None:
+def put(night: str = "night-1", *, but: str = "") -> None:
     """Have a session's files arrive, all but one, as a slow copy does."""
-    place(holder, night).mkdir(parents=True, exist_ok=True)
+    place(HOLDER, night).mkdir(parents=True, exist_ok=True)
     for file in sorted(Path(night).iterdir()):
         if file.name != but:
-            shutil.copy(file, place(holder, night))
+            shutil.copy(file, place(HOLDER, night))
 
 
-def convene(night: str = "night-1", *options: str) -> str:
-    """Make a session with a helper, in which a site may be away; a party convenes it."""
-    Path("policy.toml").write_text(POLICY.replace(HOLDER, "north"))
-    for name in (*SITES, HELPER):
-        ok("policy", "policy.toml", *at(name), *SECRET)
-    change(ADDER, holder="north")
-    helped = ("--keys", "helper", "--helper", HELPER, "--min-parties", "2")
-    return make_session(night, *helped, *options, holder="north")
+def convene(night: str = "night-1") -> str:
+    """Make a session with a helper, in which a site may be away."""
+    return make_session(night, helper=HELPER, min_parties=2)
 
 
 def change(name: str, **entries: Any) -> None:

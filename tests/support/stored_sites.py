@@ -6,12 +6,14 @@ import copy
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
 import numpy as np
 
+from fhe_auc.base.clock import Clock
 from fhe_auc.machines.answers import answer
 from fhe_auc.machines.site_state import LocalSites, Records, site_storage
 from fhe_auc.rows.party_data import PartyData
@@ -40,6 +42,16 @@ def _prepared(protocol: str, request: Request) -> Session:
     return replace(made, manifest=msgspec.structs.replace(made.manifest, session=new_session_id()))
 
 
+class _Standing(Clock):
+    """Stands still: so an aggregator's first message has the same bytes when it is made again."""
+
+    def __init__(self) -> None:
+        self._now = Clock().now()
+
+    def now(self) -> datetime:
+        return self._now
+
+
 class Consortium:
     """A session on this machine, its sites and its aggregator."""
 
@@ -52,6 +64,7 @@ class Consortium:
         self.folder = folder
         folder.mkdir(mode=0o700)
         self.made: LocalSites = site_storage().local_sites(self.session, folder, {})
+        self._clock = _Standing()
         self.results: dict[str, Any] = {}
 
     def copied(self, folder: Path) -> Consortium:
@@ -67,7 +80,7 @@ class Consortium:
         return copied
 
     def aggregator(self) -> Aggregator:
-        return site_storage().aggregator(self.made.aggregator).aggregator()
+        return site_storage(self._clock).aggregator(self.made.aggregator).aggregator()
 
     def answer(
         self,

@@ -11,9 +11,8 @@ from click.testing import CliRunner, Result
 
 from fhe_auc.cli import main
 from fhe_auc.machines import outcomes
-from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.keys_folder import ADDER
-from tests.support.served import HELPER, PASSPHRASE, SITES, change, make_roles, results
+from tests.support.served import SITES, make_roles, results
 
 STUDY = f"""
 model = "net 2"
@@ -32,10 +31,6 @@ def roles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three sites, aggregator and helper, who have agreed to nothing."""
     make_roles(tmp_path)
     monkeypatch.chdir(tmp_path)
-    for name in (*SITES, HELPER):
-        with KeyStore(Path(name, "store"), PASSPHRASE) as store:
-            store.remove("trust", "policy")
-    change(ADDER, holder="north")
     Path("study.toml").write_text(STUDY)
 
 

@@ -49,7 +49,8 @@ _NOISY = (
     *("dpauc-gaussian", "dpauc-laplace", "dpauc-rr", "ustat-krr", "ustat-hierarchy"),
     *("histogram-distributed-dp", "histogram-local-dp"),
 )
-OTHERS = "histogram-federated", *_NOISY
+_TOLD = "histogram-federated", "counts-federated"  # to each site, the pooled counts
+OTHERS = *_TOLD, *_NOISY
 
 Secret: TypeAlias = tuple[set[bytes], tuple[str, ...]]  # the bytes as which it may stand, and who may read it
 Learned: TypeAlias = tuple[set[str], set[str]]  # names of secrets that an attack says exactly, and of what is promised
@@ -180,7 +181,7 @@ def _read(protocol: str, keys: str, generator: np.random.Generator) -> Learned:
         made, read = Watched(protocol, keys, made_up_sites(generator), Path(place)), set[str]()
     for reader, seen in made.seen.items():
         read |= {f"{name}, by {reader}" for name in found_in(seen, made.hidden, reader)}
-    all_told = made.sites if protocol == "histogram-federated" else ()
+    all_told = made.sites if protocol in _TOLD else ()
     return read, {f"{each} of {_POOL}, by {site}" for each in _COUNTS for site in all_told}
 
 
@@ -224,7 +225,7 @@ _BOTH = {"sealed": _EXACT, "helper": _EXACT}
 ATTACKS = {
     "read-all": LearningAttack(
         "nobody, and each role alone: read every folder, journal and message, and its own key store", _read,
-        {"sealed": ("semi-honest", "malicious", *_EXACT, *OTHERS), "helper": (*_EXACT, *OTHERS[:1], _NOISY[5])},
+        {"sealed": ("semi-honest", "malicious", *_EXACT, *OTHERS), "helper": (*_EXACT, *_TOLD, _NOISY[5])},
     ),
     "read-fleet": LearningAttack("nobody: read every file of a fleet", _read_fleet, {"helper": ("exact",)}),
     "made-up-rows": LearningAttack(

@@ -4,7 +4,7 @@ import click
 
 from fhe_auc.cli import output
 from fhe_auc_keys.cli import common
-from fhe_auc_keys.cli.limits import budget, policy
+from fhe_auc_keys.cli.limits import budget
 from fhe_auc_keys.cli.opening import open_bundle
 from fhe_auc_keys.cli.session import session
 from fhe_auc_keys.cli.show import show
@@ -19,7 +19,6 @@ Who runs what, in this order; docs/guide/keys.md walks through it.
 
 \b
 key holder    session              makes one session's keys, sealed to each party
-each party    policy               says what `fhe-auc serve` and open --policy open unasked
 each party    open                 by hand: opens its bundle, once; the aggregator opens its own
 each party    budget               shows what noisy sessions have spent of its rows; sets a limit
 everybody     show                 shows what is in a key store
@@ -46,7 +45,6 @@ def keys() -> None:
 for _command in (
     session,
     open_bundle,
-    policy,
     budget,
     show,
     check,

@@ -1,13 +1,11 @@
 """A session as its holder announced it, in words."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from fhe_auc.base import quantities
 from fhe_auc.base.errors import UnknownProtocolError
 from fhe_auc.base.names import HELPER
 from fhe_auc.ckks import SECURITY_BITS
-from fhe_auc.cli import output
 from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
@@ -15,7 +13,6 @@ from fhe_auc.session.plan import Plan, backend_of
 from fhe_auc.session.protocol import Protocol
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.cli import common
-from fhe_auc_keys.site.policy import goes_without_proofs
 
 _AGREED = ("max_rows", "min_rows", "sums", "analysis", "sites", "row_caps_proved")
 """Terms of the plan that programs are told."""
@@ -46,7 +43,7 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> common.Ro
     ]
     if plan is not None:
         rows += plan.terms().rows
-        if goes_without_proofs(announced):
+        if _goes_without_proofs(announced, plan):
             rows.append(("row caps", "not proved", "a party that lies can decide the AUC, and nobody would notice"))
         if protocol is not None and (soundness := protocol.soundness(manifest)) is not None:
             rows.append(("a lie passes", f"< {quantities.chance_text(soundness)}", "chance for the aggregator, proved"))
@@ -93,17 +90,11 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
     }
 
 
-def warn_of_repetition(options: Iterable[str]) -> None:
-    """Say on stderr what results tell that are repeated, of sessions with options of these names."""
-    output.print_line(
-        "results of the same study over time tell differences: who knows which rows came or left between two of them "
-        "can learn about these rows, so repeat no more often than is needed"
-    )
-    if any("epsilon" in name for name in options):
-        output.print_line(
-            "each repetition spends its epsilon again, and that adds up (`fhe-auc keys budget`): at a site with a "
-            "limit, sessions stop once that is reached"
-        )
+def _goes_without_proofs(announced: Announcement, plan: Plan) -> bool:
+    """Whether parties, or a fleet's devices, have row caps that they could prove in such a session, and do not."""
+    if announced.helper is None or not (announced.study.caps or announced.manifest.fleet is not None):
+        return False
+    return plan.terms().data.get("row_caps_proved") is False
 
 
 def _protocol_and_plan(manifest: Manifest) -> tuple[Protocol[Any] | None, Plan | None]:

@@ -1,68 +1,19 @@
-"""``fhe-auc keys policy``, ``budget``: what a site opens unasked, and what sessions spend of its rows."""
+"""``fhe-auc keys budget``: what sessions spend of a site's rows."""
 
 from collections.abc import Mapping
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from fhe_auc_keys.cli import common, describe
+from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.trust import key_store
-from fhe_auc_keys.site import policy as policies
-from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store import audit
 from fhe_auc_keys.store import budget as budgets
 from fhe_auc_keys.store.budget import Ledger
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault, own_identity
-
-
-@common.command(
-    "Say which sessions a site opens without being asked.",
-    "fhe-auc keys policy policy.toml --store keystore    sets it, in place of another",
-    "fhe-auc keys policy --store keystore                shows it",
-    "fhe-auc keys policy --remove --store keystore       from now on a person opens every session",
-    "fhe-auc keys open --policy inbox --store keystore   opens what is within it",
-)
-@click.argument("file", metavar="[FILE]", required=False, type=common.FILE)
-@key_store
-@click.option("--remove", is_flag=True, help="Take the policy out of the key store.")
-@common.reported
-def policy(file: Path | None, vault: Vault, remove: bool) -> common.Report:
-    """Set what `fhe-auc serve` and `open --policy` open without asking anybody, or without FILE show it.
-
-    FILE is TOML. It must have: holder, who makes the keys or convenes; protocols, a list; model and outcome, word for
-    word as in the study; min-parties, without which there is no result; max-thresholds. It may have: cohort and period
-    (any, unless they are there); keys, a list of "sealed" (the default), "none" and "helper"; with "helper"
-    also helpers, a list of the names of who may be one; most-away, how many sites the study may let be away, so that
-    their counts may be told (0); max-days, how long a session can still go on (7); max-row-cap, which each party must
-    have then, and prove where a helper's session can; hours-between, the least hours between two sessions of one
-    protocol that it opens (20 for one each night); until, its last day (2027-06-30); score-columns and groups, lists of
-    columns that may be asked for; and a table [options] with the options of the protocol that a session must have, such
-    as interval = 0.95, or epsilon = [0.25, 0.75], for which verified takes keys = ["helper"]. A session that lacks one
-    of these, or has another option, is outside the policy.
-
-    A session whose parties are not those of the study's last one is for a person to open: two results that differ in a
-    site tell about that site.
-
-    The policy is kept in the key store, and nothing that arrives can change it.
-    """
-    if remove and file is not None:
-        raise click.UsageError("give a policy, or --remove, and not both")
-    new = None if file is None else Policy.read(file)
-    with vault.open() as store:
-        if remove:
-            policies.remove(store)
-        elif new is not None:
-            new.keep(store)
-            if new.repeats:
-                describe.warn_of_repetition(new.options)
-        found = None if remove else Policy.stored(store)
-    if found is None:
-        return common.Report({"policy": None}, [("policy", "removed", "a person opens every session")])
-    return common.Report({"policy": msgspec.to_builtins(found)}, [*found.rows()])
 
 
 @common.command(

@@ -264,11 +264,12 @@ def join(
     known = known_members.joined(lies, root)
     with _made(folder) as store:
         line = _identity(store, name, folder).line
+        known = known_members.newest(store, known)  # the exchange may withhold what was seen before
     if known.by_name.get(name) != line.member:
         lies.put(place_of(name) + REQUEST, request(line))
     _compare(known.root, line, f"the coordinator ({', '.join(known.coordinators)})", compared)
     with _made(folder) as store:
-        known_members.keep(store, known)
+        known_members.keep(store, known_members.newest(store, known))
     config = _configured(folder, role, where, data)
     is_in = known.by_name.get(name) == line.member
     state = "is a member" if is_in else "waits to be let in, and goes on by itself"

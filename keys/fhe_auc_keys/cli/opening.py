@@ -11,7 +11,6 @@ from fhe_auc.question.study import Study
 from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.site import answered_studies
 from fhe_auc_keys.site.session_files import (
     announced_to_party,
     announcement_beside,
@@ -100,7 +99,6 @@ def open_bundle(
                 study = study or _confirmed(announced_to_party(data, members, **given).study)
                 given |= {"session": expected, "study": study, "grid": grid}
                 announced = keep_for_party(data, identity, members, store, **given)
-                answered_studies.write_down(store, announced, at=at, by_policy=False)
             else:
                 announced, material, _ = open_for_aggregator(data, identity, members, session=expected, **given)
                 common.write(target, material, common.PRIVATE, force=force)

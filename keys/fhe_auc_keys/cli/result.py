@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from fhe_auc.base.errors import FheAucError
 from fhe_auc.base.files import read_from_others
 from fhe_auc.cli import output
 from fhe_auc.cli.evaluation_table import Form, print_evaluation
+from fhe_auc.machines.isolation import sentence
 from fhe_auc.results import result_file
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc_keys.cli import common, trust
@@ -90,8 +90,8 @@ def _show(path: Path, told: dict[str, Any], *, several: bool) -> None:
         result = result_file.parsed(told)
         if any(isinstance(each, Evaluation) for each in result.outcomes):
             print_evaluation(result.evaluation(), _PLAIN, title=f"The newest, {result.session}:" if several else "")
-    except FheAucError as error:
-        output.print_warning(f"{path} is genuine, and not shown here: {error}")
+    except Exception as error:  # who has signed it may have signed anything
+        output.print_warning(f"{path} is genuine, and not shown here: {sentence(error)}")
         return
     if result.asked is not None and result.asked.report is not None:
         output.print_line(f"`fhe-auc report {path}` writes its page, once the sessions of its report have all ended")

@@ -8,7 +8,7 @@ from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.trust import key_store
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.site import key_erasure, making, policy
+from fhe_auc_keys.site import key_erasure, making
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore, session_ids
 from fhe_auc_keys.store.vault import OWN, Vault
@@ -45,8 +45,6 @@ def _stored(store: KeyStore) -> common.Report:
         rows.append(
             ("members", f"version {known.version}, until {common.moment(known.ends)}", ", ".join(known.by_name))
         )
-    if policy.is_in(store):
-        rows.append(("policy", "set", "`fhe-auc keys policy` shows what is opened without asking anybody"))
     seen = key_erasure.noted_ends(store)
     sessions = {each: _session(store, each, seen.get(each.hex())) for each in session_ids(store, "bundle")}
     rows += [("made", name, "its files are in the exchange until it is over") for name in making.sessions_sent(store)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from fhe_auc_keys.site.key_store_sites import vault_of
 from fhe_auc_keys.site.session_files import claimed_maker
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.vault import Vault
+from fhe_auc_keys.trust.public_keys import printable
 
 
 @click.group(cls=CommandGroup)
@@ -60,6 +62,7 @@ def make(study_file: Path, config: Path, again: bool) -> common.Report:
             stands = making.make_due(settings, store, exchange, known_members.renewed(store, exchange))
     except InputError as error:
         raise error.within(f"study file {str(study_file)!r}", file=str(study_file)) from None
+    _tell_role(settings)
     now = next(each for each in stands if each.study == study)
     told = "is there already"
     if now.new:
@@ -112,21 +115,27 @@ def pending(config: Path, yes: str | None, no: str | None) -> common.Report:
         manifest = claimed(each.announcement).manifest
         study = manifest.study
         assert study is not None  # noqa: S101 - it was verified when it was taken in
-        told: common.Rows = [("waits", name, each.why), *(("", label, text) for label, _, text in study.lines())]
+        why = printable(each.why)
+        told: common.Rows = [("waits", name, why), *(("", label, text) for label, _, text in study.lines())]
         if asks and _agreed(told):  # nobody holds the store while somebody thinks
             rows.append(("yes", _decided(vault, name, yes=True), ""))
             continue
         facts["waiting"][name] = {"why": each.why, "step": manifest.step, "study": study.as_dict()}
-        rows += [("waits", name, each.why)] if asks else told
-    changed = any(first in ("yes", "no") for first, *_ in rows)
-    if changed and (state := Path(str(settings["state"]))).is_dir():  # the role that serves looks again
-        write_atomically(state / DECIDED, str(common.now()).encode())
+        rows += [("waits", name, why)] if asks else told
+    if any(first in ("yes", "no") for first, *_ in rows):
+        _tell_role(settings)
     for known in studies:
         study = known.study
         last = {str(each.step): each.session for each in known.last}
         facts["agreed"][study.digest.hex()] = {"study": study.as_dict(), "last": last}
         rows.append(("agreed", study.digest.hex()[:16], f"{study.model}, {study.outcome}; made by {study.maker}"))
     return common.Report(facts, rows or [("nothing", "waits", "no study is agreed to")])
+
+
+def _tell_role(settings: Mapping[str, Any]) -> None:
+    """Have the role that serves look at all again."""
+    if (state := Path(str(settings["state"]))).is_dir():
+        write_atomically(state / DECIDED, str(common.now()).encode())
 
 
 def _agreed(told: common.Rows) -> bool:

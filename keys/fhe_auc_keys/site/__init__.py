@@ -1,1 +1,1 @@
-"""A site's sessions: opened by hand or by policy, played out of the key store, opened late, closed, checked."""
+"""A site's sessions: made, taken in by agreed studies, played out of the key store, closed, checked."""

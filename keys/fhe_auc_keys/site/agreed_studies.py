@@ -27,6 +27,7 @@ from fhe_auc.machines import outcomes
 from fhe_auc.question.study import Study
 from fhe_auc.report.studies import differing, finds_thresholds, next_session
 from fhe_auc.results.evaluation import Outcome, QuantileThresholds
+from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.store.key_store import KeyStore
@@ -38,6 +39,14 @@ MOST_WAITING = 20  # sessions, the newest: anybody who is a member can announce 
 
 class WaitsForPersonError(KeysError):
     """A session is genuine, and no agreed study makes it."""
+
+
+class RefusedByPersonError(KeysError):
+    """A person has refused a session: nobody has to look at it any more."""
+
+
+class TooSoonError(KeysError):
+    """A session is answered a little later: its study was begun late in a turn, and the next one has come."""
 
 
 class Answered(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -82,7 +91,7 @@ class Waiting(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 class _Book(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     studies: tuple[Agreed, ...] = ()
     parties: tuple[tuple[str, str, tuple[str, ...]], ...] = ()  # model, outcome, and the parties of its last session
-    decided: dict[str, tuple[bool, int]] = {}  # by session: whether a person has said yes, and the session's end
+    decided: dict[str, tuple[bool, int]] = {}  # whether a person has said yes (`_yes`) or no (session), and its end
     waiting: dict[str, Waiting] = {}  # by session
 
 
@@ -122,14 +131,16 @@ def admit(store: KeyStore, announced: Announcement, site: Site, document: bytes,
     """Write down that the site takes part in a session now; the same one again changes nothing.
 
     That stands where opening its keys then fails, too. `document` is what announces it. Raises `WaitsForPersonError`
-    for a session that no agreed study makes, which is kept for a person; `KeysError` for one that comes too soon, or
-    that a person has refused.
+    for a session that no agreed study makes, which is kept for a person; `TooSoonError`; `RefusedByPersonError`; and
+    `KeysError` for one after the study's end.
     """
     book, manifest = _stored(store), announced.manifest
     session = manifest.session.hex()
-    said_yes = book.decided.get(session, (None, 0))[0]
-    if said_yes is False:
-        raise KeysError("a person has refused this session here")
+    said_yes = _yes(manifest) in book.decided
+    if session in book.decided:
+        raise RefusedByPersonError("a person has refused this session here")
+    if session in book.waiting and book.waiting[session].announcement != document:
+        raise KeysError("its maker has signed another session of the same id, which waits for a person here")
     known = next((each for each in book.studies if each.study == announced.study), None)
     if not said_yes:
         if why := next(_objections(book, known, announced, site), ""):
@@ -139,9 +150,8 @@ def admit(store: KeyStore, announced: Announcement, site: Site, document: bytes,
                 _keep(store, _tidied(msgspec.structs.replace(book, waiting=waiting), at))
             raise WaitsForPersonError(f"it waits for a person (fhe-auc pending): {why}")
         assert known is not None  # noqa: S101 - else there is an objection
-        if why := _too_soon(known, announced, at):
-            raise KeysError(why)
-    _write_down(store, book, known or Agreed(announced.study), announced, at, by_person=bool(said_yes))
+        _check_time(known, announced, at)
+    _write_down(store, book, known or Agreed(announced.study), announced, at, by_person=said_yes)
 
 
 def waiting(store: KeyStore) -> Mapping[str, Waiting]:
@@ -150,13 +160,19 @@ def waiting(store: KeyStore) -> Mapping[str, Waiting]:
 
 
 def decide(store: KeyStore, announced: Announcement, *, yes: bool, at: datetime) -> None:
-    """Take a session that waits, and agree to its study, or refuse it."""
+    """Take a session that waits, and no other one of its id, and agree to its study, or refuse all of its id."""
     session, book = announced.manifest.session.hex(), _stored(store)
     left = {name: each for name, each in book.waiting.items() if name != session}
-    decided = {**book.decided, session: (yes, int(announced.not_after.timestamp()))}
+    decided = {name: each for name, each in book.decided.items() if name != session}
+    decided[_yes(announced.manifest) if yes else session] = yes, int(announced.not_after.timestamp())
     _keep(store, _tidied(msgspec.structs.replace(book, waiting=left, decided=decided), at))
     if yes:
         agree(store, announced.study)
+
+
+def _yes(manifest: Manifest) -> str:
+    """Return under what a yes is kept: what was said yes to, as its maker can sign several sessions of one id."""
+    return f"yes {manifest.digest.hex()}"
 
 
 def results_of(study: Study, last: Newest, turn: int, folder: Path) -> list[Outcome]:
@@ -253,18 +269,19 @@ def _differences(known: Agreed, announced: Announcement, site: Site) -> Iterator
         yield f"it is not what the study makes, but for other {', '.join(fields)}"
 
 
-def _too_soon(known: Agreed, announced: Announcement, at: datetime) -> str:
-    """Say why an agreed study's session is not answered now, though it is what the study makes."""
+def _check_time(known: Agreed, announced: Announcement, at: datetime) -> None:
+    """Raise where an agreed study's session is not answered now, though it is what the study makes."""
     study, begun = known.study, announced.not_before + SKEW
     if study.until is not None and max(at, begun).astimezone(timezone.utc).date() > study.until:
-        return f"its study ended on {study.until}"
+        raise KeysError(f"its study ended on {study.until}")
     before = newest(known.last, announced.manifest.step)
     if before is None or before.session == announced.manifest.session:
-        return ""
+        return
     if 0 <= at.timestamp() - before.at < study.pause.total_seconds():
         when = datetime.fromtimestamp(before.at, timezone.utc)
-        return f"this site took part in this study at {when:%Y-%m-%d %H:%M} UTC: by its clock it is too soon"
-    return ""
+        raise TooSoonError(
+            f"this site took part in this study at {when:%Y-%m-%d %H:%M} UTC: by its clock it is too soon"
+        )
 
 
 def _write_down(

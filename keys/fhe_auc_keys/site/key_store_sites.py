@@ -38,7 +38,6 @@ from fhe_auc_keys.site import restored, unattended
 from fhe_auc_keys.site.agreed_studies import Site, agreed, before
 from fhe_auc_keys.site.key_erasure import close_ended, destroy_keys
 from fhe_auc_keys.site.making import NAME, make_due
-from fhe_auc_keys.site.policy import Policy, is_in
 from fhe_auc_keys.site.session_files import (
     announced_to_aggregator,
     claimed_maker,
@@ -171,15 +170,19 @@ class KeyStoreStorage(SiteStorage):
             return restored.told(store)
 
     def standing(self, config: Mapping[str, Any], exchange: Exchange) -> Standing:
+        wrong = ""
         with self._opened(config) as store:
             try:
                 members = known_members.renewed(store, exchange)
             except (KeysError, InputError, OSError) as error:  # anybody may have put something there
-                LOGGER.warning(f"no newer members' file: {error}")
+                wrong = f"no newer members' file: {error}"
+                LOGGER.warning("%s", wrong)
                 members = known_members.stored(store)
             me = own_identity(store).member(members, at=self._clock.now())
-            holder = Policy.stored(store).holder if is_in(store) else config.get("holder")
-            return Standing(me.name, (str(holder),) if holder else tuple(members.by_name))
+            holder = config.get("holder")
+            makers = {str(holder)} if holder else {own.study.maker for own in agreed(store)} & members.by_name.keys()
+            others = () if holder else tuple(name for name in members.by_name if name not in makers)
+            return Standing(me.name, tuple(makers), others, wrong, members.ends)
 
     def take_in(
         self,
@@ -192,9 +195,9 @@ class KeyStoreStorage(SiteStorage):
         at = self._clock.now()
         with self._opened(config) as store:
             identity, members = own_identity(store), known_members.stored(store)
-            me, policy = identity.member(members, at=at), Policy.stored(store) if is_in(store) else None
+            me = identity.member(members, at=at)
             results = Path(str(config["results"])) if config.get("results") else None
-            role = unattended.Role(store, identity, members, me, policy, Site(results, tuple(members.by_name)))
+            role = unattended.Role(store, identity, members, me, Site(results, tuple(members.by_name)))
             return unattended.take_in(session, files, role, begun, own, at=at)
 
     def begins(self, document: bytes) -> float:
@@ -223,14 +226,12 @@ class KeyStoreStorage(SiteStorage):
         """Open the key store that `config` names.
 
         ``store`` is its folder, ``passphrase-file`` a file of mode 600 (else the variable FHE_AUC_PASSPHRASE has it),
-        ``holder`` the key holder agreed on, or who convenes, by default the policy's. ``data-set`` names the rows in
-        the ledger of privacy budgets (`fhe_auc_keys.store.budget`).
+        ``holder`` the key holder agreed on, or who convenes. ``data-set`` names the rows in the ledger of privacy
+        budgets (`fhe_auc_keys.store.budget`).
         """
         with self._opened(config) as store:
             data_set = str(config.get("data-set") or budget.DEFAULT_DATA_SET)
-            by_policy = not config.get("holder") and is_in(store)
-            holder = Policy.stored(store).holder if by_policy else str(config.get("holder") or "")
-            yield StoredState(store, holder, data_set, self._clock)
+            yield StoredState(store, str(config.get("holder") or ""), data_set, self._clock)
 
     def shield(self, config: Mapping[str, Any]) -> None:
         if config.get("passphrase-file"):

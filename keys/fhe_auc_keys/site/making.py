@@ -8,7 +8,7 @@ any more is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -26,14 +26,21 @@ from fhe_auc.machines.file_transport import ANNOUNCEMENT, FOR_AGGREGATOR
 from fhe_auc.question.study import Study
 from fhe_auc.report.studies import Session, check, finds_thresholds, next_session
 from fhe_auc.session import registry
-from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, seal_session
+from fhe_auc.session.manifest import Manifest
+from fhe_auc_keys.bundles.sealed_bundles import seal_session
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError
 from fhe_auc_keys.site.agreed_studies import Answered, Newest, agree, newest, results_of, with_newest
 from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import own_identity
+from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.members import Members
 
+_LATER = (
+    "session {} is of a later turn than it is by the clock, and no other one is made until then: set the clock, or, "
+    "where it was ahead, `session make … --again`"
+)
+_REST = timedelta(days=1)  # after a session's end, until its files go: the clock may be a day ahead
 NAME = "series"  # of the entry of kind "trust"
 
 
@@ -119,8 +126,9 @@ def _advanced(store: KeyStore, series: _Series, members: Members, folder: Path, 
     results = results_of(study, series.made, turn, folder)
     made = newest(series.made, len(results) + 1)
     once = not results and finds_thresholds(study)
-    if made is not None and (once or made.turn == turn):
-        return Made(study, len(results) + 1, made.session, wrong=_failure(study, made, folder, at))
+    if made is not None and (once or made.turn >= turn):
+        wrong = _failure(study, made, folder, at) if once or made.turn == turn else _LATER.format(made.session.hex())
+        return Made(study, len(results) + 1, made.session, wrong=wrong)
     if study.until is not None and at.date() > study.until:
         return Made(study, ended=True)
     left_in = tuple(name for name in study.sites if name in members.by_name)
@@ -152,24 +160,12 @@ def _failure(study: Study, made: Answered, folder: Path, at: datetime) -> str:
 def _made(store: KeyStore, series: _Series, asked: Session, turn: int, members: Members, at: datetime) -> bytes:
     """Make a session, and keep it with all that it sends; nothing of it has left yet."""
     study, holder = series.study, own_identity(store)
-    prepared = registry.load(asked.protocol).prepare(asked.request)
-    prepared = replace(prepared, manifest=asked.named(prepared.manifest, turn))
-    manifest = prepared.manifest
     try:
-        sealed = seal_session(
-            holder,
-            prepared,
-            members,
-            aggregator=study.aggregator,
-            helper=study.helper if manifest.keys == "helper" else "",
-            study=study,
-            lifetime=timedelta(days=study.days),
-            at=at,
-        )
+        manifest, leaving = sealed_files(holder, study, asked, turn, members, at=at)
     except (RevokedError, ExpiredError) as error:
         raise KeysError(f"no session is made: {error}") from None
     session, ends, record = manifest.session, at + timedelta(days=study.days), _stored(store)
-    files = dict(_files(place_of(holder.name) + f"{session.hex()}/", sealed, manifest.keys))
+    files = {f"{place_of(holder.name)}{session.hex()}/{name}": data for name, data in leaving.items()}
     new = _Series(study, with_newest(series.made, Answered(asked.step, session, manifest.turn, int(at.timestamp()))))
     known = tuple(new if each == series else each for each in record.series)
     sent = record.sent | {session.hex(): _Sent(tuple(files), int(ends.timestamp()))}
@@ -180,13 +176,29 @@ def _made(store: KeyStore, series: _Series, asked: Session, turn: int, members: 
     return session
 
 
-def _files(place: str, sealed: SealedBundles, keys: str) -> Iterator[tuple[str, bytes]]:
-    """Yield what leaves the maker, with its names in the exchange."""
-    yield place + ANNOUNCEMENT, sealed.announcement
-    if keys == "sealed":
-        yield place + FOR_AGGREGATOR, sealed.aggregator
-    for name, bundle in sealed.parties.items():
-        yield f"{place}{file_of(name)}.bundle", bundle
+def sealed_files(
+    holder: Identity, study: Study, asked: Session, turn: int, members: Members, *, at: datetime
+) -> tuple[Manifest, dict[str, bytes]]:
+    """Make a session of a study; return its manifest, and what leaves its maker, by name in the session's folder.
+
+    Errors as `seal_session`.
+    """
+    prepared = registry.load(asked.protocol).prepare(asked.request)
+    prepared = replace(prepared, manifest=asked.named(prepared.manifest, turn))
+    keys = prepared.manifest.keys
+    sealed = seal_session(
+        holder,
+        prepared,
+        members,
+        aggregator=study.aggregator,
+        helper=study.helper if keys == "helper" else "",
+        study=study,
+        lifetime=timedelta(days=study.days),
+        at=at,
+    )
+    files = {ANNOUNCEMENT: sealed.announcement, **({FOR_AGGREGATOR: sealed.aggregator} if keys == "sealed" else {})}
+    files |= {f"{file_of(name)}.bundle": bundle for name, bundle in sealed.parties.items()}
+    return prepared.manifest, files
 
 
 def sessions_sent(store: KeyStore) -> tuple[str, ...]:
@@ -201,9 +213,9 @@ def sent_files(store: KeyStore, session: bytes) -> Mapping[str, bytes]:
 
 def _publish(store: KeyStore, exchange: Exchange, at: datetime) -> None:
     """Put what is not in the exchange; take what is over out of it, and forget it."""
-    record = _stored(store)
+    record, past = _stored(store), (at - _REST).timestamp()
     for name, sent in record.sent.items():
-        if over := sent.ends < at.timestamp():
+        if over := sent.ends < past:
             for file in sent.files:
                 exchange.remove(file)
             if store.has("made", name):
@@ -213,7 +225,7 @@ def _publish(store: KeyStore, exchange: Exchange, at: datetime) -> None:
             files = sent_files(store, bytes.fromhex(name))
             for file in missing:
                 exchange.put(file, files[file])
-    left = {name: sent for name, sent in record.sent.items() if sent.ends >= at.timestamp()}
+    left = {name: sent for name, sent in record.sent.items() if sent.ends >= past}
     if left != record.sent:
         _keep(store, _Record(record.series, left))
 

@@ -1,13 +1,15 @@
 """A key store that was put back to an older one: how that is noticed, and what becomes of it.
 
 It would open bundles again and submit twice under one pad, and its ledger lacks what was spent since. Two things show
-it: ``store.count`` in the role's state folder, which goes into no backup of the store, counts the store's changes; and
-in the exchange lie answers that the role has signed (`fhe_auc.machines.answers`). Then all sessions are closed, and of
-those that were made before none is opened any more; new ones go on.
+it: ``store.count`` in the role's state folder, which goes into no backup of the store, has the number of the store's
+changes, which commands may have made up for meanwhile, and the last line of its audit trail, which every submission
+adds to; and in the exchange lie answers that the role has signed (`fhe_auc.machines.answers`). Then all sessions are
+closed, and of those that were made before none is opened any more, whatever the clock says; new ones go on.
 
 Nobody notices where a whole machine was put back, beside an exchange that hides its answers.
 """
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
@@ -43,27 +45,40 @@ def watched(store: KeyStore, folder: Path | None, *, at: datetime) -> Iterator[N
     if folder is None:
         yield
         return
-    file, before = folder / COUNT, -1
+    file, why = folder / COUNT, ""
+    before, lines, seen, digest = -1, 0, 0, _digest(store, 0)
     with suppress(OSError, ValueError):  # it is not there yet, or damaged
-        before = int(file.read_bytes())
+        before, lines, seen, digest = map(int, file.read_bytes().split())
     if before > store.count:
-        close_all(store, f"it was changed {before:,} times, and this one only {store.count:,} times", at=at)
+        why = f"it was changed {before:,} times, and this one only {store.count:,} times"
+    elif digest != _digest(store, lines):
+        why = f"line {lines:,} of its audit trail is not here"
+    if why:
+        close_all(store, why, at=at, latest=seen)
     try:
         yield
     finally:
         if store.count != before:
             with suppress(OSError):  # with a lower count it notices less, and goes on
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                write_atomically(file, b"%d\n" % store.count, mode=0o600)
+                told = store.count, store.lines, int(at.timestamp()), _digest(store, store.lines)
+                write_atomically(file, b"%d %d %d %d\n" % told, mode=0o600)
 
 
-def close_all(store: KeyStore, why: str, *, at: datetime) -> None:
-    """Close all sessions of a store that was put back, and write down that it was, and since when that is known."""
+def _digest(store: KeyStore, number: int) -> int:
+    return int.from_bytes(hashlib.sha256(store.line(number)).digest(), "big")
+
+
+def close_all(store: KeyStore, why: str, *, at: datetime, latest: int = 0) -> None:
+    """Close all sessions of a store that was put back, and write down that it was, and since when that is known.
+
+    `latest` is when the store was changed last, as far as that is known, in Unix seconds: a clock may be behind it.
+    """
     with store.together():
         for session in session_ids(store, "bundle"):
             with suppress(StoreError):  # what is damaged opens nothing
                 destroy_keys(store, session, has_result=False)
-        store.put("trust", NAME, _FORMAT.frame(_Restored(int(at.timestamp()), why)), replace=True)
+        store.put("trust", NAME, _FORMAT.frame(_Restored(max(int(at.timestamp()), latest), why)), replace=True)
         budget.note_restored(store)
         if store.has("trust", known_members.NAME):
             audit.append_line(store, own_identity(store), "restored", at=at, why=why)

@@ -14,8 +14,7 @@ from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, Kept, claimed_in_bundle
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.site.agreed_studies import Site, admit
-from fhe_auc_keys.site.policy import Policy
+from fhe_auc_keys.site.agreed_studies import RefusedByPersonError, Site, TooSoonError, admit
 from fhe_auc_keys.site.restored import close_all, made_before
 from fhe_auc_keys.site.session_files import (
     announced_to_party,
@@ -35,13 +34,12 @@ _OTHERS = Arrived("passed over", "for another party, or for other keys")
 
 
 class Role(NamedTuple):
-    """Who takes sessions in, in its open store, by its policy."""
+    """Who takes sessions in, in its open store."""
 
     store: KeyStore
     identity: Identity
     members: Members
     me: Member
-    policy: Policy | None
     site: Site
 
 
@@ -53,10 +51,10 @@ def take_in(
     Say what was done; `own` is as of `SiteStorage.take_in`. What is wrong is told, not raised, and nothing is used up;
     `OSError` is of the store.
     """
-    store, identity, members, me, policy, site = role
+    store, identity, members, me, site = role
     if store.has("bundle", session.hex()):
         return _opened(store, session)
-    beside, genuine = files.get(ANNOUNCEMENT, b""), False
+    beside, met = files.get(ANNOUNCEMENT, b""), None
     data = files.get(f"{file_of(me.name)}.bundle", beside)
     try:
         known_by = claimed_id(data)
@@ -68,7 +66,7 @@ def take_in(
             return Arrived("waits", f"waits for {ANNOUNCEMENT}")
         if not known_by and not is_announcement(data):
             raise KeysError("not for a party: remove it")
-        holder = policy.holder if policy is not None else claimed_maker(beside or data)
+        holder = claimed_maker(beside or data)
         given: dict[str, Any] = {"holder": holder, "at": at, "beside": beside}
         if data is beside and announcement.claimed(beside).manifest.keys == "sealed":
             return Arrived("waits", "waits for this party's bundle") if _names(beside, me) else _OTHERS
@@ -82,25 +80,26 @@ def take_in(
         protection, author = announced.protection(identity), HELPER if announced.is_helper(me.name) else me.name
         if any(said(answer, session, author, protection) for answer in own):
             close_all(store, f"it has answered in session {session.hex()} before", at=at)
+        met = meeting(announced)
         if why := made_before(store, announced):  # before anything counts as answered
-            return Arrived("late", why, genuine=True)
-        number = begun(meeting(announced), protection)
-        if number > 1 and not announced.is_helper(me.name):  # to open it would spend the policy
+            return Arrived("late", why, met)
+        number = begun(met, protection)
+        if number > 1 and not announced.is_helper(me.name):  # to open it would spend the study's turn
             return Arrived(
                 "late",
                 f"round {number} has begun, and {me.name!r} was not there for the first: the session goes on without "
                 f"it. There is nothing to do here; to count {me.name!r}, its maker makes another session",
-                genuine=True,
+                met,
             )
-        genuine = True
-        if policy is not None:
-            policy.admit(announced, store, at=at)
-        else:
-            admit(store, announced, site, announcement_in(data, beside), at=at)
+        admit(store, announced, site, announcement_in(data, beside), at=at)
         keep_for_party(data, identity, members, store, session=session, study=announced.study, **given)
         return _opened(store, session)
+    except RefusedByPersonError as error:
+        return Arrived("late", str(error), met)
+    except TooSoonError as error:
+        return Arrived("waits", str(error), met)
     except FheAucError as error:
-        return Arrived("REFUSED", told(error), genuine=genuine)
+        return Arrived("REFUSED", told(error), met)
 
 
 def _names(document: bytes, me: Member) -> bool:
@@ -111,19 +110,21 @@ def _names(document: bytes, me: Member) -> bool:
 def meeting(announced: Announcement) -> Meeting:
     """Return who meets in a session that was verified."""
     helper = "" if announced.helper is None else announced.helper.name
-    times = announced.not_before, announced.not_after
-    return Meeting(announced.manifest.session, announced.aggregator.name, *times, helper)
+    times, study = (announced.not_before, announced.not_after), announced.study.series
+    return Meeting(announced.manifest.session, announced.aggregator.name, *times, helper, study, announced.holder.name)
 
 
 def meeting_of(store: KeyStore, session: bytes) -> Meeting:
     """Return who meets in a session that was opened; errors as `KeyStore.load`."""
-    said = announcement.claimed(Kept.stored(store, session).announcement)
+    document = Kept.stored(store, session).announcement
+    said = announcement.claimed(document)
     begins = datetime.fromtimestamp(said.not_before, said.not_after.tzinfo)
-    return Meeting(session, said.aggregator, begins, said.not_after, said.helper)
+    series = () if said.manifest.study is None else said.manifest.study.series
+    return Meeting(session, said.aggregator, begins, said.not_after, said.helper, series, claimed_maker(document))
 
 
 def _opened(store: KeyStore, session: bytes) -> Arrived:
     manifest = announcement.claimed(Kept.stored(store, session).announcement).manifest
     caps = {} if manifest.study is None else manifest.study.row_caps
     missed = [name for name in manifest.parties if caps and name not in caps]
-    return Arrived("opened", meeting=meeting_of(store, session), genuine=True, caps=", ".join(missed))
+    return Arrived("opened", meeting=meeting_of(store, session), caps=", ".join(missed))

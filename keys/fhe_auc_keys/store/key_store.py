@@ -219,6 +219,16 @@ class KeyStore(AbstractContextManager["KeyStore"]):
         """Return the lines of the audit trail."""
         return [line for (line,) in self._database.rows("select line from trail order by number")]
 
+    def line(self, number: int) -> bytes:
+        """Return a line of the audit trail, the first of which is 1; empty where there is none."""
+        lines = self._database.rows("select line from trail where number = ?", number)
+        return lines[0][0] if lines else b""
+
+    @property
+    def lines(self) -> int:
+        """How many lines the audit trail has."""
+        return int(self._database.rows("select coalesce(max(number), 0) from trail")[0][0])
+
     def last_line(self) -> bytes:
         """Return the last line of the audit trail, empty where there is none."""
         lines = self._database.rows("select line from trail order by number desc limit 1")

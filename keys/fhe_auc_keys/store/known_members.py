@@ -11,7 +11,7 @@ from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.exchange import Exchange
 from fhe_auc.base.files import read_from_others
 from fhe_auc.base.serialise import KeptFormat
-from fhe_auc_keys.errors import StoreError, UnsignedError, unreadable
+from fhe_auc_keys.errors import StoreError, UnsignedError, about, unreadable
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.members import MAX_BYTES, Members, fingerprint
 
@@ -52,6 +52,14 @@ def known(store: KeyStore) -> Members | None:
 def keep(store: KeyStore, members: Members) -> None:
     """Put them into a key store, in place of those of an earlier version."""
     store.put("trust", NAME, _FORMAT.frame(_Stored(members.files)), replace=True)
+
+
+def newest(store: KeyStore, members: Members) -> Members:
+    """Return them, or those that a store has where these are as new; `InputError` for another consortium's there."""
+    there = known(store)
+    if there is not None and there.root != members.root:
+        raise InputError(f"{str(store.directory)!r} is of another consortium: give another --folder")
+    return members if there is None or there.version < members.version else there
 
 
 def renewed(store: KeyStore, exchange: Exchange) -> Members:
@@ -105,8 +113,10 @@ def in_folder(folder: Path) -> Members:
 
 def _newer(members: Members, read: Callable[[str], bytes]) -> Iterator[Members]:
     while True:
+        name = file_of(members.version + 1)
         try:
-            members = members.newer(read(file_of(members.version + 1)))
+            with about(name):
+                members = members.newer(read(name))
         except (FileNotFoundError, UnsignedError):
             return
         yield members

@@ -257,7 +257,7 @@ ROWS = {
     ),
     "a site's clock 8 days ahead": Row(
         "north",
-        f"the session announced by 'keeper' is outdated, or has not begun: it counts .* {CLOCK}ask 'keeper' for a new",
+        f"the session announced by 'north' is outdated, or has not begun: it counts .* {CLOCK}ask 'north' for a new",
         lambda: WORLD.off.update(north=timedelta(days=8)),
         when=FIRST,
         logs=" ",

@@ -165,10 +165,13 @@ def test_a_site_brings_its_own_files_alone_and_another_s_name_is_taken_once(tmp_
     assert files_in(mail.at["server"]) == {"south/request": b"south's"}
     (tmp_path / "again").mkdir()
     open_to_all = Hub(Folder(tmp_path / "again"), {}, 0.0)
-    open_to_all.letters(["1", "2"])
-    for node in ("1", "2"):
-        open_to_all.take(node, frame(postman._MAGIC, Letter("north", {}, {"north/request": node.encode()}, [])))
-    assert files_in(tmp_path / "again") == {"north/request": b"1"}
+    claims = ("north", "north", "North", "members", "Köln")
+    open_to_all.letters(claims := {f"{number}": name for number, name in enumerate(claims)})
+    for node, name in claims.items():
+        for place in ("north", "members", "K=C3=B6ln"):
+            file = f"{place}/request"
+            open_to_all.take(node, frame(postman._MAGIC, Letter(name, {}, {file: node.encode()}, [])))
+    assert files_in(tmp_path / "again") == {"north/request": b"0", "K=C3=B6ln/request": b"4"}
 
 
 def test_what_cannot_be_read_for_now_is_neither_carried_nor_gone_elsewhere(tmp_path: Path) -> None:

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from fhe_auc.cli.serve import ending
-from fhe_auc_keys.site import answered_studies
+from fhe_auc_keys.site.agreed_studies import agreed
 from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.command_line import call
-from tests.support.keys_commands import write_study
 from tests.support.keys_folder import ADDER
 from tests.support.served import (
     HELPER,
+    HOLDER,
     MOST_MEMORY,
     PASSPHRASE,
     PATIENCE,
@@ -31,7 +31,6 @@ from tests.support.served import (
     check_results,
     convene,
     delivered,
-    exists,
     kill,
     make_session,
     place,
@@ -58,14 +57,14 @@ def processes() -> Iterator[Started]:
 
 def test_strays_and_half_copied_files_stop_no_session_and_stay_red_until_they_are_whole(here: Path) -> None:
     """In the maker's place lie what is none of ours, a pipe, a link, and bundles cut off; in a site's, rubbish."""
-    Path("exchange/keeper/a folder").mkdir(parents=True)
-    Path("exchange/keeper/stray").write_text("not a folder")
-    Path("exchange/keeper", "0" * 32).symlink_to("/")
+    Path("exchange/north/a folder").mkdir(parents=True)
+    Path("exchange/north/stray").write_text("not a folder")
+    Path("exchange/north", "0" * 32).symlink_to("/")
     Path("exchange/link").symlink_to("/")
     with serving(ADDER, *SITES):
         make_session(publish=False)
         whole = {name: Path("night-1", f"{name}.bundle").read_bytes() for name in ("aggregator", *SITES)}
-        folder = place("keeper")
+        folder = place(HOLDER)
         folder.mkdir()
         os.mkfifo(folder / "pipe.bundle")
         (folder / "link.bundle").symlink_to("/dev/zero")
@@ -81,24 +80,23 @@ def test_strays_and_half_copied_files_stop_no_session_and_stay_red_until_they_ar
         until(lambda: all(status(name)["health"] == "ok" for name in (ADDER, *SITES)))
 
 
-def test_what_a_policy_does_not_allow_waits_for_a_person_and_other_sessions_go_on(here: Path) -> None:
-    write_study("other.toml", model="another net")
+def test_what_no_agreed_study_makes_waits_for_a_person_and_other_sessions_go_on(here: Path) -> None:
     with serving(ADDER, *SITES):
-        make_session("foreign", "--study", "other.toml")
+        make_session("foreign", agreed=False)
         make_session("night-1")
         until(lambda: delivered(*SITES))
-        outside = "outside this site's policy, so that a person has to open it (`fhe-auc keys open`): model is"
+        outside = "it waits for a person (fhe-auc pending): nobody here has agreed to its study"
         assert outside in step("north", "foreign")
         assert outside in status("north")["wrong"]
         assert step(ADDER, "foreign").startswith("round 1 of 3, awaits north, south, west, until 2")
-        shutil.rmtree(place("keeper", "foreign"))
+        shutil.rmtree(place(HOLDER, "foreign"))
         until(lambda: status("north")["wrong"] == "")
         told = Path("north/state/status.json")
         assert (told.stat().st_mode & 0o777, "auc" in told.read_text()) == (0o600, False)
 
 
 @pytest.mark.slow
-def test_who_comes_too_late_is_told_so_and_its_policy_is_not_spent_on_what_is_over(here: Path) -> None:
+def test_who_comes_too_late_is_told_so_and_its_turn_is_not_spent_on_what_is_over(here: Path) -> None:
     change(ADDER, close_at=2)
     convene()
     with serving(ADDER, HELPER, "north", "south"):
@@ -109,7 +107,7 @@ def test_who_comes_too_late_is_told_so_and_its_policy_is_not_spent_on_what_is_ov
         assert status("west")["wrong"] == ""
         with KeyStore(Path("west/store"), PASSPHRASE) as store:
             assert not store.names("bundle")
-            assert answered_studies.NAME not in store.names("trust")
+            assert [each.last for each in agreed(store)] == [()]
     Path("west.csv").rename("away.csv")
     convene("night-2")
     with serving("west"):  # has opened it, and cannot answer
@@ -128,9 +126,9 @@ def test_who_comes_too_late_is_told_so_and_its_policy_is_not_spent_on_what_is_ov
 
 def test_an_aggregator_that_has_lost_what_opened_a_session_says_so_and_goes_on_once_it_is_back(here: Path) -> None:
     make_session()
-    bundle = place("keeper") / "aggregator.bundle"
+    bundle = place(HOLDER) / "aggregator.bundle"
     with serving(ADDER):
-        until(exists(f"exchange/{ADDER}/*/round-1.message"))
+        until(lambda: step(ADDER).startswith("round 1 of 3, awaits"))
     bundle.rename("backup")
     with serving(ADDER, *SITES):
         until(lambda: "what has opened it is not here any more" in status(ADDER)["health"])

@@ -104,3 +104,12 @@ def test_turns_are_of_utc_and_rise_by_one(every: str, same: str, next_one: str |
     assert study.turn(now) == study.turn(same_turn) == study.turn(now.astimezone(timezone(timedelta(hours=9))))
     if next_one is not None:
         assert study.turn(datetime.fromisoformat(f"{next_one}+00:00")) == study.turn(now) + 1
+
+
+def test_what_a_study_of_others_is_shown_as_steers_no_terminal_and_makes_no_line_of_its_own() -> None:
+    hostile = "rows\x1b[2J\n  outcome  harmless\u202e"
+    study = Study(
+        **{"model": "m", "outcome": "o", "cohort": "c", "period": "p", "title": hostile, "label_column": hostile},
+        **{"score_columns": (hostile,), "options": {"x": hostile}},
+    )
+    assert all(text.isprintable() for *_, text in study.lines())

@@ -227,6 +227,12 @@ def test_an_exchange_that_withholds_or_replaces_members_files_puts_nobody_back()
     (files / "4.json").unlink()
     (files / "3.json").unlink()
     assert known("north").version == 3  # what was seen is kept
+    join(where, "north")  # done again, it is, too
+    assert known("north").version == 3
+    assert known("north").by_name.keys() == {"north"}
+    other = founded("elsewhere", "east")
+    refused("'north/store' is of another consortium", "join", other, "north", "--no-start")
+    assert known("north").version == 3
 
 
 def test_a_file_ends_and_a_coordinator_renews_it(folder: Clock) -> None:

@@ -147,6 +147,32 @@ def test_each_turn_has_one_session_until_the_study_ends_and_what_is_over_leaves_
     assert published(exchange) == []
 
 
+def test_a_clock_that_goes_ahead_and_back_makes_no_second_session_of_any_turn(
+    tmp_path: Path, store_of: Callable[[str], KeyStore]
+) -> None:
+    store, exchange = store_of("north"), Folder(tmp_path / "exchange", make=True)
+    making.begin(store, DAILY)
+    turns = []
+    for hours in (0, 1, 25, 2, 24, 25, 48, 24, 25, 49):
+        stands = look(store, exchange, at=NOW + timedelta(hours=hours))
+        turns += [hours // 24] if stands.new else []
+        assert ("is of a later turn than it is by the clock" in stands.wrong) == (hours // 24 < max(turns))
+    assert turns == [0, 1, 2]
+    assert len(published(exchange)) == 3
+
+
+def test_a_clock_a_day_ahead_takes_back_nothing_that_is_still_answered(
+    tmp_path: Path, store_of: Callable[[str], KeyStore]
+) -> None:
+    store, exchange = store_of("north"), Folder(tmp_path / "exchange", make=True)
+    making.begin(store, msgspec.structs.replace(DAILY, every="", days=1))
+    made = look(store, exchange)
+    look(store, exchange, at=NOW + DAY + timedelta(minutes=5))
+    assert [opened(each).manifest.session for each in published(exchange)] == [made.session]
+    look(store, exchange, at=NOW + 2 * DAY + timedelta(minutes=5))
+    assert published(exchange) == []
+
+
 def test_who_is_no_member_any_more_is_left_out_of_the_next_session_unless_the_study_cannot_go_on(
     tmp_path: Path, store_of: Callable[[str], KeyStore]
 ) -> None:
@@ -236,6 +262,31 @@ def test_a_session_that_the_study_does_not_make_waits_until_a_person_says_yes(
     admitted(store, made, site=site)
     assert agreed_studies.waiting(store) == {}
     assert made[0].study in [each.study for each in agreed_studies.agreed(store)]
+
+
+def test_a_yes_is_to_what_the_person_has_seen_and_to_no_other_session_of_the_same_id(
+    store_of: Callable[[str], KeyStore],
+) -> None:
+    store = store_of("south")
+    seen = session(DAILY)
+    other = session(DAILY, study=msgspec.structs.replace(DAILY, by=("name=a,b",)), manifest=one_id(seen))
+    with pytest.raises(WaitsForPersonError):
+        admitted(store, seen)
+    with pytest.raises(KeysError, match="another session of the same id, which waits"):
+        admitted(store, other)
+    (waiting,) = agreed_studies.waiting(store).values()
+    assert waiting.announcement == seen[1]
+    agreed_studies.decide(store, seen[0], yes=True, at=NOW)
+    with pytest.raises(WaitsForPersonError, match="it differs from one that is in by"):
+        admitted(store, other)
+    agreed_studies.decide(store, other[0], yes=False, at=NOW)
+    for made in (seen, other):
+        with pytest.raises(KeysError, match="a person has refused this session"):
+            admitted(store, made)
+
+
+def one_id(made: Any) -> dict[str, Any]:
+    return {"session": made[0].manifest.session}
 
 
 def test_a_study_is_answered_once_a_turn_by_any_clock(store_of: Callable[[str], KeyStore]) -> None:

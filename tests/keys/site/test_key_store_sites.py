@@ -1,6 +1,8 @@
 """What a site keeps: a round is answered in one way, whatever dies in between, and only for sessions that it joined."""
 
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
@@ -14,9 +16,13 @@ from fhe_auc.session.aggregator import conduct
 from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.roles.local_consortium import TRIAL
+from fhe_auc_keys.site import restored
 from fhe_auc_keys.site.session_files import keep_for_party
-from fhe_auc_keys.store import known_members
-from fhe_auc_keys.store.vault import own_identity
+from fhe_auc_keys.store import audit, known_members
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.vault import OWN, own_identity
+from tests.support.certified import DAY, NOW
+from tests.support.certified import Consortium as People
 from tests.support.stored_sites import Consortium
 from tests.support.stores import alter
 
@@ -73,6 +79,30 @@ def test_sessions_that_a_site_has_not_joined_or_whose_files_are_removed_are_neit
     usual = {"holder": north["holder"], "session": session, "at": now(), "study": TRIAL, "grid": None}
     with consortium.store("north") as store, pytest.raises(KeysError, match="has been opened before"):
         keep_for_party(document, own_identity(store), known_members.stored(store), store, **usual)
+
+
+@pytest.mark.parametrize("days", [0, -3], ids=["", "the clock is behind when it is noticed"])
+def test_a_store_that_was_put_back_is_noticed_though_commands_have_changed_it_since(days: int, tmp_path: Path) -> None:
+    """It may have answered since, in sessions that count from before it was changed last."""
+    known, folder = People("south", at=NOW), tmp_path / "state"
+    place = tmp_path / "store"
+    with KeyStore.create(place, "four random words", log2_cost=10) as store:
+        store.put("identity", OWN, known.identities["south"].to_bytes())
+        known_members.keep(store, known.members)
+    shutil.copytree(place, tmp_path / "backup")
+    with KeyStore(place, "four random words") as store, restored.watched(store, folder, at=NOW):
+        audit.append_line(store, known.identities["south"], "submitted", at=NOW)
+    with KeyStore(place, "four random words") as store, restored.watched(store, folder, at=NOW + DAY):
+        assert not restored.told(store)
+    shutil.rmtree(place)
+    shutil.copytree(tmp_path / "backup", place)
+    with KeyStore(place, "four random words") as store:  # by commands, which know of no state
+        for number in range(9):
+            store.put("list", f"{number}", b"")
+    with KeyStore(place, "four random words") as store, restored.watched(store, folder, at=NOW + days * DAY):
+        assert "line 1 of its audit trail is not here" in restored.told(store)
+        assert restored.made_before(store, SimpleNamespace(not_before=NOW))  # type: ignore[arg-type] # all it looks at
+        assert not restored.made_before(store, SimpleNamespace(not_before=NOW + DAY))  # type: ignore[arg-type]
 
 
 def test_a_site_wants_its_own_holder(consortium: Consortium) -> None:

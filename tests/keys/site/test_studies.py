@@ -1,10 +1,13 @@
 """Studies between machines: what an agreed one makes is answered, and all else waits; each turn has one session."""
 
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
+from fhe_auc.base.clock import SYSTEM
 from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
+from fhe_auc_keys.cli import common
 from tests.support.keys_folder import ADDER
 from tests.support.served import SITES, auc_of, look, results, serving, status, until
 from tests.support.studies import STUDY, agree, call, make, outcome, told, waits
@@ -33,6 +36,29 @@ def test_a_session_waits_until_a_person_has_agreed_to_its_study_and_the_next_ste
     assert make()["ended"] is True
 
 
+def test_a_turn_that_begins_soon_after_the_last_one_waits_for_a_while_and_nobody_is_alarmed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A daily study is begun at 15 h; its next day begins 9 hours later."""
+    off = [datetime.now(timezone.utc).replace(hour=15) + timedelta(days=1) - datetime.now(timezone.utc)]
+    monkeypatch.setattr(SYSTEM, "now", lambda: datetime.now(timezone.utc) + off[0])
+    monkeypatch.setattr(common, "now", SYSTEM.now)
+    Path("study.toml").write_text(STUDY + 'every = "day"\n')
+    make()
+    with serving(*SITES, ADDER):
+        until(lambda: all(waits(name) for name in SITES[1:]))
+        agree(*SITES[1:])
+        until(lambda: all(len(results(name)) == 1 for name in SITES))
+        off[0] += timedelta(hours=9)
+        second = make()
+        until(lambda: "too soon" in str(status("south")["sessions"]))
+        assert status("south")["wrong"] == ""
+        assert waits("south") == {}
+        off[0] += timedelta(hours=3)
+        until(lambda: all(len(results(name)) == 2 for name in SITES))
+    assert second["new"]
+
+
 def test_a_person_says_yes_or_no_and_takes_it_back_and_a_failed_turn_is_asked_again_of_people() -> None:
     first = make()
     with serving("south"):
@@ -52,6 +78,7 @@ def test_a_person_says_yes_or_no_and_takes_it_back_and_a_failed_turn_is_asked_ag
         assert not waits("south")
         look()
         assert "a person has refused this session here" in str(status("south")["sessions"])
+        assert status("south")["wrong"] == ""
     (agreed,) = told("pending", "south.toml")["agreed"]
     told("pending", "south.toml", "--no", agreed[:9])
     assert told("pending", "south.toml") == {"waiting": {}, "agreed": {}}

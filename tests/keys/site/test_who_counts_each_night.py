@@ -3,6 +3,7 @@
 import functools
 import re
 from collections.abc import Callable, Collection
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from fhe_auc.base.clock import SYSTEM
 from fhe_auc.base.errors import EvaluationError, MessageError, TooFewPartiesError, UndefinedAucError
 from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.machines.site_state import Records
@@ -186,7 +188,7 @@ SITE_7 = r"no result: .* tell the counts of 'site 7'"
 
 
 def test_the_same_parties_named_in_another_order_are_no_other_beginning(tmp_path: Path) -> None:
-    """A policy opens them, so a list of them would be compared with none."""
+    """Agreed studies open them, so a list of them would be compared with none."""
     vectors = {"protocol": "histogram-federated", "keys": "helper"}
     first = Night(MANY, tmp_path / "first", **vectors)
     assert len(first.played(*FIVE_AWAY)) == 3
@@ -197,8 +199,11 @@ def test_the_same_parties_named_in_another_order_are_no_other_beginning(tmp_path
 
 
 def test_a_list_counts_as_read_from_before_its_result_is_written_and_where_that_is_one_label_alone(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    at = SYSTEM.now() + timedelta(minutes=1)
+    monkeypatch.setattr(SYSTEM, "now", lambda: at)  # the same message, made twice, is to have the same bytes
+
     class Dying(Night):
         def done(self, party: Party[Any], records: Records) -> None:
             super().done(party, records)

@@ -21,6 +21,7 @@ from fhe_auc.session.party import Party
 from fhe_auc_keys.errors import RevokedError, TamperedError
 from fhe_auc_keys.site.key_store_sites import RESULT
 from fhe_auc_keys.store import known_members
+from fhe_auc_keys.store.vault import own_identity
 from fhe_auc_keys.trust import signed_json
 from fhe_auc_keys.trust.members import Members
 from tests.support.certified import DAY, NOW
@@ -88,6 +89,13 @@ def test_the_results_of_all_sites_are_verified_and_say_the_same(
     session = (None, consortium.id.hex(), consortium.aggregator().digest.hex())
     assert (told, found["problems"]) == ([(name, *session) for name in ("north", "south", "east")], [])
     assert check(files[0], *trust).exit_code == 0  # in words
+    for odd in ({"comparisons": [], "model": 5}, {"auc": 1e308}, {"estimates": 7}, {"soundness": {}}, {"seconds": []}):
+        told, found = json.loads(files[0].read_text()), json.loads(files[0].read_text())["evaluation"]
+        with consortium.store("north") as store:
+            signed = signed_json.sign(own_identity(store), RESULT, told | {"evaluation": found | odd})
+        Path("odd.json").write_text(json.dumps(signed))
+        shown = check("odd.json", *trust)
+        assert (shown.exit_code, shown.exception) == (0, None), odd
     assert check(*files, *consortium.options("south")).exit_code == 0
     written = json.loads(files[0].read_text())
     assert (written["evaluation"]["soundness"] is not None, bool(written["version"])) == (protocol == "verified", True)

@@ -1,0 +1,204 @@
+"""What is wrong at a role is named for as long as it is so, and no longer."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from fhe_auc.base.clock import SYSTEM
+from fhe_auc.base.exchange import Folder, Version, place_of
+from fhe_auc.base.files import LONGEST, read_config
+from fhe_auc.machines import serve
+from fhe_auc_keys.cli import common
+from fhe_auc_keys.store import known_members
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.trust.members import Members
+from tests.support import served
+from tests.support.certified import Consortium
+from tests.support.keys_folder import ADDER
+from tests.support.served import _HERE, HELPER, PASSPHRASE, SITES, look, make_roles, serving, status, until
+from tests.support.studies import STUDY, make, told, waits
+from tests.support.studies import roles as roles
+
+pytestmark = pytest.mark.usefixtures("roles")
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def ahead(monkeypatch: pytest.MonkeyPatch) -> dict[str, timedelta]:
+    """By how much a role's clock is ahead; "" is that of everybody."""
+    found, looks, before = dict[str, timedelta](), [""], serve.Server.look
+
+    def now(*_: object) -> datetime:
+        return datetime.now(timezone.utc) + found.get("", 0 * HOUR) + found.get(looks[-1], 0 * HOUR) * bool(looks[-1])
+
+    def look_as(server: serve.Server, *stop: Any) -> None:
+        looks.append(str(server.config["store"]).split("/")[0])
+        before(server, *stop)
+        looks.pop()
+
+    monkeypatch.setattr(SYSTEM, "now", now)
+    monkeypatch.setattr(SYSTEM, "monotonic", lambda: monotonic() + found.get("", 0 * HOUR).total_seconds())
+    monkeypatch.setattr(common, "now", now)
+    monkeypatch.setattr(serve.Server, "look", look_as)
+    return found
+
+
+def problems(name: str) -> dict[str, str]:
+    """By rule: of whom, or what."""
+    return {problem["rule"]: problem["who"] or problem["what"] for problem in status(name).get("problems", ())}
+
+
+def test_a_refused_session_is_named_until_a_later_one_of_its_study_is_answered_or_it_is_gone(
+    ahead: dict[str, timedelta],
+) -> None:
+    first = make()["session"]
+    with serving(ADDER, "south", "west"):
+        until(lambda: "refused" in problems("south"))
+        ahead[""] = HOUR
+        Path("study.toml").write_text(STUDY.replace("uniform:16", "uniform:8"))
+        second = make()["session"]
+        until(lambda: second in waits("south"))
+        told("pending", "south.toml", "--yes", second)
+        until(lambda: "round 1 answered" in str(status("south")["sessions"]))
+        assert first in waits("south")
+        assert problems("south") == {}
+        assert problems("west") == {"refused": "north"}
+        for session in (first, second):
+            shutil.rmtree(Path("exchange/north", session))
+        look()
+        assert problems("west") == {}
+
+
+def test_a_clock_is_wrong_until_its_next_message_is_right_and_no_more_once_all_is_over(
+    ahead: dict[str, timedelta],
+) -> None:
+    Path("other.toml").write_text(STUDY.replace("net 2", "net 3"))
+    sessions = [make()["session"], told("session", "make", "other.toml", "north.toml")["session"]]
+    with serving("south", "west"):
+        look()
+    for session in sessions:
+        for name in ("south", "west"):
+            told("pending", f"{name}.toml", "--yes", session)
+    away = Path("exchange/north", sessions[1])
+    away.rename("later")
+    with serving(ADDER, "south"):
+        ahead["south"] = 24 * HOUR
+        until(lambda: problems(ADDER) == {"clock": "south"})
+        ahead.clear()
+        look()
+        assert problems(ADDER) == {"clock": "south"}
+        Path("later").rename(away)
+        until(lambda: "clock" not in problems(ADDER))
+        steps = str(status(ADDER)["sessions"])
+        assert steps.count("round 1 of 3, awaits north, west") == 2
+        ahead["south"] = 24 * HOUR
+        with serving("north", "west"):
+            until(lambda: str(status(ADDER)["sessions"]).count("ended: all have their results") == 2)
+            assert problems(ADDER) == {}
+
+
+def test_members_whose_list_ends_soon_or_is_rubbish_are_named(ahead: dict[str, timedelta]) -> None:
+    with serving("south", ADDER):
+        look()
+        assert problems("south") == problems(ADDER) == {}
+        ahead[""] = 336 * 24 * HOUR
+        for each in _HERE:
+            each._renewal = 0.0
+        look()
+        for name in ("south", ADDER):
+            assert problems(name)["members"].endswith(": `fhe-auc members renew`")
+        ahead.clear()
+        with KeyStore(Path("south/store"), PASSPHRASE) as store:
+            file = Path("exchange", known_members.file_of(known_members.stored(store).version + 1))
+        file.parent.mkdir()
+        file.write_bytes(b"{}")
+        for each in _HERE:
+            each._renewal = 0.0
+        look()
+        look()
+        assert problems("south")["members"].startswith("no newer members' file: this is no members' file")
+        file.unlink()
+        look()
+        assert problems("south") == problems(ADDER) == {}
+
+
+def test_a_study_of_which_no_session_can_be_made_is_named_at_its_maker_until_one_can(
+    ahead: dict[str, timedelta],
+) -> None:
+    Path("study.toml").write_text(STUDY + 'every = "day"\n')
+    make()
+    with serving("north"):
+        look()
+        assert problems("north") == {}
+        ahead[""] = 24 * HOUR
+        with KeyStore(Path("north/store"), PASSPHRASE) as store:
+            known = known_members.stored(store)
+            known_members.keep(store, Members(known.files[:1]))  # which has the coordinator alone
+        look()
+        assert problems("north")["repeat"].endswith("0 of the study's take part, and it takes 2 at least")
+        with KeyStore(Path("north/store"), PASSPHRASE) as store:
+            known_members.keep(store, known)
+        look()
+        assert problems("north") == {}
+        assert len(list(Path("exchange/north").iterdir())) == 2
+
+
+class Counting(Folder):
+    """A folder that says what was asked of it."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.asked: list[str] = []
+
+    def list(self, place: str) -> dict[str, Version]:
+        self.asked.append(place)
+        return super().list(place)
+
+    def read(self, name: str, longest: int = LONGEST) -> bytes:
+        self.asked.append(name)
+        return super().read(name, longest)
+
+
+def test_a_pass_looks_where_sessions_are_made_and_at_a_few_of_all_other_places(
+    ahead: dict[str, timedelta], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each request costs 4 ms over S3. Others have answered there before, in sessions that are none of ours."""
+    members = [f"member {number}" for number in range(14)]
+    monkeypatch.setattr(served, "Consortium", lambda *names, at: Consortium(*names, *members, at=at))
+    Path("many").mkdir()
+    make_roles(Path("many"))
+    monkeypatch.chdir("many")
+    with KeyStore(Path("south/store"), PASSPHRASE) as store:
+        if store.has("trust", "policy"):
+            store.remove("trust", "policy")
+    for name in members:
+        Path("exchange", name, name[7:].strip().zfill(32)).mkdir(parents=True)
+    Path("study.toml").write_text(STUDY)
+    exchange = Counting(Path("exchange"))
+    places = {place_of(name) for name in (*members, *SITES, HELPER, ADDER, "office")}
+    with serve.Server(read_config(Path("south.toml"), None), exchange=exchange) as server:
+
+        def asked() -> list[str]:
+            exchange.asked = []
+            ahead[""] = ahead.get("", 0 * HOUR) + HOUR / 60
+            server.look()
+            return exchange.asked
+
+        assert places <= set(asked())
+        for _ in range(15):  # what lies there is none of ours, and is looked at less and less
+            asked()
+        passes = [asked() for _ in range(30)]
+        assert sum(map(len, passes)) <= 7 * 30
+        assert all(set().union(*passes[start : start + 5]) >= places for start in range(25))
+        first = make()["session"]
+        until_asked = [first in str(status("south")["sessions"]) or asked() for _ in range(6)]
+        assert until_asked[-1] is True
+        told("pending", "south.toml", "--yes", first)
+        assert places <= set(asked())
+        assert all("north/" in asked() for _ in range(5))
