@@ -234,6 +234,7 @@ def test_a_site_s_clock_a_day_ahead_is_told_by_the_aggregator_and_by_the_site_un
     world.physics.ahead["south"] = 86_400.0
     look(world, times=2)
     assert "south: its clock is 24.0 h ahead of this one" in world.status(ADDER)["health"]
+    look(world)
     assert f"{ADDER}: its clock is 24.0 h behind this one" in world.status("south")["health"]
     world.physics.ahead.clear()
     look(world, times=6)
