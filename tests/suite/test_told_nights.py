@@ -1,0 +1,225 @@
+"""Nights that are told step by step: what people see of what happens."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from fhe_auc.base.serialise import FORMAT_VERSION
+from tests.suite.consortium import ADDER, CASES, SITES, TIMEOUT, World
+from tests.support.nothing import installed
+from tests.support.wire import changed
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing(tmp_path_factory):
+    with installed(tmp_path_factory.mktemp("installed")):
+        yield
+
+
+@pytest.fixture
+def world():
+    with World(CASES[-1], 0) as world:
+        world.make_night()
+        yield world
+
+
+def look(world, *names, times=1):
+    for _ in range(times):
+        world.physics.passed += 7
+        for name in names or world.roles:
+            world.look(name)
+            world.check(name)
+
+
+def test_a_night_without_faults(world):
+    look(world, times=6)
+    assert world.all_have_results
+    assert {world.status(name)["health"] for name in world.roles} == {"ok"}
+    places = {name.split("/")[0] for name in world.exchange.files}
+    assert places == {"north", "south", "west", ADDER}
+
+
+@pytest.mark.parametrize("how", ["lose", "cut", "flip", "version"])
+def test_a_site_puts_back_what_it_has_said(world, how):
+    name = world.nights[0].file("south", "round-1.submission")
+    while name not in world.exchange.files:
+        look(world, ADDER, "south")
+    said = world.exchange.read(name)
+    assert world.tamper(how, sorted(world.exchange.files).index(name), 60) == name
+    look(world, ADDER, times=3)  # which has read that now
+    look(world, "south", times=3)
+    assert world.exchange.read(name) == said
+    look(world, times=8)
+    assert world.all_have_results
+    assert world.counted(world.nights[0]) == SITES
+
+
+def test_a_site_with_more_rows_than_its_cap_says_so_and_sends_nothing():
+    with World(CASES[2], 0) as world:
+        world.make_night()
+        np.savez(world.folder / "south.npz", y_true=[0, 1] * 7, y_score=[0.5] * 14)
+        look(world, ADDER, "south", times=3)
+        assert "14 rows, more than its cap" in world.step("south", world.nights[0])
+        assert world.nights[0].file("south", "round-1.submission") not in world.exchange.files
+
+
+def test_a_message_that_is_not_the_aggregator_s_is_named_with_the_reason(world):
+    look(world, ADDER, times=3)
+    name = world.nights[0].file(ADDER, "round-1.message")
+    world.exchange.put(name, changed(world.exchange.read(name), payload=b"x"))
+    look(world, "south", times=2)
+    assert "skipped round-1.message: it bears no genuine signature" in world.step("south", world.nights[0])
+
+
+def test_a_message_of_another_session_is_named_and_this_one_goes_on(world):
+    look(world, times=6)
+    world.physics.passed += 86_400
+    world.make_night()
+    look(world, ADDER, times=2)
+    world.exchange.put(
+        world.nights[1].file(ADDER, "round-2.message"),
+        world.exchange.read(world.nights[0].file(ADDER, "round-2.message")),
+    )
+    look(world, "south", times=2)
+    assert "round-2.message: it is of session " + world.nights[0].session in world.step("south", world.nights[1])
+    assert world.nights[1].file("south", "round-1.submission") in world.exchange.files
+
+
+def test_an_aggregator_refuses_a_session_that_is_not_for_what_it_is_configured_for(world, monkeypatch):
+    config = world.config(ADDER)
+    monkeypatch.setattr(world, "config", lambda name: {**config, "min-parties": 3})
+    look(world, ADDER, times=2)
+    assert "goes on from 2 parties on, not from 3" in world.step(ADDER, world.nights[0])
+    assert world.nights[0].file(ADDER, "round-1.message") not in world.exchange.files
+
+
+def test_an_aggregator_that_has_lost_its_journal_says_nothing_anew(world):
+    look(world, ADDER, times=3)
+    said = world.exchange.read(world.nights[0].file(ADDER, "round-1.message"))
+    world.back_up(ADDER)  # which buries it
+    shutil.rmtree(world.journal(world.nights[0]))
+    look(world, ADDER, times=3)
+    assert "was not sent from the journal" in world.step(ADDER, world.nights[0])
+    assert world.exchange.read(world.nights[0].file(ADDER, "round-1.message")) == said
+
+
+def test_the_next_version_is_refused_with_a_cause_and_nothing_is_lost(world):
+    look(world, ADDER, times=3)
+    name = world.nights[0].file(ADDER, "round-1.message")
+    genuine = world.exchange.read(name)
+    world.exchange.put(name, genuine[:7] + bytes([FORMAT_VERSION + 1]) + genuine[8:])
+    look(world, *SITES, times=2)
+    for site in SITES:
+        assert f"format version {FORMAT_VERSION + 1}" in world.step(site, world.nights[0])
+    world.exchange.put(name, genuine)
+    look(world, times=6)
+    assert world.all_have_results
+
+
+@pytest.mark.parametrize("night", [1, 2], ids=["cut", "old"])
+def test_what_was_put_over_a_role_s_word_is_put_back(world, night):
+    look(world, ADDER, "south", times=3)
+    name = world.nights[0].file(ADDER, "round-1.message")
+    genuine = world.exchange.read(name)
+    other = genuine[:-1]
+    if night == 2:
+        world.physics.passed += 86_400
+        world.make_night()
+        look(world, ADDER, times=3)
+        other = world.exchange.read(world.nights[1].file(ADDER, "round-1.message"))
+    world.exchange.put(name, other)
+    look(world, times=4)
+    assert world.exchange.read(name) == genuine
+
+
+def test_what_holds_up_a_night_is_told_by_the_health_until_it_is_mended(world):
+    look(world, ADDER, times=3)
+    name = world.nights[0].file(ADDER, "round-1.message")
+    world.exchange.put(name, world.exchange.read(name)[:-1])
+    look(world, *SITES)
+    assert {world.status(site)["health"] for site in SITES} == {"ok"}  # the rest may be on its way
+    look(world, *SITES)
+    assert all("round-1.message: fhe-auc message truncated" in world.status(site)["health"] for site in SITES)
+    look(world, ADDER)
+    (problem,) = world.status(ADDER)["problems"]
+    assert (problem["rule"], problem["session"]) == ("replaced", world.nights[0].session)
+    look(world)
+    assert {world.status(role)["health"] for role in world.roles} == {"ok"}
+
+
+def test_a_submission_that_stays_half_is_told_by_the_aggregator(world):
+    look(world, ADDER, "south", times=3)
+    name = world.nights[0].file("south", "round-1.submission")
+    whole = world.exchange.read(name)
+    world.exchange.put(world.nights[0].file("north", "round-1.submission"), whole[:-1])
+    look(world, ADDER)
+    assert world.status(ADDER)["health"] == "ok"
+    look(world, ADDER)
+    assert "round-1.submission: it is not whole" in world.status(ADDER)["health"]
+    look(world, times=6)
+    assert world.all_have_results
+    assert {world.status(role)["health"] for role in world.roles} == {"ok"}
+
+
+def test_a_site_that_does_not_count_is_told_until_it_counts(world):
+    look(world, ADDER, "north", "south", times=3)
+    world.physics.passed += TIMEOUT
+    look(world, ADDER, "north", "south", times=5)
+    assert [(each["rule"], each["who"]) for each in world.status(ADDER)["problems"]] == [("not counted", "west")]
+    world.physics.passed += 86_400
+    world.make_night()
+    look(world, times=7)
+    assert world.status(ADDER)["health"] == "ok"
+
+
+def test_a_role_removes_its_files_once_a_session_is_over(world):
+    look(world, times=6)
+    assert world.exchange.files
+    world.physics.passed += 6 * 86_400
+    look(world, times=2)
+    assert world.exchange.files
+    world.physics.passed += 2 * 86_400
+    look(world, times=2)
+    assert not world.exchange.files
+
+
+def test_a_site_s_clock_a_day_ahead_is_told_by_the_aggregator_and_by_the_site_until_it_is_set(world):
+    world.physics.ahead["south"] = 86_400.0
+    look(world, times=2)
+    assert "south: its clock is 24.0 h ahead of this one" in world.status(ADDER)["health"]
+    look(world)
+    assert f"{ADDER}: its clock is 24.0 h behind this one" in world.status("south")["health"]
+    world.physics.ahead.clear()
+    look(world, times=6)
+    assert world.all_have_results
+    assert world.status("south")["health"] == "ok"
+    world.physics.passed += 2 * 86_400  # as it says that it took part at a time that has not been
+    world.make_night()
+    look(world, times=7)
+    assert {world.status(role)["health"] for role in world.roles} == {"ok"}
+
+
+@pytest.mark.parametrize("who", ["south", ADDER])
+def test_who_is_a_day_behind_refuses_what_has_not_begun_until_the_clock_is_set(world, who):
+    world.physics.ahead[who] = -86_400.0
+    look(world, times=2)
+    assert "set the clock" in world.status(who)["health"]
+    world.physics.ahead.clear()
+    world.physics.passed += 1800  # what was refused is tried again
+    look(world, times=8)
+    assert world.all_have_results
+    assert {world.status(role)["health"] for role in world.roles} == {"ok"}
+
+
+def test_an_aggregator_s_clock_a_day_ahead_is_told_by_the_sites_until_it_has_signed_another_time(world):
+    world.physics.ahead[ADDER] = 86_400.0
+    look(world, times=2)
+    assert all(f"{ADDER}: its clock is 24.0 h ahead of" in world.status(name)["health"] for name in SITES)
+    world.physics.ahead.clear()
+    look(world, times=6)
+    assert world.all_have_results
+    world.physics.passed += 86_400
+    world.make_night()
+    look(world, times=7)
+    assert {world.status(role)["health"] for role in world.roles} == {"ok"}
