@@ -36,7 +36,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -55,7 +55,16 @@ from fhe_auc.rlwe.ciphertexts import (
     unwrap,
     wrap,
 )
-from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, Library, PublicKeys, SecretKey, generated, loaded
+from fhe_auc.rlwe.context import (
+    BasePublicContext,
+    BaseSecretContext,
+    Library,
+    PublicKeys,
+    SecretKey,
+    Zeros,
+    generated,
+    loaded,
+)
 from fhe_auc.rlwe.modular import centred
 from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of, values_of
 
@@ -124,7 +133,11 @@ class SecretContext(BaseSecretContext[CkksParameters]):
 
     def __init__(self, stored: SecretKey[CkksParameters], library: Library[CkksParameters]) -> None:
         super().__init__(stored, library)
-        self._zero = library.zeros(self._key_words, secret=True)
+        self._library = library
+
+    @cached_property
+    def _zero(self) -> Zeros:
+        return self._library.zeros(self._key_words, secret=True)
 
     def encrypt(self, values: Slots, mask: Words | None = None) -> bytes:
         """Return slots, shape (C, B), encrypted under the secret key, serialised, for `PublicContext.read_submission`.

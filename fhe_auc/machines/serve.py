@@ -296,8 +296,9 @@ class Server:
             if found and not any(later.mends(session) for later in self._sessions.values()):
                 problems += found
             for member, (heard, why) in session.clocks.items():
-                if not (why and session.is_over):
-                    clocks[member] = max(clocks.get(member, (0.0, "", "")), (heard, why, session.name))
+                clocks[member] = max(clocks.get(member, (0.0, "", "")), (heard, why, session.name))
+            if session.is_over:  # nothing more will show that a clock has been set
+                session.clocks = {member: each for member, each in session.clocks.items() if not each[1]}
         problems += [Problem("clock", why, member, name) for member, (_, why, name) in clocks.items() if why]
         before = self.health.line
         self.health.see(problems)

@@ -250,7 +250,7 @@ class Answering(Part):
         """Answer the newest round, and see that what was answered is still there."""
         view, place, mine = session.view, meeting.place(meeting.aggregator), meeting.place(self.standing.name)
         helps, session.replaced = meeting.helper == self.standing.name, ""
-        if session.clocks:  # it may have been set
+        if any(why for _, why in session.clocks.values()):  # it may have been set
             time, *between = session.asked
             session.clocks = self._clocks(session, meeting, time, *map(self._wall, between))
         view.names(mine)

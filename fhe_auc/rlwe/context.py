@@ -18,7 +18,7 @@ import importlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
@@ -79,25 +79,50 @@ class CoefficientLayout:
 
 
 class Library(ABC, Generic[P]):
-    """A library's context for one scheme, and the layouts of its objects, learned from throw-away ones.
+    """A library's context for one scheme, and the layouts of its objects, learned from throw-away ones when needed.
 
-    Of several plaintext moduli it has the first: keys and encryptions of zero do not depend on it. Raises
+    Of several plaintext moduli it has the first: keys and encryptions of zero do not depend on it. To learn raises
     `BackendUnavailableError` as `Seeded.verify`, and `CapacityError` where the library has another ring or modulus.
     """
 
     def __init__(self, parameters: P) -> None:
         self.parameters = parameters
-        secret_key, public_key = self._new_keys()
-        self.secret_key, self.public_key = self._layout(secret_key), self._layout(public_key)
-        found = tuple(round(math.log2(modulus)) for modulus in self.secret_key.polynomials.moduli)
+
+    @property
+    def secret_key(self) -> CoefficientLayout:
+        """Layout of secret keys."""
+        return self._learned[0]
+
+    @property
+    def public_key(self) -> CoefficientLayout:
+        """Layout of public keys."""
+        return self._learned[1]
+
+    @property
+    def submission(self) -> CoefficientLayout:
+        """Layout of ciphertexts."""
+        return self._learned[2]
+
+    @property
+    def shapes(self) -> tuple[Polynomials, Polynomials]:
+        """Shapes of secret keys and of ciphertexts, which a library may know without making any."""
+        return self.secret_key.polynomials, self.submission.polynomials
+
+    @cached_property
+    def _learned(self) -> tuple[CoefficientLayout, CoefficientLayout, CoefficientLayout]:
+        parameters = self.parameters
+        own_key, other_key = self._new_keys()
+        secret_key, public_key = self._layout(own_key), self._layout(other_key)
+        found = tuple(round(math.log2(modulus)) for modulus in secret_key.polynomials.moduli)
         wanted, more = parameters.modulus_bits, bool(parameters.special_bits)  # of which SEAL's secret keys know
         if found[: len(wanted)] != wanted or len(found) > len(wanted) + more:
             raise CapacityError(f"the library has chosen primes of {found} bits, not those that the parameters say")
-        zero = self._encrypted_zero(self._saved(secret_key), secret=True)
-        self.submission = self._layout(zero())
-        """Of ciphertexts."""
-        secret = self.secret_key.words(self._saved(secret_key))[: len(parameters.modulus_bits)]
-        Seeded(self.submission.polynomials).verify(self.submission.words(self._saved(zero())), secret)
+        saved = self._saved(own_key)
+        zero = self._encrypted_zero(saved, secret=True)
+        submission = self._layout(zero())
+        secret = secret_key.words(saved)[: len(parameters.modulus_bits)]
+        Seeded(submission.polynomials).verify(submission.words(self._saved(zero())), secret)
+        return secret_key, public_key, submission
 
     def new_secret_key(self) -> bytes:
         """Return a fresh secret key, packed."""
@@ -205,7 +230,7 @@ class BasePublicContext(_BaseContext[P]):
     def __init__(self, stored: PublicKeys[P], library: Library[P]) -> None:
         self.parameters, self._stored = stored.parameters, stored
         self.fingerprint = stored.parameters.fingerprint(stored.public_keys_digest)
-        self.ciphertext_shape = library.submission.polynomials
+        _, self.ciphertext_shape = library.shapes
         self._seeded = Seeded(self.ciphertext_shape)
 
 
@@ -221,11 +246,12 @@ class BaseSecretContext(_BaseContext[P]):
     def __init__(self, stored: SecretKey[P], library: Library[P]) -> None:
         self.parameters, self._stored = stored.parameters, stored
         self.fingerprint = stored.parameters.fingerprint(stored.public_keys_digest)
-        self._seeded = Seeded(library.submission.polynomials)
+        key_shape, ciphertext_shape = library.shapes
+        self._seeded = Seeded(ciphertext_shape)
         self.mask_shape = self._seeded.half
         if hashlib.sha256(stored.secret_key).digest() != stored.checksum:
             raise DeserialisationError(f"the {self.kind} is damaged (checksum mismatch)", field="checksum")
-        self._key_words = library.secret_key.polynomials.unpack(stored.secret_key)
+        self._key_words = key_shape.unpack(stored.secret_key)
         self.secret_words: Words = self._key_words[: len(self.parameters.modulus_bits)]
         """The secret key itself, as values at the roots of unity modulo all primes of Q: SEAL's has one prime more."""
 

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from itertools import cycle, islice
 from typing import Any
 
@@ -20,7 +20,7 @@ import zstandard
 
 from fhe_auc.base.errors import CapacityError, DeserialisationError, InputError
 from fhe_auc.rlwe.context import CoefficientLayout, Library, Run
-from fhe_auc.rlwe.polynomials import WORD
+from fhe_auc.rlwe.polynomials import WORD, Polynomials
 
 # SEAL's serialisation: a 16-byte header (magic, header size, version, compression, total size) before every object and
 # every array inside it; arrays go on with a 64-bit count and the words themselves.
@@ -119,8 +119,19 @@ class Scheme(Library[Any]):
                         f"a plaintext modulus must not be a prime of the modulus of ciphertexts: {modulus}"
                     )
             settings.set_plain_modulus(parameters.plain_moduli[0])
-        self.context = seal.SEALContext(settings, True, seal.SEC_LEVEL_TYPE.TC128)
+        self._settings = settings
         super().__init__(parameters)
+
+    @cached_property
+    def context(self) -> Any:
+        """SEAL's own."""
+        return seal.SEALContext(self._settings, True, seal.SEC_LEVEL_TYPE.TC128)
+
+    @property
+    def shapes(self) -> tuple[Polynomials, Polynomials]:
+        """A site that has submitted needs no more of SEAL than its primes: to learn takes 50 ms of each process."""
+        size, moduli = self.parameters.ring_dimension, tuple(self._key_moduli)
+        return Polynomials(size, moduli), Polynomials(size, 2 * moduli[:-1])
 
     def _new_keys(self) -> tuple[Any, Any]:
         generator, public_key = seal.KeyGenerator(self.context), seal.PublicKey()

@@ -97,7 +97,6 @@ def test_what_fills_a_role_s_own_place_is_not_read_beyond_a_bound(here: Path, mo
     make_session()
     with serving("north"):
         look()
-        place("north").mkdir(parents=True, exist_ok=True)
         for number in range(1, 99):
             (place("north") / f"round-{number}.submission").write_bytes(bytes(1000))
             (place("north") / f"{number}").write_bytes(bytes(1000))
@@ -117,8 +116,8 @@ def test_a_study_that_fails_stays_red_though_a_later_one_of_the_same_maker_does_
         other = served_session.Session(HOLDER, "f" * 32, failing.clock, failing.view, failing.log, outcome="result")
         later = failing.meeting._replace(begins=failing.meeting.ends)
         failing.outcome, failing.wrong, failing.rule = "ResultCheckError", "there is no result", "no result"
-        for series, red in ((b"another", True), (failing.meeting.series, False)):
-            other.meeting = later._replace(series=series)
+        for study, red in ((("another",), True), (failing.meeting.study, False)):
+            other.meeting = later._replace(study=study)
             _HERE[1]._sessions[HOLDER, other.name] = other
             _HERE[1]._see([])
             assert ("there is no result" in _HERE[1].health.line) == red

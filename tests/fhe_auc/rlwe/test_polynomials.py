@@ -410,11 +410,12 @@ def test_an_error_repeated_under_another_seed_tells_no_key(pair: ckks.KeyPair, m
 def test_a_library_that_keeps_polynomials_otherwise_is_refused(
     pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    library_for.__wrapped__(pair.public.parameters)
+    library = library_for.__wrapped__(pair.public.parameters)
+    assert library.shapes == (library.secret_key.polynomials, library.submission.polynomials)
     product = Polynomials.multiply
     monkeypatch.setattr(Polynomials, "multiply", lambda self, x, y: product(self, x, np.roll(y, 1, axis=1)))
     with pytest.raises(BackendUnavailableError, match="install one that fhe-auc asks for"):
-        library_for.__wrapped__(pair.public.parameters)
+        library_for.__wrapped__(pair.public.parameters).new_secret_key()
 
 
 _FORKS = """
