@@ -26,7 +26,6 @@ from fhe_auc.session.manifest import Manifest
 
 DEFAULTS: Mapping[str, str | int | float] = {
     "session": "",
-    "holder": "",
     "store": "",
     "passphrase-file": "",
     "protocol": "",
@@ -119,8 +118,8 @@ def passes(
 
     After each pass it yields the seconds until the next one. Who breaks it off closes it, and may begin anew.
 
-    Of the configuration, ``session`` (a file from the key holder; `document`, if given, is what is in it), ``holder``,
-    ``store`` and ``passphrase-file`` are as the plug-in of `fhe_auc.machines.site_state` takes them. ``protocol``,
+    Of the configuration, ``session`` (a file from the key holder; `document`, if given, is what is in it), ``store``
+    and ``passphrase-file`` are as the plug-in of `fhe_auc.machines.site_state` takes them. ``protocol``,
     ``thresholds``, ``min-parties``: what the session must be for; empty takes any. ``round-timeout``: seconds that a
     round may take. ``close-at``: with how many submissions the first round ends, whoever else may come; 0 waits for
     all. ``journal``: folder of `fhe_auc.session.journal`, by default beside ``session``; where it holds a session that

@@ -41,7 +41,7 @@ from fhe_auc.machines.served_session import Answering, Conducting, Part, Session
 from fhe_auc.machines.site_state import SiteStorage, Standing, site_storage
 from fhe_auc.session import journal
 
-_COMMON = ("role", "exchange", "state", "store", "passphrase-file", "holder", "result-hours")
+_COMMON = ("role", "exchange", "state", "store", "passphrase-file", "result-hours")
 _LIMITS = ("protocol", "thresholds", "min-parties", "round-timeout", "close-at")
 ENTRIES: Mapping[str, tuple[str, ...]] = {
     "site": tuple(dict.fromkeys((*_COMMON, *site_role.ENTRIES, "on-result", "on-result-seconds"))),
@@ -71,8 +71,8 @@ DECIDED = "decided"
 class Server:
     """Plays a role while it is open, a context manager; `config` has `ENTRIES` of its ``role``.
 
-    ``exchange`` is a folder or a URL (`fhe_auc.base.remote.open_exchange`), ``state`` a folder of its own. ``store``,
-    ``passphrase-file`` and ``holder`` are as the plug-in of `fhe_auc.machines.site_state` takes them; with
+    ``exchange`` is a folder or a URL (`fhe_auc.base.remote.open_exchange`), ``state`` a folder of its own. ``store``
+    and ``passphrase-file`` are as the plug-in of `fhe_auc.machines.site_state` takes them; with
     ``result-hours`` it is a problem that the last result is older; the rest is as `site_role.answer`,
     `aggregator_role.passes` and `ResultHook` take it. An `exchange` may stand in place of the one configured. What is
     done `apart` has a process of its own (`fhe_auc.machines.isolation`). The configuration is read again once `file`,

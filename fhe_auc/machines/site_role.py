@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 ENTRIES = (
     "store",
     "passphrase-file",
-    "holder",
     "data",
     "data-set",
     "label-column",
@@ -58,7 +57,7 @@ def answer(
 ) -> Answer:
     """Return a site's answer to an aggregator's message; the same one where it has been asked before.
 
-    Of the configuration, ``store``, ``passphrase-file`` and ``holder`` are as the plug-in of
+    Of the configuration, ``store`` and ``passphrase-file`` are as the plug-in of
     `fhe_auc.machines.site_state` takes them. ``data`` is the file with the rows; ``label-column``, ``score-column``
     (where the session does not name the models), ``positive-label``, ``drop-missing``, ``score-scale``, ``delimiter``,
     ``decimal`` and ``encoding`` are as of `fhe_auc.rows.party_files.Entries` and `fhe_auc.rows.csv_files.TextFormat`.

@@ -23,7 +23,10 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.journal import read_record
 from fhe_auc.session.protocol import Request
+from fhe_auc_keys.bundles.sealed_bundles import Kept
+from fhe_auc_keys.site.session_files import claimed_maker
 from fhe_auc_keys.site.unattended import meeting_of
+from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.exact_sessions import pairs_of
 from tests.support.nothing import rows_in
 from tests.support.pooled import rounding
@@ -109,15 +112,17 @@ class Attendant:
     def __init__(self, config: Mapping[str, Any], exchange: Exchange, session: bytes) -> None:
         self.config, self.exchange = config, exchange
         with site_storage().site(config) as kept:
-            self.name, self.meeting = kept.name, meeting_of(kept._store, session)  # type: ignore[attr-defined]
+            store: KeyStore = kept._store  # type: ignore[attr-defined]
+            self.name, self.meeting = kept.name, meeting_of(store, session)
+            self.maker = claimed_maker(Kept.stored(store, session).announcement)
 
     def look(self) -> Session:
         """Answer the newest round."""
-        holder, log = self.config["holder"], RoleLog()
+        log = RoleLog()
         part = Answering(
-            self.config, site_storage(), Isolation(log, apart=False), SYSTEM, Standing(self.name, (holder,))
+            self.config, site_storage(), Isolation(log, apart=False), SYSTEM, Standing(self.name, (self.maker,))
         )
-        session = Session(holder, self.meeting.session.hex(), SYSTEM, Arrivals(self.exchange, log), log)
+        session = Session(self.maker, self.meeting.session.hex(), SYSTEM, Arrivals(self.exchange, log), log)
         session.meeting = self.meeting
         part.attend(session)
         return session

@@ -86,20 +86,17 @@ class StoredRecords(Records):
 
 
 class StoredState(SiteState):
-    """Sessions that `holder` convenes, in an open key store; `data_set` names the rows in the ledger of budgets."""
+    """Sessions in an open key store; `data_set` names the rows in the ledger of budgets."""
 
-    def __init__(
-        self, store: KeyStore, holder: str, data_set: str = budget.DEFAULT_DATA_SET, clock: Clock = SYSTEM
-    ) -> None:
+    def __init__(self, store: KeyStore, data_set: str = budget.DEFAULT_DATA_SET, clock: Clock = SYSTEM) -> None:
         self._store, self._clock = store, clock
         self._data_set = budget.checked_name("data-set", data_set)
-        self._holder = holder
         self._identity = own_identity(store)
         self.name = self._identity.name
 
     def session(self, session: bytes) -> Joined:
         members, at = known_members.stored(self._store), self._clock.now()
-        announced, material = kept_for_party(self._store, session, self._identity, members, holder=self._holder, at=at)
+        announced, material = kept_for_party(self._store, session, self._identity, members, at=at)
         store, earlier = self._store, before(self._store, announced)
         joined = _joined(announced, material, self._identity, lambda: nullcontext(store), self._clock, earlier)
         return replace(joined, helps=announced.is_helper(self.name))
@@ -179,9 +176,8 @@ class KeyStoreStorage(SiteStorage):
                 LOGGER.warning("%s", wrong)
                 members = known_members.stored(store)
             me = own_identity(store).member(members, at=self._clock.now())
-            holder = config.get("holder")
-            makers = {str(holder)} if holder else {own.study.maker for own in agreed(store)} & members.by_name.keys()
-            others = () if holder else tuple(name for name in members.by_name if name not in makers)
+            makers = {own.study.maker for own in agreed(store)} & members.by_name.keys()
+            others = tuple(name for name in members.by_name if name not in makers)
             return Standing(me.name, tuple(makers), others, wrong, members.ends)
 
     def take_in(
@@ -226,12 +222,11 @@ class KeyStoreStorage(SiteStorage):
         """Open the key store that `config` names.
 
         ``store`` is its folder, ``passphrase-file`` a file of mode 600 (else the variable FHE_AUC_PASSPHRASE has it),
-        ``holder`` the key holder agreed on, or who convenes. ``data-set`` names the rows in the ledger of privacy
-        budgets (`fhe_auc_keys.store.budget`).
+        ``data-set`` names the rows in the ledger of privacy budgets (`fhe_auc_keys.store.budget`).
         """
         with self._opened(config) as store:
             data_set = str(config.get("data-set") or budget.DEFAULT_DATA_SET)
-            yield StoredState(store, str(config.get("holder") or ""), data_set, self._clock)
+            yield StoredState(store, data_set, self._clock)
 
     def shield(self, config: Mapping[str, Any]) -> None:
         if config.get("passphrase-file"):
@@ -242,16 +237,14 @@ class KeyStoreStorage(SiteStorage):
             return None
         with self._opened(config) as store:
             identity, members, at = own_identity(store), known_members.stored(store), self._clock.now()
-        holder = str(config.get("holder") or "") or claimed_maker(document)
-        announced = announced_to_aggregator(document, members, holder=holder, at=at)
+        announced = announced_to_aggregator(document, members, holder=claimed_maker(document), at=at)
         announced.require_aggregator(identity.member(members, at=at))
         return unattended.meeting(announced)
 
     def aggregator(self, config: Mapping[str, Any], document: bytes | None = None) -> Joined:
         """Open what the key holder has sent to the aggregator.
 
-        ``session`` is that file (aggregator.bundle, or what announces it), ``holder`` who must have signed
-        it; ``store`` and ``passphrase-file`` as for `site`, of the aggregator's own key store.
+        ``session`` is that file; ``store`` and ``passphrase-file`` as for `site`, of the aggregator's own key store.
         """
         path, at = Path(_needed(config, "session")), self._clock.now()
         with self._opened(config) as store:
@@ -263,7 +256,7 @@ class KeyStoreStorage(SiteStorage):
                 data,
                 identity,
                 members,
-                holder=str(config.get("holder") or "") or claimed_maker(data),
+                holder=claimed_maker(data),
                 session=None,
                 at=at,
             )
@@ -301,7 +294,7 @@ class KeyStoreStorage(SiteStorage):
             store = create_with_random_passphrase(place, passphrase_file)
             store.put("identity", OWN, consortium.identities[name].to_bytes())
             known_members.keep(store, consortium.members)
-            return {"store": str(place), "passphrase-file": str(passphrase_file), "holder": holder}, store
+            return {"store": str(place), "passphrase-file": str(passphrase_file)}, store
 
         sites, at = {}, consortium.at
         keep = partial(keep_for_party, holder=holder, session=manifest.session, at=at, study=TRIAL)

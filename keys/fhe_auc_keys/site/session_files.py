@@ -155,12 +155,11 @@ def keep_for_party(
 
 
 def kept_for_party(
-    store: KeyStore, session: bytes, identity: Identity, members: Members, *, holder: str = "", at: datetime
+    store: KeyStore, session: bytes, identity: Identity, members: Members, *, at: datetime
 ) -> tuple[Announcement, bytes]:
     """Return what `keep_for_party` put into `store`, and the party's material; errors as `open_announcement`.
 
-    It is verified again, so that nobody goes on with a session that has ended, or whose holder was revoked. `holder` is
-    who makes it; empty for whom the site has opened it of.
+    It is verified again, so that nobody goes on with a session that has ended, or whose maker was revoked.
     """
     if not store.has("bundle", session.hex()):
         raise StoreError(
@@ -173,8 +172,7 @@ def kept_for_party(
             f"session {session.hex()} has been closed here: its keys are destroyed, and it answers nothing new",
             field="missed",
         )
-    maker = holder or claimed_maker(found.announcement)
-    announced = open_announcement(found.announcement, members, holder=maker, at=at)
+    announced = open_announcement(found.announcement, members, holder=claimed_maker(found.announcement), at=at)
     if announced.manifest.session != session:
         raise KeysError(f"bundle/{session.hex()} is of session {announced.manifest.session.hex()}")
     if announced.manifest.keys == "sealed":
@@ -191,8 +189,7 @@ def kept_for_party(
 
 def verify_kept(store: KeyStore, session: bytes, identity: Identity, members: Members, *, at: datetime) -> None:
     """Raise where `identity`, a party or helper, could not go on with a session that was opened, by whatever holder."""
-    holder = claimed_signer(announcement.KIND, Kept.stored(store, session).announcement)
-    announced, material = kept_for_party(store, session, identity, members, holder=holder, at=at)
+    announced, material = kept_for_party(store, session, identity, members, at=at)
     announced.require_party_or_helper(identity.member(members, at=at))
     _check_plan(announced.manifest)
     if announced.manifest.keys == "sealed":

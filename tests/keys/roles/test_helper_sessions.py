@@ -55,7 +55,7 @@ def helped(consortium: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> N
 
 def config(name: str) -> dict[str, Any]:
     """The configuration of a role, as its TOML file has it."""
-    told = {"store": f"{name}/store", "passphrase-file": f"{name}/passphrase", "holder": "north"}
+    told = {"store": f"{name}/store", "passphrase-file": f"{name}/passphrase"}
     if name in SITES:
         np.savez(f"{name}.npz", y_true=[0, 1, 1, 0], y_score=[0.1, 0.9, 0.4, 0.5])
         told |= {"data": f"{name}.npz", "results": f"results of {name}"}
