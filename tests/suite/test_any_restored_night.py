@@ -9,6 +9,7 @@ from tests.suite.nights import Story, drawn, play, shrunk
 from tests.support.nothing import installed
 
 FAULTS = ("restore", "rows", "killed before", "killed after", "full", "stale", "mend")
+SLOW = {"semi-honest": [pytest.mark.slow]}  # it takes long, and `malicious` has the same rounds and one more
 MANY = 3  # restores of a site in a story, at least
 
 
@@ -28,7 +29,13 @@ def restored(story: Story) -> bool:
 
 
 @pytest.mark.parametrize("number", [0, *(pytest.param(each, marks=pytest.mark.slow) for each in range(1, 10))])
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=[pytest.mark.slow] if case.protocol == "semi-honest" else [], id=case.name)
+        for case in CASES
+    ],
+)
 def test_any_night_of_machines_that_are_put_back(case: Case, number: int) -> None:
     stories = (story for seed in count() if restored(story := drawn(case, seed, FAULTS)))
     broken = play(next(islice(stories, number, None)))

@@ -8,6 +8,8 @@ positives among the top scores (Table 2). The rest of the shape is a smooth gues
 curve (on the logit) has 13 monotone cubic pieces, fitted to those numbers.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicHermiteSpline, PchipInterpolator
@@ -62,3 +64,12 @@ def _logit_curve(epoch: int) -> CubicHermiteSpline:
     slopes = PchipInterpolator(_QUANTILES, _LOGITS[epoch]).derivative()(_QUANTILES)
     slopes[[0, -1]] = (np.diff(_LOGITS[epoch]) / np.diff(_QUANTILES))[[0, -1]]
     return CubicHermiteSpline(_QUANTILES, _LOGITS[epoch], slopes)
+
+
+def two_models(rows: int) -> dict[str, NDArray[Any]]:
+    """Columns of a table: a model's risks, right on the average, and those of an older one, with noise."""
+    random = np.random.default_rng(11)
+    risk = np.clip(random.beta(1.2, 3, rows), 0, 0.99)
+    died, old = random.random(rows) < risk, np.clip(risk + random.normal(0, 0.15, rows), 0, 0.99)
+    sites = random.choice(["north", "south"], rows)
+    return {"hospital": sites, "died": died, "risk": risk.round(2), "$<b>_old": old.round(2)}

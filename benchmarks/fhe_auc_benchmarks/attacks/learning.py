@@ -42,6 +42,7 @@ from fhe_auc_keys.roles.helper import Helper
 from fhe_auc_keys.store.key_store import KeyStore
 
 OUTSIDE, _POOL, _CAP = "nobody", "the pool", 90
+_PIECE, _LONGEST = 4096, 1024  # bytes of a file; and of a secret, which must stand whole in a piece
 _COUNTS = "bin_negatives", "bin_positives", "fp", "tp"
 _NUMBERS = [f"{order}{kind}" for order in "<>" for kind in ("u1", "u2", "u4", "u8", "f4", "f8")]
 _EXACT = "exact", "verified"
@@ -157,8 +158,10 @@ class Watched:
             yield name, made
 
     def look(self, *sent: bytes) -> None:
-        """Read what is sent, and all files."""
-        self.seen[OUTSIDE] |= {*sent, *(each.read_bytes() for each in self.folder.rglob("*") if each.is_file())}
+        """Read what is sent, and all files: by pieces, as most of a file that grows is known."""
+        self.seen[OUTSIDE] |= {*sent}
+        for data in (each.read_bytes() for each in self.folder.rglob("*") if each.is_file()):
+            self.seen[OUTSIDE] |= {data[start : start + _PIECE + _LONGEST] for start in range(0, len(data), _PIECE)}
 
     def _opened(self, payload: bytes, message: Message, protection: object, recipient: str = "") -> None:
         self.seen[recipient or OUTSIDE].add(payload)
@@ -179,8 +182,10 @@ class Watched:
 def _read(protocol: str, keys: str, generator: np.random.Generator) -> Learned:
     with tempfile.TemporaryDirectory() as place:
         made, read = Watched(protocol, keys, made_up_sites(generator), Path(place)), set[str]()
+    public = found_in(made.seen[OUTSIDE], made.hidden, OUTSIDE)  # looked for once: it is the most, and all have it
     for reader, seen in made.seen.items():
-        read |= {f"{name}, by {reader}" for name in found_in(seen, made.hidden, reader)}
+        found = found_in(seen - made.seen[OUTSIDE], made.hidden, reader)
+        read |= {f"{name}, by {reader}" for name in found | {n for n in public if reader not in made.hidden[n][1]}}
     all_told = made.sites if protocol in _TOLD else ()
     return read, {f"{each} of {_POOL}, by {site}" for each in _COUNTS for site in all_told}
 

@@ -21,6 +21,7 @@ from tests.support.chosen import federated_report
 from tests.support.command_line import assert_refused, call, printed
 from tests.support.html_page import Page
 from tests.support.lazy import Lazy
+from tests.support.synthetic_scores import two_models
 
 pd = Lazy("pandas")
 roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
@@ -65,11 +66,7 @@ def test_net_benefits_and_their_intervals_are_those_of_means_over_rows_and_small
 
 @pytest.fixture(scope="module")
 def rows() -> Any:
-    random = np.random.default_rng(11)
-    risk = np.clip(random.beta(1.2, 3, 3000), 0, 0.99)
-    died, old = random.random(3000) < risk, np.clip(risk + random.normal(0, 0.15, 3000), 0, 0.99)
-    sites = random.choice(["north", "south"], 3000)
-    return pd.DataFrame({"hospital": sites, "died": died, "risk": risk.round(2), "$<b>_old": old.round(2)})
+    return pd.DataFrame(two_models(3000))
 
 
 @pytest.fixture(scope="module")
@@ -228,27 +225,3 @@ def test_the_command_says_the_same(rows: Any, report: Report, tmp_path: Path) ->
     assert f"{difference.value:.4f}" in shown
     assert f"{report.facts.models.card.auc.value:.4f}" in shown
     assert_refused(call(*options, "--score-column", "risk"), "contradict each other")
-
-
-def test_beside_probabilities_points_have_all_that_points_have_and_what_is_missing_is_said(rows: Any) -> None:
-    points = rows.assign(**{"$<b>_old": np.floor(9 * rows["$<b>_old"])})
-    report = federated_report(points, **BOTH, threshold=AT)
-    said, html = report.as_dict(), report.html()
-    second = said["models"]["second"]
-    assert said["decision_curve"] is not None
-    assert second["decision_curve"] is second["metrics"]["brier"] is None
-    assert second["metrics"]["roc_auc"]["value"] == pytest.approx(
-        roc_auc_score(points["died"], points["$<b>_old"]), abs=6e-5
-    )
-    assert "undefined scores are not probabilities" in Page(html).words
-    assert "model $&lt;b&gt;_old: Reliability" not in html
-    for name in FIGURES:
-        legend = draw(report, name).axes[0].get_legend()
-        assert legend is not None
-        labels = " ".join(text.get_text() for text in legend.get_texts())
-        assert (r"\$<b>_old" in labels) == (name not in ("reliability", "decision_curve"))
-    only = federated_report(points, **{**BOTH, "score": "$<b>_old"})
-    assert "These scores are not probabilities: calibration" in Page(only.html()).words
-    assert {"Reliability", "Decision curve"}.isdisjoint(Page(only.html()).texts)
-    with pytest.raises(InputError, match="so there is no decision curve"):
-        draw(only, "decision_curve")
