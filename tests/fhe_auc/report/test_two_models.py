@@ -188,11 +188,11 @@ def test_where_small_counts_are_hidden_of_a_model_there_is_no_net_benefit(rows: 
     assert ((counts == 0) | (counts >= 10)).all()
 
 
-def test_without_a_threshold_below_1_there_is_no_net_benefit_either(rows: Any) -> None:
-    for threshold in (None, 1.0):
-        found = federated_report(rows, **BOTH, thresholds=GRID, threshold=threshold).facts
-        assert found.models is not None
-        assert found.models.net_benefits == ()
+@pytest.mark.parametrize("threshold", [1.0, pytest.param(None, marks=pytest.mark.slow)])
+def test_without_a_threshold_below_1_there_is_no_net_benefit_either(rows: Any, threshold: float | None) -> None:
+    found = federated_report(rows, **BOTH, thresholds=GRID, threshold=threshold).facts
+    assert found.models is not None
+    assert found.models.net_benefits == ()
 
 
 @pytest.mark.parametrize(
