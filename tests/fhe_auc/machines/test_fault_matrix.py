@@ -227,7 +227,7 @@ ROWS = {
     ),
     "a site away": Row(
         ADDER,
-        "2 of 3 parties submitted.* missing: 'west' .*: have them answer, or ask for a session without them ",
+        "2 of 3 parties submitted.* missing: 'west' .*: have them answer, or ask for a session without them",
         west_is_away=True,
         timeout=0.5,
         quick=True,

@@ -79,7 +79,7 @@ class Opening(Sealing):
         return documents.sign(bundles.AGGREGATOR_KIND, self.identities[HOLDER], body)
 
     def kept(self, store: KeyStore, session: bytes) -> tuple[Announcement, bytes]:
-        return kept_for_party(store, session, self.identities["north"], self.members, holder=HOLDER, at=NOW)
+        return kept_for_party(store, session, self.identities["north"], self.members, at=NOW)
 
 
 @pytest.fixture(scope="module")
