@@ -283,7 +283,7 @@ def kill_some(they: Consortium, moments: random.Random, number: int) -> None:
 @pytest.mark.parametrize(
     ("consortium", "seed", "kills"),
     [
-        ("folder", 1, 4),
+        ("folder", 1, 1),
         *(pytest.param("folder", seed, 12, marks=pytest.mark.slow) for seed in (2, 3, 4)),
         *(pytest.param(kind, 5, 4, marks=pytest.mark.slow) for kind in ("s3", "sftp", "webdav")),
     ],
