@@ -62,7 +62,7 @@ def take_in(
             raise KeysError("it was opened before, and is not here any more: ask for a new session")
         if data.startswith(PARTY_KIND.magic) and claimed_in_bundle(data).recipient != me.fingerprint:
             raise KeysError(f"it is not for the keys that {me.name!r} has now: ask for a new session")
-        if data.startswith(PARTY_KIND.magic) and needs_announcement(data) and not beside:
+        if needs_announcement(data) and not beside:
             return Arrived("waits", f"waits for {ANNOUNCEMENT}")
         if not known_by and not is_announcement(data):
             raise KeysError("not for a party: remove it")
