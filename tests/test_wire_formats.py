@@ -134,7 +134,6 @@ LEDGER = Ledger(
     {SESSION.hex(): Entry("rows", "verified", 0.5, 0.0, "row", 1_800_000_000, "VerificationError", "Ada Osei")},
     {SESSION.hex(): ("rows", 1_800_000_000)},
 )
-HEADER = serialise.encode(bundles._BundleHeader(SESSION, SESSION, *[FINGERPRINT] * 3, 1_800_000_000))
 
 
 def _manifest(plan: str | None = None) -> Manifest:
@@ -202,7 +201,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
         device._Memory(FINGERPRINT, (device._DeviceAnswer(SESSION, FINGERPRINT, FINGERPRINT, (FINGERPRINT,)),))
     ),
     "fleet's session": lambda _: helper._FORMAT.frame(helper._HelperState(FINGERPRINT, b"answer", False, b"key")),
-    "opened session": lambda _: bundles.Kept(b"announcement", 2**31, b"secrets").to_bytes(),
+    "opened session": lambda _: bundles._KEPT.frame(bundles.Kept(b"announcement", 2**31, b"secrets")),
     "answer kept": lambda _: answers._FORMAT.frame(
         answers._Answered(b"asked", b"sent", FINGERPRINT, b"party", b"", 900, (), True, "", ())
     ),
@@ -241,7 +240,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "aggregator bundle": lambda _: sign(
         bundles.AGGREGATOR_KIND, NORTH, bundles._AggregatorBody(b"announcement", b"seal")
     ),
-    "party bundle": lambda _: sign(bundles.PARTY_KIND, NORTH, bundles._PartyBody(b"announcement", HEADER, b"seal")),
+    "party bundle": lambda _: sign(bundles.PARTY_KIND, NORTH, bundles._PartyBody(FINGERPRINT, FINGERPRINT, b"seal")),
     "privacy ledger": lambda _: LEDGER.to_bytes(),
     "record of agreed studies": lambda _: agreed_studies._FORMAT.frame(
         agreed_studies._Book(

@@ -22,7 +22,7 @@ from fhe_auc.machines.file_transport import FileTransport, message_name, newest_
 from fhe_auc.machines.processes import Processes
 from fhe_auc.machines.site_state import LocalSites, Meeting, site_storage
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds, preceded
+from fhe_auc.results.evaluation import Evaluation, Outcome, preceded
 from fhe_auc.rows.own_rows import check_scores
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import write_rows
@@ -75,23 +75,14 @@ class Stage:
         `fhe_auc.federated_auc`, and where a site is missing that the protocol does not go on without.
         """
         if bins is None:
-            return first_of(self._play(plugin, request, parties, {}))
+            return first_of(self._play(plugin, request, parties))
         first, second = plugin.staged(request, bins)
         self.report("a session before finds the thresholds")
-        finder = registry.finder(plugin)
-        found = self._play(finder, first, parties, {})
-        chosen = replace(second, thresholds=first_of(found).grid)
-        return preceded(first_of(self._play(plugin, chosen, parties, found)), first_of(found))
+        found = first_of(self._play(registry.finder(plugin), first, parties))
+        return preceded(first_of(self._play(plugin, replace(second, thresholds=found.grid), parties)), found)
 
-    def _play(
-        self,
-        plugin: Protocol[T],
-        request: Request,
-        parties: Sequence[PartyData],
-        found: Mapping[str, QuantileThresholds],
-    ) -> dict[str, T]:
-        """Play a session; return each site's outcome. `found` has the thresholds that each has found before."""
-        grids = {name: own.grid.astype("<f8").tobytes() for name, own in found.items()}
+    def _play(self, plugin: Protocol[T], request: Request, parties: Sequence[PartyData]) -> dict[str, T]:
+        """Play a session; return each site's outcome."""
         started = time.perf_counter()
         self.report("making members and keys")
         with self.place() as place:
@@ -100,7 +91,7 @@ class Stage:
                 check_scores(data, session.manifest.thresholds)
             folder = place.folder / "session"
             folder.mkdir(mode=0o700)
-            made = site_storage().local_sites(session, folder, grids)
+            made = site_storage().local_sites(session, folder)
             sites = {
                 data.name: _site(folder, number, data, request.analysis, made) for number, data in enumerate(parties)
             }

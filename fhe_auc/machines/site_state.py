@@ -277,11 +277,8 @@ class SiteStorage(ABC):
         """Return what the aggregator starts from, by a file, with `document` in it if given; errors likewise."""
 
     @abstractmethod
-    def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
-        """Play coordinator and key holder; make each site's state in an empty folder that only this user can read.
-
-        `grids` holds, by party, the thresholds that it has found before: it joins a session for these only.
-        """
+    def local_sites(self, session: Session, folder: Path) -> LocalSites:
+        """Play coordinator and key holder; make each site's state in an empty folder that only this user can read."""
 
 
 @lru_cache(maxsize=16)

@@ -52,7 +52,7 @@ def opened_session(store: KeyStore) -> bytes:
     ends, name = int((NOW + timedelta(days=7)).timestamp()), manifest.session.hex()
     store.put("identity", OWN, identity.to_bytes())
     known_members.keep(store, certified.members)
-    store.put("bundle", name, Kept(document, ends, MATERIAL).to_bytes())
+    Kept(document, ends, MATERIAL).keep(store, manifest.session)
     state = answers._Answered(b"asked", b"sent", b"rows", MATERIAL, b"", 900, (), False, "", ())
     store.put("state", name, answers._FORMAT.frame(state))
     return manifest.session
@@ -85,7 +85,7 @@ def test_a_key_holder_upgraded_in_mid_session_says_so_keeps_what_it_holds_and_ma
     join("east")
     sites = "north", "south", "east"
     session = make("made", sites=sites)
-    open_as("north", "made/north.bundle")
+    open_as("north", "made")
 
     def kept() -> int:
         with store_of("north") as store:
@@ -94,7 +94,7 @@ def test_a_key_holder_upgraded_in_mid_session_says_so_keeps_what_it_holds_and_ma
     before = kept()
     monkeypatch.setattr(serialise, "FORMAT_VERSION", 200)
     older = "of format version 4, from an older fhe-auc than this, .*: whoever made it upgrades, .* by its key holder"
-    with pytest.raises(VersionError, match=f"party bundle {older}"):
+    with pytest.raises(VersionError, match=f"session announcement {older}"):
         open_as("north")
     assert kept() == before
     shown = re.sub(r"\s+", " ", ok("show", *NORTH).stdout)

@@ -283,7 +283,7 @@ class World:
     def _between_machines(self) -> None:
         places = self.folder / "sites"
         places.mkdir(mode=0o700)
-        local = site_storage().local_sites(self.session, places, {})
+        local = site_storage().local_sites(self.session, places)
         joined = site_storage().aggregator(local.aggregator)
         self.manifest, self._aggregator = joined.manifest, joined.aggregator
         if self.case.way == "signed":

@@ -11,11 +11,13 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+from fhe_auc.base.exchange import file_of
 from fhe_auc.cli import main
 from fhe_auc.machines.file_transport import ANNOUNCEMENT
+from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.common import file_stem
-from fhe_auc_keys.site.session_files import announced_to_party, keep_for_party
+from fhe_auc_keys.site.session_files import keep_for_party
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault, own_identity
@@ -99,14 +101,12 @@ def make(folder: str, **changes: Any) -> str:
         return write_session(Path(folder), store, msgspec.structs.replace(ASKED, **changes), at=common.now())
 
 
-def open_as(name: str, file: str = "") -> str:
-    """Have somebody open what north has sent, as a role that serves does; return the session's id."""
-    path = Path(file or f"week/{name}.bundle")
-    data, announcement = path.read_bytes(), path.with_name(ANNOUNCEMENT)
-    beside = announcement.read_bytes() if announcement.exists() else b""
+def open_as(name: str, folder: str = "week") -> str:
+    """Have somebody open what north has sent, in a folder, as a role that serves does; return the session's id."""
+    document, bundle = Path(folder, ANNOUNCEMENT).read_bytes(), Path(folder, f"{file_of(name)}.bundle")
+    own = bundle.read_bytes() if bundle.exists() else b""
     with store_of(file_stem(name)) as store:
         identity, members = own_identity(store), known_members.stored(store)
-        given: dict[str, Any] = {"holder": "north", "at": common.now(), "beside": beside}
-        study = announced_to_party(data, members, **given).study
-        kept = keep_for_party(data, identity, members, store, session=None, study=study, **given)
+        study = open_announcement(document, members, at=common.now()).study
+        kept = keep_for_party(document, own, identity, members, store, study=study, at=common.now())
     return kept.manifest.session.hex()

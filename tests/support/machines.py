@@ -23,8 +23,8 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.journal import read_record
 from fhe_auc.session.protocol import Request
+from fhe_auc_keys.bundles.announcement import claimed
 from fhe_auc_keys.bundles.sealed_bundles import Kept
-from fhe_auc_keys.site.session_files import claimed_maker
 from fhe_auc_keys.site.unattended import meeting_of
 from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.exact_sessions import pairs_of
@@ -43,7 +43,7 @@ class MachineSession:
         request = Request(**{"parties": tuple(self.sites), "thresholds": GRID, **asked})
         prepared = registry.load(protocol).prepare(request)
         (folder / "keys").mkdir(mode=0o700, parents=True)
-        made = site_storage().local_sites(prepared, folder / "keys", {})
+        made = site_storage().local_sites(prepared, folder / "keys")
         self.id = prepared.manifest.session
         self.aggregator: dict[str, Any] = {**made.aggregator, "journal": str(folder / "journal")}
         self.roles = {name: dict(config) for name, config in made.sites.items()}
@@ -114,7 +114,7 @@ class Attendant:
         with site_storage().site(config) as kept:
             store: KeyStore = kept._store  # type: ignore[attr-defined]
             self.name, self.meeting = kept.name, meeting_of(store, session)
-            self.maker = claimed_maker(Kept.stored(store, session).announcement)
+            self.maker = claimed(Kept.stored(store, session).announcement).maker
 
     def look(self) -> Session:
         """Answer the newest round."""

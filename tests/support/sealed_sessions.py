@@ -49,10 +49,11 @@ class Sealing(Consortium):
     def announce(self, manifest: Manifest, *, by: str = HOLDER, **changes: Any) -> bytes:
         return announce(self.identities[by], manifest, self.members, **{**self._usual, **changes})
 
-    def keep(self, data: bytes, store: KeyStore, name: str = "north", **changes: Any) -> Announcement:
-        """A party opens a document, and keeps it."""
-        usual = {"holder": HOLDER, "session": None, "at": NOW, "study": STUDY}
-        return keep_for_party(data, self.identities[name], self.members, store, **{**usual, **changes})
+    def keep(
+        self, document: bytes, bundle: bytes, store: KeyStore, name: str = "north", *, study: Study = STUDY
+    ) -> Announcement:
+        """A party opens a session, and keeps it."""
+        return keep_for_party(document, bundle, self.identities[name], self.members, store, study=study, at=NOW)
 
     @property
     def _usual(self) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class Consortium:
         self.session: Session = _prepared(protocol, given) if not request else self.plugin.prepare(given)
         self.folder = folder
         folder.mkdir(mode=0o700)
-        self.made: LocalSites = site_storage().local_sites(self.session, folder, {})
+        self.made: LocalSites = site_storage().local_sites(self.session, folder)
         self._clock = _Standing()
         self.results: dict[str, Any] = {}
 

@@ -17,10 +17,10 @@ from fhe_auc_benchmarks.stopwatch import Stopwatch
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import (
     announcement_digest,
-    open_aggregator_bundle,
+    open_for_aggregator,
+    open_party_bundle,
     seal_to_aggregator,
     seal_to_party,
-    unseal_for_party,
 )
 from fhe_auc_keys.bundles.session_keys import DealtSession
 from fhe_auc_keys.roles.local_consortium import Consortium
@@ -173,23 +173,19 @@ def _before_bytes(session: Session, party: str) -> int:
 def _sealed_and_opened(session: DealtSession) -> int:
     """Seal the keys to an aggregator and parties, which open them; return the size of a bundle.
 
-    One after the other, as all bundles of a large session would fill the memory; and without the announcement in each,
-    which is sent and verified once here.
+    One after the other, as all bundles of a large session would fill the memory.
     """
     manifest, consortium = session.manifest, Consortium(session.manifest.parties)
-    identities, members, holder, at = consortium.identities, consortium.members, consortium.holder, consortium.at
+    identities, members, at = consortium.identities, consortium.members, consortium.at
     announcement = consortium.convene(manifest)
-    announced = open_announcement(announcement, members, holder=holder, at=at)
-    signer, digest = identities[holder], announcement_digest(announcement)
+    announced = open_announcement(announcement, members, at=at)
+    signer, digest = identities[consortium.holder], announcement_digest(announcement)
     bundle = seal_to_aggregator(signer, session, announcement, announced)
-    open_aggregator_bundle(
-        bundle, identities[consortium.aggregator], members, holder=holder, session=manifest.session, at=at
-    )
-    sealed: tuple[bytes, ...] = ()
+    open_for_aggregator(bundle, identities[consortium.aggregator], members, at=at)
     for name in manifest.parties:
-        sealed = seal_to_party(session.secrets_of(name), announced, digest, name)
-        unseal_for_party(*sealed, announced, digest, identities[name], members.named(name, at))
-    return len(announcement) + sum(map(len, (*sealed, signer.name, signer.sign(b"", b""))))
+        bundle = seal_to_party(signer, session, announced, digest, name)
+        open_party_bundle(bundle, announcement, announced, identities[name], members, at=at)
+    return len(announcement) + len(bundle)
 
 
 class PeerContender(Contender):

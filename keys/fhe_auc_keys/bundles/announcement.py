@@ -25,7 +25,7 @@ from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.members import FleetList, Member, Members
 from fhe_auc_keys.trust.message_signatures import SessionProtection
 from fhe_auc_keys.trust.public_keys import SKEW, check_time, counts
-from fhe_auc_keys.trust.signed_documents import Kind, claimed_body, open_signed, sign
+from fhe_auc_keys.trust.signed_documents import Kind, claimed_body, claimed_signer, open_signed, sign
 
 MAX_LIFETIME = timedelta(days=31)  # longest validity of an announcement, and of what is sealed with it
 KIND = Kind(b"fheanno", "session announcement")
@@ -70,10 +70,9 @@ class Announcement:
         elif self.helper != me:
             raise KeysError(f"{me.name!r} is not, with the keys that it has now, a helper of the session")
 
-    def require_session(self, session: bytes | None, what: str) -> None:
-        """Raise `KeysError` where this is another session than the one expected, by its id; None expects any."""
-        if session is not None and self.manifest.session != session:
-            raise KeysError(f"the {what} is for session {self.manifest.session.hex()}, not {session.hex()}")
+    def deals_to(self, name: str) -> bool:
+        """Whether a role of this name, which is no aggregator, has a bundle."""
+        return self.manifest.keys != "none" and not self.is_helper(name)
 
     def protection(self, identity: Identity) -> SessionProtection:
         """Return what a role with this identity seals and signs its messages with, and checks others' by."""
@@ -133,13 +132,18 @@ def announce(
     return sign(KIND, holder, _Body(announced.to_bytes(), aggregator, helper, *times))
 
 
-@lru_cache(maxsize=4)  # where all sites are played in one process, each opens the same
-def open_announcement(data: bytes, members: Members, *, holder: str, at: datetime) -> Announcement:
+def open_announcement(data: bytes, members: Members, *, holder: str = "", at: datetime) -> Announcement:
     """Return a session that its holder announces, from `announce`, with the keys of everybody in it.
 
-    `holder` names the one agreed on: to be a member alone does not make anyone holder. Errors as `open_signed` and
-    `Members.named`; `ExpiredError`; `RevokedError` for keys that are no member's; `UnfitError` as `announce`.
+    `holder` names the one agreed on; without, it may be any member, and is for the caller to judge. Errors as
+    `open_signed` and `Members.named`; `ExpiredError`; `RevokedError` for keys that are no member's; `UnfitError` as
+    `announce`.
     """
+    return _verified(data, members, holder or claimed_signer(KIND, data), at)
+
+
+@lru_cache(maxsize=4)  # where all sites are played in one process, each opens the same
+def _verified(data: bytes, members: Members, holder: str, at: datetime) -> Announcement:
     signer, body = open_signed(KIND, data, _Body, members, signer=holder, at=at)
     if not body.not_before <= at.timestamp() <= body.not_after:
         raise ExpiredError(
@@ -175,13 +179,14 @@ class Claimed(NamedTuple):
     helper: str  # empty where there is none
     not_before: int  # Unix seconds
     not_after: datetime  # UTC
+    maker: str  # who says to have signed it
 
 
 def claimed(data: bytes) -> Claimed:
     """Return what an announcement says that this site has made, or verified and kept; `TamperedError` for no such."""
     body = claimed_body(KIND, data, _Body)
     manifest, ends = _manifest_and_end(body, "in a session announcement")
-    return Claimed(manifest, body.aggregator, body.helper, body.not_before, ends)
+    return Claimed(manifest, body.aggregator, body.helper, body.not_before, ends, claimed_signer(KIND, data))
 
 
 def _manifest_and_end(body: _Body, whose: str) -> tuple[Manifest, datetime]:

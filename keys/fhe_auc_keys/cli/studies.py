@@ -22,7 +22,6 @@ from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import agreed_studies, making
 from fhe_auc_keys.site.key_store_sites import vault_of
-from fhe_auc_keys.site.session_files import claimed_maker
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust.public_keys import printable
@@ -160,7 +159,7 @@ def _decided(vault: Vault, begins: str, *, yes: bool) -> str:
             return begins
         if len(known) != 1:
             raise KeysError(f"{len(known)} of the sessions that wait begin with {begins!r}")
-        members, at, document = known_members.stored(store), common.now(), waiting[known[0]].announcement
-        announced = open_announcement(document, members, holder=claimed_maker(document), at=at)
+        at = common.now()
+        announced = open_announcement(waiting[known[0]].announcement, known_members.stored(store), at=at)
         agreed_studies.decide(store, announced, yes=yes, at=at)
     return known[0]

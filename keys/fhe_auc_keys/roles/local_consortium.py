@@ -58,17 +58,15 @@ class Consortium:
         """Return the bundles of a session of these parties."""
         return self._signed(seal_session, session, session.manifest)
 
-    def convener(self, manifest: Manifest) -> str:
-        """Return who announces a session: the key holder, or with a helper a party, of which a fleet names none."""
-        return manifest.parties[0] if manifest.keys == "helper" and manifest.parties else self.holder
-
     def convene(self, manifest: Manifest) -> bytes:
         """Return the announcement of a session of these parties."""
         return self._signed(announce, manifest, manifest)
 
     def _signed(self, make: Callable[..., T], what: Session | Manifest, manifest: Manifest) -> T:
+        """With a helper a party announces it, of which a fleet names none."""
+        by_party = manifest.keys == "helper" and manifest.parties
         return make(
-            self.identities[self.convener(manifest)],
+            self.identities[manifest.parties[0] if by_party else self.holder],
             what,
             self.members,
             aggregator=self.aggregator,

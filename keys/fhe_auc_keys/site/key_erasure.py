@@ -2,7 +2,7 @@
 
 bundle    once the result is there, the secret key, the common secret and the seed go; with the end all of it goes
 state     once the time is over, the bytes that answered last go; whose rows counted, and how many, stays
-opened    stays: a bundle opens once, whatever has become of it
+opened    stays: a session opens once, whatever has become of it
 
 A clock may be wrong for days. So nothing is erased on one look at it: the first that finds a session past its end is
 written down in the key store, and the end counts once a look finds that `APART` ago. By then a session
@@ -106,12 +106,10 @@ def destroy_keys(store: KeyStore, session: bytes, *, has_result: bool) -> None:
 
     Copies of the store that were made before, and what a disk has not overwritten, still hold it, encrypted.
     """
-    name = session.hex()
-    if store.has("bundle", name):
+    if store.has("bundle", session.hex()):
         found = Kept.stored(store, session)
         if not found.closed:
-            left = msgspec.structs.replace(found, material=b"", closed=True, has_result=has_result)
-            store.put("bundle", name, left.to_bytes(), replace=True)
+            msgspec.structs.replace(found, material=b"", closed=True, has_result=has_result).keep(store, session)
 
 
 def close_ended(store: KeyStore, *, at: datetime) -> None:

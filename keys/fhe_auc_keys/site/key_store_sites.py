@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,22 +29,15 @@ from fhe_auc.report.studies import asked_of
 from fhe_auc.results.asked import Asked
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session, Spending
-from fhe_auc_keys.bundles.announcement import Announcement, claimed
-from fhe_auc_keys.bundles.sealed_bundles import spend_seed
+from fhe_auc_keys.bundles.announcement import KIND, Announcement, claimed
+from fhe_auc_keys.bundles.sealed_bundles import announced_to_aggregator, open_for_aggregator, spend_seed
 from fhe_auc_keys.errors import DamagedFileError, KeysError, about
 from fhe_auc_keys.roles.local_consortium import TRIAL, Consortium
 from fhe_auc_keys.site import restored, unattended
 from fhe_auc_keys.site.agreed_studies import Site, agreed, before
 from fhe_auc_keys.site.key_erasure import close_ended, destroy_keys
 from fhe_auc_keys.site.making import NAME, make_due
-from fhe_auc_keys.site.session_files import (
-    announced_to_aggregator,
-    claimed_maker,
-    is_announcement,
-    keep_for_party,
-    kept_for_party,
-    open_for_aggregator,
-)
+from fhe_auc_keys.site.session_files import keep_for_party, kept_for_party
 from fhe_auc_keys.store import audit, budget, fixed_lists, known_members
 from fhe_auc_keys.store.key_store import KeyStore, serving
 from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase, drop_variable, own_identity
@@ -233,13 +225,11 @@ class KeyStoreStorage(SiteStorage):
             drop_variable()
 
     def opens(self, config: Mapping[str, Any], document: bytes) -> Meeting | None:
-        if is_announcement(document) and claimed(document).manifest.keys == "sealed":
+        if document.startswith(KIND.magic) and claimed(document).manifest.keys == "sealed":
             return None
         with self._opened(config) as store:
             identity, members, at = own_identity(store), known_members.stored(store), self._clock.now()
-        announced = announced_to_aggregator(document, members, holder=claimed_maker(document), at=at)
-        announced.require_aggregator(identity.member(members, at=at))
-        return unattended.meeting(announced)
+        return unattended.meeting(announced_to_aggregator(document, identity, members, at=at))
 
     def aggregator(self, config: Mapping[str, Any], document: bytes | None = None) -> Joined:
         """Open what the key holder has sent to the aggregator.
@@ -252,14 +242,7 @@ class KeyStoreStorage(SiteStorage):
             vault = replace(vault_of(config), key=store.key)  # its passphrase may be gone later
         with about(path):
             data = read_from_others(path) if document is None else document
-            announced, material, loaded = open_for_aggregator(
-                data,
-                identity,
-                members,
-                holder=claimed_maker(data),
-                session=None,
-                at=at,
-            )
+            announced, material, loaded = open_for_aggregator(data, identity, members, at=at)
 
         def fix_list(digest: bytes) -> bytes:
             with vault.open() as store:
@@ -275,18 +258,9 @@ class KeyStoreStorage(SiteStorage):
         with vault_of(config).open() as store, restored.watched(store, folder, at=self._clock.now()):
             yield store
 
-    def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
-        manifest = session.manifest
-        consortium = Consortium(manifest.parties)
-        holder = consortium.convener(manifest)
-        bundles: Mapping[str, bytes]
-        if manifest.keys in ("sealed", "helper"):
-            sealed = consortium.seal(session)
-            announcement, document = sealed.announcement, sealed.aggregator
-            bundles = {HELPER: announcement, **sealed.parties}
-        else:
-            announcement = document = consortium.convene(manifest)
-            bundles = dict.fromkeys(manifest.answering, document)
+    def local_sites(self, session: Session, folder: Path) -> LocalSites:
+        manifest, consortium = session.manifest, Consortium(session.manifest.parties)
+        sealed, at = consortium.seal(session), consortium.at
 
         def stored(number: int, name: str) -> tuple[dict[str, str], KeyStore]:
             """Make a role's key store; return its configuration, and the store, which is open."""
@@ -296,17 +270,16 @@ class KeyStoreStorage(SiteStorage):
             known_members.keep(store, consortium.members)
             return {"store": str(place), "passphrase-file": str(passphrase_file)}, store
 
-        sites, at = {}, consortium.at
-        keep = partial(keep_for_party, holder=holder, session=manifest.session, at=at, study=TRIAL)
+        sites, document = {}, sealed.announcement
         for number, role in enumerate(manifest.answering):
-            name = consortium.helper if role == HELPER else role
+            name, bundle = consortium.helper if role == HELPER else role, sealed.parties.get(role, b"")
             sites[role], store = stored(number, name)
             with store:
                 who = consortium.identities[name], consortium.members
-                keep(bundles[role], *who, store, grid=grids.get(name), beside=announcement)
+                keep_for_party(document, bundle, *who, store, study=TRIAL, at=at)
         aggregator, store = stored(len(sites), consortium.aggregator)
         store.close()
-        write_atomically(folder / "session", document, mode=0o600)
+        write_atomically(folder / "session", sealed.aggregator, mode=0o600)
         self.shield(aggregator)
         return LocalSites({**aggregator, "session": str(folder / "session")}, sites)
 

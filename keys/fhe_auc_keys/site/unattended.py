@@ -2,35 +2,23 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fhe_auc.base.errors import FheAucError
 from fhe_auc.base.exchange import file_of, told
 from fhe_auc.base.names import HELPER
-from fhe_auc.machines.answers import said
+from fhe_auc.machines.answers import said as answered
 from fhe_auc.machines.file_transport import ANNOUNCEMENT
 from fhe_auc.machines.site_state import Arrived, Meeting, Newest
-from fhe_auc_keys.bundles import announcement
-from fhe_auc_keys.bundles.announcement import Announcement
-from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, Kept, claimed_in_bundle
+from fhe_auc_keys.bundles.announcement import Announcement, claimed, open_announcement
+from fhe_auc_keys.bundles.sealed_bundles import Kept, check_party_bundle
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site.agreed_studies import RefusedByPersonError, Site, TooSoonError, admit
 from fhe_auc_keys.site.restored import close_all, made_before
-from fhe_auc_keys.site.session_files import (
-    announced_to_party,
-    announcement_in,
-    claimed_id,
-    claimed_maker,
-    is_announcement,
-    is_for,
-    keep_for_party,
-    needs_announcement,
-)
+from fhe_auc_keys.site.session_files import keep_for_party
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.members import Member, Members
-
-_OTHERS = Arrived("passed over", "for another party, or for other keys")
 
 
 class Role(NamedTuple):
@@ -54,31 +42,24 @@ def take_in(
     store, identity, members, me, site = role
     if store.has("bundle", session.hex()):
         return _opened(store, session)
-    beside, met = files.get(ANNOUNCEMENT, b""), None
-    data = files.get(f"{file_of(me.name)}.bundle", beside)
+    document, bundle, met = files.get(ANNOUNCEMENT, b""), files.get(f"{file_of(me.name)}.bundle", b""), None
     try:
-        known_by = claimed_id(data)
-        if known_by and store.has_opened(known_by):
+        if store.has_opened(session):
             raise KeysError("it was opened before, and is not here any more: ask for a new session")
-        if data.startswith(PARTY_KIND.magic) and claimed_in_bundle(data).recipient != me.fingerprint:
-            raise KeysError(f"it is not for the keys that {me.name!r} has now: ask for a new session")
-        if needs_announcement(data) and not beside:
+        if not document:
             return Arrived("waits", f"waits for {ANNOUNCEMENT}")
-        if not known_by and not is_announcement(data):
-            raise KeysError("not for a party: remove it")
-        holder = claimed_maker(beside or data)
-        given: dict[str, Any] = {"holder": holder, "at": at, "beside": beside}
-        if data is beside and announcement.claimed(beside).manifest.keys == "sealed":
-            return Arrived("waits", "waits for this party's bundle") if _names(beside, me) else _OTHERS
-        announced = announced_to_party(data, members, **given)
+        said = claimed(document)
+        if me.name not in (*said.manifest.parties, said.helper):
+            return Arrived("passed over", "for others")
+        announced = open_announcement(document, members, at=at)
         if announced.manifest.session != session:
             raise KeysError(f"it is of session {announced.manifest.session.hex()}, and lies in the place of another")
-        if data is beside and announced.helper is not None and not announced.is_helper(me.name) and _names(beside, me):
-            return Arrived("waits", "waits for this party's bundle")
-        if not is_for(data, announced, me):
-            return _OTHERS
+        if announced.deals_to(me.name):
+            if not bundle:
+                return Arrived("waits", "waits for this party's bundle")
+            check_party_bundle(bundle, document, announced, me, members, at=at)
         protection, author = announced.protection(identity), HELPER if announced.is_helper(me.name) else me.name
-        if any(said(answer, session, author, protection) for answer in own):
+        if any(answered(answer, session, author, protection) for answer in own):
             close_all(store, f"it has answered in session {session.hex()} before", at=at)
         met = meeting(announced)
         if why := made_before(store, announced):  # before anything counts as answered
@@ -91,8 +72,8 @@ def take_in(
                 f"it. There is nothing to do here; to count {me.name!r}, its maker makes another session",
                 met,
             )
-        admit(store, announced, site, announcement_in(data, beside), at=at)
-        keep_for_party(data, identity, members, store, session=session, study=announced.study, **given)
+        admit(store, announced, site, document, at=at)
+        keep_for_party(document, bundle, identity, members, store, study=announced.study, at=at)
         return _opened(store, session)
     except RefusedByPersonError as error:
         return Arrived("late", str(error), met)
@@ -100,11 +81,6 @@ def take_in(
         return Arrived("waits", str(error), met)
     except FheAucError as error:
         return Arrived("REFUSED", told(error), met)
-
-
-def _names(document: bytes, me: Member) -> bool:
-    """Whether an announcement says that a member of this name is a party."""
-    return me.name in announcement.claimed(document).manifest.parties
 
 
 def meeting(announced: Announcement) -> Meeting:
@@ -116,15 +92,14 @@ def meeting(announced: Announcement) -> Meeting:
 
 def meeting_of(store: KeyStore, session: bytes) -> Meeting:
     """Return who meets in a session that was opened; errors as `KeyStore.load`."""
-    document = Kept.stored(store, session).announcement
-    said = announcement.claimed(document)
+    said = claimed(Kept.stored(store, session).announcement)
     begins = datetime.fromtimestamp(said.not_before, said.not_after.tzinfo)
     series = () if said.manifest.study is None else said.manifest.study.series
-    return Meeting(session, said.aggregator, begins, said.not_after, said.helper, series, claimed_maker(document))
+    return Meeting(session, said.aggregator, begins, said.not_after, said.helper, series, said.maker)
 
 
 def _opened(store: KeyStore, session: bytes) -> Arrived:
-    manifest = announcement.claimed(Kept.stored(store, session).announcement).manifest
+    manifest = claimed(Kept.stored(store, session).announcement).manifest
     caps = {} if manifest.study is None else manifest.study.row_caps
     missed = [name for name in manifest.parties if caps and name not in caps]
     return Arrived("opened", meeting=meeting_of(store, session), caps=", ".join(missed))

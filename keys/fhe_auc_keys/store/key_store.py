@@ -3,7 +3,7 @@
     header    scrypt's salt and cost, and a tag that tells a wrong passphrase from a damaged store
     entry     kind, name, and nonce | ChaCha20-Poly1305 with these as associated data; `state` is a site's of a session,
               `fleet` what a fleet's helper has opened, `list` whose submissions an aggregator has asked about, `opened`
-              the id of a bundle that was opened
+              that a session was opened
     trail     lines of the owner's audit trail, signed and not encrypted (`audit`)
 
 Every entry has a key of its own, derived from the passphrase's by HKDF with kind and name, and a fresh nonce each time.
@@ -191,25 +191,15 @@ class KeyStore(AbstractContextManager["KeyStore"]):
         own = (STORE, f"{STORE}-journal", SERVED)
         return tuple(sorted(entry.name for entry in self.directory.iterdir() if entry.name not in own))
 
-    def register(self, bundle_id: bytes) -> None:
-        """Remember an opened bundle for good; raise `KeysError` where it is known already."""
-        if self.has_opened(bundle_id):
-            raise KeysError(f"bundle {bundle_id.hex()} has been opened before")
-        self.put("opened", bundle_id.hex(), b"")
+    def register(self, session: bytes) -> None:
+        """Remember for good that a session was opened; raise `KeysError` where it was before."""
+        if self.has_opened(session):
+            raise KeysError(f"session {session.hex()} has been opened before")
+        self.put("opened", session.hex(), b"")
 
-    def has_opened(self, bundle_id: bytes) -> bool:
-        """Return whether a bundle has been opened."""
-        return self.has("opened", bundle_id.hex())
-
-    def keep(self, kind: Kind, name: str, data: bytes, *, bundle_id: bytes) -> None:
-        """Put what an opened bundle held, and remember the bundle for good.
-
-        Raise `KeysError` where the bundle has been opened before; `StoreError` where the entry is there from another
-        bundle, which is neither overwritten nor used up.
-        """
-        with self.together():
-            self.register(bundle_id)
-            self.put(kind, name, data)
+    def has_opened(self, session: bytes) -> bool:
+        """Return whether a session was opened."""
+        return self.has("opened", session.hex())
 
     def add_line(self, line: bytes) -> None:
         """Add a line to the owner's audit trail."""

@@ -222,7 +222,7 @@ ROWS = {
     ),
     "another certificate": bundle(
         "north",
-        "it is not for the certificate that 'north' has now: ask for a new session",
+        "the bundle is sealed to the keys .*, not to those that 'north' has now: ask for a new session",
         lambda: shutil.copy("night-1/south.bundle", place(HOLDER) / "north.bundle"),
     ),
     "a site away": Row(

@@ -66,6 +66,7 @@ def test_strays_and_half_copied_files_stop_no_session_and_stay_red_until_they_ar
         whole = {name: Path("night-1", f"{name}.bundle").read_bytes() for name in ("aggregator", *SITES)}
         folder = place(HOLDER)
         folder.mkdir()
+        shutil.copy("night-1/session", folder)
         os.mkfifo(folder / "pipe.bundle")
         (folder / "link.bundle").symlink_to("/dev/zero")
         for name, data in whole.items():

@@ -19,7 +19,7 @@ from fhe_auc.session.protocol import Request, Session
 from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles import sealed_bundles as bundles
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
-from fhe_auc_keys.bundles.sealed_bundles import OpenedBundle, SealedBundles, open_aggregator_bundle, open_party_bundle
+from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, open_for_aggregator, open_party_bundle
 from fhe_auc_keys.bundles.session_keys import DealtSession, PartySecrets, aggregator_material, party_secrets
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, StoreError, TamperedError, UnfitError
 from fhe_auc_keys.site.session_files import kept_for_party
@@ -35,8 +35,8 @@ from tests.support.wire import flipped, mended, reframed
 pytestmark = pytest.mark.backends("one")  # what is sealed and signed are bytes
 
 
-def secrets_of(held: OpenedBundle | Session) -> PartySecrets:
-    return decode(held.kept.material if isinstance(held, OpenedBundle) else encode(held.common), PartySecrets, "")
+def secrets_of(held: Session) -> PartySecrets:
+    return decode(encode(held.common), PartySecrets, "")
 
 
 def parts(data: bytes) -> tuple[list, list]:
@@ -48,28 +48,29 @@ def parts(data: bytes) -> tuple[list, list]:
 class Opening(Sealing):
     """A consortium whose parties and aggregator open what was sealed."""
 
-    def open(self, data: bytes, name: str = "north", *, at=NOW) -> OpenedBundle:
-        return open_party_bundle(data, self.identities[name], self.members, holder=HOLDER, session=None, at=at)
+    def open(self, sealed: SealedBundles, name: str = "north", *, bundle: bytes = b"", at=NOW) -> bytes:
+        """A party opens its bundle, or another one, beside a session's announcement."""
+        document, identity = sealed.announcement, self.identities[name]
+        announced = open_announcement(document, self.members, at=at)
+        return open_party_bundle(bundle or sealed.parties[name], document, announced, identity, self.members, at=at)
 
     def open_announcement(self, data: bytes) -> Announcement:
-        return open_announcement(data, self.members, holder=HOLDER, at=NOW)
+        return open_announcement(data, self.members, at=NOW)
 
-    def open_aggregator(self, data: bytes, *, name: str = ADDER, session: bytes | None = None) -> Any:
-        identity, members = self.identities[name], self.members
-        return open_aggregator_bundle(data, identity, members, holder=HOLDER, session=session, at=NOW)
+    def open_aggregator(self, data: bytes, *, name: str = ADDER) -> Any:
+        return open_for_aggregator(data, self.identities[name], self.members, at=NOW)
 
     def openers(self, sealed: SealedBundles) -> list[tuple[bytes, Callable[[bytes], Any]]]:
         """Each kind of document of a session, with what opens it."""
         return [
             (sealed.announcement, self.open_announcement),
             (sealed.aggregator, self.open_aggregator),
-            (sealed.parties["north"], self.open),
+            (sealed.parties["north"], lambda data: self.open(sealed, bundle=data or b"none")),
         ]
 
-    def resigned(self, announcement: bytes, header: bytes, sealed: bytes) -> bytes:
-        """A party's bundle that the holder's key signs although its parts do not belong together."""
-        body = bundles._PartyBody(announcement, header, sealed)
-        return documents.sign(bundles.PARTY_KIND, self.identities[HOLDER], body)
+    def resigned(self, *fields: bytes, by: str = HOLDER) -> bytes:
+        """A party's bundle that somebody's key signs although its parts do not belong together."""
+        return documents.sign(bundles.PARTY_KIND, self.identities[by], bundles._PartyBody(*fields))
 
     def resigned_aggregator(self, announcement: bytes, material: bytes) -> bytes:
         """The aggregator's bundle with whatever the holder may sign and seal to it."""
@@ -93,16 +94,10 @@ def sealed(consortium, prepared) -> SealedBundles:
 
 
 def test_every_party_gets_the_keys_and_all_the_same_common_secret(consortium, sealed, prepared, other_prepared) -> None:
-    opened = [consortium.open(sealed.parties[name], name) for name in prepared.manifest.parties]
-    assert {each.kept.material for each in opened} == {encode(prepared.common)}
-    (common_secret,) = {secrets_of(each).common_secret for each in opened}
-    assert len(common_secret) == 32
-    assert secrets_of(other_prepared).common_secret != common_secret
-    assert repr(common_secret) not in repr(opened[0])
-    assert common_secret.hex() not in repr(opened[0])
-    assert repr(opened[0].kept.material[-20:])[2:-1] not in repr(opened[0])
+    assert {consortium.open(sealed, name) for name in prepared.manifest.parties} == {encode(prepared.common)}
+    assert len(prepared.common.common_secret) == 32
+    assert secrets_of(other_prepared).common_secret != prepared.common.common_secret
     announced = consortium.open_announcement(sealed.announcement)
-    assert [each.announcement for each in opened] == [announced] * 3
     expected = {member.name: member.fingerprint for member in consortium.named(*prepared.manifest.parties)}
     assert (announced.manifest, announced.fingerprints) == (consortium.announced(prepared.manifest), expected)
     (adder,) = consortium.named(ADDER)
@@ -116,12 +111,9 @@ def test_a_bundle_is_for_one_pair_of_keys_and_not_for_the_same_party_with_new_on
     consortium = Opening(*prepared.manifest.parties)
     sealed = consortium.seal(prepared)
     consortium.rekey("north")
-    with pytest.raises(KeysError, match="the bundle is sealed to the keys"):
-        consortium.open(sealed.parties["north"])
-    with pytest.raises(
-        RevokedError, match=r"'north' has other keys in version 3 .* ask 'key holder' for a new session"
-    ):
-        consortium.open(sealed.parties["south"], "south")
+    for name in ("north", "south"):
+        with pytest.raises(RevokedError, match=r"'north' has other keys in version 3 .* ask 'key holder' for a new"):
+            consortium.open(sealed, name)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +129,7 @@ def test_nobody_opens_a_session_with_who_was_left_out(prepared, who: str, why: s
     sealed = consortium.seal(prepared)
     consortium.change(remove=[who])
     with pytest.raises(RevokedError, match=why):
-        consortium.open(sealed.parties["north"])
+        consortium.open(sealed)
     with pytest.raises(RevokedError):
         consortium.seal(prepared)
 
@@ -149,7 +141,7 @@ def test_who_is_behind_notices_by_what_others_sign(consortium, prepared) -> None
     sealed = behind.seal(prepared)
     behind.members = before
     with pytest.raises(KeysError, match="names version 3 of the members' file, and 2 is the newest here"):
-        behind.open(sealed.parties["north"])
+        behind.open(sealed)
 
 
 # --- Validity, recipient ----------------------------------------------------------------------------------------------
@@ -158,8 +150,8 @@ def test_who_is_behind_notices_by_what_others_sign(consortium, prepared) -> None
 def test_an_expired_or_a_premature_bundle(consortium, sealed) -> None:
     for at in (NOW + 7 * DAY + timedelta(seconds=1), NOW - timedelta(minutes=6), NOW + 100 * DAY):
         with pytest.raises(ExpiredError):
-            consortium.open(sealed.parties["north"], at=at)
-    consortium.open(sealed.parties["north"], at=NOW + 7 * DAY - timedelta(seconds=1))
+            consortium.open(sealed, at=at)
+    consortium.open(sealed, at=NOW + 7 * DAY - timedelta(seconds=1))
 
 
 # --- Tampering --------------------------------------------------------------------------------------------------------
@@ -179,7 +171,7 @@ def regions(data: bytes, inner: bytes) -> list[range]:
 def test_a_byte_tampered_with_or_a_document_cut_off_anywhere(consortium, sealed, which, step) -> None:
     """Of ciphertexts a sample; of the aggregator's bundle, whose keys take long to read, less of all the rest, too."""
     data, opened = consortium.openers(sealed)[which]
-    parts = regions(data, sealed.announcement if which else data[-100:-80])
+    parts = regions(data, sealed.announcement if which == 1 else data[-100:-80])
     positions = {each for part in parts for each in (part[0], part[len(part) // 2], part[-1])}
     if which == 1:
         positions.update(range(0, len(data), len(data) // 20), range(0, parts[1][-1], 11 if step == 1 else 2000))
@@ -238,16 +230,16 @@ def test_the_aggregator_gets_the_session_s_public_keys_and_nothing_else_even_whe
     consortium, sealed, prepared, other_prepared
 ) -> None:
     """With a key of its own making in it, whoever carries the bundle would read what re-randomising hides."""
-    public, secret, session = prepared.aggregator_material, encode(prepared.common), prepared.manifest.session
+    public, secret = prepared.aggregator_material, encode(prepared.common)
     own, other = (ckks.load_public(each.aggregator_material)._stored for each in (prepared, other_prepared))
     swapped = msgspec.structs.replace(own, public_key=other.public_key)
     names = [each.parameters.fingerprint(each.public_keys_digest) for each in (swapped, own)]
     swaps = [wrap("public context", name, encode(swapped)) for name in names]
 
-    def opened(announcement: bytes, material: bytes, session: bytes | None = None) -> object:
-        return consortium.open_aggregator(consortium.resigned_aggregator(announcement, material), session=session)
+    def opened(announcement: bytes, material: bytes) -> object:
+        return consortium.open_aggregator(consortium.resigned_aggregator(announcement, material))
 
-    opened(sealed.announcement, public, session)
+    opened(sealed.announcement, public)
     others, none = "the aggregator's keys are of another context", "the aggregator's material is no public context"
     for material, why in (
         (other_prepared.aggregator_material, others),
@@ -270,17 +262,15 @@ def test_the_aggregator_gets_the_session_s_public_keys_and_nothing_else_even_whe
     moved = consortium.seal(other_prepared).announcement
     with pytest.raises(KeysError, match=others):
         opened(moved, public)
-    with pytest.raises(KeysError, match="the bundle is for session"):
-        opened(moved, other_prepared.aggregator_material, session)
 
 
 def test_one_kind_of_document_is_not_taken_for_another(consortium, sealed) -> None:
     with pytest.raises(TamperedError, match="not a party bundle"):
-        consortium.open(sealed.aggregator)
+        consortium.open(sealed, bundle=sealed.aggregator)
     # Nor where the body and its signature are put in the other kind's frame.
     moved = b"fhebpar" + sealed.announcement[7:]
     with pytest.raises(TamperedError, match="signature"):
-        consortium.open(moved)
+        consortium.open(sealed, bundle=moved)
     kinds = (announcement.KIND, bundles.AGGREGATOR_KIND, bundles.PARTY_KIND)
     assert len({kind.magic for kind in kinds}) == len({kind.purpose for kind in kinds}) == len(kinds)
     assert all(len(kind.magic) == 7 for kind in kinds)
@@ -289,39 +279,41 @@ def test_one_kind_of_document_is_not_taken_for_another(consortium, sealed) -> No
 def test_parts_of_two_bundles_do_not_fit_even_where_the_holder_signs_them(
     consortium, sealed, prepared, other_prepared
 ) -> None:
-    _, (announcement, header, secret) = parts(sealed.parties["north"])
-    _, (other_announcement, other_header, other_secret) = parts(consortium.seal(other_prepared).parties["north"])
-    _, (_, south_header, south_secret) = parts(sealed.parties["south"])
-    consortium.open(consortium.resigned(announcement, header, secret))
-    differently = consortium.seal(prepared, lifetime=6 * DAY).announcement
+    _, (announcement, north, secret) = parts(sealed.parties["north"])
+    _, (other_announcement, _, other_secret) = parts(consortium.seal(other_prepared).parties["north"])
+    _, (_, south, south_secret) = parts(sealed.parties["south"])
+    differently = consortium.seal(prepared, lifetime=6 * DAY)
+    consortium.open(sealed, bundle=consortium.resigned(announcement, north, secret))
     for mixed, error, why in (
-        ((announcement, header, other_secret), TamperedError, "sealed bytes are damaged"),
-        ((announcement, header, south_secret), TamperedError, "sealed bytes are damaged"),
-        ((announcement, south_header, secret), KeysError, "the bundle is sealed to the keys"),
-        ((announcement, other_header, other_secret), KeysError, "are of different sessions"),
-        ((other_announcement, header, secret), KeysError, "are of different sessions"),
-        # Signed at another time: the ciphertext is bound to the announcement.
-        ((differently, header, secret), TamperedError, "sealed bytes are damaged"),
+        ((announcement, north, other_secret), TamperedError, "sealed bytes are damaged"),
+        ((announcement, north, south_secret), TamperedError, "sealed bytes are damaged"),
+        ((announcement, south, secret), KeysError, "the bundle is sealed to the keys"),
+        ((other_announcement, north, secret), KeysError, "of another session than the announcement beside it"),
+        ((other_announcement, north, other_secret), KeysError, "of another session"),
     ):
         with pytest.raises(error, match=why):
-            consortium.open(consortium.resigned(*mixed))
+            consortium.open(sealed, bundle=consortium.resigned(*mixed))
+    with pytest.raises(KeysError, match="of another session"):  # though of the same id and keys
+        consortium.open(sealed, bundle=differently.parties["north"])
+    digest = bundles.announcement_digest(differently.announcement)  # the ciphertext is bound to the announcement
+    with pytest.raises(TamperedError, match="sealed bytes are damaged"):
+        consortium.open(differently, bundle=consortium.resigned(digest, north, secret))
+    with pytest.raises(KeysError, match="signed by 'south', not by 'key holder'"):
+        consortium.open(sealed, bundle=consortium.resigned(announcement, north, secret, by="south"))
 
 
 # --- A bundle kept in a key store -------------------------------------------------------------------------------------
 
 
-def test_what_is_kept_comes_back_and_the_bundle_is_used_up(consortium, sealed, prepared, store) -> None:
-    session, north = prepared.manifest.session, sealed.parties["north"]
-    opened = consortium.keep(north, store)
-    assert consortium.kept(store, session) == (opened, encode(prepared.common))
-    with pytest.raises(KeysError, match="has been opened before"):
-        consortium.keep(north, store)
+def test_what_is_kept_comes_back_and_the_session_is_used_up(consortium, sealed, prepared, store) -> None:
+    session, second = prepared.manifest.session, consortium.seal(prepared, lifetime=6 * DAY)
+    opened = consortium.keep(sealed.announcement, sealed.parties["north"], store)
+    for each in (sealed, second):  # nor does another bundle of the session take its place
+        assert consortium.kept(store, session) == (opened, encode(prepared.common))
+        with pytest.raises(KeysError, match="has been opened before"):
+            consortium.keep(each.announcement, each.parties["north"], store)
     with pytest.raises(StoreError, match="has not been opened here"):
         consortium.kept(store, bytes(16))
-    second = consortium.seal(prepared, lifetime=6 * DAY).parties["north"]
-    for _ in range(2):  # another bundle of the session does not take its place, nor is it used up by the attempt
-        with pytest.raises(StoreError, match=session.hex()):
-            consortium.keep(second, store)
     assert consortium.kept(store, session)[0] == opened
     assert len(store.names("opened")) == 1
 
@@ -402,7 +394,7 @@ def test_no_piece_of_a_secret_is_in_anything_that_the_aggregator_holds_or_sees(
     consortium, sealed, prepared, site_rows
 ) -> None:
     """Six bytes lie within one coefficient, whether it takes 6 to 8 bytes as packed or 8 as the library writes it."""
-    _, material, _ = consortium.open_aggregator(sealed.aggregator, session=prepared.manifest.session)
+    _, material, _ = consortium.open_aggregator(sealed.aggregator)
     aggregator = SemiHonest().aggregator(prepared.manifest, material)
     own = encode(prepared.common)
     parties = [SemiHonest().party(prepared.manifest, own, data) for data in site_rows]

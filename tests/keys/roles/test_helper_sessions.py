@@ -15,7 +15,7 @@ from fhe_auc.base.files import read_config
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode
 from fhe_auc.machines.answers import _FORMAT
-from fhe_auc_keys.bundles.announcement import claimed
+from fhe_auc_keys.bundles.announcement import claimed, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, _PartyBody, announcement_digest, open_party_bundle
 from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.cli import common
@@ -50,7 +50,7 @@ def helped(consortium: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> N
     join("registry")
     make("helped", helper="registry")
     for name in (*SITES, "registry"):
-        open_as(name, "helped/session" if name == "registry" else f"helped/{name}.bundle")
+        open_as(name, "helped")
 
 
 def config(name: str) -> dict[str, Any]:
@@ -123,34 +123,33 @@ def test_each_party_gets_the_common_secret_sealed_to_it_alone_and_a_key_of_x2551
     make("helped", helper="registry")
     announcement, secrets = Path("helped/session").read_bytes(), []
     for name in SITES:
-        file = Path(f"helped/{name}.bundle")
+        bundle = Path(f"helped/{name}.bundle").read_bytes()
         with store_of(name) as store:
             identity, members = own_identity(store), known_members.stored(store)
-        given: dict[str, Any] = {"holder": "north", "session": None, "at": common.now()}
-        opened = open_party_bundle(file.read_bytes(), identity, members, **given, beside=announcement)
-        secrets.append(decode(opened.kept.material, PartySecrets, "").common_secret)
-        body = claimed_body(PARTY_KIND, file.read_bytes(), _PartyBody)
-        assert len(body.sealed) == OVERHEAD + len(opened.kept.material)
+        announced = open_announcement(announcement, members, at=common.now())
+        material = open_party_bundle(bundle, announcement, announced, identity, members, at=common.now())
+        secrets.append(decode(material, PartySecrets, "").common_secret)
+        body = claimed_body(PARTY_KIND, bundle, _PartyBody)
+        assert len(body.sealed) == OVERHEAD + len(material)
         _, x25519 = identity.keys.encryption.components
         broken = PrivateKey.from_components(PrivateKey.generate().components[0], x25519)
         assert body.announcement == announcement_digest(announcement)
-        about = signed_bytes(PARTY_KIND.purpose, body.announcement + body.header)
-        assert identity.unseal(body.sealed, info=about) == opened.kept.material
+        about = signed_bytes(PARTY_KIND.purpose, body.announcement + body.recipient)
+        assert identity.unseal(body.sealed, info=about) == material
         with pytest.raises(TamperedError):
             broken.unseal(body.sealed, info=about)
     assert secrets[0] == secrets[1] != bytes(32)
     assert not any(secrets[0] in Path("helped", name).read_bytes() for name in os.listdir("helped"))
-    shutil.copy("helped/south.bundle", "south.bundle")
-    for who, file, why in (
-        ("south", "helped/north.bundle", "the bundle is sealed to the keys .*, not 'south'"),
-        ("south", "helped/session", "'south', a party .*, opens the bundle that 'north' has"),
-        ("south", "south.bundle", "put what announces that session beside the bundle"),
-    ):
-        with pytest.raises(FheAucError, match=why):
-            open_as(who, file)
     make("another", helper="registry")
-    shutil.copy("another/session", "session")
-    with pytest.raises(FheAucError, match="beside the bundle, in place of the one that is there"):
-        open_as("south", "south.bundle")
-    open_as("registry", "helped/session")
-    open_as("south", "helped/south.bundle")
+    for bundle, why in (
+        ("helped/north.bundle", "the bundle is sealed to the keys .*, not to those that 'south' has now"),
+        ("another/south.bundle", "of another session than the announcement beside it"),
+        ("another/session", "not a party bundle"),
+    ):
+        Path("mixed").mkdir(exist_ok=True)
+        shutil.copy(bundle, "mixed/south.bundle")
+        shutil.copy("helped/session", "mixed/session")
+        with pytest.raises(FheAucError, match=why):
+            open_as("south", "mixed")
+    open_as("registry", "helped")
+    open_as("south", "helped")

@@ -75,9 +75,10 @@ def test_sessions_that_a_site_has_not_joined_or_whose_files_are_removed_are_neit
     with pytest.raises(StoreError, match="has not been opened here"):
         consortium.answer("north", opening)
     document = Path(consortium.made.aggregator["session"]).read_bytes()
-    usual = {"holder": "key holder", "session": session, "at": now(), "study": TRIAL, "grid": None}
-    with consortium.store("north") as store, pytest.raises(KeysError, match="has been opened before"):
-        keep_for_party(document, own_identity(store), known_members.stored(store), store, **usual)
+    with consortium.store("north") as store:
+        own = own_identity(store), known_members.stored(store), store
+        with pytest.raises(KeysError, match="has been opened before"):
+            keep_for_party(document, b"", *own, study=TRIAL, at=now())
 
 
 @pytest.mark.parametrize("days", [0, -3], ids=["", "the clock is behind when it is noticed"])

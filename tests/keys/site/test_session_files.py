@@ -12,9 +12,9 @@ from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request, Session
-from fhe_auc_keys.bundles.announcement import KIND, _Body, announce
+from fhe_auc_keys.bundles.announcement import KIND, _Body, announce, open_announcement
+from fhe_auc_keys.bundles.sealed_bundles import open_for_aggregator
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, TamperedError
-from fhe_auc_keys.site.session_files import announced_to_party, open_for_aggregator
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.signed_documents import sign
 from tests.support.certified import NOW, STUDY
@@ -28,11 +28,8 @@ PARTIES = "north", "south", "east"
 class Sites(Sealing):
     """A consortium, and how its parties and its aggregator open documents."""
 
-    def open_as_aggregator(self, data: bytes, session: bytes | None = None) -> None:
-        open_for_aggregator(data, self.identities[ADDER], self.members, holder=HOLDER, session=session, at=NOW)
-
     def opened(self, document: bytes, *, holder: str = HOLDER, at: Any = NOW) -> Any:
-        return announced_to_party(document, self.members, holder=holder, at=at)
+        return open_announcement(document, self.members, holder=holder, at=at)
 
 
 @pytest.fixture(scope="module")
@@ -64,17 +61,17 @@ def test_everybody_gets_manifest_and_verified_keys_of_all(
     assert announcement.aggregator == consortium.identities[ADDER].line.member
 
 
-def test_another_convener_an_end_another_session_a_key_holder_or_a_revoked_one(
+def test_another_convener_an_end_a_key_holder_or_a_revoked_one(
     consortium: Sites, convened: Manifest, document: bytes, prepared: Session
 ) -> None:
     with pytest.raises(KeysError, match=f"signed by '{HOLDER}', not by 'south'"):
         consortium.opened(document, holder="south")
     with pytest.raises(ExpiredError):
         consortium.opened(document, at=NOW + 2 * WEEK)
-    with pytest.raises(KeysError, match="the document is for session"):
-        consortium.open_as_aggregator(document, bytes(16))
     with pytest.raises(KeysError, match="the session's keys are made by a key holder"):
-        consortium.opened(consortium.announce(prepared.manifest))
+        open_for_aggregator(
+            consortium.announce(prepared.manifest), consortium.identities[ADDER], consortium.members, at=NOW
+        )
     for who in (HOLDER, "south"):
         others = Sites(*PARTIES)
         document = others.announce(convened)
@@ -114,10 +111,10 @@ def test_a_convened_session_is_joined_once_and_only_by_its_parties(
     consortium: Sites, document: bytes, store: KeyStore
 ) -> None:
     with pytest.raises(KeysError, match="is not, with the keys that it has now, a party of the"):
-        consortium.keep(document, store, "stranger")
-    consortium.keep(document, store, "south")
+        consortium.keep(document, b"", store, "stranger")
+    consortium.keep(document, b"", store, "south")
     with pytest.raises(KeysError, match="has been opened before"):
-        consortium.keep(document, store, "south")
+        consortium.keep(document, b"", store, "south")
 
 
 def of_a_newer_version(manifest: Manifest) -> Manifest:
@@ -134,19 +131,20 @@ def test_a_session_with_a_plan_that_cannot_be_read_is_not_used_up(
     newer = consortium.seal(replace(prepared, manifest=of_a_newer_version(prepared.manifest)))
     for _ in range(2):  # the second time would say "opened before"
         with pytest.raises(InputError, match="no valid plan"):
-            consortium.keep(newer.parties["north"], store)
+            consortium.keep(newer.announcement, newer.parties["north"], store)
     assert store.names("bundle") == ()
-    with pytest.raises(InputError, match="no valid plan"):
-        consortium.open_as_aggregator(newer.aggregator)
-    consortium.keep(consortium.seal(prepared).parties["north"], store)
+    sealed = consortium.seal(prepared)
+    consortium.keep(sealed.announcement, sealed.parties["north"], store)
 
 
 @pytest.mark.parametrize("keys", ["sealed", "none"])
 def test_a_session_for_another_study_than_agreed_to_is_refused_and_not_used_up(
     consortium: Sites, prepared: Session, document: bytes, store: KeyStore, keys: str
 ) -> None:
+    bundle = b""
     if keys == "sealed":
-        document = consortium.seal(prepared).parties["north"]
+        sealed = consortium.seal(prepared)
+        document, bundle = sealed.announcement, sealed.parties["north"]
     for changes in (
         *({field: "another"} for field in ("model", "outcome", "cohort", "period")),
         {"row_caps": {"north": 9}},
@@ -154,9 +152,9 @@ def test_a_session_for_another_study_than_agreed_to_is_refused_and_not_used_up(
     ):
         fields = ", ".join(changes).replace("_", "-")
         with pytest.raises(KeysError, match=f"differs in {fields}$"):
-            consortium.keep(document, store, study=msgspec.structs.replace(STUDY, **changes))
+            consortium.keep(document, bundle, store, study=msgspec.structs.replace(STUDY, **changes))
     assert store.names("bundle") == ()
-    consortium.keep(document, store)
+    consortium.keep(document, bundle, store)
 
 
 def test_a_session_between_machines_is_announced_with_a_study_of_its_own_parties_only(
@@ -175,5 +173,6 @@ def test_a_session_of_a_protocol_that_is_not_installed_here_is_kept(
     consortium: Sites, prepared: Session, store: KeyStore
 ) -> None:
     elsewhere = msgspec.structs.replace(of_a_newer_version(prepared.manifest), protocol="elsewhere")
-    consortium.keep(consortium.seal(replace(prepared, manifest=elsewhere)).parties["north"], store)
+    sealed = consortium.seal(replace(prepared, manifest=elsewhere))
+    consortium.keep(sealed.announcement, sealed.parties["north"], store)
     assert store.names("bundle") == (elsewhere.session.hex(),)

@@ -142,13 +142,12 @@ def test_a_second_process_is_kept_out_until_the_first_is_done_and_none_is_pickle
     KeyStore(directory, PASSPHRASE).close()
 
 
-def test_opened_bundles_are_remembered(directory) -> None:
+def test_opened_sessions_are_remembered(directory) -> None:
     for number in range(2):
         with KeyStore(directory, PASSPHRASE) as store:
             store.register(bytes([number]) * 16)
             with pytest.raises(KeysError, match="has been opened before"):
-                store.keep("bundle", "north", b"", bundle_id=bytes(16))
-            assert not store.has("bundle", "north")
+                store.register(bytes(16))
 
 
 def test_what_belongs_together_is_kept_as_a_whole_or_not_at_all(directory) -> None:

@@ -91,12 +91,12 @@ def test_every_entry_that_is_empty_cut_or_altered_is_named_on_a_line_with_its_re
 def test_keys_that_are_another_session_s_or_incomplete_are_noticed() -> None:
     """An entry that decrypts is not yet one that a session can go on with."""
     make("next")
-    sessions = open_as("north"), open_as("north", "next/north.bundle")
+    sessions = open_as("north"), open_as("north", "next")
     with store_of("north") as store:
         mine, others = (Kept.stored(store, bytes.fromhex(each)) for each in sessions)
     for material in (others.material, mine.material[:-1]):
         with store_of("north") as store:
-            store.put("bundle", sessions[0], Kept(mine.announcement, mine.not_after, material).to_bytes(), replace=True)
+            Kept(mine.announcement, mine.not_after, material).keep(store, bytes.fromhex(sessions[0]))
         (found,) = problems()
         assert (found["entry"], found["remedy"]) == (f"bundle/{sessions[0]}", NEW_SESSION)
         assert "secret keys are not those of the manifest" in found["wrong"]
@@ -152,8 +152,8 @@ def test_a_session_that_can_go_on_is_not_closed_unless_its_loss_is_accepted_and_
 def test_what_a_session_was_opened_with_is_erased_once_its_time_is_over_and_others_stay(clock: Clock) -> None:
     make("long", days=20)
     make("noisy", protocol="dpauc-laplace", epsilon=1.0)
-    ended = {open_as("north"), open_as("north", "noisy/session")}
-    going_on = open_as("north", "long/north.bundle")
+    ended = {open_as("north"), open_as("north", "noisy")}
+    going_on = open_as("north", "long")
 
     def left() -> set[str]:
         with store_of("north") as store:
@@ -196,7 +196,7 @@ def test_a_session_is_over_once_its_end_was_seen_on_two_looks_at_the_clock_that_
 ) -> None:
     """By day on which something looks, how far its clock is ahead; the end is on day 2. A damaged list begins anew."""
     make("short", days=2)
-    session = bytes.fromhex(open_as("north", "short/north.bundle"))
+    session = bytes.fromhex(open_as("north", "short"))
     with store_of("north") as store:
         for day, days in ahead.items():
             found = session in key_erasure.note_ends(store, at=NOW + (day + days) * DAY)
