@@ -63,7 +63,8 @@ def test_nothing_secret_is_printed_or_sent(template: tuple[Path, list[Result]]) 
     for name in SITES:
         with store_of(name) as store:
             identity = Identity.from_bytes(store.get("identity", "own"))
-            secrets += [identity.keys.signing.private_bytes_raw(), *identity.keys.encryption.components]
+            signing, encryption = identity.keys.components
+            secrets += [signing, *encryption]
             (session,) = store.names("bundle")
             material = Kept.stored(store, bytes.fromhex(session)).material
             secrets += [material[-32:], material[-200:-160]]

@@ -187,7 +187,8 @@ def test_names_that_look_alike_shared_keys_and_unfit_keys_are_refused() -> None:
         line = Member(*stated, keys.sign(b"member 1", msgspec.msgpack.encode(stated)))
         with pytest.raises(UnfitError, match=match):
             founded().newer(signed_by_north(with_line(*as_json(line))))
-    shared = Member.of("west", PrivateKeys(PrivateKeys.generate().signing, KEYS["south"].encryption))
+    fresh, (_, encryption) = PrivateKeys.generate(), KEYS["south"].components
+    shared = Member.of("west", PrivateKeys.from_components(fresh.components[0], encryption))
     with pytest.raises(UnfitError, match="the same key"):
         founded().newer(signed_by_north(with_line(*as_json(shared))))
     stated = ("west", KEYS["west"].signing_key, KEYS["west"].encryption_key[:-1])
