@@ -57,7 +57,7 @@ from fhe_auc_keys.store import fixed_lists, key_store, known_members
 from fhe_auc_keys.store.budget import Entry, Ledger, Limit
 from fhe_auc_keys.store.database import Database
 from fhe_auc_keys.store.key_store import STORE, KeyStore
-from fhe_auc_keys.trust import members, signed_json
+from fhe_auc_keys.trust import joining, members, signed_json
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.message_signatures import SessionProtection
 from fhe_auc_keys.trust.sealing import PrivateKeys
@@ -225,11 +225,11 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "what a fleet's member signs": lambda _: fleet_session.signed_of(b"blob", b"about", b"randomness"),
     "identity": lambda _: NORTH.to_bytes(),
     "member's line": lambda _: serialise.encode(NORTH.line),
-    "request to be a member": lambda _: members.request(NORTH.line),
+    "request to be a member": lambda _: joining.request(NORTH.line),
     "first members' file": lambda _: MEMBERS.files[0],
     "members' file": lambda _: MEMBERS.files[1],
     "fingerprint of a consortium": lambda _: MEMBERS.root,
-    "comparison with a coordinator": lambda _: members.comparison(MEMBERS.root, SOUTH.line).encode(),
+    "comparison with a coordinator": lambda _: joining.comparison(MEMBERS.root, SOUTH.line).encode(),
     "members' files in a key store": lambda _: known_members._FORMAT.frame(known_members._Stored((b"one", b"two"))),
     "signature of JSON": lambda _: serialise.encode(signed_json.sign(NORTH, b"result 1", {"time": AT.isoformat()})),
     "announcement": lambda _: _announcement(),

@@ -24,7 +24,7 @@ class Problem(NamedTuple):
     - "replaced": what this role has written was changed in the exchange, and is put back;
     - "skipped": a file does not count, and stays as it is;
     - "clock": a member's clock is more than ten minutes off this one's, by what it has signed last;
-    - "members": what lies in the exchange as the next list of members is none, or theirs ends within 30 days;
+    - "members": a list of members in the exchange is none, or there are two of one version, or theirs ends soon;
     - "columns": the site's file of rows has not the columns that it should have;
     - "row caps": they miss some of the session's sites;
     - "result": the command that takes results has failed;

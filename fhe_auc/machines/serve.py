@@ -60,7 +60,6 @@ _BEAT, _STALE = 30.0, 600.0  # seconds: how often the status says that the proce
 _ONCE_STALE = 86_400.0  # seconds, where looks are a command of their own
 _TURN = 5  # looks, in which all places are looked at where nobody is known to make sessions
 _REST = timedelta(days=1)  # after a session's end, until its files go
-_MEMBERS_END = timedelta(days=30)  # before that somebody has to renew their list
 _ID_CHARACTERS = 32
 _COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z")
 METRICS = "metrics.prom"
@@ -227,7 +226,7 @@ class Server:
             return [Problem("role", sentence(error))]
         _, _, _, wrong, ends = self._standing
         problems = [Problem("members", wrong)] if wrong == before and wrong else []  # else it may be on its way
-        if ends is not None and ends - self._clock.now() < _MEMBERS_END:
+        if ends is not None:
             problems.append(Problem("members", f"the members' file ends on {ends:%Y-%m-%d}: `fhe-auc members renew`"))
         return problems
 

@@ -171,8 +171,8 @@ class Standing(NamedTuple):
     name: str
     makers: tuple[str, ...]
     others: tuple[str, ...] = ()
-    wrong: str = ""  # with what lies in the exchange as the next list of members
-    ends: datetime | None = None  # when the list of members counts no more
+    wrong: str = ""  # with the lists of members in the exchange
+    ends: datetime | None = None  # when the list of members counts no more, where that is soon
 
 
 class Arrived(NamedTuple):

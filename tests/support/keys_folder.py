@@ -2,7 +2,7 @@
 
 SITES = ("north", "south")
 ADDER = "coordinator"
-MEMBERS = ("--members", "exchange/members")
+MEMBERS = ("--members", "exchange/north/members")
 
 
 def at(name: str) -> tuple[str, ...]:

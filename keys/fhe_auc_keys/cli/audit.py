@@ -21,7 +21,7 @@ _DETAILS = ("rows", "spent", "exact", "limit", "by", "outcome", "error", "counte
 @common.command(
     None,
     "fhe-auc audit --store keystore                         one's own",
-    "fhe-auc audit audit.jsonl --members exchange/members   another's",
+    "fhe-auc audit audit.jsonl --members exchange/north/members   another's",
     "fhe-auc audit --store keystore --json | jq '.lines[] | select(.event == \"submitted\")'",
     "fhe-auc audit --store keystore --copy audit.jsonl                       to keep elsewhere",
 )

@@ -35,7 +35,7 @@ _HEADER = ("file", "signed by", "time", "result", "verified")
 @common.command(
     None,
     "fhe-auc check results/*.json --store keystore",
-    "fhe-auc check north.json south.json west.json --members exchange/members    on any machine",
+    "fhe-auc check north.json south.json west.json --members exchange/north/members    on any machine",
 )
 @click.argument("files", metavar="RESULT...", nargs=-1, required=True, type=common.FILE)
 @trust.members_option

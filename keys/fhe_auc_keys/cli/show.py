@@ -38,7 +38,7 @@ def _stored(store: KeyStore) -> common.Report:
     if store.has("identity", OWN):
         identity = Identity.from_bytes(store.get("identity", OWN))
         facts["name"] = identity.name
-        is_in = known is not None and known.by_name.get(identity.name) == identity.line.member
+        is_in = known is not None and known.by_name.get(identity.name) == identity.line
         rows.append((identity.name, "is a member" if is_in else "is NO member", "its private keys are here"))
     if known is not None:
         facts["members"] = {"version": known.version, "ends": known.ends, "names": list(known.by_name)}

@@ -23,8 +23,9 @@ from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import agreed_studies, making
 from fhe_auc_keys.site.key_store_sites import vault_of
 from fhe_auc_keys.store import known_members
-from fhe_auc_keys.store.vault import Vault
+from fhe_auc_keys.store.vault import Vault, own_identity
 from fhe_auc_keys.trust.public_keys import printable
+from fhe_auc_keys.trust.published import Published
 
 
 @click.group(cls=CommandGroup)
@@ -58,18 +59,21 @@ def make(study_file: Path, config: Path, again: bool) -> common.Report:
         with vault_of(settings).open() as store, output.progress("Making keys"):
             making.begin(store, study, again=again)
             exchange = open_exchange(str(settings["exchange"]))
-            stands = making.make_due(settings, store, exchange, known_members.renewed(store, exchange))
+            members = known_members.renewed(store, Published(exchange), own_identity(store).name)
+            stands = making.make_due(settings, store, exchange, members)
     except InputError as error:
         raise error.within(f"study file {str(study_file)!r}", file=str(study_file)) from None
     _tell_role(settings)
     now = next(each for each in stands if each.study == study)
-    told = "is there already"
-    if now.new:
+    if not now.session:
+        told = "none is made; the study has ended" if now.ended else "none is made"
+    elif now.new:
         told = "is made, and in the exchange"
-    elif now.ended:
-        told = "has its result; nothing is due"
+    else:
+        told = "has its result; nothing is due" if now.ended else "is there already"
     told_now = {name: getattr(now, name) for name in ("session", "step", "new", "ended", "wrong")}
-    rows: common.Rows = [(f"session {now.session.hex()}", told, f"step {now.step} of study {study.digest.hex()[:8]}")]
+    step = f"step {now.step} of " * bool(now.step)
+    rows: common.Rows = [(f"session {now.session.hex()}".strip(), told, f"{step}study {study.digest.hex()[:8]}")]
     if now.wrong:
         rows.append(("WRONG", now.wrong, ""))
     facts = {"study": study.digest, **told_now}

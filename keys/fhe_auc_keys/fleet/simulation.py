@@ -33,7 +33,7 @@ from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.members import Change, FleetList
-from fhe_auc_keys.trust.sealing import PrivateKey, PrivateKeys
+from fhe_auc_keys.trust.sealing import PrivateKeys
 
 MOST_ROWS = 19  # of a device
 
@@ -143,8 +143,7 @@ def simulate(
 
 def _identity(seed: bytes, index: int) -> Identity:
     secret = hashlib.sha256(seed + index.to_bytes(8, "big")).digest()
-    keys = PrivateKeys(Ed25519PrivateKey.from_private_bytes(secret), PrivateKey.generate())
-    return Identity("a device", keys)
+    return Identity("a device", PrivateKeys.generate(Ed25519PrivateKey.from_private_bytes(secret)))
 
 
 def _known_by(first: int, count: int, seed: bytes) -> NDArray[np.uint8]:

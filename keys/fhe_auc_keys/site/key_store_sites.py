@@ -31,7 +31,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session, Spending
 from fhe_auc_keys.bundles.announcement import KIND, Announcement, claimed
 from fhe_auc_keys.bundles.sealed_bundles import announced_to_aggregator, open_for_aggregator, spend_seed
-from fhe_auc_keys.errors import DamagedFileError, KeysError, about
+from fhe_auc_keys.errors import DamagedFileError, about
 from fhe_auc_keys.roles.local_consortium import TRIAL, Consortium
 from fhe_auc_keys.site import restored, unattended
 from fhe_auc_keys.site.agreed_studies import Site, agreed, before
@@ -43,6 +43,7 @@ from fhe_auc_keys.store.key_store import KeyStore, serving
 from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase, drop_variable, own_identity
 from fhe_auc_keys.trust import signed_json
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.published import Published
 
 _SERVED: dict[Path, Vault] = {}
 """Key stores that open without their passphrase while this process serves with them."""
@@ -136,6 +137,7 @@ class KeyStoreStorage(SiteStorage):
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._clock = clock
         self._tidied: dict[Path, float] = {}
+        self._published: dict[Exchange, Published] = {}
 
     @contextmanager
     def serving(self, config: Mapping[str, Any]) -> Iterator[None]:
@@ -159,18 +161,16 @@ class KeyStoreStorage(SiteStorage):
             return restored.told(store)
 
     def standing(self, config: Mapping[str, Any], exchange: Exchange) -> Standing:
-        wrong = ""
+        published, at = self._published.setdefault(exchange, Published(exchange)), self._clock.now()
         with self._opened(config) as store:
-            try:
-                members = known_members.renewed(store, exchange)
-            except (KeysError, InputError, OSError) as error:  # anybody may have put something there
-                wrong = f"no newer members' file: {error}"
-                LOGGER.warning("%s", wrong)
-                members = known_members.stored(store)
-            me = own_identity(store).member(members, at=self._clock.now())
+            members = known_members.renewed(store, published, own_identity(store).name)
+            wrong = "; ".join(published.wrong)
+            if wrong:
+                LOGGER.warning("members' files: %s", wrong)
+            me = own_identity(store).member(members, at=at)
             makers = {own.study.maker for own in agreed(store)} & members.by_name.keys()
             others = tuple(name for name in members.by_name if name not in makers)
-            return Standing(me.name, tuple(makers), others, wrong, members.ends)
+            return Standing(me.name, tuple(makers), others, wrong, members.ends if members.ends_soon(at) else None)
 
     def take_in(
         self,

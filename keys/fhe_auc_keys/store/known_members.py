@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from fhe_auc.base.errors import DeserialisationError, InputError
-from fhe_auc.base.exchange import Exchange
 from fhe_auc.base.files import read_from_others
 from fhe_auc.base.serialise import KeptFormat
 from fhe_auc_keys.errors import StoreError, UnsignedError, about, unreadable
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust.members import MAX_BYTES, Members, fingerprint
+from fhe_auc_keys.trust.members import MAX_BYTES, Members
+from fhe_auc_keys.trust.published import Published
 
 NAME = "members"  # of the entry
-FOLDER = "members/"  # in the exchange
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -24,11 +23,6 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 _FORMAT = KeptFormat(b"fhememb", _Stored, "members' files")
-
-
-def file_of(version: int) -> str:
-    """Return the name in the exchange of the members' file of a version."""
-    return f"{FOLDER}{version}.json"
 
 
 def stored(store: KeyStore) -> Members:
@@ -62,61 +56,29 @@ def newest(store: KeyStore, members: Members) -> Members:
     return members if there is None or there.version < members.version else there
 
 
-def renewed(store: KeyStore, exchange: Exchange) -> Members:
+def renewed(store: KeyStore, published: Published, own: str, *, everywhere: bool = False) -> Members:
     """Return a store's members, after taking all newer versions that lie in the exchange into it.
 
-    One that lacks signatures may get them yet, and is passed over. Raises as `Members.newer` and `Exchange.read` for
-    what is no next version; those before it are kept.
+    `own` is whose store it is; the rest as `Published.newest`.
     """
-    before = members = stored(store)
-    try:
-        for newer in _newer(members, lambda name: exchange.read(name, MAX_BYTES)):
-            members = newer
-    finally:
-        if members is not before:
-            keep(store, members)
-    return members
-
-
-def joined(exchange: Exchange, root: bytes) -> Members:
-    """Return the members in an exchange, all versions, of the consortium whose first file has the fingerprint `root`.
-
-    Raises `InputError` where there are none, otherwise as `Members.begin` and `renewed`.
-    """
-    try:
-        members = Members.begin(exchange.read(file_of(1), MAX_BYTES), root)
-    except FileNotFoundError:
-        raise InputError(f"there is no {file_of(1)} in {exchange}: is that the exchange of the link?") from None
-    for newer in _newer(members, lambda name: exchange.read(name, MAX_BYTES)):
-        members = newer
+    before = stored(store)
+    members = published.newest(before, own=own, everywhere=everywhere)
+    if members.version > before.version:
+        keep(store, members)
     return members
 
 
 def in_folder(folder: Path) -> Members:
     """Return the members' files in a folder (1.json, …); whose they are, only a look at their fingerprint tells.
 
-    Raises `InputError` where there are none, otherwise as `joined`.
+    Raises `InputError` where there are none, otherwise as `Members.newer`.
     """
-
-    def read(name: str) -> bytes:
-        return read_from_others(folder / name.removeprefix(FOLDER), MAX_BYTES)
-
-    try:
-        first = read(file_of(1))
-    except FileNotFoundError:
-        raise InputError(f"there is no 1.json in {str(folder)!r}, the first members' file", file=str(folder)) from None
-    members = Members.begin(first, fingerprint(first))
-    for newer in _newer(members, read):
-        members = newer
-    return members
-
-
-def _newer(members: Members, read: Callable[[str], bytes]) -> Iterator[Members]:
-    while True:
-        name = file_of(members.version + 1)
-        try:
+    members = Members(())
+    with suppress(FileNotFoundError, UnsignedError):
+        while True:
+            name = f"{members.version + 1}.json"
             with about(name):
-                members = members.newer(read(name))
-        except (FileNotFoundError, UnsignedError):
-            return
-        yield members
+                members = members.newer(read_from_others(folder / name, MAX_BYTES))
+    if not members.version:
+        raise InputError(f"there is no 1.json in {str(folder)!r}, the first members' file", file=str(folder))
+    return members

@@ -8,7 +8,7 @@ from datetime import datetime
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import KeptFormat, SecretStruct
 from fhe_auc_keys.errors import UnfitError, unreadable
-from fhe_auc_keys.trust.members import Line, Member, Members
+from fhe_auc_keys.trust.members import Member, Members
 from fhe_auc_keys.trust.public_keys import check_name
 from fhe_auc_keys.trust.sealing import PrivateKeys
 
@@ -58,9 +58,9 @@ class Identity:
         return self.keys.encryption_key
 
     @property
-    def line(self) -> Line:
+    def line(self) -> Member:
         """What it hands in to become a member; the same each time."""
-        return Line.of(self.name, self.keys)
+        return Member.of(self.name, self.keys)
 
     def member(self, members: Members, *, at: datetime) -> Member:
         """Return it as a member, at present; `UnfitError` where its name has other keys, else as `Members.named`."""

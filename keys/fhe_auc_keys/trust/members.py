@@ -7,7 +7,7 @@ A file is root metadata of The Update Framework (its specification, version 1.0,
 is a signed field of ours. The *coordinators*, some of the members, sign it with their own keys. Version N + 1 counts
 where enough of the coordinators of version N have signed it, and enough of its own; none is left out. So who is left
 out is out, nobody puts back an older file, and coordinators can change. All hangs on the first file, which a site knows
-by a fingerprint: it stands in the *link* by which sites join.
+by a fingerprint: it stands in the *link* by which sites join (`joining`).
 
 `tuf` verifies signatures and succession. It takes 0.2 seconds and 18 MB to import, so it is imported for files from
 elsewhere only; what a key store has kept is read without it.
@@ -15,11 +15,10 @@ elsewhere only; what a key store has kept is read without it.
 
 from __future__ import annotations
 
-import base64
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -28,7 +27,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.names import first_alike, known_names
-from fhe_auc.base.serialise import encode, frame, unframe
+from fhe_auc.base.serialise import encode
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, TamperedError, UnfitError, UnsignedError
 from fhe_auc_keys.trust.public_keys import SKEW, check_name, check_signing_key, check_time, counts
 from fhe_auc_keys.trust.sealing import PrivateKeys, encryption_key, has_signed
@@ -43,26 +42,15 @@ MAX_BYTES = 2**25
 MAX_MEMBERS = 10_100
 MAX_DAYS = 398  # of a file; so long can who withholds the next one hide from a site that somebody was left out
 FINGERPRINT = 20
-"""Bytes of the first file's fingerprint: who wants a file of his own with the same tries 2^160."""
+"""Bytes of a file's fingerprint: who wants a first file of his own with the same tries 2^160."""
 
-COMPARED = 16
-"""Characters of `comparison`, 5 bits each.
-
-Who sits in the middle shows the site another link, and the coordinator another line. He may try keys on both sides
-until two strings are alike: with 80 bits 2^40 tries, of half a second and 128 MB each (17,000 years of one core).
-"""
-
-REQUEST, MAX_REQUEST = "request", 4096
-"""Name of a request in its author's place of the exchange, and its most bytes."""
-
-_REQUEST_MAGIC = b"fhejoin"
 _LINE = b"member 1"
-_COST = 2**17  # scrypt's N (RFC 7914); with blocks of 1 KB it takes 128 MB
+_WARNING = timedelta(days=30)  # before a file's end somebody has to renew it; of short ones a quarter of their life
 _SHA256 = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
 
 
-class Line(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What somebody who wants to be a member hands in; `Line.of` makes one, and `check` says whether it is genuine."""
+class Member(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A member's line: its name and public keys, which it has signed; `check` says whether it is genuine."""
 
     name: str
     signing_key: bytes  # Ed25519, 32 bytes
@@ -70,7 +58,7 @@ class Line(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     signature: bytes
 
     @classmethod
-    def of(cls, name: str, keys: PrivateKeys) -> Line:
+    def of(cls, name: str, keys: PrivateKeys) -> Member:
         """Return the line of these keys; `UnfitError` where nobody may have that name."""
         stated = check_name(name), keys.signing_key, keys.encryption_key
         return cls(*stated, keys.sign(_LINE, encode(stated)))
@@ -85,34 +73,9 @@ class Line(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
             raise TamperedError(f"the line of {self.name!r} is not signed with its own key")
 
     @property
-    def member(self) -> Member:
-        """What it says."""
-        return Member(self.name, self.signing_key, self.encryption_key, hashlib.sha256(encode(self)).digest())
-
-
-def request(line: Line) -> bytes:
-    """Return what somebody who wants to be a member puts into the exchange, under `REQUEST`."""
-    return frame(_REQUEST_MAGIC, line)
-
-
-def requested(data: bytes) -> Line:
-    """Return what `request` has framed, checked as `Line.check`; `TamperedError` for anything else."""
-    try:
-        line = unframe(_REQUEST_MAGIC, data, Line, "request")
-    except DeserialisationError as error:
-        raise TamperedError(str(error)) from None
-    line.check()
-    return line
-
-
-@dataclass(frozen=True)
-class Member:
-    """A member's name and public keys."""
-
-    name: str
-    signing_key: bytes  # Ed25519, 32 bytes
-    encryption_key: bytes  # 1,216 bytes
-    fingerprint: bytes  # SHA-256 of its line, 32 bytes
+    def fingerprint(self) -> bytes:
+        """SHA-256 of the line, 32 bytes."""
+        return hashlib.sha256(encode(self)).digest()
 
 
 class FleetList(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -126,7 +89,7 @@ class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The signed field of ours, "members"."""
 
     begins: int  # Unix seconds
-    lines: tuple[Line, ...]
+    lines: tuple[Member, ...]
     stolen: tuple[_SHA256, ...] = ()  # fingerprints of lines whose keys count for nothing, not even in the past
     fleets: tuple[FleetList, ...] = ()
 
@@ -156,10 +119,14 @@ class _File(msgspec.Struct, frozen=True):
     signed: _Signed
 
 
+_NOBODY = _Signed(0, datetime.min.replace(tzinfo=timezone.utc), {}, {"root": _Role((), 1)}, _Fields(0, ()))
+"""Before the first file."""
+
+
 class Change(NamedTuple):
     """What a next version changes, for `Members.next_version`; `coordinators` and `threshold` None stay as they are."""
 
-    admit: Sequence[Line] = ()  # in place of the line of the same name, if there is one
+    admit: Sequence[Member] = ()  # in place of the line of the same name, if there is one
     remove: Sequence[str] = ()
     stolen: bool = False  # whether the keys of who is removed, or left before, count for nothing, not even in the past
     coordinators: Sequence[str] | None = None
@@ -171,7 +138,8 @@ class Change(NamedTuple):
 class Members:
     """A consortium as a site knows it: the newest members' file that it has seen, and all before.
 
-    `files` are verified, version 1 first: `begin` and `newer` do that. A key store keeps them as they are.
+    `files` are verified, version 1 first: `begin` and `newer` do that. A key store keeps them as they are. Without
+    any it is one before its first file.
     """
 
     files: tuple[bytes, ...] = field(repr=False)
@@ -182,29 +150,18 @@ class Members:
 
         Raises `TamperedError` where that is another file, or is not signed by its own coordinators; else as `newer`.
         """
-        metadata = _parsed(first)
-        if metadata.signed.version != 1 or _digest(metadata) != root:
+        if fingerprint(first) != root or _parsed(first).signed.version != 1:
             raise TamperedError("this is not the first members' file that the link names: ask the coordinator for it")
-        _check_signatures(metadata, None)
-        return cls((_read(metadata),))
+        return cls(()).newer(first)
 
-    def newer(self, data: bytes) -> Members:
+    def newer(self, data: bytes, *, signed: bool = True) -> Members:
         """Return the consortium with the next version, from elsewhere.
 
-        Raises `UnsignedError` where too few coordinators of this version, or of its own, have signed it;
-        `TamperedError` where it is damaged, or a member's line is not its own; `KeysError` where it is not the very
-        next version; `UnfitError` where names look alike, two members share a key, or a key cannot be used.
+        Raises `UnsignedError` where too few coordinators of this version, or of its own, have signed it (one that need
+        not be `signed` is for a coordinator to look at); `TamperedError` where it is damaged, or a member's line is not
+        its own; `KeysError` where it is not the very next version; `UnfitError` where names look alike, two members
+        share a key, or a key cannot be used.
         """
-        return self._next(data, signed=True)
-
-    def proposed(self, data: bytes) -> Members:
-        """Return the consortium as the next version would have it that lacks signatures; errors as `newer` otherwise.
-
-        For a coordinator to look at before `countersign`, and for nothing else.
-        """
-        return self._next(data, signed=False)
-
-    def _next(self, data: bytes, *, signed: bool) -> Members:
         metadata, version = _parsed(data), self.version
         if metadata.signed.version != version + 1:
             why = "an older one counts no more" if metadata.signed.version <= version else "none is left out"
@@ -212,15 +169,26 @@ class Members:
                 f"version {metadata.signed.version} of the members' file is not the next one after {version}, which "
                 f"is here: {why}"
             )
-        before = _parsed(self.files[-1])
         if signed:
-            _check_signatures(metadata, before)
+            _check_signatures(metadata, _parsed(self.files[-1]) if self.files else None)
         return Members((*self.files, _read(metadata)))
+
+    def rivals(self, data: bytes) -> bool:
+        """Whether that is another genuine file of the version that is the newest here."""
+        try:
+            return self.version > 1 and self.as_of(self.version - 1).newer(data).digest != self.digest
+        except KeysError:
+            return False
 
     @cached_property
     def root(self) -> bytes:
         """Fingerprint of the first file, 20 bytes."""
-        return _digest(_parsed(self.files[0]))
+        return fingerprint(self.files[0])
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Fingerprint of the newest file, 20 bytes."""
+        return fingerprint(self.files[-1])
 
     @property
     def version(self) -> int:
@@ -229,28 +197,28 @@ class Members:
 
     @cached_property
     def _signed(self) -> _Signed:
-        return msgspec.json.decode(self.files[-1], type=_File).signed
+        return msgspec.json.decode(self.files[-1], type=_File).signed if self.files else _NOBODY
 
     @property
     def ends(self) -> datetime:
         """When the newest file ends, UTC."""
         return self._signed.expires
 
-    @cached_property
-    def members(self) -> tuple[Member, ...]:
-        """All members of the newest file."""
-        return tuple(line.member for line in self._signed.members.lines)
+    def ends_soon(self, at: datetime) -> bool:
+        """Whether a coordinator has to renew the newest file now."""
+        life = self.ends - datetime.fromtimestamp(self._signed.members.begins, timezone.utc)
+        return self.ends - at < min(_WARNING, life / 4)
 
     @cached_property
     def by_name(self) -> Mapping[str, Member]:
-        """The same by name."""
-        return {member.name: member for member in self.members}
+        """All members of the newest file, by name."""
+        return {member.name: member for member in self._signed.members.lines}
 
     @property
     def coordinators(self) -> tuple[str, ...]:
         """Names of the members who may sign the next version."""
         keys = {self._signed.keys[each].keyval.public for each in self._signed.roles["root"].keyids}
-        return tuple(member.name for member in self.members if member.signing_key.hex() in keys)
+        return tuple(member.name for member in self.by_name.values() if member.signing_key.hex() in keys)
 
     @property
     def threshold(self) -> int:
@@ -307,39 +275,56 @@ class Members:
             raise RevokedError(f"the keys that {name!r} had were stolen: who has them may sign anything as of then")
         return member
 
-    def _last(self, name: str) -> Member | None:
-        """Return who had a name in the last version in which anybody had it."""
-        versions = (self.as_of(version) for version in range(self.version, 0, -1))
-        return next((found.by_name[name] for found in versions if name in found.by_name), None)
-
     def next_version(self, change: Change, *, days: int, at: datetime) -> bytes:
         """Return the next members' file, for `days` from `at`, not signed: `countersign` signs it.
 
-        Raises `UnfitError` for unfit or too few coordinators, names or keys, `RevokedError` for a name to
-        remove that is none, and `ExpiredError` where `days` are out of range.
+        Raises `UnfitError` for unfit or too few coordinators, `RevokedError` for a name to remove that is none, and
+        `ExpiredError` where `days` are out of range; what else is unfit `newer` refuses.
         """
-        old, stolen = self._signed.members, list(self.stolen)
+        from tuf.api.metadata import Metadata, Root
+
+        if not 1 <= days <= MAX_DAYS:
+            raise ExpiredError(f"a members' file is for 1 to {MAX_DAYS} days, got {days}")
+        begins, ends = check_time(at) - SKEW, (check_time(at) + timedelta(days=days)).replace(microsecond=0)
+        gone = {*change.remove, *(line.name for line in change.admit)}
+        lines = {name: line for name, line in self.by_name.items() if name not in gone}
+        lines |= {line.name: line for line in change.admit}
+        fleets = self.fleets if change.fleets is None else tuple(change.fleets)
+        fields = _Fields(int(begins.timestamp()), tuple(lines.values()), self._stolen_after(change), fleets)
+        root = Root(self.version + 1, expires=ends, unrecognized_fields={"members": msgspec.to_builtins(fields)})
+        coordinators = change.coordinators
+        if coordinators is None:
+            coordinators = [name for name in self.coordinators if name not in change.remove]
+        for name in dict.fromkeys(coordinators):
+            if name not in lines:
+                raise UnfitError(f"{name!r} is to be a coordinator and is no member{known_names(name, lines)}")
+            root.add_key(_coordinator_key(lines[name]), Root.type)
+        role, threshold = root.roles[Root.type], change.threshold or self.threshold
+        if not 1 <= threshold <= len(role.keyids):
+            raise UnfitError(
+                f"{threshold} of {len(role.keyids)} coordinators cannot sign: name more coordinators, or ask for fewer "
+                "signatures"
+            )
+        role.threshold = threshold
+        return Metadata(root).to_bytes()
+
+    def _stolen_after(self, change: Change) -> tuple[bytes, ...]:
+        """Return the fingerprints of lines that count for nothing after a change; errors as `next_version`."""
+        stolen = list(self.stolen)
         for name in change.remove:
-            last = self._last(name) if change.stolen else self.by_name.get(name)
+            versions = range(self.version, 0, -1) if change.stolen else (self.version,)
+            last = next((line for each in versions if (line := self.as_of(each).by_name.get(name))), None)
             if last is None:
                 raise RevokedError(f"{name!r} is no member{known_names(name, self.by_name)}")
             stolen += [last.fingerprint] if change.stolen else []
-        gone = {*change.remove, *(line.name for line in change.admit)}
-        lines = *(line for line in old.lines if line.name not in gone), *change.admit
-        fields = _Fields(
-            _begin(at), lines, tuple(stolen), old.fleets if change.fleets is None else tuple(change.fleets)
-        )
-        coordinators, threshold = change.coordinators, change.threshold
-        if coordinators is None:
-            coordinators = [name for name in self.coordinators if name not in change.remove]
-        return _unsigned(self.version + 1, fields, coordinators, threshold or self.threshold, days, at)
+        return tuple(stolen)
 
 
 def found(name: str, keys: PrivateKeys, *, days: int, at: datetime) -> Members:
     """Return a new consortium, whose one member and coordinator has that name; errors as `Members.next_version`."""
-    fields = _Fields(_begin(at), (Line.of(name, keys),))
-    first = countersign(_unsigned(1, fields, [name], 1, days, at), keys)
-    return Members.begin(first, fingerprint(first))
+    change = Change([Member.of(name, keys)], coordinators=[name], threshold=1)
+    nobody = Members(())
+    return nobody.newer(countersign(nobody.next_version(change, days=days, at=at), keys))
 
 
 def countersign(data: bytes, keys: PrivateKeys) -> bytes:
@@ -351,66 +336,9 @@ def countersign(data: bytes, keys: PrivateKeys) -> bytes:
     return metadata.to_bytes()
 
 
-def fingerprint(first: bytes) -> bytes:
-    """Return the fingerprint of a first members' file, 20 bytes: whoever has signed it, it stays the same."""
-    return _digest(_parsed(first))
-
-
-def link(place: str, root: bytes) -> str:
-    """Return by what a site joins: where the exchange is, and the first file's fingerprint; no credential."""
-    return f"{place}#{base64.b32encode(root).decode().lower()}"
-
-
-def split_link(text: str) -> tuple[str, bytes]:
-    """Return what `link` has joined; `UnfitError` for something else."""
-    place, _, root = text.strip().rpartition("#")
-    try:
-        found = base64.b32decode(root.upper())
-    except ValueError:
-        found = b""
-    if not place or len(found) != FINGERPRINT:
-        raise UnfitError("a link is where the exchange is, a #, and 32 letters and digits: copy it whole")
-    return place, found
-
-
-def comparison(root: bytes, line: Line) -> str:
-    """Return what a new member and a coordinator compare by telephone: 16 characters in groups of four.
-
-    It takes half a second, on purpose: see `COMPARED`. `root` is the first file's fingerprint, on each side its own.
-    """
-    text = root + hashlib.sha256(encode(line)).digest()
-    drawn = hashlib.scrypt(
-        text, salt=b"fhe-auc comparison 1", n=_COST, r=8, p=1, maxmem=2 * 1024 * _COST, dklen=COMPARED * 5 // 8
-    )
-    letters = base64.b32encode(drawn).decode().lower()
-    return " ".join(letters[start : start + 4] for start in range(0, COMPARED, 4))
-
-
-def _begin(at: datetime) -> int:
-    return int((check_time(at) - SKEW).timestamp())
-
-
-def _unsigned(
-    version: int, fields: _Fields, coordinators: Iterable[str], threshold: int, days: int, at: datetime
-) -> bytes:
-    from tuf.api.metadata import Metadata, Root
-
-    if not 1 <= days <= MAX_DAYS:
-        raise ExpiredError(f"a members' file is for 1 to {MAX_DAYS} days, got {days}")
-    ends = (check_time(at) + timedelta(days=days)).replace(microsecond=0)
-    root = Root(version, expires=ends, unrecognized_fields={"members": msgspec.to_builtins(fields)})
-    lines, names = {line.name: line for line in fields.lines}, list(dict.fromkeys(coordinators))
-    for name in names:
-        if name not in lines:
-            raise UnfitError(f"{name!r} is to be a coordinator and is no member{known_names(name, lines)}")
-        root.add_key(_coordinator_key(lines[name].signing_key), Root.type)
-    if not 1 <= threshold <= len(names):
-        raise UnfitError(
-            f"{threshold} of {len(names)} coordinators cannot sign: name more coordinators, or ask for fewer signatures"
-        )
-    root.roles[Root.type].threshold = threshold
-    _check_members(fields)
-    return Metadata(root).to_bytes()
+def fingerprint(data: bytes) -> bytes:
+    """Return the fingerprint of a members' file, 20 bytes: whoever has signed it, it stays the same."""
+    return hashlib.sha256(_parsed(data).signed_bytes).digest()[:FINGERPRINT]
 
 
 def _parsed(data: bytes) -> Metadata[Root]:
@@ -452,7 +380,7 @@ def _read(metadata: Metadata[Root]) -> bytes:
         raise TamperedError(f"the members' file is malformed: {error}") from None
     _check_members(file.members)
     # tuf counts one key under two identifiers as two signers (findings/tuf-one-key-under-two-names-is-two-signers.sh).
-    own = {key.keyid: key for key in (_coordinator_key(line.signing_key) for line in file.members.lines)}
+    own = {key.keyid: key for key in (_coordinator_key(line) for line in file.members.lines)}
     if any(own.get(each) != key for each, key in metadata.signed.keys.items()):
         raise UnfitError("a coordinator in the members' file is no member, or has another identifier")
     return data
@@ -466,18 +394,14 @@ def _check_members(fields: _Fields) -> None:
         line.check()
     if (twice := first_alike([line.name for line in lines])) is not None:
         raise UnfitError(f"two members have names that look alike: {twice[0]!r} and {twice[1]!r}")
-    if odd := next((line for line in lines if line.member.fingerprint in fields.stolen), None):
+    if odd := next((line for line in lines if line.fingerprint in fields.stolen), None):
         raise UnfitError(f"the keys of {odd.name!r} were stolen once: new keys are needed")
     for keys in ([line.signing_key for line in lines], [line.encryption_key for line in lines]):
         if len(set(keys)) != len(keys):
             raise UnfitError("two members in the members' file have the same key")
 
 
-def _digest(metadata: Metadata[Root]) -> bytes:
-    return hashlib.sha256(metadata.signed_bytes).digest()[:FINGERPRINT]
-
-
-def _coordinator_key(public: bytes) -> SSlibKey:
+def _coordinator_key(line: Member) -> SSlibKey:
     from securesystemslib.signer import SSlibKey
 
-    return SSlibKey.from_crypto(Ed25519PublicKey.from_public_bytes(public))
+    return SSlibKey.from_crypto(Ed25519PublicKey.from_public_bytes(line.signing_key))

@@ -82,75 +82,42 @@ def x25519_key(raw: bytes) -> X25519PublicKey:
     return key
 
 
-class PrivateKey:
-    """The private key that opens what is sealed to its public one; `KeysError` where the library has no ML-KEM."""
+class PrivateKeys:
+    """A role's private keys: `signing`, Ed25519, and those that unseal, ML-KEM-768's and X25519's.
 
-    __slots__ = ("_hybrid", "_ml_kem", "_x25519")
+    They are never printed or pickled. Raises `KeysError` where the installed library has no ML-KEM.
+    """
 
-    def __init__(self, ml_kem: MLKEM768PrivateKey, x25519: X25519PrivateKey) -> None:
-        self._ml_kem, self._x25519 = ml_kem, x25519
+    __slots__ = ("_hybrid", "_ml_kem", "_x25519", "signing")
+
+    def __init__(self, signing: Ed25519PrivateKey, ml_kem: MLKEM768PrivateKey, x25519: X25519PrivateKey) -> None:
+        self.signing, self._ml_kem, self._x25519 = signing, ml_kem, x25519
         self._hybrid = MLKEM768X25519PrivateKey(ml_kem, x25519)
 
     def __reduce__(self) -> str:
         raise TypeError("private keys are not pickled or copied; keep them in a key store")
 
     @classmethod
-    def generate(cls) -> PrivateKey:
-        """Return a fresh one."""
+    def generate(cls, signing: Ed25519PrivateKey | None = None) -> PrivateKeys:
+        """Return fresh ones, but for a key to sign with that is given."""
         require_hybrid()
-        return cls(MLKEM768PrivateKey.generate(), X25519PrivateKey.generate())
-
-    @classmethod
-    def from_components(cls, ml_kem: bytes, x25519: bytes) -> PrivateKey:
-        """Return the key of ML-KEM's seed, 64 bytes, and X25519's 32 bytes; raise ValueError for other lengths."""
-        require_hybrid()
-        return cls(MLKEM768PrivateKey.from_seed_bytes(ml_kem), X25519PrivateKey.from_private_bytes(x25519))
-
-    @property
-    def components(self) -> tuple[bytes, bytes]:
-        """What `from_components` takes, in the clear."""
-        return self._ml_kem.private_bytes_raw(), self._x25519.private_bytes_raw()
-
-    @property
-    def public(self) -> bytes:
-        """The public key, 1,216 bytes."""
-        return self._ml_kem.public_key().public_bytes_raw() + self._x25519.public_key().public_bytes_raw()
-
-    def unseal(self, sealed: bytes, *, info: bytes) -> bytes:
-        """Return what `seal` sealed; `TamperedError` for another key, another `info` or altered bytes."""
-        try:
-            return _HYBRID.decrypt(sealed, self._hybrid, info=info)
-        except (InvalidTag, ValueError):
-            what = "sealed bytes are damaged, or were sealed to another key or for another purpose"
-            raise TamperedError(what) from None
-
-
-class PrivateKeys:
-    """A role's private signing key (Ed25519) and encryption key; never printed or pickled."""
-
-    __slots__ = ("encryption", "signing")
-
-    def __init__(self, signing: Ed25519PrivateKey, encryption: PrivateKey) -> None:
-        self.signing, self.encryption = signing, encryption
-
-    def __reduce__(self) -> str:
-        raise TypeError("private keys are not pickled or copied; keep them in a key store")
-
-    @classmethod
-    def generate(cls) -> PrivateKeys:
-        """Return fresh ones."""
-        return cls(Ed25519PrivateKey.generate(), PrivateKey.generate())
+        return cls(signing or Ed25519PrivateKey.generate(), MLKEM768PrivateKey.generate(), X25519PrivateKey.generate())
 
     @classmethod
     def from_components(cls, signing: bytes, encryption: tuple[bytes, bytes]) -> PrivateKeys:
-        """Return those of Ed25519's 32 bytes and of `PrivateKey.components`; raise ValueError for other lengths."""
-        keys = Ed25519PrivateKey.from_private_bytes(signing), PrivateKey.from_components(*encryption)
-        return cls(*keys)
+        """Return those of Ed25519's 32 bytes, ML-KEM's seed, 64, and X25519's 32; ValueError for other lengths."""
+        require_hybrid()
+        ml_kem, x25519 = encryption
+        return cls(
+            Ed25519PrivateKey.from_private_bytes(signing),
+            MLKEM768PrivateKey.from_seed_bytes(ml_kem),
+            X25519PrivateKey.from_private_bytes(x25519),
+        )
 
     @property
     def components(self) -> tuple[bytes, tuple[bytes, bytes]]:
         """What `from_components` takes, in the clear."""
-        return self.signing.private_bytes_raw(), self.encryption.components
+        return self.signing.private_bytes_raw(), (self._ml_kem.private_bytes_raw(), self._x25519.private_bytes_raw())
 
     @property
     def signing_key(self) -> bytes:
@@ -160,15 +127,19 @@ class PrivateKeys:
     @property
     def encryption_key(self) -> bytes:
         """Public encryption key, 1,216 bytes."""
-        return self.encryption.public
+        return self._ml_kem.public_key().public_bytes_raw() + self._x25519.public_key().public_bytes_raw()
 
     def sign(self, purpose: bytes, data: bytes) -> bytes:
         """Return the Ed25519 signature, 64 bytes, of `data` for one purpose (which holds no zero byte)."""
         return self.signing.sign(signed_bytes(purpose, data))
 
     def unseal(self, sealed: bytes, *, info: bytes) -> bytes:
-        """Return what `seal` sealed to these keys; `TamperedError` otherwise."""
-        return self.encryption.unseal(sealed, info=info)
+        """Return what `seal` sealed; `TamperedError` for another key, another `info` or altered bytes."""
+        try:
+            return _HYBRID.decrypt(sealed, self._hybrid, info=info)
+        except (InvalidTag, ValueError):
+            what = "sealed bytes are damaged, or were sealed to another key or for another purpose"
+            raise TamperedError(what) from None
 
 
 def seal(recipient: bytes, plaintext: bytes, *, info: bytes) -> bytes:
@@ -184,7 +155,9 @@ def seal_under(
     Each of these keys, and `content_key`, 32 random bytes, is for this alone. `associated` is what an opener must state
     alike. All being the same, so are the bytes.
     """
-    ciphertext, digest = _encrypted(content_key, plaintext, associated)
+    encryption_key, commitment = _derived(content_key)
+    ciphertext = commitment + ChaCha20Poly1305(encryption_key).encrypt(_NONCE, plaintext, associated)
+    digest = hashlib.sha256(ciphertext).digest()
     return ciphertext, [ChaCha20Poly1305(each).encrypt(_NONCE, content_key, digest) for each in keys]
 
 
@@ -194,7 +167,13 @@ def unseal_under(key: bytes, part: bytes, ciphertext: bytes, *, associated: byte
         content_key = ChaCha20Poly1305(key).decrypt(_NONCE, part, hashlib.sha256(ciphertext).digest())
     except (InvalidTag, ValueError):
         raise TamperedError("sealed bytes are damaged, or were sealed under another key") from None
-    return _unsealed(content_key, ciphertext, associated)
+    encryption_key, commitment = _derived(content_key)
+    if not hmac.compare_digest(commitment, ciphertext[:_COMMITMENT_BYTES]):
+        raise TamperedError("the text is sealed under another key than the one given to this recipient")
+    try:
+        return ChaCha20Poly1305(encryption_key).decrypt(_NONCE, ciphertext[_COMMITMENT_BYTES:], associated)
+    except (InvalidTag, ValueError):
+        raise TamperedError("sealed bytes are damaged, or were sealed for another purpose") from None
 
 
 def signed_bytes(purpose: bytes, data: bytes) -> bytes:
@@ -222,29 +201,12 @@ def _public_key(raw: bytes) -> Ed25519PublicKey:
 def require_hybrid() -> None:
     """Seal and open once; raise `KeysError` where the installed library cannot, rather than seal to less than both."""
     try:
-        key = PrivateKey(MLKEM768PrivateKey.generate(), X25519PrivateKey.generate())
-        works = key.unseal(seal(key.public, b"once", info=b"start"), info=b"start") == b"once"
+        keys = PrivateKeys(Ed25519PrivateKey.generate(), MLKEM768PrivateKey.generate(), X25519PrivateKey.generate())
+        works = keys.unseal(seal(keys.encryption_key, b"once", info=b"start"), info=b"start") == b"once"
     except (UnsupportedAlgorithm, KeysError, AttributeError):
         works = False
     if not works:
         raise KeysError(NO_HYBRID)
-
-
-def _encrypted(key: bytes, plaintext: bytes, associated: bytes) -> tuple[bytes, bytes]:
-    """Return the ciphertext, behind the commitment, and its SHA-256."""
-    encryption_key, commitment = _derived(key)
-    ciphertext = commitment + ChaCha20Poly1305(encryption_key).encrypt(_NONCE, plaintext, associated)
-    return ciphertext, hashlib.sha256(ciphertext).digest()
-
-
-def _unsealed(key: bytes, ciphertext: bytes, associated: bytes) -> bytes:
-    encryption_key, commitment = _derived(key)
-    if not hmac.compare_digest(commitment, ciphertext[:_COMMITMENT_BYTES]):
-        raise TamperedError("the text is sealed under another key than the one given to this recipient")
-    try:
-        return ChaCha20Poly1305(encryption_key).decrypt(_NONCE, ciphertext[_COMMITMENT_BYTES:], associated)
-    except (InvalidTag, ValueError):
-        raise TamperedError("sealed bytes are damaged, or were sealed for another purpose") from None
 
 
 def _derived(key: bytes) -> tuple[bytes, bytes]:

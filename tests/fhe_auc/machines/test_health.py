@@ -18,6 +18,7 @@ from fhe_auc_keys.cli import common
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.members import Members
+from fhe_auc_keys.trust.published import file_of
 from tests.support import served
 from tests.support.certified import Consortium
 from tests.support.keys_folder import ADDER
@@ -116,8 +117,8 @@ def test_members_whose_list_ends_soon_or_is_rubbish_are_named(ahead: dict[str, t
             assert problems(name)["members"].endswith(": `fhe-auc members renew`")
         ahead.clear()
         with KeyStore(Path("south/store"), PASSPHRASE) as store:
-            file = Path("exchange", known_members.file_of(known_members.stored(store).version + 1))
-        file.parent.mkdir()
+            file = Path("exchange", file_of("office", known_members.stored(store).version + 1))
+        file.parent.mkdir(parents=True)
         file.write_bytes(b"{}")
         for each in _HERE:
             each._renewal = 0.0

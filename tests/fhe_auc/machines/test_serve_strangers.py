@@ -11,6 +11,7 @@ import pytest
 from fhe_auc.machines import served_session
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.trust.published import file_of
 from tests.support.command_line import call
 from tests.support.keys_folder import ADDER
 from tests.support.served import (
@@ -80,11 +81,11 @@ def test_what_strangers_put_into_the_exchange_is_not_looked_at_and_steers_no_ter
 def test_what_lies_in_place_of_the_next_members_file_is_named_at_the_second_look_until_it_is_gone(here: Path) -> None:
     """It may hide that somebody was left out."""
     with KeyStore(Path("north/store"), PASSPHRASE) as store:
-        file = Path("exchange", known_members.file_of(known_members.stored(store).version + 1))
-    file.parent.mkdir()
+        file = Path("exchange", file_of("office", known_members.stored(store).version + 1))
+    file.parent.mkdir(parents=True)
     file.write_bytes(b"{}")
     with serving("north"):
-        why = f"no newer members' file: {file.relative_to('exchange')}: this is no members' file, or a damaged one"
+        why = f"{file.relative_to('exchange')}: this is no members' file, or a damaged one"
         for wrong in ("", why, ""):
             _HERE[0]._renewal = 0.0
             look()

@@ -104,7 +104,7 @@ def test_every_party_gets_the_keys_and_all_the_same_common_secret(consortium, se
     assert (announced.aggregator, announced.holder.name, announced.not_after) == (adder, HOLDER, NOW + 7 * DAY)
     announced.require_party(consortium.named("south")[0])
     with pytest.raises(KeysError, match="'south' is not, with the keys that it has now, a party"):
-        announced.require_party(replace(adder, name="south"))
+        announced.require_party(msgspec.structs.replace(adder, name="south"))
 
 
 def test_a_bundle_is_for_one_pair_of_keys_and_not_for_the_same_party_with_new_ones(prepared) -> None:
@@ -416,7 +416,8 @@ def test_no_piece_of_a_secret_is_in_anything_that_the_aggregator_holds_or_sees(
     assert (alike := shared(key, found)) <= 3
     assert not alike or shared(key, pieces(everything, 8), 8) == 0
     holder = consortium.identities[HOLDER]
-    own = holder.keys.signing.private_bytes_raw() + b"".join(holder.keys.encryption.components)
+    signing, encryption = holder.keys.components
+    own = signing + b"".join(encryption)
     assert shared(common_secret + own, found) <= 1  # by chance once in 10^5 runs; of a secret there would be 27
     # The search would find: 20 coefficients as the library writes them, and half of the common secret.
     start = everything[:50000]

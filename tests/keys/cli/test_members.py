@@ -13,11 +13,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from fhe_auc.base.exchange import Folder
 from fhe_auc.base.files import read_toml
 from fhe_auc.cli import main
+from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.store import known_members
-from fhe_auc_keys.store.vault import Vault
-from fhe_auc_keys.trust.members import Line, Members, comparison, link, request, requested, split_link
+from fhe_auc_keys.store.vault import Vault, own_identity
+from fhe_auc_keys.trust.joining import comparison, link, request, requested, split_link
+from fhe_auc_keys.trust.members import Change, Member, Members, countersign
+from fhe_auc_keys.trust.published import Published
 from fhe_auc_keys.trust.sealing import PrivateKeys
 from tests.support.certified import NOW
 from tests.support.keys_commands import Clock, settings
@@ -134,7 +138,7 @@ def test_who_sits_in_the_middle_shows_each_side_other_characters() -> None:
     """The site is given another consortium's link, and the coordinator another site's request."""
     where, theirs = founded(), founded("theirs", "mallory")
     site = call("join", theirs, "south", "--no-start", input="y\n")
-    forged = Line.of("south", PrivateKeys.generate())
+    forged = Member.of("south", PrivateKeys.generate())
     Path("exchange", "south").mkdir()
     Path("exchange/south/request").write_bytes(request(forged))
     coordinator = call("members", "admit", "north/config.toml", input="n\n")
@@ -152,9 +156,9 @@ def test_a_link_that_is_changed_or_an_exchange_of_another_consortium_is_refused(
     place, root = split_link(where)
     refused("not the first members' file that the link names", "join", link(place, bytes(20)), "south", "--no-start")
     refused("copy it whole", "join", where[:-1], "south", "--no-start")
-    refused(
-        r"there is no members/1.json in .*is that the exchange", "join", link("nowhere", root), "south", "--no-start"
-    )
+    Path("empty").mkdir()
+    refused("no members' file in .*is that the exchange", "join", link("empty", root), "south", "--no-start")
+    refused("there is no folder .*nowhere", "join", link("nowhere", root), "south", "--no-start")
     refused("there is a consortium in .* already", "members", "new", "exchange", "west", "--no-start")
     assert ok("members", "new", "exchange", "north", "--no-start")["link"] == where  # done again
 
@@ -220,19 +224,112 @@ def test_an_exchange_that_withholds_or_replaces_members_files_puts_nobody_back()
     ok("members", "admit", "north/config.toml")
     ok("members", "remove", "north/config.toml", "south")
     assert known("north").version == 3
-    files = Path("exchange/members")
-    old = (files / "2.json").read_bytes()
-    (files / "4.json").write_bytes(old)  # an older one under the next one's name
-    refused("version 2 of the members' file is not the next one after 3", "members", "show", "north/config.toml")
+    files = Path("exchange/north/members")
+    assert known("south").version == 3
+    (files / "4.json").write_bytes((files / "2.json").read_bytes())  # an older one under the next one's name
+    shown = call("members", "show", "south/config.toml")
+    assert "4.json: version 2 of the members' file is not the next one after 3" in " ".join(shown.stderr.split())
     (files / "4.json").unlink()
     (files / "3.json").unlink()
-    assert known("north").version == 3  # what was seen is kept
-    join(where, "north")  # done again, it is, too
-    assert known("north").version == 3
-    assert known("north").by_name.keys() == {"north"}
+    assert known("south").version == 3  # what was seen is kept
+    join(where, "south")  # done again, it is, too
+    assert known("south").version == 3
+    assert known("south").by_name.keys() == {"north"}
     other = founded("elsewhere", "east")
     refused("'north/store' is of another consortium", "join", other, "north", "--no-start")
     assert known("north").version == 3
+
+
+@pytest.mark.parametrize("command", [("members", "show"), ("serve", "--once")])
+def test_a_coordinator_puts_back_what_others_delete_or_change_in_its_place(command: tuple[str, ...]) -> None:
+    where = founded()
+    join(where, "south")
+    ok("members", "admit", "north/config.toml")
+    ok("members", "remove", "north/config.toml", "south")
+    files = Path("exchange/north/members")
+    genuine = {path.name: path.read_bytes() for path in files.iterdir()}
+    assert len(genuine) == 3
+    (files / "1.json").write_bytes(genuine["2.json"])
+    (files / "2.json").write_bytes(b"rubbish")
+    (files / "3.json").unlink()
+    told = call(*command, "north/config.toml").output
+    assert {path.name: path.read_bytes() for path in files.iterdir()} == genuine
+    named = [f"north/members/{number}.json was changed, and is put back" in told for number in (1, 2, 3)]
+    assert named == [True, True, False]
+
+
+def test_rubbish_in_place_of_the_next_file_is_named_and_stops_no_command() -> None:
+    where = founded()
+    join(where, "south")
+    rubbish = Path("exchange/north/members/2.json")
+    for data in (b"rubbish", b"", b"x" * (2**25 + 1), Path("exchange/north/members/1.json").read_bytes()):
+        rubbish.write_bytes(data)
+        told = call("members", "show", "north/config.toml")
+        assert (told.exit_code, "north/members/2.json" in told.stderr) == (0, True)
+    rubbish.unlink()
+    rubbish.mkdir()
+    assert call("members", "show", "north/config.toml").exit_code == 0
+    rubbish.rmdir()
+    rubbish.write_bytes(b"rubbish")
+    assert ok("members", "admit", "north/config.toml")["signed"]
+    assert known("south").by_name.keys() == {"north", "south"}
+
+
+def two_coordinators() -> None:
+    """North and south, each of whom may change who is in alone; west and east wait."""
+    where = founded()
+    for name in ("south", "west", "east"):
+        join(where, name)
+    ok("members", "admit", "north/config.toml", "south")
+    ok("members", "renew", "north/config.toml", "--coordinator", "north", "--coordinator", "south")
+    assert known("south").coordinators == ("north", "south")
+
+
+def test_two_coordinators_who_change_the_file_at_the_same_moment_are_both_seen_and_a_next_version_settles_it() -> None:
+    two_coordinators()
+    before = Path("before")
+    shutil.copytree("exchange", before)
+    ok("members", "admit", "north/config.toml", "west")
+    Path("exchange").rename("north's")
+    before.rename("exchange")  # as south sees it, who is a moment late
+    ok("members", "admit", "south/config.toml", "east")
+    shutil.copytree("north's", "exchange", dirs_exist_ok=True)
+    for name, file in (("north", "south/members/4"), ("south", "north/members/4")):
+        told = " ".join(call("members", "show", f"{name}/config.toml").stderr.split())
+        assert f"{file}.json: several coordinators have signed a version 4 of the members' file" in told
+        assert known(name).version == 4
+    told = " ".join(call("members", "show", "west/config.toml").stderr.split())
+    assert "north/members/4.json and south/members/4.json: several coordinators" in told
+    assert known("west").version == 3  # neither is taken
+    assert ok("members", "admit", "north/config.toml", "east")["version"] == 5
+    for name in ("north", "south", "west", "east"):
+        assert call("members", "show", f"{name}/config.toml").stderr == ""
+        assert (known(name).version, len(known(name).by_name)) == (5, 4)
+
+
+def test_who_comes_second_takes_its_own_back_and_is_told_to_do_it_again(tmp_path: Path) -> None:
+    two_coordinators()
+    kept, late = known("south"), tmp_path / "late"
+    shutil.copytree("exchange", late)
+    ok("members", "admit", "north/config.toml", "west")
+    data = Path("exchange/north/members/4.json").read_bytes()
+
+    class Late(Folder):
+        """Shows north's change once south has written."""
+
+        def put(self, name: str, data_of_south: bytes) -> None:
+            super().put(name, data_of_south)
+            super().put("north/members/4.json", data)
+
+    with Vault(Path("south/store"), Path("south/passphrase")).open() as store:
+        identity = own_identity(store)
+    own = countersign(
+        kept.next_version(Change(remove=["north"], coordinators=["south"]), days=9, at=NOW), identity.keys
+    )
+    for exchange in (Late(late), Folder(late)):  # at that moment, and afterwards
+        with pytest.raises(KeysError, match=r"north/members/4.json: another coordinator .* run the command again"):
+            Published(exchange).publish(kept, own, "south")
+        assert not (late / "south/members/4.json").exists()
 
 
 def test_a_file_ends_and_a_coordinator_renews_it(folder: Clock) -> None:
@@ -251,7 +348,8 @@ def test_who_is_no_coordinator_changes_nothing_and_keeps_nobody_from_it() -> Non
     for change in (("renew",), ("remove", "north")):
         command, *more = change
         refused("'south' is no coordinator: north may|cannot sign", "members", command, "south/config.toml", *more)
-    assert not Path("exchange/members/3.json").exists()
+    assert not Path("exchange/south/members").exists()
+    assert not Path("exchange/north/members/3.json").exists()
     assert ok("members", "renew", "north/config.toml")["signed"]
 
 

@@ -24,7 +24,7 @@ from fhe_auc_keys.site import key_erasure
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.vault import OWN, own_identity
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKey, signed_bytes
+from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys, signed_bytes
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from tests.support.certified import DAY
 from tests.support.keys_commands import (
@@ -131,8 +131,8 @@ def test_each_party_gets_the_common_secret_sealed_to_it_alone_and_a_key_of_x2551
         secrets.append(decode(material, PartySecrets, "").common_secret)
         body = claimed_body(PARTY_KIND, bundle, _PartyBody)
         assert len(body.sealed) == OVERHEAD + len(material)
-        _, x25519 = identity.keys.encryption.components
-        broken = PrivateKey.from_components(PrivateKey.generate().components[0], x25519)
+        signing, (_, x25519) = identity.keys.components
+        broken = PrivateKeys.from_components(signing, (PrivateKeys.generate().components[1][0], x25519))
         assert body.announcement == announcement_digest(announcement)
         about = signed_bytes(PARTY_KIND.purpose, body.announcement + body.recipient)
         assert identity.unseal(body.sealed, info=about) == material

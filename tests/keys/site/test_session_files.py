@@ -57,8 +57,8 @@ def test_everybody_gets_manifest_and_verified_keys_of_all(
 ) -> None:
     announcement = consortium.opened(document)
     assert announcement.manifest == consortium.announced(convened)
-    assert announcement.parties == {name: consortium.identities[name].line.member for name in PARTIES}
-    assert announcement.aggregator == consortium.identities[ADDER].line.member
+    assert announcement.parties == {name: consortium.identities[name].line for name in PARTIES}
+    assert announcement.aggregator == consortium.identities[ADDER].line
 
 
 def test_another_convener_an_end_a_key_holder_or_a_revoked_one(

@@ -1,5 +1,6 @@
 """Studies between machines: what an agreed one makes is answered, and all else waits; each turn has one session."""
 
+import re
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -8,8 +9,11 @@ import pytest
 from fhe_auc.base.clock import SYSTEM
 from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
 from fhe_auc_keys.cli import common
+from fhe_auc_keys.store import known_members
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.trust.members import Members
 from tests.support.keys_folder import ADDER
-from tests.support.served import SITES, auc_of, look, results, serving, status, until
+from tests.support.served import PASSPHRASE, SITES, auc_of, look, results, serving, status, until
 from tests.support.studies import STUDY, agree, call, make, outcome, told, waits
 from tests.support.studies import roles as roles
 
@@ -57,6 +61,16 @@ def test_a_turn_that_begins_soon_after_the_last_one_waits_for_a_while_and_nobody
         off[0] += timedelta(hours=3)
         until(lambda: all(len(results(name)) == 2 for name in SITES))
     assert second["new"]
+
+
+def test_where_no_session_can_be_made_that_is_what_make_says() -> None:
+    with KeyStore(Path("north/store"), PASSPHRASE) as store:
+        known_members.keep(store, Members(known_members.stored(store).files[:1]))  # which has the coordinator alone
+    said = call("session", "make", "study.toml", "north.toml", json=False)
+    assert said.exit_code == 1
+    assert re.search(r"^session +none is made +study [0-9a-f]{8}$", said.stdout, re.MULTILINE), said.stdout
+    assert "0 of the study's take part" in said.stdout
+    assert "is there already" not in said.stdout
 
 
 def test_a_person_says_yes_or_no_and_takes_it_back_and_a_failed_turn_is_asked_again_of_people() -> None:

@@ -13,13 +13,14 @@ import pytest
 
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, TamperedError, UnfitError
 from fhe_auc_keys.trust import members
-from fhe_auc_keys.trust.members import Change, Line, Members, comparison, countersign, link, split_link
+from fhe_auc_keys.trust.joining import comparison, link, split_link
+from fhe_auc_keys.trust.members import Change, Member, Members, countersign
 from fhe_auc_keys.trust.sealing import PrivateKeys
 
 NOW = datetime(2030, 5, 1, 12, tzinfo=timezone.utc)
 NAMES = ("north", "south", "west", "east")
 KEYS = {name: PrivateKeys.generate() for name in NAMES}
-LINES = {name: Line.of(name, keys) for name, keys in KEYS.items()}
+LINES = {name: Member.of(name, keys) for name, keys in KEYS.items()}
 
 
 def founded() -> Members:
@@ -156,7 +157,7 @@ def with_line(*line: str):
     return lambda text: text["signed"]["members"]["lines"].append(list(line))
 
 
-def as_json(line: Line) -> list[str]:
+def as_json(line: Member) -> list[str]:
     return msgspec.to_builtins(line)
 
 
@@ -183,14 +184,15 @@ def test_names_that_look_alike_shared_keys_and_unfit_keys_are_refused() -> None:
     ):
         keys = PrivateKeys.generate()
         stated = (name, keys.signing_key, keys.encryption_key)
-        line = Line(*stated, keys.sign(b"member 1", msgspec.msgpack.encode(stated)))
+        line = Member(*stated, keys.sign(b"member 1", msgspec.msgpack.encode(stated)))
         with pytest.raises(UnfitError, match=match):
             founded().newer(signed_by_north(with_line(*as_json(line))))
-    shared = Line.of("west", PrivateKeys(PrivateKeys.generate().signing, KEYS["south"].encryption))
+    fresh, (_, encryption) = PrivateKeys.generate(), KEYS["south"].components
+    shared = Member.of("west", PrivateKeys.from_components(fresh.components[0], encryption))
     with pytest.raises(UnfitError, match="the same key"):
         founded().newer(signed_by_north(with_line(*as_json(shared))))
     stated = ("west", KEYS["west"].signing_key, KEYS["west"].encryption_key[:-1])
-    short = Line(*stated, KEYS["west"].sign(b"member 1", msgspec.msgpack.encode(stated)))
+    short = Member(*stated, KEYS["west"].sign(b"member 1", msgspec.msgpack.encode(stated)))
     with pytest.raises(UnfitError):
         founded().newer(signed_by_north(with_line(*as_json(short))))
 
@@ -228,6 +230,10 @@ def test_a_file_counts_from_its_begin_to_its_end() -> None:
             kept.named("north", at)
     renewed = after(kept, "north", at=NOW + timedelta(days=299))
     assert renewed.named("north", NOW + timedelta(days=500)).name == "north"
+    for days, before in ((300, 30), (60, 15), (8, 2)):  # a quarter of its life, and at most a month
+        short = members.found("north", KEYS["north"], days=days, at=NOW)
+        soon = [short.ends_soon(NOW + timedelta(days=days - before, hours=hours)) for hours in (-1, 1)]
+        assert (soon, short.ends_soon(NOW)) == ([False, True], False)
     with pytest.raises(ExpiredError, match="1 to 398 days, got 399"):
         draft(kept, days=399)
     with pytest.raises(ValueError, match="time zone"):
@@ -248,15 +254,15 @@ def test_what_was_signed_under_an_earlier_version_is_checked_by_it() -> None:
     with pytest.raises(RevokedError, match="stolen"):
         stolen.signer("south", 2, NOW)
     with pytest.raises(UnfitError, match="stolen once"):
-        draft(stolen, admit=[LINES["south"]])
+        after(stolen, "north", "west", admit=[LINES["south"]])
     again = PrivateKeys.generate()
-    back = after(stolen, "north", "west", admit=[Line.of("south", again)])
+    back = after(stolen, "north", "west", admit=[Member.of("south", again)])
     assert back.named("south", NOW).signing_key == again.signing_key
 
 
 def test_new_keys_of_a_member_take_the_place_of_the_old_ones() -> None:
     fresh = PrivateKeys.generate()
-    kept = after(three(), "north", "west", admit=[Line.of("south", fresh)])
+    kept = after(three(), "north", "west", admit=[Member.of("south", fresh)])
     assert kept.named("south", NOW).signing_key == fresh.signing_key
     assert kept.signer("south", 2, NOW).signing_key == KEYS["south"].signing_key
 

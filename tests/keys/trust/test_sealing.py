@@ -13,13 +13,13 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitError
 from fhe_auc_keys.trust import sealing
-from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKey, seal
+from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys, seal
 from tests.support.certified import Consortium
 from tests.support.wire import flipped
 
-KEY = PrivateKey.generate()
+KEY = PrivateKeys.generate()
 INFO, SECRET = b"Ode on a Grecian Urn", b"Beauty is truth, truth beauty"
-SEALED = seal(KEY.public, SECRET, info=INFO)
+SEALED = seal(KEY.encryption_key, SECRET, info=INFO)
 
 
 def written_out(ml_kem: bytes, x25519: bytes, sealed: bytes, info: bytes) -> bytes:
@@ -49,18 +49,18 @@ def written_out(ml_kem: bytes, x25519: bytes, sealed: bytes, info: bytes) -> byt
 
 
 def test_it_is_the_hybrid_of_the_drafts_in_the_key_schedule_of_the_standard() -> None:
-    assert written_out(*KEY.components, SEALED, INFO) == SECRET
-    assert (len(SEALED), OVERHEAD, len(KEY.public)) == (len(SECRET) + 1136, 1136, 1216)
+    assert written_out(*KEY.components[1], SEALED, INFO) == SECRET
+    assert (len(SEALED), OVERHEAD, len(KEY.encryption_key)) == (len(SECRET) + 1136, 1136, 1216)
 
 
 def test_no_two_sealings_are_alike() -> None:
-    sealed = {seal(KEY.public, b"secret", info=b"i") for _ in range(8)}
+    sealed = {seal(KEY.encryption_key, b"secret", info=b"i") for _ in range(8)}
     assert len({each[:1088] for each in sealed}) == len({each[1088:1120] for each in sealed}) == 8
     assert {KEY.unseal(each, info=b"i") for each in sealed} == {b"secret"}
 
 
 def test_any_other_info_key_or_byte_is_refused() -> None:
-    other, generator = PrivateKey.generate(), random.Random(9180)
+    other, generator = PrivateKeys.generate(), random.Random(9180)
     odd = [generator.randbytes(length) for length in (*range(80), 1119, 1120, 1135, 1136, 2000)]
     odd += [bytes(1200), bytes(1088) + b"\x01" + bytes(63), b"\xff" * 1200]  # keys of small order among them
     changed = [bad for at in range(0, len(SEALED), 7) for bad in (flipped(SEALED, at), SEALED[:at])]
@@ -75,20 +75,20 @@ def test_any_other_info_key_or_byte_is_refused() -> None:
 
 def test_one_component_s_key_opens_nothing() -> None:
     """Whoever has broken one of the two, and has its private key, still lacks the other."""
-    (ml_kem, x25519), other = KEY.components, PrivateKey.generate().components
+    (signing, (ml_kem, x25519)), (_, other) = KEY.components, PrivateKeys.generate().components
     for half in ((ml_kem, other[1]), (other[0], x25519)):
         with pytest.raises(TamperedError):
-            PrivateKey.from_components(*half).unseal(SEALED, info=INFO)
-    assert PrivateKey.from_components(ml_kem, x25519).unseal(SEALED, info=INFO) == SECRET
+            PrivateKeys.from_components(signing, half).unseal(SEALED, info=INFO)
+    assert PrivateKeys.from_components(signing, (ml_kem, x25519)).unseal(SEALED, info=INFO) == SECRET
 
 
 def test_no_x25519_or_ml_kem_key_to_seal_to_and_no_second_spelling_of_one() -> None:
     """X25519 ignores the highest bit, so that one key could pass for two."""
-    lattice, curve = KEY.public[:1184], KEY.public[1184:]
+    lattice, curve = KEY.encryption_key[:1184], KEY.encryption_key[1184:]
     for ending in (b"", bytes(32), b"\x01" + bytes(31), b"\xff" * 32, bytes(33)):
         with pytest.raises(UnfitError, match="X25519"):
             seal(lattice + ending, b"secret", info=b"")
-    second_spelling = KEY.public[:-1] + bytes([KEY.public[-1] ^ 0x80])
+    second_spelling = KEY.encryption_key[:-1] + bytes([KEY.encryption_key[-1] ^ 0x80])
     for key, why in ((curve, "ML-KEM-768"), (b"\xff" * 1184 + curve, "ML-KEM-768"), (second_spelling, "not reduced")):
         with pytest.raises(UnfitError, match=why):
             seal(key, b"secret", info=b"")
@@ -105,11 +105,11 @@ def test_where_the_library_has_no_ml_kem_no_key_is_made_or_read_and_nobody_let_i
     made = Consortium("north")
     monkeypatch.setattr(sealing, "seal", missing)
     sealing.require_hybrid.cache_clear()
-    for make in (PrivateKey.generate, lambda: PrivateKey.from_components(*KEY.components)):
+    for make in (PrivateKeys.generate, lambda: PrivateKeys.from_components(*KEY.components)):
         with pytest.raises(KeysError, match="nothing is sealed to less"):
             make()
     monkeypatch.undo()
-    PrivateKey.generate()
+    PrivateKeys.generate()
     monkeypatch.setattr(sealing.MLKEM768PublicKey, "from_public_bytes", missing)
     sealing.encryption_key.cache_clear()
     with pytest.raises(KeysError, match="nothing is sealed to less"):

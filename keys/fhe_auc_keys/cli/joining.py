@@ -1,0 +1,210 @@
+"""``fhe-auc join`` and ``fhe-auc members new``: a role's keys, folder, configuration and process are made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial, wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.exchange import make_folder, place_of
+from fhe_auc.base.remote import open_exchange
+from fhe_auc.cli.inputs import whole_number
+from fhe_auc.cli.serve import serve
+from fhe_auc.machines import service
+from fhe_auc_keys.cli import common
+from fhe_auc_keys.errors import KeysError
+from fhe_auc_keys.store import known_members
+from fhe_auc_keys.store.key_store import KeyStore, is_in
+from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase
+from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.joining import REQUEST, comparison, link, request, split_link
+from fhe_auc_keys.trust.members import MAX_DAYS, Member, found
+from fhe_auc_keys.trust.public_keys import check_name
+from fhe_auc_keys.trust.published import Published
+
+_ROLES = ("site", "aggregator", "helper")
+
+days_option = whole_number("--days", 1, MAX_DAYS, default=365, about="How long the file counts.")
+compared_option = click.option(
+    "--compared",
+    metavar="TEXT",
+    multiple=True,
+    help="The 16 characters that the other side has read out, in place of being asked. May be repeated.",
+)
+
+
+@dataclass(frozen=True)
+class _Making:
+    """A role that is made; done again, what is there stays as it is."""
+
+    name: str
+    role: str
+    data: str | None
+    folder: Path
+    starts: bool
+
+    @contextmanager
+    def opened(self) -> Iterator[tuple[KeyStore, Identity]]:
+        """Open its key store, and make it and the identity in it where there is none."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place, passphrase = self.folder / "store", self.folder / "passphrase"
+        there = is_in(place)
+        with Vault(place, passphrase).open() if there else create_with_random_passphrase(place, passphrase) as store:
+            if not store.has("identity", OWN):
+                store.put("identity", OWN, Identity.create(self.name).to_bytes())
+            identity = Identity.from_bytes(store.get("identity", OWN))
+            if identity.name != self.name:
+                raise InputError(f"{str(self.folder)!r} is {identity.name!r}'s: give another --folder")
+            yield store, identity
+
+    def configured(self, exchange: str) -> Path:
+        """Write its configuration, and return where it is."""
+        config, place = self.folder / "config.toml", self.folder.absolute()
+        if config.exists():
+            return config
+        entries = {
+            "role": self.role,
+            "exchange": exchange,
+            "store": str(place / "store"),
+            "passphrase-file": str(place / "passphrase"),
+            "state": str(place / "state"),
+        }
+        if self.role == "site":
+            data = str(Path(self.data).absolute()) if self.data else ""
+            entries |= {"results": str(place / "results"), "data": data}
+        text = "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in entries.items())
+        common.write(config, text.encode(), common.PRIVATE)
+        return config
+
+    def started(self, config: Path, facts: dict[str, Any], rows: common.Rows) -> common.Report:
+        """Start its service; return the report, after which it serves here, in the foreground, without systemd."""
+        facts |= {"name": self.name, "config": config, "folder": self.folder}
+        if not self.starts:
+            return common.Report(facts, [*rows, ("start", f"fhe-auc serve {config}", "and keep it running")])
+        if unit := service.start(config, self.name):
+            return common.Report(facts, [*rows, ("started", unit, "")])
+        here = "there is no systemd that takes units: this command serves, until it is ended; `fhe-auc serve` goes on"
+        serves = partial(click.get_current_context().invoke, serve, config=config, once=False)
+        return common.Report(facts, [*rows, ("serves", str(config), here)], then=serves)
+
+
+def _makes_role(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command that makes a role: it receives ``making``."""
+
+    @click.argument("name", metavar="NAME")
+    @click.option(
+        "--role", type=click.Choice(("site", "aggregator", "helper")), default="site", help="What it does in sessions."
+    )
+    @click.option("--data", metavar="PATH", help="A site's rows; it may be written into the configuration later.")
+    @click.option(
+        "--folder",
+        metavar="DIR",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="The role's own folder: key store, passphrase, configuration, state. Default: one that is called as it.",
+    )
+    @click.option("--no-start", is_flag=True, help="Start no process; `fhe-auc serve CONFIG` does.")
+    @wraps(command)
+    def with_role(
+        *args: Any, name: str, role: str, data: str | None, folder: Path | None, no_start: bool, **options: Any
+    ) -> Any:
+        folder = folder or Path(common.file_stem(check_name(name)))
+        return command(*args, making=_Making(name, role, data, folder, not no_start), **options)
+
+    return with_role
+
+
+@common.command(
+    "Found a consortium.",
+    "fhe-auc members new /srv/exchange north --data /srv/data/rows.csv",
+    "fhe-auc members new s3://bucket/auc north",
+    name="new",
+)
+@click.argument("exchange", metavar="EXCHANGE")
+@_makes_role
+@days_option
+@common.reported
+def new(exchange: str, making: _Making, days: int) -> common.Report:
+    """Found a consortium, whose coordinator is NAME; files are exchanged in EXCHANGE, a folder or a URL.
+
+    Makes NAME's own role, too, as `join` does. The link that is printed goes to everybody who takes part: it says where
+    the exchange is, and the fingerprint of the first members' file, but gives no access. Done again it goes on where it
+    was.
+    """
+    where = _absolute(exchange)
+    if "://" not in where:
+        make_folder(Path(where))
+    published = Published(open_exchange(where))
+    with making.opened() as (store, identity):
+        if known_members.known(store) is None:
+            known_members.keep(store, found(making.name, identity.keys, days=days, at=common.now()))
+        known = known_members.stored(store)
+        if published.has_another(known):
+            raise InputError(f"there is a consortium in {where!r} already: take another exchange, or join that one")
+        known_members.renewed(store, published, making.name)
+    shown = link(where, known.root)
+    rows: common.Rows = [
+        ("coordinator", making.name, f"keys and configuration in {str(making.folder)!r}"),
+        ("link", shown, "to everybody who takes part: `fhe-auc join LINK NAME`"),
+    ]
+    return making.started(making.configured(where), {"link": shown}, rows)
+
+
+@common.command(
+    "Take part in a consortium.",
+    "fhe-auc join s3://bucket/auc#bg7hgxly6duqngrnsj4trhehpwje2avx south --data /srv/data/rows.csv",
+    "fhe-auc join '/srv/exchange#bg7hgxly6duqngrnsj4trhehpwje2avx' adder --role aggregator",
+)
+@click.argument("link", metavar="LINK")
+@_makes_role
+@compared_option
+@common.reported
+def join(link: str, making: _Making, compared: tuple[str, ...]) -> common.Report:
+    """Take part as NAME in the consortium of the LINK that its coordinator has sent.
+
+    Makes private keys in a new key store, whose random passphrase lies beside it, and puts a request into the exchange.
+    Then 16 characters are shown: call the coordinator by a number that you know, and compare; `members admit` shows the
+    same there. They are of your keys and of the consortium's first file, so that nobody in between is another one to
+    either side. Once they are the same on both sides, the role's process starts, which takes part as soon as it is in.
+
+    Done again it goes on where it was.
+    """
+    where, root = split_link(link)
+    where = _absolute(where)
+    exchange = open_exchange(where)
+    known = Published(exchange).joined(root)
+    with making.opened() as (store, identity):
+        line = identity.line
+        known = known_members.newest(store, known)  # the exchange may withhold what was seen before
+    is_in = known.by_name.get(making.name) == line
+    if not is_in:
+        exchange.put(place_of(making.name) + REQUEST, request(line))
+    compare(known.root, line, f"the coordinator ({', '.join(known.coordinators)})", compared)
+    with making.opened() as (store, _):
+        known_members.keep(store, known_members.newest(store, known))
+    config = making.configured(where)
+    state = "is a member" if is_in else "waits to be let in, and goes on by itself"
+    return making.started(config, {"member": is_in}, [(making.name, state, str(config))])
+
+
+def compare(root: bytes, line: Member, teller: str, given: tuple[str, ...]) -> None:
+    """Make sure that the other side sees the same; raise `KeysError` where it does not."""
+    shown = comparison(root, line)
+    if given:
+        if shown.replace(" ", "") not in ["".join(each.lower().split()) for each in given]:
+            raise KeysError(f"{teller} has read out something else than {shown!r}: somebody may be in between")
+        return
+    click.echo(f"\n    {line.name}:   {shown}\n", err=True)
+    nobody = "nobody is there to compare: give --compared"
+    if not common.agreed(f"Does {teller} read out the same by telephone?", nobody=nobody):
+        raise KeysError(f"{line.name!r} is not confirmed: nothing was changed")
+
+
+def _absolute(exchange: str) -> str:
+    return exchange if "://" in exchange else str(Path(exchange).absolute())
