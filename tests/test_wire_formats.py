@@ -125,7 +125,7 @@ RELEASE = Release(
     Sketch((("p", 2), ("n", 2))),
     (Sum("s", (Term((Factor((Part("p"), Part("n", "below", -2))), Factor(constants=(1, -3)))),)),),
 )
-NEWEST = agreed_studies.Answered(1, SESSION, 2, 2**31)
+NEWEST = {"1": agreed_studies.Answered(SESSION, 2, 2**31)}
 STUDY = Study(
     model="sepsis-net 2.1", outcome="sepsis", cohort="adults", period="2025", row_caps={"north": 5000, "south": 70_000}
 )
@@ -244,14 +244,14 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "privacy ledger": lambda _: LEDGER.to_bytes(),
     "record of agreed studies": lambda _: agreed_studies._FORMAT.frame(
         agreed_studies._Book(
-            (agreed_studies.Agreed(STUDY, (NEWEST,), b"thresholds"),),
+            (agreed_studies.Agreed(STUDY, NEWEST, b"thresholds"),),
             (("model", "outcome", ("north", "south")),),
             {"00": (True, 2**31)},
-            {"01": agreed_studies.Waiting(b"announcement", "why", 2**31)},
+            {"01": agreed_studies.Waiting(b"announcement", "north", "why", 2**31)},
         )
     ),
     "record of studies made here": lambda _: making._FORMAT.frame(
-        making._Record((making._Series(STUDY, (NEWEST,)),), {"00": making._Sent(("file",), 2**31)})
+        making._Record((making._Series(STUDY, NEWEST),), {"00": making._Sent(("file",), 2**31)})
     ),
     "files of a session made here": lambda _: making._FILES.frame({"file": b"content"}),
     "list of ended sessions": lambda _: key_erasure._FORMAT.frame({SESSION.hex(): 2**31}),

@@ -3,6 +3,7 @@
 import difflib
 import unicodedata
 from collections.abc import Iterable
+from typing import Any
 
 AGGREGATOR = "aggregator"  # sender name of the aggregator; no party may have it
 HELPER = "helper-1"  # sender name of a session's helper; no party may have it
@@ -26,6 +27,15 @@ def problem_with(name: str) -> str | None:
     if not name.isprintable() or name != name.strip() or name != unicodedata.normalize("NFC", name):
         return "must be printable text in Unicode normal form C, without blanks at its ends"
     return None
+
+
+def all_printable(value: Any) -> bool:
+    """Return whether all texts in plain types can be shown anywhere: whoever has signed them may steer no terminal."""
+    if isinstance(value, dict):
+        return all(map(all_printable, (*value, *value.values())))
+    if isinstance(value, (list, tuple)):
+        return all(map(all_printable, value))
+    return not isinstance(value, str) or value.isprintable()
 
 
 def alike(name: str) -> str:

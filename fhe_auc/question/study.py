@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_toml
-from fhe_auc.base.logs import one_line
-from fhe_auc.base.names import first_alike, known_names, problem_with
+from fhe_auc.base.names import all_printable, first_alike, known_names, problem_with
 from fhe_auc.base.serialise import encode
 from fhe_auc.question import binning
 from fhe_auc.question import thresholds as grids
@@ -129,10 +128,13 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def __post_init__(self) -> None:
         for name in ("model", "outcome", "cohort", "period"):
             text = getattr(self, name)
-            if not 1 <= len(text) <= MAX_CHARACTERS or not text.isprintable() or text != text.strip():
+            if not 1 <= len(text) <= MAX_CHARACTERS or text != text.strip() or not text.isprintable():
                 raise InputError(
                     f"{name} must be 1 to {MAX_CHARACTERS} printable characters on one line, without blanks at its ends"
                 )
+        for name in self.__struct_fields__:
+            if not all_printable(value := getattr(self, name)):
+                raise InputError(f"{_kebab(name)} must be printable text on one line, got {value!a}")
         for name, least, most in (
             ("most_away", 0, MOST_AWAY),
             ("min_parties", 0, 2**20),
@@ -302,7 +304,7 @@ def _kebab(name: str) -> str:
 def _said(name: str, value: Any) -> str:
     if isinstance(value, dict):
         value = [f"{key} {each:,}" if isinstance(each, int) else f"{key} = {each}" for key, each in value.items()]
-    text = one_line(", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value))
+    text = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
     about = {
         "row-caps": "each party checks its own" if text != "none" else "",
         "most-away": "their counts may be told",

@@ -27,6 +27,7 @@ import numpy as np
 from fhe_auc.base import errors
 from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, ResultCheckError
 from fhe_auc.base.files import read_from_others
+from fhe_auc.base.names import all_printable
 from fhe_auc.question.study import Study
 from fhe_auc.results.asked import Asked
 from fhe_auc.results.estimates import Comparison, GroupEstimate
@@ -115,7 +116,7 @@ def parsed(told: Any) -> Result:
     """Return a result from plain JSON, as `write` has made it; raise `InputError` for anything else."""
     try:
         names = [name for name in (*KINDS, ERROR) if name in told]
-        if not all(map(_printable, (value for name, value in told.items() if name != ERROR))):
+        if not all_printable([value for name, value in told.items() if name != ERROR]):
             raise InputError("it holds characters that no text of a result has")
         before = [_of_plain(each) for each in told.get("before", ())]
         error = told_error(told[ERROR]) if names == [ERROR] else None
@@ -160,13 +161,6 @@ def told_error(told: Mapping[str, str]) -> FheAucError:
 def earlier(paths: Sequence[Path]) -> list[dict[str, Any]]:
     """Return what files of this site say for `before`, in their order; errors as `read`."""
     return [as_plain(read(path).outcome) for path in paths]
-
-
-def _printable(value: Any) -> bool:
-    """Return whether all texts in a value can be shown anywhere: whoever has signed a file may steer no terminal."""
-    if isinstance(value, dict):
-        return all(map(_printable, (*value, *value.values())))
-    return all(map(_printable, value)) if isinstance(value, list) else not isinstance(value, str) or value.isprintable()
 
 
 def _of_plain(told: Mapping[str, Any]) -> Outcome:

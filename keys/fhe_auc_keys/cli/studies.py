@@ -129,7 +129,7 @@ def pending(config: Path, yes: str | None, no: str | None) -> common.Report:
         _tell_role(settings)
     for known in studies:
         study = known.study
-        last = {str(each.step): each.session for each in known.last}
+        last = {step: each.session for step, each in known.last.items()}
         facts["agreed"][study.digest.hex()] = {"study": study.as_dict(), "last": last}
         rows.append(("agreed", study.digest.hex()[:16], f"{study.model}, {study.outcome}; made by {study.maker}"))
     return common.Report(facts, rows or [("nothing", "waits", "no study is agreed to")])

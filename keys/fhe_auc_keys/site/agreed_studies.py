@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -34,7 +34,7 @@ from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.public_keys import SKEW
 
 NAME = "studies"  # of the entry of kind "trust"
-MOST_WAITING = 20  # sessions, the newest: anybody who is a member can announce more
+MOST_WAITING = 10  # sessions of each maker, the newest: anybody who is a member can announce more, and hides no other's
 
 
 class WaitsForPersonError(KeysError):
@@ -52,31 +52,20 @@ class TooSoonError(KeysError):
 class Answered(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The newest session of a step in which the site took part, or that it has made."""
 
-    step: int
     session: bytes
     turn: int
     at: int  # by the site's clock, Unix seconds
 
 
-Newest = tuple[Answered, ...]
-"""The newest session of each step."""
-
-
-def newest(known: Newest, step: int) -> Answered | None:
-    """Return the newest session of a step."""
-    return next((each for each in known if each.step == step), None)
-
-
-def with_newest(known: Newest, answered: Answered) -> Newest:
-    """Return them with another newest session of its step."""
-    return (*(each for each in known if each.step != answered.step), answered)
+Newest: TypeAlias = dict[str, Answered]
+"""The newest session of each step, by its number."""
 
 
 class Agreed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A study, and what has become of it here."""
 
     study: Study
-    last: Newest = ()
+    last: Newest = {}
     thresholds: bytes = b""  # that a person has agreed to where this site has not found them itself, float64
 
 
@@ -84,6 +73,7 @@ class Waiting(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     """A session that waits for a person, as it is announced, and why."""
 
     announcement: bytes
+    maker: str
     why: str
     ends: int  # Unix seconds
 
@@ -101,8 +91,9 @@ _FORMAT = KeptFormat[_Book](b"fhestud", _Book, "record of agreed studies")
 class Site(NamedTuple):
     """Who decides on sessions."""
 
-    results: Path | None  # its folder of results; None for a helper, which has none
+    results: Path | None  # its folder of results
     members: Collection[str] | None  # names of all members; None where nobody knows
+    helps: bool = False  # whether it is the session's helper, which has no results
 
 
 def agreed(store: KeyStore) -> tuple[Agreed, ...]:
@@ -144,14 +135,20 @@ def admit(store: KeyStore, announced: Announcement, site: Site, document: bytes,
     known = next((each for each in book.studies if each.study == announced.study), None)
     if not said_yes:
         if why := next(_objections(book, known, announced, site), ""):
-            waiting = dict(sorted(book.waiting.items(), key=lambda each: each[1].ends)[1 - MOST_WAITING :])
-            waiting[session] = Waiting(document, why, int(announced.not_after.timestamp()))
-            if book.waiting.get(session) != waiting[session]:
-                _keep(store, _tidied(msgspec.structs.replace(book, waiting=waiting), at))
+            new = Waiting(document, announced.holder.name, why, int(announced.not_after.timestamp()))
+            if book.waiting.get(session) != new:
+                _keep(store, _tidied(msgspec.structs.replace(book, waiting=_with(book.waiting, session, new)), at))
             raise WaitsForPersonError(f"it waits for a person (fhe-auc pending): {why}")
         assert known is not None  # noqa: S101 - else there is an objection
         _check_time(known, announced, at)
     _write_down(store, book, known or Agreed(announced.study), announced, at, by_person=said_yes)
+
+
+def _with(waiting: dict[str, Waiting], session: str, new: Waiting) -> dict[str, Waiting]:
+    """Return what waits with another session, in place of its maker's oldest ones where that has too many."""
+    same = sorted((each.ends, name) for name, each in waiting.items() if each.maker == new.maker and name != session)
+    gone = {name for _, name in same[: len(same) - MOST_WAITING + 1]} if len(same) >= MOST_WAITING else set()
+    return {**{name: each for name, each in waiting.items() if name not in gone}, session: new}
 
 
 def waiting(store: KeyStore) -> Mapping[str, Waiting]:
@@ -200,7 +197,7 @@ def before(store: KeyStore, announced: Announcement) -> tuple[bytes, ...]:
 def _of_turn(study: Study, last: Newest, turn: int) -> list[Answered]:
     found = list[Answered]()
     once = finds_thresholds(study)
-    while (answered := newest(last, len(found) + 1)) is not None and (answered.turn == turn or (once and not found)):
+    while (answered := last.get(str(len(found) + 1))) is not None and (answered.turn == turn or (once and not found)):
         found.append(answered)
     return found
 
@@ -240,21 +237,25 @@ def _objections(book: _Book, known: Agreed | None, announced: Announcement, site
     if announced.not_after - announced.not_before > timedelta(days=study.days) + 2 * SKEW:
         yield f"it can go on for more than the study's {study.days} days"
     yield from _differences(known, announced, site)
-    before = newest(known.last, manifest.step)
+    before = known.last.get(str(manifest.step))
     if before is not None and before.session != manifest.session and manifest.turn <= before.turn:
         yield f"this site took part in session {before.session.hex()} of the same step and turn, or a later one"
 
 
 def _differences(known: Agreed, announced: Announcement, site: Site) -> Iterator[str]:
-    """Yield in what a session is not a step of its study. A helper leaves that to the parties: it opens a sum alone."""
+    """Yield in what a session is not a step of its study.
+
+    A helper, which has no results, leaves to the parties what depends on them: thresholds that were found, and what a
+    report asks after its first session. No honest party submits to a session that its results do not lead to.
+    """
     manifest, study = announced.manifest, announced.study
-    if announced.helper is not None and site.results is None:
-        return
     results = [] if site.results is None else results_of(study, known.last, manifest.turn, site.results)
-    if known.thresholds and not results:
-        results = [_found(known.thresholds)]
+    thresholds = manifest.grid if site.helps and finds_thresholds(study) else known.thresholds
+    if thresholds and not results and manifest.step > 1:
+        results = [_found(thresholds)]
     if len(results) < manifest.step - 1:
-        yield f"this site has no result of step {len(results) + 1}, which comes before it, step {manifest.step}"
+        if not (site.helps and study.report):
+            yield f"this site has no result of step {len(results) + 1}, which comes before it, step {manifest.step}"
         return
     try:
         session = next_session(study, manifest.parties, results[: max(0, manifest.step - 1)])
@@ -274,7 +275,7 @@ def _check_time(known: Agreed, announced: Announcement, at: datetime) -> None:
     study, begun = known.study, announced.not_before + SKEW
     if study.until is not None and max(at, begun).astimezone(timezone.utc).date() > study.until:
         raise KeysError(f"its study ended on {study.until}")
-    before = newest(known.last, announced.manifest.step)
+    before = known.last.get(str(announced.manifest.step))
     if before is None or before.session == announced.manifest.session:
         return
     if 0 <= at.timestamp() - before.at < study.pause.total_seconds():
@@ -288,7 +289,7 @@ def _write_down(
     store: KeyStore, book: _Book, known: Agreed, announced: Announcement, at: datetime, *, by_person: bool
 ) -> None:
     manifest, study = announced.manifest, announced.study
-    last = with_newest(known.last, Answered(manifest.step, manifest.session, manifest.turn, int(at.timestamp())))
+    last = {**known.last, str(manifest.step): Answered(manifest.session, manifest.turn, int(at.timestamp()))}
     thresholds = known.thresholds
     if by_person and finds_thresholds(study) and manifest.step == 2:
         thresholds = manifest.grid

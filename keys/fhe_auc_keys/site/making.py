@@ -3,7 +3,9 @@
 Session, sealed keys and what is known of them are one transaction; what is sent is kept until the session is over, and
 put again where it is not in the exchange. So a maker that was killed at any moment makes no second session. Sessions
 that need an earlier one's result (`fhe_auc.report.studies`) follow when the maker, a party, has it. Who is no member
-any more is left out.
+any more is left out. A store that was put back to an older one does not know what it has made since; then the session
+in the exchange, which the maker has signed, counts as this turn's. Where that is gone, too, sites that took part in it
+have a person look at another one of its turn.
 """
 
 from __future__ import annotations
@@ -27,14 +29,16 @@ from fhe_auc.question.study import Study
 from fhe_auc.report.studies import Session, check, finds_thresholds, next_session
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
+from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import seal_session
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError
-from fhe_auc_keys.site.agreed_studies import Answered, Newest, agree, newest, results_of, with_newest
+from fhe_auc_keys.site.agreed_studies import Answered, Newest, agree, results_of
 from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import own_identity
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.members import Members
+from fhe_auc_keys.trust.public_keys import SKEW
 
 _LATER = (
     "session {} is of a later turn than it is by the clock, and no other one is made until then: set the clock, or, "
@@ -48,8 +52,12 @@ class _Series(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     """A study of which this maker makes the sessions, and the newest one of each step."""
 
     study: Study
-    made: Newest = ()
+    made: Newest = {}
     ended: int = -1  # the newest turn that has all its results
+
+    def with_made(self, step: int, answered: Answered) -> _Series:
+        """Return it with the newest session of a step."""
+        return _Series(self.study, {**self.made, str(step): answered})
 
 
 class _Sent(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -62,6 +70,10 @@ class _Sent(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 class _Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     series: tuple[_Series, ...] = ()
     sent: dict[str, _Sent] = {}  # by session
+
+    def changed(self, series: _Series, new: _Series, sent: dict[str, _Sent]) -> _Record:
+        """Return it with a series in place of another, and with more sent."""
+        return _Record(tuple(new if each == series else each for each in self.series), self.sent | sent)
 
 
 _FORMAT = KeptFormat[_Record](b"fhesrie", _Record, "record of studies made here")
@@ -91,7 +103,7 @@ def begin(store: KeyStore, study: Study, *, again: bool = False) -> None:
         raise KeysError(f"the study's maker is {study.maker!r}, and this is the store of {own!r}")
     record = _stored(store)
     old = next((each for each in record.series if each.study.series == study.series), _Series(study))
-    made = old.made if old.study == study and not again else ()
+    made = old.made if old.study == study and not again else {}
     others = tuple(each for each in record.series if each is not old)
     with store.together():
         agree(store, study)
@@ -110,21 +122,23 @@ def make_due(
     stands = list[Made]()
     for series in _stored(store).series:
         try:
-            stands.append(_advanced(store, series, members, folder, at))
+            stands.append(_advanced(store, series, exchange, members, folder, at))
         except FheAucError as error:
             stands.append(Made(series.study, wrong=str(error)))
     _publish(store, exchange, at)
     return stands
 
 
-def _advanced(store: KeyStore, series: _Series, members: Members, folder: Path, at: datetime) -> Made:
+def _advanced(
+    store: KeyStore, series: _Series, exchange: Exchange, members: Members, folder: Path, at: datetime
+) -> Made:
     """Make the session that follows those of this turn that have their results."""
     study = series.study
     turn = study.turn(at)
     if series.ended == turn:
-        return Made(study, series.made[-1].step, series.made[-1].session, ended=True)
+        return _ended(series)
     results = results_of(study, series.made, turn, folder)
-    made = newest(series.made, len(results) + 1)
+    made = series.made.get(str(len(results) + 1))
     once = not results and finds_thresholds(study)
     if made is not None and (once or made.turn >= turn):
         wrong = _failure(study, made, folder, at) if once or made.turn == turn else _LATER.format(made.session.hex())
@@ -133,12 +147,45 @@ def _advanced(store: KeyStore, series: _Series, members: Members, folder: Path, 
         return Made(study, ended=True)
     left_in = tuple(name for name in study.sites if name in members.by_name)
     session = next_session(study, left_in, results)
-    if session is not None:
-        return Made(study, session.step, _made(store, series, session, turn, members, at), new=True)
-    record = _stored(store)
-    ended = msgspec.structs.replace(series, ended=turn)
-    _keep(store, _Record(tuple(ended if each == series else each for each in record.series), record.sent))
-    return Made(study, series.made[-1].step, series.made[-1].session, ended=True)
+    if session is None:
+        ended = msgspec.structs.replace(series, ended=turn)
+        _keep(store, _stored(store).changed(series, ended, {}))
+        return _ended(ended)
+    if (found := _published(store, series, session, turn, exchange, members, at)) is not None:
+        return Made(study, session.step, found)
+    return Made(study, session.step, _made(store, series, session, turn, members, at), new=True)
+
+
+def _ended(series: _Series) -> Made:
+    """Say that a turn has all its results, by its last session."""
+    step, last = max(series.made.items(), key=lambda each: (each[1].turn, each[0]))
+    return Made(series.study, int(step), last.session, ended=True)
+
+
+def _published(
+    store: KeyStore, series: _Series, asked: Session, turn: int, exchange: Exchange, members: Members, at: datetime
+) -> bytes | None:
+    """Return the session that is asked for, where it lies in the exchange though this store has forgotten it.
+
+    It is written down as made; its maker's signature shows that it was.
+    """
+    maker, record = series.study.maker, _stored(store)
+    for place in _listed(exchange, [place_of(maker)]):
+        session = place.rstrip("/").rpartition("/")[2]
+        if session in record.sent:
+            continue
+        try:
+            announced = open_announcement(exchange.read(f"{place}{ANNOUNCEMENT}"), members, holder=maker, at=at)
+        except (FileNotFoundError, NotADirectoryError, FheAucError):
+            continue
+        manifest, begun = announced.manifest, int((announced.not_before + SKEW).timestamp())
+        if announced.study.series != series.study.series or manifest != asked.named(manifest, turn):
+            continue
+        new = series.with_made(asked.step, Answered(manifest.session, manifest.turn, begun))
+        sent = _Sent(tuple(_listed(exchange, [place])), int(announced.not_after.timestamp()))
+        _keep(store, record.changed(series, new, {session: sent}))
+        return manifest.session
+    return None
 
 
 def _failure(study: Study, made: Answered, folder: Path, at: datetime) -> str:
@@ -164,14 +211,13 @@ def _made(store: KeyStore, series: _Series, asked: Session, turn: int, members: 
         manifest, leaving = sealed_files(holder, study, asked, turn, members, at=at)
     except (RevokedError, ExpiredError) as error:
         raise KeysError(f"no session is made: {error}") from None
-    session, ends, record = manifest.session, at + timedelta(days=study.days), _stored(store)
+    session, ends = manifest.session, at + timedelta(days=study.days)
     files = {f"{place_of(holder.name)}{session.hex()}/{name}": data for name, data in leaving.items()}
-    new = _Series(study, with_newest(series.made, Answered(asked.step, session, manifest.turn, int(at.timestamp()))))
-    known = tuple(new if each == series else each for each in record.series)
-    sent = record.sent | {session.hex(): _Sent(tuple(files), int(ends.timestamp()))}
+    new = series.with_made(asked.step, Answered(session, manifest.turn, int(at.timestamp())))
+    sent = {session.hex(): _Sent(tuple(files), int(ends.timestamp()))}
     with store.together():
         store.put("made", session.hex(), _FILES.frame(files))
-        _keep(store, _Record(known, sent))
+        _keep(store, _stored(store).changed(series, new, sent))
         audit.append(store, holder, "made", manifest, holder.name, at=at)
     return session
 
@@ -215,13 +261,15 @@ def _publish(store: KeyStore, exchange: Exchange, at: datetime) -> None:
     """Put what is not in the exchange; take what is over out of it, and forget it."""
     record, past = _stored(store), (at - _REST).timestamp()
     for name, sent in record.sent.items():
-        if over := sent.ends < past:
+        if sent.ends < past:
             for file in sent.files:
                 exchange.remove(file)
             if store.has("made", name):
                 store.remove("made", name)
-        there = set() if over else _listed(exchange, {file[: file.rfind("/") + 1] for file in sent.files})
-        if missing := [] if over else [file for file in sent.files if file not in there]:
+            continue
+        there = _listed(exchange, {file[: file.rfind("/") + 1] for file in sent.files})
+        missing = [file for file in sent.files if file not in there]
+        if missing and store.has("made", name):  # a store that was put back may lack it
             files = sent_files(store, bytes.fromhex(name))
             for file in missing:
                 exchange.put(file, files[file])

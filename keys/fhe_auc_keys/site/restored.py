@@ -1,10 +1,11 @@
 """A key store that was put back to an older one: how that is noticed, and what becomes of it.
 
-It would open bundles again and submit twice under one pad, and its ledger lacks what was spent since. Two things show
+It would open sessions again and submit twice under one pad, and its ledger lacks what was spent since. Two things show
 it: ``store.count`` in the role's state folder, which goes into no backup of the store, has the number of the store's
 changes, which commands may have made up for meanwhile, and the last line of its audit trail, which every submission
 adds to; and in the exchange lie answers that the role has signed (`fhe_auc.machines.answers`). Then all sessions are
-closed, and of those that were made before none is opened any more, whatever the clock says; new ones go on.
+closed, and of those that were made before none is opened any more, whatever the clock says; new ones go on. The store
+remembers that it had a count: where that is gone, or another folder is configured, it may have been put back, too.
 
 Nobody notices where a whole machine was put back, beside an exchange that hides its answers.
 """
@@ -45,14 +46,16 @@ def watched(store: KeyStore, folder: Path | None, *, at: datetime) -> Iterator[N
     if folder is None:
         yield
         return
-    file, why = folder / COUNT, ""
+    file, why, had_count = folder / COUNT, "", store.has("trust", COUNT)
     before, lines, seen, digest = -1, 0, 0, _digest(store, 0)
-    with suppress(OSError, ValueError):  # it is not there yet, or damaged
+    with suppress(OSError, ValueError):  # it is not there, or damaged
         before, lines, seen, digest = map(int, file.read_bytes().split())
     if before > store.count:
         why = f"it was changed {before:,} times, and this one only {store.count:,} times"
     elif digest != _digest(store, lines):
         why = f"line {lines:,} of its audit trail is not here"
+    elif before < 0 and had_count:
+        why = f"{str(file)!r}, which tells how often it was changed, is lost or damaged"
     if why:
         close_all(store, why, at=at, latest=seen)
     try:
@@ -61,8 +64,15 @@ def watched(store: KeyStore, folder: Path | None, *, at: datetime) -> Iterator[N
         if store.count != before:
             with suppress(OSError):  # with a lower count it notices less, and goes on
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                told = store.count, store.lines, int(at.timestamp()), _digest(store, store.lines)
-                write_atomically(file, b"%d %d %d %d\n" % told, mode=0o600)
+                _write(file, store, at)
+                if not had_count:
+                    store.put("trust", COUNT, b"")
+                    _write(file, store, at)
+
+
+def _write(file: Path, store: KeyStore, at: datetime) -> None:
+    told = store.count, store.lines, int(at.timestamp()), _digest(store, store.lines)
+    write_atomically(file, b"%d %d %d %d\n" % told, mode=0o600)
 
 
 def _digest(store: KeyStore, number: int) -> int:

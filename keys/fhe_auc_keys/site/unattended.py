@@ -72,7 +72,7 @@ def take_in(
                 f"it. There is nothing to do here; to count {me.name!r}, its maker makes another session",
                 met,
             )
-        admit(store, announced, site, document, at=at)
+        admit(store, announced, site._replace(helps=announced.is_helper(me.name)), document, at=at)
         keep_for_party(document, bundle, identity, members, store, study=announced.study, at=at)
         return _opened(store, session)
     except RefusedByPersonError as error:

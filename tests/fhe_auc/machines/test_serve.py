@@ -108,7 +108,7 @@ def test_who_comes_too_late_is_told_so_and_its_turn_is_not_spent_on_what_is_over
         assert status("west")["wrong"] == ""
         with KeyStore(Path("west/store"), PASSPHRASE) as store:
             assert not store.names("bundle")
-            assert [each.last for each in agreed(store)] == [()]
+            assert [each.last for each in agreed(store)] == [{}]
     Path("west.csv").rename("away.csv")
     convene("night-2")
     with serving("west"):  # has opened it, and cannot answer

@@ -1,5 +1,6 @@
 """What is evaluated: a file that says it badly is refused, with the name of the field, and no row passes over a cap."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fhe_auc.base.errors import InputError
+from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.question.study import Study
 
@@ -106,10 +107,25 @@ def test_turns_are_of_utc_and_rise_by_one(every: str, same: str, next_one: str |
         assert study.turn(datetime.fromisoformat(f"{next_one}+00:00")) == study.turn(now) + 1
 
 
-def test_what_a_study_of_others_is_shown_as_steers_no_terminal_and_makes_no_line_of_its_own() -> None:
-    hostile = "rows\x1b[2J\n  outcome  harmless\u202e"
-    study = Study(
-        **{"model": "m", "outcome": "o", "cohort": "c", "period": "p", "title": hostile, "label_column": hostile},
-        **{"score_columns": (hostile,), "options": {"x": hostile}},
-    )
-    assert all(text.isprintable() for *_, text in study.lines())
+@pytest.mark.parametrize(
+    ("name", "hostile"),
+    [
+        ("title", lambda text: text),
+        ("label-column", lambda text: text),
+        ("score-columns", lambda text: (text,)),
+        ("by", lambda text: (f"sex={text}",)),
+        ("options", lambda text: {"x": text}),
+        ("options", lambda text: {text: 1}),
+        ("row-caps", lambda text: {text: 1}),
+    ],
+)
+@pytest.mark.parametrize("text", ["rows\x1b[2J", "rows\n  outcome  harmless", "\u202erows"])
+def test_a_text_that_steers_a_terminal_or_makes_a_line_of_its_own_is_refused_with_its_entry(
+    name: str, hostile: Callable[[str], Any], text: str
+) -> None:
+    """Else whoever makes a study could have others read another one; and results would be refused, a night late."""
+    told = f"{name} must be printable text on one line"
+    with pytest.raises(InputError, match=f"^{told}"):
+        Study(**WORDS, **{name.replace("-", "_"): hostile(text)})
+    with pytest.raises(DeserialisationError, match=told):  # from a maker that has not refused it
+        decode(encode({**WORDS, name: hostile(text)}), Study, "study")

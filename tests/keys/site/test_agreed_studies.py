@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -362,26 +363,86 @@ def test_thresholds_of_the_rows_are_those_that_the_site_has_found_or_that_a_pers
     admitted(store, evaluation(1, np.arange(8) / 8), NOW + DAY, site)
     with pytest.raises(WaitsForPersonError, match="but for other grid"):
         admitted(store, evaluation(2, np.arange(8) / 9), NOW + 2 * DAY, site)
-    helper = store_of(HELPER)
+    helper, helps = store_of(HELPER), Site(None, None, helps=True)
     agree(helper, study)
-    admitted(helper, evaluation(0, np.arange(8) / 9), site=Site(None, None))  # parties look after that
+    admitted(helper, evaluation(0, np.arange(8) / 9), site=helps)  # parties look after that
 
 
-def test_no_more_than_so_many_sessions_wait_and_those_that_are_over_do_not(
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"step": 3}, "has no result of step 2, which comes before it, step 3"),
+        ({"step": 1}, "but for other"),
+        ({"step": 2, "options": {"epsilon": 9.0}}, "its plan"),
+        ({"step": 2, "min_parties": 2}, "but for other min_parties"),
+    ],
+)
+def test_a_helper_opens_what_the_study_makes_and_nothing_else_but_for_thresholds_that_it_cannot_know(
+    store_of: Callable[[str], KeyStore], changes: dict[str, Any], why: str
+) -> None:
+    helper, study = store_of(HELPER), msgspec.structs.replace(PLAIN, thresholds="quantile:8")
+    agree(helper, study)
+    asked = next_session(msgspec.structs.replace(study, thresholds=tuple(np.arange(8) / 8)), SITES, ())
+    assert asked is not None
+    roles = {"holder": "north", "aggregator": ADDER, "helper": HELPER}
+    turn = 0 if changes["step"] == 1 else study.turn(NOW)
+    odd = announced(study, replace(asked, step=2), NOW, turn, manifest=changes, **roles)
+    with pytest.raises(WaitsForPersonError, match=why):
+        admitted(helper, odd, site=Site(None, None, helps=True))
+
+
+def test_who_announces_many_sessions_hides_nobody_else_s_and_those_that_are_over_do_not_wait(
     store_of: Callable[[str], KeyStore],
 ) -> None:
-    store = store_of("south")
-    for number in range(agreed_studies.MOST_WAITING + 3):
+    store, most = store_of("south"), agreed_studies.MOST_WAITING
+    honest = session(msgspec.structs.replace(DAILY, maker="west"), holder="west")
+    with pytest.raises(WaitsForPersonError):
+        admitted(store, honest)
+    for number in range(most + 3):
         at = NOW + timedelta(minutes=number)
         with pytest.raises(WaitsForPersonError, match="nobody here has agreed to its study"):
             admitted(store, session(DAILY, at), at)
-    ends = [each.ends for each in agreed_studies.waiting(store).values()]
-    assert len(ends) == agreed_studies.MOST_WAITING
+    waits = agreed_studies.waiting(store)
+    assert honest[0].manifest.session.hex() in waits
+    ends = [each.ends for each in waits.values() if each.maker == "north"]
+    assert (len(waits), len(ends)) == (most + 1, most)
     assert min(ends) == (NOW + timedelta(days=7, minutes=3)).timestamp()
     late = NOW + 10 * DAY
     with pytest.raises(WaitsForPersonError):
         admitted(store, session(DAILY, late), late)
     assert len(agreed_studies.waiting(store)) == 1
+
+
+def test_a_maker_whose_store_is_put_back_makes_no_second_session_of_a_turn_and_where_it_is_lost_people_are_asked(
+    tmp_path: Path, store_of: Callable[[str], KeyStore]
+) -> None:
+    store, exchange, south = store_of("north"), Folder(tmp_path / "exchange", make=True), store_of("south")
+    agree(south, DAILY)
+    making.begin(store, DAILY)
+    shutil.copytree(store.directory, tmp_path / "backup")
+    made = look(store, exchange)
+    (document,) = published(exchange)
+    admitted(south, (opened(document), document))
+
+    def put_back(name: str) -> KeyStore:
+        shutil.copytree(tmp_path / "backup", tmp_path / name)
+        return KeyStore(tmp_path / name, "four random words")
+
+    with put_back("once") as back:
+        for _ in range(2):
+            assert look(back, exchange) == replace(made, new=False)
+        assert published(exchange) == [document]
+        assert look(back, exchange, at=NOW + DAY).new
+        look(back, exchange, at=NOW + 30 * DAY)  # it takes out of the exchange what it has found there, too
+        assert published(exchange) == []
+    with put_back("twice") as back:
+        assert look(back, exchange).session != made.session
+        (document,) = published(exchange)
+        with pytest.raises(WaitsForPersonError, match=f"took part in session {made.session.hex()} of the same step"):
+            admitted(south, (opened(document), document))
+        first = look(back, exchange)
+        making.begin(back, DAILY, again=True)
+        assert look(back, exchange).session != first.session  # as a person has asked
 
 
 def test_a_study_that_another_site_makes_or_that_cannot_be_is_not_begun(store_of: Callable[[str], KeyStore]) -> None:

@@ -105,6 +105,31 @@ def test_a_store_that_was_put_back_is_noticed_though_commands_have_changed_it_si
         assert not restored.made_before(store, SimpleNamespace(not_before=NOW + DAY))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("lost", ["the count", "its line", "the folder"])
+def test_a_store_whose_count_is_lost_may_have_been_put_back(lost: str, tmp_path: Path) -> None:
+    """Else who puts the store back, and takes the count away, has it answer anew."""
+    known, place, folder = People("south", at=NOW), tmp_path / "store", tmp_path / "state"
+    with KeyStore.create(place, "four random words", log2_cost=10) as store:
+        store.put("identity", OWN, known.identities["south"].to_bytes())
+        known_members.keep(store, known.members)
+        for _ in range(3):
+            with restored.watched(store, folder, at=NOW):
+                audit.append_line(store, known.identities["south"], "submitted", at=NOW)
+            assert not restored.told(store)
+        if lost == "the folder":
+            folder = tmp_path / "another state"
+        elif lost == "the count":
+            (folder / restored.COUNT).unlink()
+        else:
+            (folder / restored.COUNT).write_bytes(b"9")
+        for days in (1, 2):
+            with restored.watched(store, folder, at=NOW + days * DAY):
+                told = restored.told(store)
+            assert "store.count', which tells how often it was changed, is lost or damaged" in told
+            assert "noticed on 2030-05-02" in told  # once
+        assert [line.count(b"restored") for line in store.trail()] == [0, 0, 0, 1]
+
+
 @pytest.mark.parametrize(
     ("more", "told"), [(1, "differs by 1 "), (0, ""), pytest.param(10, "", marks=pytest.mark.slow)]
 )
