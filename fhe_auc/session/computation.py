@@ -22,12 +22,15 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from fhe_auc.input_proofs.sessions import InputProof, InputProofs
+from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.parameters import RingParameters
-from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
 from fhe_auc.session.aggregator import RunningSum
+from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.plan import Plan
+from fhe_auc.sums.pads import pack, packed_size, pad, unpack
 
 Keys = TypeVar("Keys")  # what the aggregator computes with
 Secret = TypeVar("Secret")  # the secret key
@@ -73,19 +76,23 @@ PaddedTask: TypeAlias = PartyTask[Residues, Sequence[Residues], R]
 class PaddedComputation(ABC, Generic[Keys, Secret]):
     """One session's computation on what parties submit under one-time pads; everything about it is public.
 
-    A pad comes from a seed that only its party has, and the role that makes the *pad key*: what takes the sum of the
-    pads off. Methods that take what another role has made raise `DeserialisationError` for damaged or other bytes, and
-    `InputError` for another session's keys.
+    A submission has a part for each of the `primes`: `size` residues modulo it. A pad comes from a seed that only its
+    party has, and the role that makes the *pad key*: what takes the sum of the pads off. Methods that take what another
+    role has made raise `DeserialisationError` for damaged or other bytes, and `InputError` for another session's keys.
     """
 
     plan: Plan
     parameters: RingParameters | None  # of the encryption; None where there are pads alone, and no keys
     proofs: InputProofs | None = None  # what checks the parties' proofs, where the session has any
 
+    def __init__(self, manifest: Manifest, size: int, primes: Sequence[int]) -> None:
+        self.manifest, self.size, self.primes = manifest, size, tuple(primes)
+        self._shapes = [Polynomials(size, (prime,)) for prime in primes]
+
     @property
-    @abstractmethod
     def part_bytes(self) -> tuple[int, ...]:
         """Bytes of each part of a submission, without its proof."""
+        return tuple([packed_size(self.size, prime) for prime in self.primes])
 
     @property
     @abstractmethod
@@ -105,21 +112,39 @@ class PaddedComputation(ABC, Generic[Keys, Secret]):
     def secret(self, context: bytes) -> Secret:
         """Return the secret key that a secret context, if there is any, holds."""
 
-    @abstractmethod
-    def under_pad(self, index: int, seed: bytes, values: Sequence[Residues]) -> Submission:
-        """Return what a task has encoded under the pad of the party's index and seed, 32 bytes."""
+    def pads(self, index: int, seed: bytes) -> list[Residues]:
+        """Return the pad of the party of this index and seed, 32 bytes, part by part, each of the shape (size,)."""
+        session = self.manifest.session
+        return [pad(seed, session, index, which, prime, self.size) for which, prime in enumerate(self.primes)]
 
-    @abstractmethod
+    def under_pad(self, index: int, seed: bytes, values: Sequence[Residues]) -> Submission:
+        """Return what a task has encoded under the pad of the party's index and seed."""
+        padded = zip(values, self.pads(index, seed), self.primes, strict=True)
+        return Submission(tuple([pack(modular.add(value, own, prime), prime) for value, own, prime in padded]))
+
+    def unpacked(self, number: int, part: bytes, into: Words | None = None) -> Residues:
+        """Return the residues of a part of a submission, shape (1, size); `DeserialisationError` where it is none."""
+        return unpack(part, self.size, self.primes[number])[None]
+
     def running_sum(self) -> RunningSum:
         """Return an empty sum of submissions; it checks what it adds."""
+        return RunningSum(self._shapes, self.unpacked)
 
-    @abstractmethod
     def sum_of_pads(self, seeds: Iterable[tuple[int, bytes]]) -> list[Words]:
-        """Return the sum of these pads, by index, part by part, each of the shape (1, entries)."""
+        """Return the sum of these pads, by index, part by part, each of the shape (1, size)."""
+        totals = [PolynomialSum(shape) for shape in self._shapes]
+        for index, seed in seeds:  # one after the other: a pad is as large as a submission
+            for total, own in zip(totals, self.pads(index, seed), strict=True):
+                total.add(own)
+        return [total.words for total in totals]
 
-    @abstractmethod
     def added(self, sums: Iterable[Sequence[Words]]) -> list[Words]:
         """Return the sum of such sums, of pads or of submissions; of none it is zero."""
+        totals = [PolynomialSum(shape) for shape in self._shapes]
+        for words in sums:
+            for total, own in zip(totals, words, strict=True):
+                total.add(own)
+        return [total.words for total in totals]
 
     @abstractmethod
     def pad_key(self, secret: Secret, pads: Sequence[Words]) -> bytes:

@@ -10,7 +10,7 @@ What is added up, and why nobody changes a sum unnoticed: `fhe_auc.sums.vector_s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import msgspec
@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import CapacityError
+from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.parameters import RingParameters
-from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
-from fhe_auc.session.aggregator import RunningSum
-from fhe_auc.session.computation import PaddedComputation, Submission
+from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.session.computation import PaddedComputation
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import VECTOR_SUMS, Keys, Parameter, Terms, describe_download, describe_upload
 from fhe_auc.sums.pads import pack
@@ -114,14 +114,8 @@ class VectorComputation(PaddedComputation[bytes, None]):
 
     def __init__(self, manifest: Manifest) -> None:
         self.plan = manifest.decoded_plan(VectorPlan)
-        self._manifest = manifest
         self.sums = VectorSums(self.plan.entries, len(manifest.parties))
-        self._shape = Polynomials(self.sums.size, (self.sums.modulus,))
-
-    @property
-    def part_bytes(self) -> tuple[int, ...]:
-        """Bytes of a vector with its tags."""
-        return (self.sums.packed_bytes,)
+        super().__init__(manifest, self.sums.size, (self.sums.modulus,))
 
     @property
     def payload_limit(self) -> int:
@@ -132,7 +126,7 @@ class VectorComputation(PaddedComputation[bytes, None]):
 
     def keys(self, context: bytes, pad_key: bytes) -> bytes:
         """Return the pad key."""
-        self.sums.unpacked(pad_key)
+        self.unpacked(0, pad_key)
         return pad_key
 
     def secret(self, context: bytes) -> None:
@@ -140,27 +134,7 @@ class VectorComputation(PaddedComputation[bytes, None]):
 
     def submitted(self, party: str, vector: NDArray[np.int64], common_secret: bytes) -> Residues:
         """Return a party's vector and tags under its common pad, for `under_pad`."""
-        return self._authenticator(common_secret).submitted(self._manifest.parties.index(party), vector)
-
-    def under_pad(self, index: int, seed: bytes, values: Sequence[Residues]) -> Submission:
-        """Return a submission, of one part."""
-        (submitted,) = values
-        return Submission((self.sums.padded(submitted, self.sums.pad(seed, self._manifest.session, index)),))
-
-    def running_sum(self) -> RunningSum:
-        """Return an empty sum of submissions."""
-        return RunningSum([self._shape], lambda _, part, __: self.sums.unpacked(part)[None])
-
-    def sum_of_pads(self, seeds: Iterable[tuple[int, bytes]]) -> list[Words]:
-        """Return the sum of these pads."""
-        return self.added([self.sums.pad(seed, self._manifest.session, index)[None]] for index, seed in seeds)
-
-    def added(self, sums: Iterable[Sequence[Words]]) -> list[Words]:
-        """Return the sum of such sums."""
-        total = PolynomialSum(self._shape)
-        for (words,) in sums:
-            total.add(words)
-        return [total.words]
+        return self._authenticator(common_secret).submitted(self.manifest.parties.index(party), vector)
 
     def pad_key(self, secret: None, pads: Sequence[Words]) -> bytes:
         """Return the sum of the pads itself."""
@@ -168,18 +142,18 @@ class VectorComputation(PaddedComputation[bytes, None]):
 
     def aggregate(self, keys: bytes, totals: Sequence[Words]) -> bytes:
         """Return the sum of submissions without the pads."""
-        ((total,),) = totals
-        return self.sums.result(total, keys)
+        t = self.sums.modulus
+        return pack(modular.subtract(totals[0][0], self.unpacked(0, keys)[0], t), t)
 
     def decrypt(self, secret: None, result: bytes) -> list[Residues]:
         """Return that sum, still under the common pads."""
-        return [self.sums.unpacked(result)]
+        return [self.unpacked(0, result)[0]]
 
     def proved(
         self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes, *, least: int, most: int
     ) -> NDArray[np.int64]:
         """Return the sums, shape (entries,): proved, and between these bounds; errors as `VectorAuthenticator.read`."""
-        indices = [self._manifest.parties.index(party) for party in counted]
+        indices = [self.manifest.parties.index(party) for party in counted]
         return self._authenticator(common_secret).read(decrypted[0], indices, least, most)
 
     def soundness(self) -> float:
@@ -187,4 +161,4 @@ class VectorComputation(PaddedComputation[bytes, None]):
         return self.sums.parties / float(self.sums.modulus) ** self.sums.tags
 
     def _authenticator(self, common_secret: bytes) -> VectorAuthenticator:
-        return VectorAuthenticator(self.sums, common_secret, self._manifest.digest)
+        return VectorAuthenticator(self.sums, common_secret, self.manifest.digest)

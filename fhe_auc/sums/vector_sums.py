@@ -1,9 +1,9 @@
 """Sums of whole vectors under one-time pads: exact, of degree 1, with two tags that prove them.
 
     party         `VectorAuthenticator.submitted`     (w_i ‖ τ_i) + k_i
-    party         `VectorSums.padded`                 s_i = that + m_i
-    key holder    `VectorSums.pad`                    M_L = Σ m_i over the parties L that count
-    aggregator    `VectorSums.result`                 y = Σ s_i − M_L
+    party         under its pad                       s_i = that + m_i
+    key holder    the pad key                         M_L = Σ m_i over the parties L that count
+    aggregator    the result                          y = Σ s_i − M_L
     party         `VectorAuthenticator.read`          y − Σ k_i = W ‖ T, and W = Σ w_i if T_j = Σ_k r_{j,k}·W_k
 
 docs/security/verified.md, "Whole vectors", says what the letters mean, and why a wrong W passes with probability 1/t²
@@ -20,7 +20,7 @@ from fhe_auc.base.errors import CapacityError, InputError, ResultCheckError, Ver
 from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.pads import pack, packed_size, pad, unpack
+from fhe_auc.sums.pads import packed_size
 from fhe_auc.sums.proof import CommonShares
 from fhe_auc.sums.terms import MOST_ENTRIES
 
@@ -66,25 +66,6 @@ class VectorSums:
         """Of a party's entry, in absolute value: no sum is then beyond t/2, where it would wrap around."""
         return self.modulus // 2 // self.parties
 
-    def unpacked(self, data: bytes) -> Residues:
-        """Return a submission's, pad key's or result's residues, shape (size,); `DeserialisationError` as `unpack`."""
-        return unpack(data, self.size, self.modulus)
-
-    def pad(self, seed: bytes, session: bytes, party: int) -> Residues:
-        """Return the pad m_i from a party's own seed, shape (size,), used once; arguments and errors as `pads.pad`."""
-        return pad(seed, session, party, 0, self.modulus, self.size)
-
-    def padded(self, submitted: Residues, own_pad: Residues) -> bytes:
-        """Return the submission s_i, of what `VectorAuthenticator.submitted` made, under the party's own pad m_i."""
-        t = self.modulus
-        if own_pad.shape != (self.size,) or own_pad.dtype != np.uint64 or int(own_pad.max()) >= t:
-            raise InputError(f"a pad has {self.size} residues modulo {t}")
-        return pack(modular.add(submitted, own_pad, t), t)
-
-    def result(self, total: Residues, pad_key: bytes) -> bytes:
-        """Return y from the sum of the submissions that count, shape (size,), and M_L of the same parties."""
-        return pack(modular.subtract(total, self.unpacked(pad_key), self.modulus), self.modulus)
-
     def check_indices(self, counted: Iterable[int]) -> None:
         """Raise `InputError` unless all are indices of parties."""
         if not all(0 <= index < self.parties for index in counted):
@@ -109,7 +90,7 @@ class VectorAuthenticator:
         return "VectorAuthenticator(...)"
 
     def submitted(self, party: int, values: NDArray[np.int64]) -> Residues:
-        """Return (w_i ‖ τ_i) + k_i of the party with this index, shape (size,), for `VectorSums.padded`.
+        """Return (w_i ‖ τ_i) + k_i of the party with this index, shape (size,), to be padded.
 
         `values` are w_i, integers of shape (entries,), at most `VectorSums.largest` in absolute value, with their noise
         if any. Raises `InputError` for anything else; it says no value.

@@ -18,12 +18,11 @@ from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.rlwe import modular
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.sums.pads import pack
 from fhe_auc.sums.proof import Authenticator, authenticated
 from fhe_auc.sums.vector_sums import VectorAuthenticator, VectorSums
-from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.auc_sums import auc_of_sums
 from fhe_auc_protocols.exact_auc.comparison_sums import Compared, ComparisonSums
+from fhe_auc_protocols.exact_auc.plan import AnalysisSums
 from fhe_auc_protocols.exact_auc.protocol import plan_exact
 from fhe_auc_protocols.exact_auc.release_part import Reading
 from fhe_auc_protocols.exact_auc.site_sums import SitesRead, SiteSums, fraction_bits
@@ -259,10 +258,9 @@ def test_vectors_are_tagged_padded_read_and_accepted_as_the_model_says(seed: int
 
     assert (len(r), sums.largest) == (2, t // 2 // 4)  # `not_beyond`
     w = [[rnd.randrange(-sums.largest, sums.largest + 1) for _ in range(7)] for _ in range(4)]
-    none = np.zeros(9, np.uint64)
     for i in range(4):  # tagged
         padded = [(x + y) % t for x, y in zip([*w[i], *tag(w[i])], k[i], strict=True)]
-        assert sums.padded(own.submitted(i, np.array(w[i])), none) == pack(np.array(padded, np.uint64), t)
+        assert own.submitted(i, np.array(w[i])).tolist() == padded
     L = sorted(rnd.sample(range(4), rnd.randrange(1, 5)))
     W = [sum(w[i][j] for i in L) for j in range(7)]
     y = [(x + sum(k[i][j] for i in L)) % t for j, x in enumerate([*W, *tag(W)])]

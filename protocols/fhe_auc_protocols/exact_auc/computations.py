@@ -6,7 +6,7 @@ key, could decrypt the sum of the pads with it.
 
 import math
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 
 from fhe_auc import bfv
@@ -20,13 +20,12 @@ from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.parameters import SECURITY_BITS
-from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
+from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.aggregator import RunningSum
 from fhe_auc.session.computation import PaddedComputation, PartyTask, Submission
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import check_rows
-from fhe_auc.sums.pads import PadKey, make_pad_key, pack, packed_size, pad, unpack
+from fhe_auc.sums.pads import PadKey, make_pad_key, pack
 from fhe_auc.sums.proof import Authenticator, released
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.release_part import Reading, Said
@@ -50,27 +49,20 @@ class ExactComputation(PaddedComputation[PadKey, SecretContext]):
     plan: ExactPlan
 
     def __init__(self, manifest: Manifest) -> None:
-        self.manifest = manifest
-        self.plan = manifest.decoded_plan(ExactPlan)
-        self.parameters = self.plan.parameters
-        self.proved = proved = self.plan.proved
-        self.size = self.plan.computed.sketch.size if proved is None else proved.size  # of what is submitted
-        self.primes = self.plan.parameters.plain_moduli
-        self._shapes = [Polynomials(self.size, (prime,)) for prime in self.primes]
+        self.plan = plan = manifest.decoded_plan(ExactPlan)
+        self.parameters = plan.parameters
+        self.proved = proved = plan.proved
+        size = plan.computed.sketch.size if proved is None else proved.size
+        super().__init__(manifest, size, plan.parameters.plain_moduli)
         if proved is not None:
             digits = proved.statement.digits
             self.proofs = InputProofs(
                 proved.statement,
                 manifest.digest,
-                digits_in=lambda padded: unpack(padded, self.size, self.primes[0])[:digits],
+                digits_in=lambda padded: self.unpacked(0, padded)[0][:digits],
                 pad_of=lambda party, seed: self.pads(party, seed)[0][:digits],
-                constants_of=lambda party: proved.constants(self.plan.cap_of(party)),
+                constants_of=lambda party: proved.constants(plan.cap_of(party)),
             )
-
-    @property
-    def part_bytes(self) -> tuple[int, ...]:
-        """Bytes of a padded sketch for each prime."""
-        return tuple(packed_size(self.size, prime) for prime in self.primes)
 
     @property
     def payload_limit(self) -> int:
@@ -83,22 +75,6 @@ class ExactComputation(PaddedComputation[PadKey, SecretContext]):
         parameters = self.plan.parameters
         ciphertext = 16 * parameters.ring_dimension * (len(parameters.modulus_bits) + 1)
         return ciphertext * (self.plan.layout.ciphertexts * self.plan.primes + 4)
-
-    def sum_of_pads(self, seeds: Iterable[tuple[int, bytes]]) -> list[Words]:
-        """Return the sum of these pads, by index, for each prime, shape (1, size)."""
-        totals = [PolynomialSum(shape) for shape in self._shapes]
-        for index, seed in seeds:  # one after the other: a pad is as large as a sketch
-            for total, values in zip(totals, self.pads(index, seed), strict=True):
-                total.add(values[None])
-        return [total.words for total in totals]
-
-    def added(self, sums: Iterable[Sequence[Words]]) -> list[Words]:
-        """Return the sum of such sums, of pads or of padded sketches."""
-        totals = [PolynomialSum(shape) for shape in self._shapes]
-        for words in sums:
-            for total, own in zip(totals, words, strict=True):
-                total.add(own)
-        return [total.words for total in totals]
 
     def pad_key(self, secret: SecretContext, pads: Sequence[Words]) -> bytes:
         """Return the pad key for such a sum of pads."""
@@ -121,20 +97,13 @@ class ExactComputation(PaddedComputation[PadKey, SecretContext]):
         self.manifest.check_keys(self.plan, secret.parameters, secret.fingerprint)
         return secret
 
-    def running_sum(self) -> RunningSum:
-        """Return an empty sum of padded sketches."""
-        return RunningSum(self._shapes, self._unpacked)
-
     def under_pad(self, index: int, seed: bytes, values: Sequence[Residues]) -> Submission:
-        """Return a padded sketch for each prime; raise `InputError` where it counts more rows than the row cap."""
-        submitted = values
-        if self.proved is not None:
-            submitted = [self.proved.submitted(values[0], self.plan.cap_of(index))]
-        padded = zip(submitted, self.pads(index, seed), self.primes, strict=True)
-        parts = tuple([pack(modular.add(sketch, own, prime), prime) for sketch, own, prime in padded])
+        """Return the padded sketch for each prime; raise `InputError` where it counts more rows than the row cap."""
         if self.proved is None or self.proofs is None:
-            return Submission(parts)
-        return Submission(parts, self.proofs.made(index, submitted[0][: self.proved.statement.digits], parts[0], seed))
+            return super().under_pad(index, seed, values)
+        submitted = self.proved.submitted(values[0], self.plan.cap_of(index))
+        parts = super().under_pad(index, seed, [submitted]).parts
+        return Submission(parts, self.proofs.made(index, submitted[: self.proved.statement.digits], parts[0], seed))
 
     def aggregate(self, keys: PadKey, totals: Sequence[Words]) -> bytes:
         """Return the encrypted sums, for each prime."""
@@ -146,17 +115,9 @@ class ExactComputation(PaddedComputation[PadKey, SecretContext]):
         slots = [secret.decrypt(part, which, plan.kept) for which, part in enumerate(parts)]
         return [plan.layout.totals(own, prime) for own, prime in zip(slots, self.primes, strict=True)]
 
-    def _unpacked(self, number: int, part: bytes, into: Words) -> Words:
-        return unpack(part, self.size, self.primes[number])[None]
-
     def sketches(self, totals: Sequence[Words]) -> list[Residues]:
         """Return for each prime the sketch, shape (size,), that sums of submissions or pads stand for."""
         return [words[0] if self.proved is None else self.proved.sketch_of(words[0]) for words in totals]
-
-    def pads(self, party: int, seed: bytes) -> list[Residues]:
-        """Return the pad of the party of this index for each prime."""
-        session = self.manifest.session
-        return [pad(seed, session, party, which, prime, self.size) for which, prime in enumerate(self.primes)]
 
 
 class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):

@@ -34,9 +34,8 @@ from fhe_auc.sums.pads import PadKey
 from fhe_auc_keys.roles.sealed import SealedPads
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_auc import epsilon_noise
-from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.computations import INTERVAL, PLAIN_INTERVAL, ROUND_SCORES, ExactComputation, ExactTask
-from fhe_auc_protocols.exact_auc.plan import ExactPlan, least_prime
+from fhe_auc_protocols.exact_auc.plan import AnalysisSums, ExactPlan, least_prime
 from fhe_auc_protocols.exact_auc.tie_sums import runs_of
 
 _NO_FLEET = "a fleet's members have no secret in common, which verified takes: give --protocol exact"

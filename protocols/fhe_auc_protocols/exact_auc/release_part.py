@@ -10,8 +10,7 @@
     row caps, within which counts are proved               `proved_counts`
 
 A part says which vectors a party's sketch has for it, and counts the party's rows into them; which sums of these are
-released; what parties agree to; and, from the integers that come out, what a result says. `analysis_sums` puts them
-together.
+released; what parties agree to; and, from the integers that come out, what a result says. `plan` puts them together.
 """
 
 from __future__ import annotations

@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import CapacityError, DeserialisationError, InputError, ResultCheckError, VerificationError
+from fhe_auc.base.errors import CapacityError, InputError, ResultCheckError, VerificationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues, is_prime
-from fhe_auc.sums.pads import pack
+from fhe_auc.sums.pads import pack, pad
 from fhe_auc.sums.proof import Authenticator, CommonShares, authenticated, released
 from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 from fhe_auc.sums.vector_sums import MODULUS, VectorAuthenticator, VectorSums
@@ -138,28 +138,19 @@ def test_shares_are_pinned_a_common_secret_of_another_length_is_refused_and_none
 # --- Whole vectors ----------------------------------------------------------------------------------------------------
 
 
-DIGEST, SESSION_ID = bytes(range(32, 64)), b"a session's id"
-
-
-def seed(party: int) -> bytes:
-    return party.to_bytes(32, "big")
+DIGEST = bytes(range(32, 64))
 
 
 def vector_of(values: Any) -> Residues:
     return np.array(values, np.uint64)
 
 
-def added(sums: VectorSums, submissions: Iterable[bytes]) -> Residues:
-    return modular.total(np.array([sums.unpacked(each) for each in submissions]), sums.modulus, axis=0)
+def added(sums: VectorSums, submissions: Iterable[Residues]) -> Residues:
+    return modular.total(np.array([*submissions]), sums.modulus, axis=0)
 
 
-def submission(sums: VectorSums, parties: VectorAuthenticator, party: int, values: Any, pad: Residues) -> bytes:
-    return sums.padded(parties.submitted(party, values), pad)
-
-
-def pad_key(sums: VectorSums, session: bytes, counted: Iterable[int]) -> bytes:
-    pads = np.array([sums.pad(seed(party), session, party) for party in counted])
-    return pack(modular.total(pads, sums.modulus, axis=0), sums.modulus)
+def pad_of(sums: VectorSums, party: int, session: bytes = b"a session's id") -> Residues:
+    return pad(party.to_bytes(32, "big"), session, party, 0, sums.modulus, sums.size)
 
 
 class Session(NamedTuple):
@@ -168,26 +159,25 @@ class Session(NamedTuple):
     sums: VectorSums
     parties: VectorAuthenticator
     vectors: list[NDArray[np.int64]]
-    sent: list[bytes]
+    sent: list[Residues]
 
     @classmethod
     def of(cls, vectors: Sequence[Sequence[int]], digest: bytes = DIGEST) -> Session:
         sums = VectorSums(len(vectors[0]), len(vectors))
         parties = VectorAuthenticator(sums, SECRET, digest)
         values = [np.array(each, np.int64) for each in vectors]
-        pads = (sums.pad(seed(party), SESSION_ID, party) for party in range(len(values)))
-        sent = [submission(sums, parties, party, *each) for party, each in enumerate(zip(values, pads, strict=True))]
+        sent = [modular.add(parties.submitted(k, each), pad_of(sums, k), MODULUS) for k, each in enumerate(values)]
         return cls(sums, parties, values, sent)
 
-    def opening(self, counted: Iterable[int]) -> bytes:
-        return pad_key(self.sums, SESSION_ID, counted)
+    def opening(self, counted: Iterable[int]) -> Residues:
+        return added(self.sums, (pad_of(self.sums, party) for party in counted))
 
-    def result(self, summed: Sequence[int], opened: Sequence[int] | None = None) -> bytes:
+    def result(self, summed: Sequence[int], opened: Sequence[int] | None = None) -> Residues:
         opening = self.opening(summed if opened is None else opened)
-        return self.sums.result(added(self.sums, (self.sent[party] for party in summed)), opening)
+        return modular.subtract(added(self.sums, (self.sent[party] for party in summed)), opening, MODULUS)
 
-    def read(self, result: bytes, counted: Sequence[int], least: int = -MODULUS, most: int = MODULUS) -> list[int]:
-        return self.parties.read(self.sums.unpacked(result), counted, least, most).tolist()
+    def read(self, result: Residues, counted: Sequence[int], least: int = -MODULUS, most: int = MODULUS) -> list[int]:
+        return self.parties.read(result, counted, least, most).tolist()
 
 
 class Chosen(CommonShares):
@@ -222,50 +212,43 @@ def test_the_prime_is_the_least_above_2_to_the_41_and_a_thousand_thresholds_with
     None
 ):
     assert [k for k in range(2**41, MODULUS + 1) if is_prime(k)] == [MODULUS]
-    session = Session.of([[1] * 2000] * 2)
-    assert VectorSums(2000, 100).packed_bytes == 10_511
-    for each in (*session.sent, session.opening([0, 1]), session.result([0, 1])):
-        assert len(each) == 10_511
+    assert VectorSums(2000, 100).packed_bytes == len(pack(vector_of([1] * 2002), MODULUS)) == 10_511
 
 
 # --- What is wrong is not ---------------------------------------------------------------------------------------------
 
 
-def shifted(result: bytes, sums: VectorSums, *entries: int) -> bytes:
-    changed = sums.unpacked(result)
-    for entry in entries:
-        changed[entry] = (int(changed[entry]) + 1) % MODULUS
-    return pack(changed, MODULUS)
+def shifted(result: Residues, *entries: int) -> Residues:
+    return modular.add(result, np.isin(np.arange(len(result)), entries).astype(np.uint64), MODULUS)
 
 
-def lies_of(session: Session) -> Mapping[str, tuple[bytes, list[int]]]:
+def lies_of(session: Session) -> Mapping[str, tuple[Residues, list[int]]]:
     """What a lying aggregator may return, with the list that it names; nothing of it is right."""
     sums, everybody = session.sums, [0, 1, 2]
     honest = session.result(everybody)
-    residues = sums.unpacked(honest)
-    other_pads = pad_key(sums, b"another session's id", everybody)
+    other_pads = added(sums, (pad_of(sums, party, b"another session's id") for party in everybody))
     doubled = added(sums, [*session.sent, session.sent[1]])
     other = Session.of([each.tolist() for each in session.vectors], digest=bytes(32))
     return {
-        "a row added": (shifted(honest, sums, 0), everybody),
-        "a row moved": (pack(vector_of([*residues[1::-1], *residues[2:]]), MODULUS), everybody),
-        "an entry and both tags": (shifted(honest, sums, 1, 3, 4), everybody),
-        "the first tag": (shifted(honest, sums, 3), everybody),
-        "the second tag": (shifted(honest, sums, 4), everybody),
-        "tags exchanged": (pack(vector_of([*residues[:3], residues[4], residues[3]]), MODULUS), everybody),
-        "all times two": (pack(modular.add(residues, residues, MODULUS), MODULUS), everybody),
-        "nothing": (pack(vector_of([0] * sums.size), MODULUS), everybody),
-        "not opened": (pack(added(sums, session.sent), MODULUS), everybody),
+        "a row added": (shifted(honest, 0), everybody),
+        "a row moved": (vector_of([*honest[1::-1], *honest[2:]]), everybody),
+        "an entry and both tags": (shifted(honest, 1, 3, 4), everybody),
+        "the first tag": (shifted(honest, 3), everybody),
+        "the second tag": (shifted(honest, 4), everybody),
+        "tags exchanged": (honest[[0, 1, 2, 4, 3]], everybody),
+        "all times two": (modular.add(honest, honest, MODULUS), everybody),
+        "nothing": (vector_of([0] * sums.size), everybody),
+        "not opened": (added(sums, session.sent), everybody),
         "a party left out and named": (session.result([0, 2]), everybody),
         "a party in it and not named": (honest, [0, 2]),
         "another list": (session.result([0, 2]), [0, 1]),
         "a party summed and not opened": (session.result(everybody, [0, 2]), everybody),
         "a party opened and not summed": (session.result([0, 2], everybody), everybody),
-        "a party twice": (sums.result(doubled, session.opening(everybody)), everybody),
-        "another session's pads": (sums.result(added(sums, session.sent), other_pads), everybody),
+        "a party twice": (modular.subtract(doubled, session.opening(everybody), MODULUS), everybody),
+        "another session's pads": (modular.subtract(added(sums, session.sent), other_pads, MODULUS), everybody),
         "another session's result": (other.result(everybody), everybody),
         "another session's submission": (
-            sums.result(added(sums, [*session.sent[:2], other.sent[2]]), session.opening(everybody)),
+            modular.subtract(added(sums, [*session.sent[:2], other.sent[2]]), session.opening(everybody), MODULUS),
             everybody,
         ),
     }
@@ -285,7 +268,7 @@ def test_every_lie_is_refused(lie: str) -> None:
 @pytest.mark.parametrize("counted", [[], [0, 0], [1, 0], [0, 1, 3], [-1, 0]])
 def test_what_is_no_list_of_the_session_s_parties_is_refused(counted: list[int]) -> None:
     """Also where the same was summed: the tags of a party that counts twice are those of its vector, twice."""
-    twice = pack(added(THREE.sums, [THREE.sent[0]] * 2), MODULUS)
+    twice = added(THREE.sums, [THREE.sent[0]] * 2)
     with pytest.raises(InputError, match=r"no parties|once each|index below"):
         THREE.read(twice, counted)
 
@@ -304,7 +287,7 @@ def test_a_range_is_mentioned_only_where_the_tags_hold() -> None:
     errors = []
     for least, most in ((0, 100), (0, 70), (71, 80), (0, 0)):
         with pytest.raises(VerificationError) as refused:
-            THREE.read(shifted(honest, THREE.sums, 2), everybody, least, most)
+            THREE.read(shifted(honest, 2), everybody, least, most)
         errors.append((str(refused.value), refused.value.check))
     assert len(set(errors)) == 1
 
@@ -312,7 +295,7 @@ def test_a_range_is_mentioned_only_where_the_tags_hold() -> None:
 def test_all_is_computed_whatever_fails() -> None:
     """The same functions are called, as often and in the same order, until the verdict."""
 
-    def calls(result: bytes, most: int) -> list[Any]:
+    def calls(result: Residues, most: int) -> list[Any]:
         found: list[Any] = []
         gc.disable()  # other packages have it call them, now and then
         sys.setprofile(lambda frame, event, arg: found.append((event, frame.f_code.co_name, str(arg)[:30])))
@@ -329,7 +312,7 @@ def test_all_is_computed_whatever_fails() -> None:
     honest = THREE.result([0, 1, 2])
     expected = calls(honest, 70)
     assert len(expected) > 50
-    for wrong in (shifted(honest, THREE.sums, 0), shifted(honest, THREE.sums, 4)):
+    for wrong in (shifted(honest, 0), shifted(honest, 4)):
         assert calls(wrong, 70) == calls(wrong, 0) == calls(honest, 0) == expected
 
 
@@ -359,8 +342,9 @@ def test_an_aggregator_with_the_parties_secret_sees_their_sum_and_no_vector(
         for first, second in itertools.product(itertools.product(range(prime), repeat=sums.size), repeat=2):
             pads = vector_of(first), vector_of(second)
             opening = modular.add(*pads, prime) if mode == "sealed" else pads[0]
-            sent = [submission(sums, parties, party, np.array([values[party]]), pads[party]) for party in (0, 1)]
-            views[-1][(*sent, str(opening.tolist()))] += 1
+            own = [parties.submitted(party, np.array([values[party]])) for party in (0, 1)]
+            sent = [modular.add(each, pads[party], prime) for party, each in enumerate(own)]
+            views[-1][str([each.tolist() for each in (*sent, opening)])] += 1
     assert (views[0] == views[1]) is alike
 
 
@@ -374,60 +358,26 @@ def test_weights_and_common_pads_differ_for_every_secret_and_session_and_a_submi
     assert len(set(drawn)) == len(drawn) == 32
     session = Session.of([[1, 2, 3], [-4, 5, 6]])
     first, tags = [539097126270, 586611958686, 1866372200272], [1656330754960, 1890050858752]
-    assert session.sums.unpacked(session.sent[1]).tolist() == [*first, *tags]
+    assert session.sent[1].tolist() == [*first, *tags]
     assert repr(THREE.parties) == "VectorAuthenticator(...)"
 
 
 # --- What does not belong is refused ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("data", [b"", bytes(26), bytes(28), b"\xff" * 26 + b"\x03", bytes(26) + b"\x04"])
-def test_what_is_no_submission_opening_or_result_is_refused(data: bytes) -> None:
-    """Of another length, not below the prime, or with more than zeros behind it: five residues have 210 bits."""
-    sums = THREE.sums
-    assert sums.packed_bytes == 27
-    for call in (
-        lambda: sums.unpacked(data),
-        lambda: sums.result(vector_of([0] * 5), data),
-        lambda: THREE.read(data, [0, 1, 2]),
-    ):
-        with pytest.raises(DeserialisationError, match=r"27 bytes|below its prime|are not zero"):
-            call()
-
-
-def sent_by(party: int, values: Any, pad: Any) -> bytes:
-    return submission(THREE.sums, THREE.parties, party, values, pad)
-
-
-VECTOR, NO_PAD, NOBODY = (
-    np.array([1, 2, 3]),
-    vector_of([0] * 5),
-    "3 parties; a party that counts has an index below that",
-)
+VECTOR, NOBODY = np.array([1, 2, 3]), "3 parties; a party that counts has an index below that"
 
 
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: sent_by(0, VECTOR[:2], NO_PAD), r"3 integers, got int64 \(2,\)"),
-        (lambda: sent_by(0, VECTOR * 1.0, NO_PAD), "3 integers, got float64"),
-        (lambda: sent_by(0, VECTOR[None], NO_PAD), "3 integers"),
-        (
-            lambda: sent_by(0, np.array([0, 366503875930, 0]), NO_PAD),
-            "1 .* beyond ±366,503,875,929",
-        ),
-        (lambda: sent_by(0, np.array([0, 0, -(2**63)]), NO_PAD), "entry 2 "),
-        (
-            lambda: sent_by(0, VECTOR, NO_PAD[1:]),
-            f"a pad has 5 residues modulo {MODULUS}",
-        ),
-        (lambda: sent_by(0, VECTOR, NO_PAD.astype(np.int64)), "a pad has 5 residues"),
-        (
-            lambda: sent_by(0, VECTOR, vector_of([0, 0, 0, 0, MODULUS])),
-            "a pad has 5 residues",
-        ),
-        (lambda: sent_by(3, VECTOR, NO_PAD), NOBODY),
-        (lambda: THREE.sums.pad(bytes(31), SESSION_ID, 0), "has 32 bytes"),
+        (lambda: THREE.parties.submitted(0, VECTOR[:2]), r"3 integers, got int64 \(2,\)"),
+        (lambda: THREE.parties.submitted(0, VECTOR * 1.0), "3 integers, got float64"),
+        (lambda: THREE.parties.submitted(0, VECTOR[None]), "3 integers"),
+        (lambda: THREE.parties.submitted(0, np.array([0, 366503875930, 0])), "1 .* beyond ±366,503,875,929"),
+        (lambda: THREE.parties.submitted(0, np.array([0, 0, -(2**63)])), "entry 2 "),
+        (lambda: THREE.parties.submitted(3, VECTOR), NOBODY),
+        (lambda: pad(bytes(31), DIGEST, 0, 0, MODULUS, 5), "has 32 bytes"),
         (lambda: VectorAuthenticator(THREE.sums, bytes(31), DIGEST), "has 32 bytes"),
         (lambda: VectorAuthenticator(THREE.sums, b"", DIGEST), "has 32 bytes"),
         (lambda: VectorAuthenticator(THREE.sums, SECRET, b""), "has 32 bytes"),

@@ -80,7 +80,7 @@ MOVED = {2: -1, 3: 1}
 
 
 def entries(play: VectorPlay, packed: bytes) -> Residues:
-    return play.computation.sums.unpacked(packed)
+    return play.computation.unpacked(0, packed)[0]
 
 
 def plus(values: Residues, changes: Mapping[int, int]) -> Residues:
@@ -137,7 +137,7 @@ def test_a_party_s_last_answer_does_not_tell_what_it_found_and_sessions_of_the_s
 
 def test_a_pad_key_that_is_none_is_refused() -> None:
     play = VectorPlay(SITES)
-    for bad in (b"short", bytes(play.computation.sums.packed_bytes - 1) + b"\xff"):
+    for bad in (b"short", bytes(play.computation.part_bytes[0] - 1) + b"\xff"):
         with pytest.raises(DeserialisationError):
             play.plugin.aggregator(play.manifest, aggregator_material(b"", bad))
 
@@ -181,7 +181,7 @@ def common_secret_of(play: VectorPlay) -> bytes:
 
 
 def common_pads(play: VectorPlay) -> CommonShares:
-    secret, size = common_secret_of(play), play.computation.sums.size
+    secret, size = common_secret_of(play), play.computation.size
     return CommonShares(secret, play.manifest.digest, _LABEL, "pad", modulus=MODULUS, size=size)
 
 

@@ -16,7 +16,7 @@ from fhe_auc.sums.proof import Authenticator, CommonShares, authenticated, relea
 from fhe_auc.sums.terms import Release
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import ALL, STRATEGIES, ExactView
 from fhe_auc_benchmarks.attacks.laboratory import HARMLESS, PASSED, AttackOutcome
-from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
+from fhe_auc_protocols.exact_auc.plan import AnalysisSums
 
 _CHUNK = 5_000
 _BINS, _ROWS = 4, 12
