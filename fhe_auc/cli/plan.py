@@ -12,7 +12,7 @@ from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.session_options import SessionOptions, session_options
 from fhe_auc.session import registry
-from fhe_auc.session.plan import ONE_TIME_PADS, EncryptedPlan, Plan
+from fhe_auc.session.plan import ONE_TIME_PADS, Plan
 from fhe_auc.session.protocol import Protocol, Request
 
 _MOST_PARTIES = 100_000
@@ -95,7 +95,7 @@ def _plans(plugin: Protocol[Any], request: Request, unfit: dict[str, str]) -> di
             continue
         if found is None:
             raise InputError(f"protocol {plugin.name!r} encrypts nothing: there is nothing to plan")
-        if not isinstance(found, EncryptedPlan):  # the same whatever the library
+        if found.parameters is None:  # the same whatever the library
             return {ONE_TIME_PADS: found}
         plans[found.parameters.backend] = found
     return plans

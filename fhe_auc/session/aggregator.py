@@ -71,7 +71,10 @@ class Aggregator:
         self.fix_list: Callable[[bytes], bytes] | None = None  # keeps a digest in the key store; the secret of a query
         self.journal: Journal | None = None  # for a session that outlives this process; `start` goes on from it
         self._side, self._rounds = side, side.rounds
-        self._parties = CountedParties(manifest.parties)
+        self.counted = manifest.parties  # still in the session, in this order: who does not answer a round is out of it
+        self._awaited = frozenset(manifest.parties)  # the same, to look up names in
+        self._digests: dict[str, bytes] = {}  # of what each has submitted in this round, as it came; empty if unsigned
+        self._refusals: dict[str, str] = {}
         self._ended = False
         self._goes_on = False  # whether it takes what is in the journal
         self._listed: dict[str, bytes] = {}  # digests of what the parties have submitted last
@@ -104,7 +107,7 @@ class Aggregator:
             closed = self.journal.closed(self.round)
             if closed is None:
                 break
-            if not set(closed) <= set(self._parties.digests):
+            if not set(closed) <= set(self._digests):
                 raise self.journal.damaged("submissions are gone")
             self._count(closed)
             known = self._earlier_message()
@@ -128,16 +131,16 @@ class Aggregator:
             if self.round < self.rounds:  # in the last one parties confirm, with nothing
                 self._side.accept(self.round, party, payload)
         except DeserialisationError as error:
-            if authentic:
-                self._parties.refuse(party, str(error))
+            if authentic and (party in self.manifest.parties or self._is_asked(party)):
+                self._refusals[party] = str(error)  # what strangers send is not worth keeping
             raise MessageError(f"submission of party {party!r} refused: {error}", field=error.field) from None
-        self._parties.digests[party] = b"" if self.protection is None else digest
+        self._digests[party] = b"" if self.protection is None else digest
 
     def _checked(self, party: str, submission: bytes) -> tuple[bytes, bytes]:
         """Return what a submission carries, unsealed where it is sealed; and its digest."""
         if not self.round or self._ended:
             raise MessageError("the session has not begun, or has ended", field="round")
-        if not self._parties.is_asked(party):
+        if not self._is_asked(party):
             raise MessageError("not a party of this session, or left out in an earlier round", field="sender")
         message = Message.from_bytes(submission, limit=self.submission_limit + ENVELOPE_BYTES)
         message.require(
@@ -164,8 +167,8 @@ class Aggregator:
             self._ended = True
             return None
         least = self.manifest.min_parties if self.round == 1 else len(self.counted)  # nobody counted may miss the echo
-        self._parties.require(1 if self.round in self._rounds.of_helper else least)
-        answered = self._parties.answered
+        self._require(1 if self._asks_helper else least)
+        answered = self._answered
         if self.journal is not None:
             self.journal.close_round(self.round, answered)
         self._count(answered)
@@ -185,36 +188,53 @@ class Aggregator:
 
     def _count(self, answered: tuple[str, ...]) -> None:
         """Go on with those who count after this round."""
-        by_helper = self.round in self._rounds.of_helper
-        if not by_helper:
-            self._listed = dict(self._parties.digests)
-        self._parties.count(self._side.counts(self.round, self.counted if by_helper else answered))
-        self._parties.refusals.update(self._side.refusals)
+        if not self._asks_helper:
+            self._listed = self._digests
+        self.counted = self._side.counts(self.round, self.counted if self._asks_helper else answered)
+        self._awaited = frozenset(self.counted)
+        self._refusals.update(self._side.refusals)
+
+    def _require(self, least: int) -> None:
+        """Raise `TooFewPartiesError`, which names who is missing, where fewer than `least` have answered this round."""
+        if len(self._digests) >= least:
+            return
+        missing = [name for name in self.asked if name not in self._digests]
+        named = ", ".join(map(repr, missing[:10])) + (", …" if len(missing) > 10 else "")
+        answered = f"{len(self._digests)} of {len(self.asked)} parties submitted"
+        raise TooFewPartiesError(f"{answered}, at least {least} are needed; missing: {named}")
 
     @property
     def refusals(self) -> dict[str, str]:
         """Parties of which a submission was refused, and the latest reason, as of `SessionRecord`."""
-        return dict(self._parties.refusals)
+        return dict(self._refusals)
 
     def result(self) -> SessionRecord:
         """Return who took part; raise `EvaluationError` while the session runs."""
         if not self._ended:
             raise EvaluationError("the session has not ended")
-        return self._parties.record(self.manifest.session)
-
-    @property
-    def counted(self) -> tuple[str, ...]:
-        """Parties still in the session."""
-        return self._parties.counted
+        missing = tuple(party for party in self.manifest.parties if party not in self._awaited)
+        refused = tuple(self._refusals.items())
+        return SessionRecord(self.manifest.session, self.counted, missing, self._answered, refused)
 
     @property
     def asked(self) -> tuple[str, ...]:
         """Names of those who are to answer this round: the parties still in the session, or its helper."""
-        return self._parties.asked
+        return (HELPER,) if self._asks_helper else self.counted
+
+    @property
+    def _asks_helper(self) -> bool:
+        return self.round in self._rounds.of_helper
+
+    def _is_asked(self, name: str) -> bool:
+        return name == HELPER if self._asks_helper else name in self._awaited
+
+    @property
+    def _answered(self) -> tuple[str, ...]:
+        return tuple(name for name in self.asked if name in self._digests)
 
     def has_accepted(self, party: str, submission: bytes | None = None) -> bool:
         """Whether the party's submission of this round was accepted; in signed sessions: exactly this `submission`."""
-        digest = self._parties.digests.get(party)
+        digest = self._digests.get(party)
         if digest is None or submission is None:
             return digest is not None
         with contextlib.suppress(MessageError):
@@ -250,8 +270,7 @@ class Aggregator:
 
     def _begin(self, message: bytes) -> bytes:
         """Begin the next round, with this message."""
-        self.round += 1
-        self._parties.begin_round(for_helper=self.round in self._rounds.of_helper)
+        self.round, self._digests = self.round + 1, {}
         return message
 
 
@@ -310,64 +329,6 @@ class SessionRecord:
         """Return the record that `as_dict` was of."""
         counted, missing, delivered = (tuple(plain[name]) for name in ("counted", "missing", "delivered"))
         return cls(bytes.fromhex(plain["session"]), counted, missing, delivered, tuple(plain["refused"].items()))
-
-
-class CountedParties:
-    """The parties of one session, from round to round; whoever does not answer a round is out of the session.
-
-    `counted` are those still in it, in the manifest's order. `digests` are of what each has submitted in this round, in
-    the order of arrival, empty where it is not signed; `refusals` as of `SessionRecord`.
-    """
-
-    def __init__(self, parties: tuple[str, ...]) -> None:
-        self._parties = parties
-        self._known = frozenset(parties)  # to look up names in
-        self.count(parties)
-        self.begin_round()
-        self.refusals: dict[str, str] = {}
-
-    def begin_round(self, *, for_helper: bool = False) -> None:
-        """Begin a round that nobody has answered, of the session's helper or of the parties that count."""
-        self._for_helper = for_helper
-        self.digests: dict[str, bytes] = {}
-
-    def count(self, parties: tuple[str, ...]) -> None:
-        """Go on with these parties alone."""
-        self.counted, self._awaited = parties, frozenset(parties)
-
-    @property
-    def asked(self) -> tuple[str, ...]:
-        """Who is to answer this round."""
-        return (HELPER,) if self._for_helper else self.counted
-
-    def is_asked(self, name: str) -> bool:
-        """Whether this party or helper is to answer this round."""
-        return name == HELPER if self._for_helper else name in self._awaited
-
-    @property
-    def answered(self) -> tuple[str, ...]:
-        """Who has answered this round, in the order of `asked`."""
-        return tuple(name for name in self.asked if name in self.digests)
-
-    def refuse(self, name: str, reason: str) -> None:
-        """Remember why a submission was refused; what strangers send is not worth keeping."""
-        if name in self._known or self.is_asked(name):
-            self.refusals[name] = reason
-
-    def require(self, least: int) -> None:
-        """Raise `TooFewPartiesError`, which names who is missing, where fewer than `least` have answered this round."""
-        if len(self.digests) >= least:
-            return
-        missing = [name for name in self.asked if name not in self.digests]
-        named = ", ".join(map(repr, missing[:10])) + (", …" if len(missing) > 10 else "")
-        raise TooFewPartiesError(
-            f"{len(self.digests)} of {len(self.asked)} parties submitted, at least {least} are needed; missing: {named}"
-        )
-
-    def record(self, session: bytes) -> SessionRecord:
-        """Return who took part in the session of this id, after its last round."""
-        missing = tuple(party for party in self._parties if party not in self._awaited)
-        return SessionRecord(session, self.counted, missing, self.answered, tuple(self.refusals.items()))
 
 
 def conduct(

@@ -16,7 +16,7 @@ from fhe_auc.session.aggregator import RunningSum
 from fhe_auc.session.computation import PartyTask, Submission
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
-from fhe_auc.session.plan import EncryptedPlan
+from fhe_auc.session.plan import Plan
 
 Sums: TypeAlias = NDArray[np.complex128]  # of `SecretContext.decrypt_sums`
 CkksTask: TypeAlias = PartyTask[Slots, Sums, R]  # encodes the slots of each block, and reads the result's sums
@@ -24,12 +24,16 @@ Circuit: TypeAlias = Callable[[PublicContext, Sequence[Words]], bytes]
 """From the sums of all submissions, block by block, to the result, of `PublicContext.dump_sums`."""
 
 
-class CkksPlan(EncryptedPlan, Protocol):
+class CkksPlan(Plan, Protocol):
     """What plans for CKKS have besides."""
 
     @property
     def parameters(self) -> CkksParameters:
         """Ring, moduli and scale."""
+
+    @property
+    def blocks(self) -> int:
+        """Ciphertexts of a submission."""
 
     @property
     def squares(self) -> int:

@@ -6,7 +6,7 @@ which the engine passes on unread; the protocol decodes it (`fhe_auc.session.man
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -48,7 +48,6 @@ class Terms(NamedTuple):
     data: dict[str, int]
 
 
-@runtime_checkable
 class Plan(Protocol):
     """Everything public that parties and aggregator must agree on for a computation."""
 
@@ -86,19 +85,6 @@ class Plan(Protocol):
 
     def terms(self) -> Terms:
         """Return what the session's parties agree to."""
-
-
-@runtime_checkable
-class EncryptedPlan(Plan, Protocol):
-    """What a plan has besides, where an encryption library computes."""
-
-    @property
-    def parameters(self) -> RingParameters:
-        """Ring, moduli and backend of the encryption."""
-
-    @property
-    def blocks(self) -> int:
-        """Ciphertexts of a submission."""
 
 
 def backend_of(plan: Plan) -> str:
@@ -146,9 +132,8 @@ def describe_download(plan: Plan) -> Parameter:
     return Parameter("download of a party", quantities.bytes_text(plan.download_bytes), why)
 
 
-def ring_as_dict(plan: EncryptedPlan) -> dict[str, object]:
-    """Return what the plain data of such plans begin with."""
-    parameters = plan.parameters
+def ring_as_dict(plan: Plan, parameters: RingParameters, blocks: int) -> dict[str, object]:
+    """Return what the plain data of encrypted plans begin with; a submission has so many ciphertexts."""
     return {
         "security_bits": SECURITY_BITS,
         "ring_dimension": parameters.ring_dimension,
@@ -156,7 +141,7 @@ def ring_as_dict(plan: EncryptedPlan) -> dict[str, object]:
         "special_bits": parameters.special_bits,
         "total_modulus_bits": parameters.log2_modulus + parameters.special_bits,
         "max_modulus_bits": MAX_MODULUS_BITS[parameters.ring_dimension],
-        "blocks": plan.blocks,
+        "blocks": blocks,
         "upload_bytes": plan.submission_bytes,
         "download_bytes": plan.download_bytes,
     }

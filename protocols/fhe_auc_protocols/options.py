@@ -7,25 +7,6 @@ from dataclasses import dataclass
 
 from fhe_auc.base.options import Options, option
 
-__all__ = [
-    "BoundariesDistributedDp",
-    "BoundariesFederated",
-    "BoundariesLocalDp",
-    "CountsFederated",
-    "DpaucGaussian",
-    "DpaucLaplace",
-    "DpaucRandomizedResponse",
-    "Exact",
-    "HistogramDistributedDp",
-    "HistogramFederated",
-    "HistogramLocalDp",
-    "Malicious",
-    "SemiHonest",
-    "UstatHierarchy",
-    "UstatKrr",
-    "Verified",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Exact(Options):

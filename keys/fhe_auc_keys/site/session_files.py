@@ -12,7 +12,6 @@ from fhe_auc.question.study import Study
 from fhe_auc.rlwe.parameters import choose_backend
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.plan import EncryptedPlan
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import Kept, open_party_bundle
 from fhe_auc_keys.bundles.session_keys import party_secrets
@@ -99,5 +98,5 @@ def _check_plan(manifest: Manifest) -> None:
     except UnknownProtocolError:  # a site may take in what another of its machines evaluates
         return
     plan = protocol.plan_of(manifest)
-    if isinstance(plan, EncryptedPlan):
+    if plan is not None and plan.parameters is not None:
         choose_backend(plan.parameters.backend)

@@ -220,7 +220,7 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def as_dict(self) -> dict[str, Any]:
         """Return the parameters as plain data."""
         return {
-            **ring_as_dict(self),
+            **ring_as_dict(self, self.parameters, self.blocks),
             "log2_scale": self.parameters.log2_scale,
             "runs": self.runs,
             "log2_multiplier_range": [math.log2(LEAST_MULTIPLIER), BLINDING_BITS],

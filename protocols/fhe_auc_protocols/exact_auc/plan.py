@@ -309,11 +309,6 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return results * max(total.degree for total in self.release.sums) / (min(self.parameters.plain_moduli) - 1)
 
     @property
-    def blocks(self) -> int:
-        """Parts of a submission: a padded sketch for each prime."""
-        return self.primes
-
-    @property
     def submission_bytes(self) -> int:
         """Bytes of one party's submission."""
         size = self.computed.sketch.size if self.proved is None else self.proved.size
@@ -383,7 +378,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def as_dict(self) -> dict[str, object]:
         """Return the parameters as plain data."""
         return {
-            **ring_as_dict(self),
+            **ring_as_dict(self, self.parameters, self.primes),
             "plain_moduli": list(self.parameters.plain_moduli),
             "sketch_entries": self.computed.sketch.size,
             "products": self.layout.ciphertexts,

@@ -59,14 +59,5 @@ class Cells(Readout[CellCounts]):
     def read(self, manifest: Manifest, pooled: PooledCounts) -> CellCounts:
         """Return the counts."""
         positives, negatives = pooled.levels[0].reshape(_LABELS, -1)
-        return CellCounts(
-            protocol=manifest.protocol,
-            backend=pooled.backend,
-            parties=pooled.parties,
-            security_bits=pooled.security_bits,
-            verified=pooled.soundness is not None,
-            soundness=pooled.soundness,
-            warnings=result_warnings.of_parties(manifest, pooled.parties),
-            positives=positives,
-            negatives=negatives,
-        )
+        warnings = result_warnings.of_parties(manifest, pooled.parties)
+        return pooled.outcome(CellCounts, manifest, warnings=warnings, positives=positives, negatives=negatives)

@@ -8,7 +8,7 @@ The unit, the assumptions, and what coalitions cost: docs/evidence/score-histogr
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,18 +55,10 @@ class DistributedNoise(ExactCounts[R]):
 
 
 class NoisyCountsTask(CountsTask[R]):
-    """As `CountsTask`, with shares of noise; `draw` is that of `noise_shares`, and nothing else where it protects."""
+    """As `CountsTask`, with shares of noise."""
 
-    def __init__(
-        self,
-        readout: PrivateReadout[R],
-        manifest: Manifest,
-        data: PartyData,
-        *,
-        draw: Callable[[int, float, int], NDArray[np.int64]] = polya,
-    ) -> None:
+    def __init__(self, readout: PrivateReadout[R], manifest: Manifest, data: PartyData) -> None:
         thresholds = len(manifest.thresholds)
-        self._draw = draw
         self._epsilon = level_epsilon(readout, manifest.options, thresholds)
         self._shares = noise_parties(manifest.min_parties)
         room = noise_room(self._epsilon, bins=thresholds, parties=len(manifest.parties), shares=self._shares)
@@ -76,7 +68,7 @@ class NoisyCountsTask(CountsTask[R]):
         """Return the noisy counts."""
         counts = super().vector()
         scale = math.nextafter(1 / self._epsilon, math.inf)  # rounded to the private side
-        noisy = counts + self._draw(counts.size, scale, self._shares)
+        noisy = counts + polya(counts.size, scale, self._shares)
         return np.clip(noisy, -self.plan.max_total, self.plan.max_total)
 
     def told(self, sums: NDArray[np.int64], counted: Sequence[str]) -> R:

@@ -99,17 +99,8 @@ class _Quantiles(Readout[QuantileThresholds]):
             warnings += (_CROWDED,)
         if len(grid) < bins:
             warnings += (f"{len(grid):,} thresholds instead of {bins:,}: {self.why_fewer}",)
-        return QuantileThresholds(
-            grid=grid,
-            protocol=manifest.protocol,
-            backend=pooled.backend,
-            parties=pooled.parties,
-            security_bits=pooled.security_bits,
-            verified=pooled.soundness is not None,
-            soundness=pooled.soundness,
-            settings=settings,
-            warnings=result_warnings.of_parties(manifest, pooled.parties) + warnings,
-        )
+        warnings = result_warnings.of_parties(manifest, pooled.parties) + warnings
+        return pooled.outcome(QuantileThresholds, manifest, grid=grid, settings=settings, warnings=warnings)
 
 
 class ExactQuantiles(_Quantiles):

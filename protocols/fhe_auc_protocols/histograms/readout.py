@@ -5,7 +5,7 @@ themselves, and each level above it merges neighbours two by two. `fhe_auc_proto
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -37,6 +37,18 @@ class PooledCounts:
     settings: Mapping[str, float] = field(default_factory=dict)
     """What the way of counting says about its noise: "noise_deviation" is the standard deviation on one count, where
     levels do not differ in it."""
+
+    def outcome(self, kind: Callable[..., R], manifest: Manifest, **said: Any) -> R:
+        """Return an outcome of this kind that says these fields, and how its counts came about."""
+        return kind(
+            protocol=manifest.protocol,
+            backend=self.backend,
+            parties=self.parties,
+            security_bits=self.security_bits,
+            verified=self.soundness is not None,
+            soundness=self.soundness,
+            **said,
+        )
 
 
 class Readout(ABC, Generic[R]):

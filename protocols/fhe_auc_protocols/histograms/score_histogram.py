@@ -61,10 +61,11 @@ class ExactScoreHistogram(Readout[Evaluation]):
         mergeable = bins[:, ~of_one_number(manifest.thresholds)].prod(axis=0, dtype=object).sum()  # beyond int64
         binning_error = float(Fraction(int(mergeable), exact.den))
         _, error = of_bins(*bins[:, bins.any(axis=0)])
-        return _evaluation(
+        return pooled.outcome(
+            Evaluation,
             manifest,
-            pooled,
-            pooled_histogram(manifest.thresholds, bins),
+            thresholds=len(manifest.thresholds),
+            histogram=pooled_histogram(manifest.thresholds, bins),
             auc=exact.auc,
             binning_error=binning_error,
             numerical_error=0.0,
@@ -106,30 +107,17 @@ class PrivateScoreHistogram(ExactScoreHistogram, PrivateReadout[Evaluation]):
     def read(self, manifest: Manifest, pooled: PooledCounts) -> Evaluation:
         """Return the AUC of the noisy histogram; errors as `noisy_auc`."""
         histogram = pooled_histogram(manifest.thresholds, pooled.levels[0].reshape(_LABELS, -1))
-        return _evaluation(
+        return pooled.outcome(
+            Evaluation,
             manifest,
-            pooled,
-            histogram,
+            thresholds=len(manifest.thresholds),
+            histogram=histogram,
             auc=noisy_auc(histogram),
             binning_error=math.nan,
             numerical_error=math.nan,
             settings={**_budgets(manifest.options), **pooled.settings},
             warnings=_noise_warnings(manifest, pooled, histogram),
         )
-
-
-def _evaluation(manifest: Manifest, pooled: PooledCounts, histogram: Histogram, **found: Any) -> Evaluation:
-    return Evaluation(
-        protocol=manifest.protocol,
-        backend=pooled.backend,
-        parties=pooled.parties,
-        thresholds=len(manifest.thresholds),
-        verified=pooled.soundness is not None,
-        soundness=pooled.soundness,
-        security_bits=pooled.security_bits,
-        histogram=histogram,
-        **found,
-    )
 
 
 def rows_by_bin(data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
