@@ -15,7 +15,7 @@ from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, Spending
-from fhe_auc_protocols import opendp_samplers, result_warnings
+from fhe_auc_protocols import exact_sampling, opendp_samplers, result_warnings
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.roc import STATISTICS, is_of_rows, statistics, unclipped
@@ -69,7 +69,8 @@ class DpaucParty(SummingParty[NoisyCounts, Budget, Evaluation]):
         """Return counts with noise, or of flipped labels."""
         budget, labels, scores = self._terms, self._data.y_true, self._data.y_score
         if budget.flips:
-            labels = opendp_samplers.randomized_response(labels, budget.flip_probability)
+            below = exact_sampling.threshold(1, 1, budget.epsilon)
+            labels = labels ^ exact_sampling.choose(exact_sampling.secure(), below, len(labels))
         if budget.score_scale is not None:
             scores = opendp_samplers.laplace(scores, budget.score_scale)
         counts = statistics(labels, scores, self._manifest.thresholds)
