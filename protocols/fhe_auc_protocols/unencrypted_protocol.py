@@ -31,8 +31,7 @@ from fhe_auc.session.protocol import Protocol, Request, Session, new_manifest
 T = TypeVar("T")  # terms
 S = TypeVar("S", bound="ClearSums")
 
-MOST_ROWS = 2**62
-"""Pooled; sums of more might not be int64."""
+MOST_ROWS = 2**62  # pooled; sums of more might not be int64
 
 _INTEGER_BYTES = 9  # most that an int64 takes in a message
 _FRAME_BYTES = 64
@@ -46,8 +45,7 @@ class ClearSums(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     Subclasses add fields, all of integers or (nested) lists of them, so that any two messages of a session add up.
     """
 
-    parties: int
-    """1 in a party's message."""
+    parties: int  # 1 in a party's message
 
     @classmethod
     def submitted(cls: type[S], payload: bytes) -> S:

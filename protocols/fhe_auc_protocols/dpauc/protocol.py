@@ -104,8 +104,7 @@ class DpaucProtocol(UnencryptedProtocol[Evaluation, Budget, NoisyCounts]):
 
     sums = NoisyCounts
 
-    mechanism: ClassVar[str]
-    """One of `fhe_auc_protocols.dpauc.budget`."""
+    mechanism: ClassVar[str]  # one of `fhe_auc_protocols.dpauc.budget`
 
     trust = "aggregator and parties compute what they should; a manifest whose budget every party has checked"
 

@@ -29,8 +29,7 @@ from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, Summing
 class Tally(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Reports of one party's rows, or of all."""
 
-    reports: list[int]
-    """On each level, highest first; a row reports on one of them."""
+    reports: list[int]  # on each level, highest first; a row reports on one of them
     ones: list[list[int]]
     """How many of them have each bit set, level by level; of the one level of a score histogram, positives in each bin,
     then negatives."""
