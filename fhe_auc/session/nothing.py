@@ -1,4 +1,4 @@
-"""A whole protocol that computes nothing, and fails where it is told to: the smallest there can be.
+"""A whole protocol that computes nothing: the smallest there can be.
 
     round 1    each party sends how many rows it has, in the clear
     round 2    the sum goes to all, and each party says that the AUC is 1/2, give or take 1/2
@@ -7,14 +7,12 @@ docs/guide/write-a-protocol.md walks through it. What carries, keeps and resumes
 encryption. No command has it unless a package names it in the entry-point group ``fhe_auc.protocols``.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Annotated
 
 import msgspec
 
-from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
-from fhe_auc.base.options import Options, check_names, option
+from fhe_auc.base.options import check_names
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
@@ -24,29 +22,8 @@ from fhe_auc.session.messages import Rounds
 from fhe_auc.session.party import Party, PartySide, WhoCounts
 from fhe_auc.session.protocol import Protocol, Request, Session, new_manifest
 
-STEPS: Mapping[str, type[Exception]] = {
-    "prepare": InputError,
-    "aggregator": InputError,
-    "party": InputError,
-    "submit": EvaluationError,
-    "accept": DeserialisationError,
-    "close": EvaluationError,
-    "receive": DeserialisationError,
-    "read": EvaluationError,
-}
-"""Those that can fail on purpose, in the order of a session, and by which error."""
-
 _PAYLOAD_BYTES = 32  # more than two integers take
 _Rows = Annotated[int, msgspec.Meta(ge=0)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class NothingOptions(Options):
-    """Of ``nothing``."""
-
-    protocol = "nothing"
-
-    fails: str | None = option(f"step that fails: {', '.join(STEPS)}", default=None)
 
 
 class Nothing(Protocol[Evaluation]):
@@ -56,26 +33,18 @@ class Nothing(Protocol[Evaluation]):
     summary = "adds up in the clear how many rows there are, and says of every AUC that it is 1/2"
     trust = "everybody: nothing is hidden, and nothing checked"
     encrypts = False
-    options = NothingOptions
 
     def prepare(self, request: Request) -> Session:
         """Check the options and name the session; there are no keys."""
         check_names(self.options, self.name, request.options)
-        fails = request.options.get("fails")
-        if fails not in (None, *STEPS):
-            raise InputError(f"fails must be one of {', '.join(STEPS)}, got {fails!r}")
-        manifest = new_manifest(self, request, options={} if fails is None else {"fails": str(fails)})
-        _step("prepare", manifest)
-        return Session(manifest)
+        return Session(new_manifest(self, request))
 
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator; `material` is empty."""
-        _step("aggregator", manifest)
-        return Aggregator(manifest, Adding(manifest))
+        return Aggregator(manifest, Adding())
 
     def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[Evaluation]:
         """Return the party; `material` is empty."""
-        _step("party", manifest)
         return Party(manifest, data.name, Telling(manifest, data))
 
 
@@ -84,8 +53,7 @@ class Adding(AggregatorSide):
 
     rounds = Rounds(2)
 
-    def __init__(self, manifest: Manifest) -> None:
-        self._manifest = manifest
+    def __init__(self) -> None:
         self._rows = 0
 
     def limit(self, number: int) -> int:
@@ -94,13 +62,10 @@ class Adding(AggregatorSide):
 
     def accept(self, number: int, party: str, payload: bytes) -> None:
         """Take how many rows a party has."""
-        rows = decode(payload, _Rows, "number of rows")
-        _step("accept", self._manifest)  # nothing may have changed yet
-        self._rows += rows
+        self._rows += decode(payload, _Rows, "number of rows")
 
     def close(self, number: int, counted: tuple[str, ...], keep: Callable[[bytes], bytes]) -> bytes:
         """Return how many parties count, and how many rows they have."""
-        _step("close", self._manifest)
         return encode((len(counted), self._rows))
 
 
@@ -115,15 +80,12 @@ class Telling(PartySide[Evaluation]):
 
     def answer(self, number: int, payload: bytes, who: WhoCounts) -> bytes:
         """Return the number of rows."""
-        _step("submit", self._manifest)
         return encode(self._data.rows)
 
     def read(self, payload: bytes, who: WhoCounts) -> Evaluation:
         """Return an AUC of 1/2."""
         parties, rows = decode(payload, tuple[int, _Rows], "sum")
         who.check_number(parties)
-        _step("receive", self._manifest)
-        _step("read", self._manifest)
         return Evaluation(
             auc=0.5,
             binning_error=0.5,
@@ -136,8 +98,3 @@ class Telling(PartySide[Evaluation]):
             security_bits=0,
             warnings=(f"nothing was computed of {rows:,} rows",),
         )
-
-
-def _step(step: str, manifest: Manifest) -> None:
-    if manifest.options.get("fails") == step:
-        raise STEPS[step](f"{step} fails on purpose")

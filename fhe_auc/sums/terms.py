@@ -66,8 +66,7 @@ MOST_SLOTS = 2**14  # so many residues of 50 bits add up in 64
 class Sketch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The vectors of a sketch; `CapacityError` for more than 2^20 entries in all."""
 
-    vectors: tuple[tuple[str, int], ...]
-    """Name and length of each, in order: names differ, and no vector is empty."""
+    vectors: tuple[tuple[str, int], ...]  # name and length of each, in order: names differ, and no vector is empty
 
     def __post_init__(self) -> None:
         if self.size > MOST_ENTRIES:

@@ -26,13 +26,11 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError
 from fhe_auc_protocols.exact_sampling import Source, Words, secure
 
-MOST_SCALE = 2**20
-"""A table of so large a scale takes 380 MB, and about a minute."""
+MOST_SCALE = 2**20  # a table of so large a scale takes 380 MB, and about a minute
 
 _WORD = 64
 _ONES = 2**_WORD - 1
-_GUARD = 128
-"""Bits beyond those that are compared: rounding takes fewer than 2·log2(k) + 3 of them (`_cumulative`)."""
+_GUARD = 128  # bits beyond those that are compared: rounding takes fewer than 2·log2(k) + 3 of them (`_cumulative`)
 
 
 def polya(size: int, scale: float | Fraction, parties: int, source: Source | None = None) -> NDArray[np.int64]:

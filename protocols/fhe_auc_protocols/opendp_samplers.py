@@ -9,7 +9,8 @@ NeurIPS 2020), and publishes a proof of every mechanism.
                at scale 1/ε, exactly
     floats     Laplace and Gaussian, to the resolution of float64 (a discrete law on multiples of 2^−1074, rounded)
 
-Shares of noise, for a sum of which nobody sees less: `fhe_auc_protocols.noise_shares`.
+Shares of noise, for a sum of which nobody sees less: `fhe_auc_protocols.noise_shares`; choices, such as flips of
+labels: `fhe_auc_protocols.exact_sampling`.
 How much noise a budget needs is the caller's affair: nothing here knows of sensitivities. There is no seed, on purpose;
 `fhe_auc_benchmarks.comparison.simulated_dpauc` is for experiments. OpenDP is imported when the first noise is drawn.
 """
@@ -43,20 +44,6 @@ def gaussian(values: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
     return _added("gaussian", values, _positive(sigma, "sigma"))
 
 
-def randomized_response(bits: NDArray[np.bool_], flip_probability: float) -> NDArray[np.bool_]:
-    """Flip each bit, shape (n,), with the same probability in (0, 1/2], independently (Warner 1965).
-
-    For ε-differential privacy of each bit: 1 / (1 + e^ε). Raise `InputError` for other probabilities, or where the bits
-    are no one-dimensional array of booleans.
-    """
-    if bits.ndim != 1 or bits.dtype != np.bool_:
-        raise InputError(f"bits must be a one-dimensional boolean array, got {bits.dtype} of shape {bits.shape}")
-    if not 0 < flip_probability <= 0.5:
-        raise InputError(f"the flip probability must lie in (0, 1/2], got {flip_probability}")
-    packed = _flipper(flip_probability, max(1, len(bits)))(np.packbits(bits).tobytes())
-    return np.unpackbits(np.frombuffer(packed, np.uint8), count=len(bits)).astype(np.bool_)
-
-
 def _positive(number: float, what: str) -> float:
     if not (math.isfinite(number) and number > 0):
         raise InputError(f"{what} must be positive and finite, got {number}")
@@ -81,15 +68,6 @@ def _adder(law: str, dtype: str, scale: float) -> Any:
         "gaussian": (measurements.make_gaussian, metrics.l2_distance),
     }[law]
     return make(domains.vector_domain(atoms), metric(T="f64"), scale=scale)
-
-
-@lru_cache(maxsize=32)
-def _flipper(probability: float, most: int) -> Any:
-    """Return OpenDP's randomised response on packed bits: it replaces a bit by a fair coin with probability f."""
-    domains, measurements, metrics = _opendp()
-    # At most so many bits are set: any number of them. OpenDP states privacy for whole vectors, we do for each bit.
-    domain = domains.bitvector_domain(max_weight=most)
-    return measurements.make_randomized_response_bitvec(domain, metrics.discrete_distance(), f=2 * probability)
 
 
 @lru_cache(maxsize=1)

@@ -10,7 +10,8 @@ Every submission of a session has the same length, whatever it counts: once it i
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import math
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -19,6 +20,7 @@ import msgspec
 from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.options import check_names
 from fhe_auc.base.serialise import decode, encode
+from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import Aggregator, AggregatorSide
 from fhe_auc.session.manifest import Manifest
@@ -29,8 +31,7 @@ from fhe_auc.session.protocol import Protocol, Request, Session, new_manifest
 T = TypeVar("T")  # terms
 S = TypeVar("S", bound="ClearSums")
 
-MOST_ROWS = 2**62
-"""Pooled; sums of more might not be int64."""
+MOST_ROWS = 2**62  # pooled; sums of more might not be int64
 
 _INTEGER_BYTES = 9  # most that an int64 takes in a message
 _FRAME_BYTES = 64
@@ -44,8 +45,7 @@ class ClearSums(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     Subclasses add fields, all of integers or (nested) lists of them, so that any two messages of a session add up.
     """
 
-    parties: int
-    """1 in a party's message."""
+    parties: int  # 1 in a party's message
 
     @classmethod
     def submitted(cls: type[S], payload: bytes) -> S:
@@ -62,18 +62,6 @@ class ClearSums(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
         raise NotImplementedError
 
 
-class ClearTask(ABC, Generic[S, R]):
-    """What a party of such a session counts, and reads off the sums of all."""
-
-    @abstractmethod
-    def submission(self) -> S:
-        """Return what this party sends: noisy or randomised anew."""
-
-    @abstractmethod
-    def read(self, sums: S) -> R:
-        """Return the result from checked sums; raise `EvaluationError` where it is undefined."""
-
-
 class UnencryptedProtocol(Protocol[R], Generic[R, T, S]):
     """Base of the protocols that encrypt nothing: `prepare`, the check of another's manifest, and the roles."""
 
@@ -85,8 +73,8 @@ class UnencryptedProtocol(Protocol[R], Generic[R, T, S]):
         """Return what a session with these options and so many thresholds computes with; raise `InputError` if none."""
 
     @abstractmethod
-    def task(self, manifest: Manifest, terms: T, data: PartyData) -> ClearTask[S, R]:
-        """Return a party's task on its own rows."""
+    def side(self, manifest: Manifest, terms: T, data: PartyData) -> SummingParty[S, T, R]:
+        """Return a party's side, of its own rows."""
 
     def prepare(self, request: Request) -> Session:
         """Check the options and name the session; `InputError`: a wrong option, or one that only encryption has."""
@@ -115,9 +103,7 @@ class UnencryptedProtocol(Protocol[R], Generic[R, T, S]):
 
     def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return the party whose rows are `data`; `material` is empty."""
-        terms = self.checked(manifest)
-        side = SummingParty(manifest, self.sums, terms, self.task(manifest, terms, data))
-        return Party(manifest, data.name, side)
+        return Party(manifest, data.name, self.side(manifest, self.checked(manifest), data))
 
 
 class SummingAggregator(AggregatorSide):
@@ -150,25 +136,47 @@ class SummingAggregator(AggregatorSide):
         return encode(self._sums)
 
 
-class SummingParty(PartySide[R], Generic[S, R]):
-    """Sends what its task has counted, and reads the result off the sums of all."""
+class SummingParty(PartySide[R], Generic[S, T, R]):
+    """Sends what it counts of its rows, and reads the result off the sums of all."""
 
     rounds = _ROUNDS
 
-    def __init__(self, manifest: Manifest, sums: type[S], terms: object, task: ClearTask[S, R]) -> None:
+    def __init__(self, manifest: Manifest, sums: type[S], terms: T, data: PartyData) -> None:
         self.download_limit = _payload_limit(manifest, sums, terms)
-        self._manifest, self._type, self._terms, self._task = manifest, sums, terms, task
+        self._manifest, self._type, self._terms, self._data = manifest, sums, terms, data
+
+    @abstractmethod
+    def submission(self) -> S:
+        """Return what this party sends: noisy or randomised anew."""
+
+    @abstractmethod
+    def told(self, sums: S) -> R:
+        """Return the result from checked sums; raise `EvaluationError` where it is undefined."""
 
     def answer(self, number: int, payload: bytes, who: WhoCounts) -> bytes:
         """Return the counts, at the length that all submissions have."""
-        return encode(self._task.submission()).rjust(self.download_limit, _PADDING)
+        return encode(self.submission()).rjust(self.download_limit, _PADDING)
 
     def read(self, payload: bytes, who: WhoCounts) -> R:
         """Return what the sums say."""
         sums = decode(payload, self._type, "result")
         who.check_number(sums.parties)
         sums.check(self._manifest, self._terms)
-        return self._task.read(sums)
+        return self.told(sums)
+
+    def evaluation(self, auc: float, parties: int, **said: Any) -> Evaluation:
+        """Return that of an estimate, moved into [0, 1], with other fields; nothing bounds its error for certain."""
+        return Evaluation(
+            auc=min(max(auc, 0.0), 1.0),
+            binning_error=math.nan,
+            numerical_error=math.nan,
+            protocol=self._manifest.protocol,
+            backend="none",
+            parties=parties,
+            verified=False,
+            security_bits=0,
+            **said,
+        )
 
 
 def _payload_limit(manifest: Manifest, sums: type[ClearSums], terms: object) -> int:

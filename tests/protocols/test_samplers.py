@@ -51,24 +51,6 @@ def test_floats_get_the_continuous_law(add: Callable[..., Any], law: Any, of_abs
     assert stats.kstest(np.abs(drawn - 0.25), of_absolute(scale=1.2 * scale).cdf).pvalue < FALSE_ALARM
 
 
-@pytest.mark.parametrize("probability", [0.01, 0.25, 0.5])
-def test_each_label_is_flipped_with_the_stated_probability_whatever_it_is(probability: float) -> None:
-    bits = np.arange(160_003) % 3 == 0
-    flipped = opendp_samplers.randomized_response(bits, probability) != bits
-    assert (flipped.shape, flipped.dtype) == (bits.shape, np.bool_)
-    for rows in (bits, ~bits):
-        assert stats.binomtest(int(flipped[rows].sum()), int(rows.sum()), probability).pvalue > FALSE_ALARM
-        assert stats.binomtest(int(flipped[rows].sum()), int(rows.sum()), 0.6 * probability).pvalue < 1e-3
-    neighbours = flipped[1:] & flipped[:-1]  # dependent in pairs only: the variance is at most 3 times the binomial one
-    chance = probability**2
-    assert abs(neighbours.mean() - chance) < 5.5 * np.sqrt(3 * chance * (1 - chance) / len(neighbours))
-
-
-def test_a_length_that_fills_no_byte_keeps_every_bit_in_its_place() -> None:
-    bits = np.array([1, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1], bool)
-    np.testing.assert_array_equal(opendp_samplers.randomized_response(bits, 1e-300), bits)
-
-
 def test_opendp_states_the_privacy_that_we_do() -> None:
     assert opendp_samplers._adder("laplace", "int64", 400.0).map(2.0) == pytest.approx(2 / 400, rel=1e-12)
     assert opendp_samplers._adder("laplace", "float64", 0.1).map(1.0) == pytest.approx(10, rel=1e-12)
@@ -98,15 +80,6 @@ def test_a_scale_that_is_none_and_values_that_cannot_be_noised_are_refused(add: 
     for values in (np.array([np.nan]), np.array([0.0, np.inf]), np.zeros(2, np.float32), np.ones(1, bool)):
         with pytest.raises(InputError, match=r"noise is added to (finite|int64 or float64)"):
             add(values, 1.0)
-
-
-def test_only_rows_of_bits_are_flipped_and_with_a_probability() -> None:
-    for probability in (0.0, -0.1, 0.500001, 1.0, np.nan):
-        with pytest.raises(InputError, match=r"flip probability must lie in \(0, 1/2\]"):
-            opendp_samplers.randomized_response(np.ones(3, bool), probability)
-    for bits in (np.ones(3, int), np.ones((2, 2), bool)):
-        with pytest.raises(InputError, match="one-dimensional boolean array"):
-            opendp_samplers.randomized_response(bits, 0.1)
 
 
 class Told:

@@ -155,19 +155,19 @@ ROWS = [([0, 1, 1, 0], [0.1, 0.8, 0.4, 0.6])] * 2
 
 
 def test_every_protocol_has_options_of_its_own_under_its_name() -> None:
-    named = {getattr(of, name).protocol: getattr(of, name) for name in of.__all__}
+    kinds = [each for each in vars(of).values() if getattr(each, "protocol", "")]
+    named = {each.protocol: each for each in kinds}
     assert {name: registry.load(name).options for name in registry.names() if name in named} == named
     assert set(registry.names()) >= set(named)
-    assert len(named) == len(of.__all__)
+    assert len(named) == len(kinds) > 10
 
 
-@pytest.mark.parametrize("name", of.__all__)
-def test_every_option_has_a_line_that_the_command_line_shows(name: str) -> None:
-    kind = getattr(of, name)
-    lines = described(kind)
-    assert list(lines) == [each.name for each in fields(kind)]
+def test_every_option_has_a_line_that_the_command_line_shows() -> None:
     printed = json.loads(CliRunner().invoke(main, ["protocols", "--json"]).stdout)["protocols"]
-    assert next(each["options"] for each in printed if each["name"] == kind.protocol) == lines
+    for each in printed:
+        kind = registry.load(each["name"]).options
+        assert each["options"] == described(kind)
+        assert list(each["options"]) == [field.name for field in fields(kind)]
 
 
 def test_a_line_says_type_and_default() -> None:

@@ -74,18 +74,12 @@ class Stream(KeyStream):
 class Run:
     """The secrets of one run over L positions, in the order of the table above."""
 
-    factors: Complex
-    """A, shape (2,)."""
-    common: complex
-    """B."""
-    x: Complex
-    """Masks of X, in 2P, shape (2, L); none at the other class's correction."""
-    y: Complex
-    """Masks of Y, in N, shape (L,)."""
-    order: NDArray[np.int64]
-    """Permutation of the positions, shape (L,)."""
-    phases: Complex
-    """Of absolute value 1, shape (L,): X of a position is multiplied by it, and Y by its conjugate."""
+    factors: Complex  # A, shape (2,)
+    common: complex  # B
+    x: Complex  # masks of X, in 2P, shape (2, L); none at the other class's correction
+    y: Complex  # masks of Y, in N, shape (L,)
+    order: NDArray[np.int64]  # permutation of the positions, shape (L,)
+    phases: Complex  # of absolute value 1, shape (L,): X of a position is multiplied by it, and Y by its conjugate
 
     @classmethod
     def draw(cls, stream: Stream, positions: int) -> Run:

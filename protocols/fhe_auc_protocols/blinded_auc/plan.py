@@ -59,16 +59,11 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     Raises `CapacityError`: a number is out of its range, or no integer.
     """
 
-    thresholds: int
-    """Decision points m, 1 to 2^20."""
-    parties: int
-    """Most that submit, at least 1."""
-    max_rows: int = DEFAULT_MAX_ROWS
-    """Public bound on the pooled rows, at least `min_rows`."""
-    min_rows: int = DEFAULT_MIN_ROWS
-    """Public bound from below, at least 2."""
-    split: bool = False
-    """Whether parties split their counts into masked shares, against an aggregator that may lie."""
+    thresholds: int  # decision points m, 1 to 2^20
+    parties: int  # most that submit, at least 1
+    max_rows: int = DEFAULT_MAX_ROWS  # public bound on the pooled rows, at least `min_rows`
+    min_rows: int = DEFAULT_MIN_ROWS  # public bound from below, at least 2
+    split: bool = False  # whether parties split their counts into masked shares, against an aggregator that may lie
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
@@ -92,10 +87,8 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     kind: ClassVar[str] = "blinded AUC"
 
-    workload: Workload
-    """What the session is to carry; everything below is checked against it."""
-    parameters: CkksParameters
-    """Ring, modulus and scale Δ."""
+    workload: Workload  # what the session is to carry; everything below is checked against it
+    parameters: CkksParameters  # ring, modulus and scale Δ
     tolerance: float = 0.0
     """By how much runs of masked shares may differ (`result_check.accept`): above 0 and at most 1e-3; 0 for whole
     counts."""

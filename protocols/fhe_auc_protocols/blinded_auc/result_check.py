@@ -17,8 +17,7 @@ from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, LEAST_MULTIPLI
 from fhe_auc_protocols.blinded_auc.masked_shares import Floats, Run
 from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, MAX_AMPLIFICATION, AucPlan, error_bound, total_error
 
-Totals = NDArray[np.complexfloating[Any, Any]]
-"""Decrypted class totals: twice a blinded Σ Y·X, shape (runs, 2)."""
+Totals = NDArray[np.complexfloating[Any, Any]]  # decrypted class totals: twice a blinded Σ Y·X, shape (runs, 2)
 
 SLACK = 1e-6  # of the largest blinded den: more than any honest session's
 
@@ -36,10 +35,8 @@ _NOT_ACCEPTED = (
 class Recovered(NamedTuple):
     """What a party reads off the decrypted result."""
 
-    auc: float
-    """In [0, 1]."""
-    binning_error: float
-    """Half-width that ties leave, not negative."""
+    auc: float  # in [0, 1]
+    binning_error: float  # half-width that ties leave, not negative
 
 
 class Solution(NamedTuple):
@@ -48,10 +45,8 @@ class Solution(NamedTuple):
     num: float
     tie: float
     den: float
-    disagreement: float
-    """Difference of the AUCs of both runs, each from its own four equations."""
-    left: float
-    """Norm of what is left of all equations, over r·den."""
+    disagreement: float  # difference of the AUCs of both runs, each from its own four equations
+    left: float  # norm of what is left of all equations, over r·den
 
 
 def recover(totals: Totals, plan: AucPlan) -> Recovered:

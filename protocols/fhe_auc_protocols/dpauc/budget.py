@@ -59,12 +59,9 @@ class Budget:
 
     mechanism: str  # "laplace", "gaussian" or "rr"
 
-    epsilon: float
-    """Of a label, above 0 and at most 100."""
-    delta: float | None = None
-    """In (0, 1); Gaussian only."""
-    budget_thresholds: int | None = None
-    """|Θ|, from the number of thresholds to 2^20; Laplace and Gaussian only."""
+    epsilon: float  # of a label, above 0 and at most 100
+    delta: float | None = None  # in (0, 1); Gaussian only
+    budget_thresholds: int | None = None  # |Θ|, from the number of thresholds to 2^20; Laplace and Gaussian only
     score_epsilon: float | None = None
     """Of a score, as `epsilon`; randomised response only. None leaves scores as they are."""
     curve: Curve = field(default_factory=Curve)

@@ -15,11 +15,11 @@ from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, Spending
-from fhe_auc_protocols import opendp_samplers, result_warnings
+from fhe_auc_protocols import exact_sampling, opendp_samplers, result_warnings
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.roc import STATISTICS, is_of_rows, statistics, unclipped
-from fhe_auc_protocols.unencrypted_protocol import ClearSums, ClearTask, UnencryptedProtocol
+from fhe_auc_protocols.unencrypted_protocol import ClearSums, SummingParty, UnencryptedProtocol
 
 _LARGEST_FLOAT = 2.0**62  # far from where a cast to int64 overflows
 _LOUD = 0.1  # noise above this share of the rarer label's rows is worth a warning
@@ -57,11 +57,11 @@ class NoisyCounts(ClearSums, frozen=True, array_like=True, forbid_unknown_fields
         return np.array([self.tp, self.fp, self.fn, self.tn], dtype=np.int64)
 
 
-class DpaucTask(ClearTask[NoisyCounts, Evaluation]):
+class DpaucParty(SummingParty[NoisyCounts, Budget, Evaluation]):
     """Makes noisy counts, reads the AUC off the sums; `InputError` where scores with a budget are not all in [0, 1]."""
 
     def __init__(self, manifest: Manifest, terms: Budget, data: PartyData) -> None:
-        self._manifest, self._terms, self._data = manifest, terms, data
+        super().__init__(manifest, NoisyCounts, terms, data)
         if terms.score_epsilon is not None and (data.y_score.min() < 0 or data.y_score.max() > 1):
             raise InputError(f"party {data.name!r}: score_epsilon is for scores in [0, 1] only, and some lie outside")
 
@@ -69,7 +69,8 @@ class DpaucTask(ClearTask[NoisyCounts, Evaluation]):
         """Return counts with noise, or of flipped labels."""
         budget, labels, scores = self._terms, self._data.y_true, self._data.y_score
         if budget.flips:
-            labels = opendp_samplers.randomized_response(labels, budget.flip_probability)
+            below = exact_sampling.threshold(1, 1, budget.epsilon)
+            labels = labels ^ exact_sampling.choose(exact_sampling.secure(), below, len(labels))
         if budget.score_scale is not None:
             scores = opendp_samplers.laplace(scores, budget.score_scale)
         counts = statistics(labels, scores, self._manifest.thresholds)
@@ -81,7 +82,7 @@ class DpaucTask(ClearTask[NoisyCounts, Evaluation]):
         limit = _count_limit(self._manifest)
         return NoisyCounts(1, *np.clip(counts, -limit, limit).tolist())
 
-    def read(self, sums: NoisyCounts) -> Evaluation:
+    def told(self, sums: NoisyCounts) -> Evaluation:
         """Return the AUC."""
         budget, counts = self._terms, sums.array().astype(np.float64)
         flipped = budget.flip_probability if budget.flips else None
@@ -89,16 +90,10 @@ class DpaucTask(ClearTask[NoisyCounts, Evaluation]):
         if math.isnan(auc):
             raise UndefinedAucError("the flipped labels hold one class only, so there is no AUC; more rows are needed")
         noise = {"noise_scale": budget.noise_scale} if flipped is None else {"flip_probability": flipped}
-        return Evaluation(
-            auc=min(max(auc, 0.0), 1.0),
-            binning_error=math.nan,
-            numerical_error=math.nan,
-            protocol=self._manifest.protocol,
-            backend="none",
-            parties=sums.parties,
+        return self.evaluation(
+            auc,
+            sums.parties,
             thresholds=len(self._manifest.thresholds),
-            verified=False,
-            security_bits=0,
             settings={**budget.as_options(), **noise},
             warnings=_warnings(self._manifest, budget, counts, sums.parties, auc),
         )
@@ -109,14 +104,13 @@ class DpaucProtocol(UnencryptedProtocol[Evaluation, Budget, NoisyCounts]):
 
     sums = NoisyCounts
 
-    mechanism: ClassVar[str]
-    """One of `fhe_auc_protocols.dpauc.budget`."""
+    mechanism: ClassVar[str]  # one of `fhe_auc_protocols.dpauc.budget`
 
     trust = "aggregator and parties compute what they should; a manifest whose budget every party has checked"
 
-    def task(self, manifest: Manifest, terms: Budget, data: PartyData) -> DpaucTask:
-        """Return a party's task on its own rows."""
-        return DpaucTask(manifest, terms, data)
+    def side(self, manifest: Manifest, terms: Budget, data: PartyData) -> DpaucParty:
+        """Return a party's side, of its own rows."""
+        return DpaucParty(manifest, terms, data)
 
     def spends(self, manifest: Manifest) -> Spending:
         """Return the budget of the labels; where scores have one as well, that of a row, which is both together."""

@@ -96,16 +96,13 @@ class Channel(NamedTuple):
 class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """A session's budget, and what follows from it; raises `InputError` where its fields cannot be one's."""
 
-    epsilon: float
-    """Budget of all that is released, from 0.000001 to 32."""
+    epsilon: float  # budget of all that is released, from 0.000001 to 32
     unit: Unit
     """What it protects: "row" or "label"."""
     rows: tuple[int, ...]
     """How many rows each party has and submits, in the order of the manifest's parties; 1 each at least, 2 together."""
-    models: int
-    """Columns of scores that share the budget."""
-    shares: int
-    """n: so many shares make up the noise that is promised; from 1 to the number of parties."""
+    models: int  # columns of scores that share the budget
+    shares: int  # n: so many shares make up the noise that is promised; from 1 to the number of parties
 
     def __post_init__(self) -> None:
         checked_epsilon(self.epsilon)

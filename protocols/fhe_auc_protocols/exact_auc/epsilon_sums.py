@@ -89,8 +89,7 @@ class PrivateReading:
     released: Sequence[int]
     rows: Sequence[int]
     level: float | None
-    ties_meant: bool = False
-    """Whether bins hold one number only, each: T then leaves nothing open."""
+    ties_meant: bool = False  # whether bins hold one number only, each: T then leaves nothing open
 
     def said(self, reading: Reading) -> Said:
         """Return all of it."""

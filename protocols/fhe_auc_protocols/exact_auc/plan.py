@@ -180,30 +180,20 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     kind: ClassVar[str] = "exact sums"
 
-    analysis: Analysis
-    """What is estimated."""
-    thresholds: int
-    """Points of the session's grid, at least 2."""
-    interval: bool
-    """Whether the sums for standard errors are released too."""
-    authenticated: bool
-    """Whether sketches have authenticators, so that results are verified."""
-    parties: int
-    """Most that submit, at least 1."""
-    max_rows: int
-    """Public bound n on the pooled rows: at least 2."""
-    parameters: BfvParameters
-    """Their plaintext moduli are primes above `least_prime`, as many as the sums need."""
-    kept: int
-    """Primes of Q that results are switched down to."""
-    flooding_bits: int
-    """λ, 40 to 80: flooding hides but for a statistical distance of 2^-λ, for each prime."""
+    analysis: Analysis  # what is estimated
+    thresholds: int  # points of the session's grid, at least 2
+    interval: bool  # whether the sums for standard errors are released too
+    authenticated: bool  # whether sketches have authenticators, so that results are verified
+    parties: int  # most that submit, at least 1
+    max_rows: int  # public bound n on the pooled rows: at least 2
+    parameters: BfvParameters  # their plaintext moduli are primes above `least_prime`, as many as the sums need
+    kept: int  # primes of Q that results are switched down to
+    flooding_bits: int  # λ, 40 to 80: flooding hides but for a statistical distance of 2^-λ, for each prime
     runs: tuple[int, ...] | None = None
     """Which bins can hold one score only (`tie_sums.runs_of`); None: all ties may be those of bins."""
     privacy: Privacy | None = None
     """The budget, where what is released is noisy; `authenticated` then, `caps` its rows, without the other sums."""
-    helpers: int = 0
-    """1 where a helper has the key in place of the parties, else 0."""
+    helpers: int = 0  # 1 where a helper has the key in place of the parties, else 0
     caps: tuple[int, ...] = ()
     """Where parties prove their counts, the row cap of each, in the manifest's order; a fleet's devices have one for
     all. With a helper and one prime only. Empty: nothing is proved of what parties put in."""

@@ -23,14 +23,13 @@ from fhe_auc.session.protocol import Spending
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, ReadoutProtocol
 from fhe_auc_protocols.histograms.unary_encoding import UnaryHierarchy
-from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, ClearTask, UnencryptedProtocol
+from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, SummingParty, UnencryptedProtocol
 
 
 class Tally(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Reports of one party's rows, or of all."""
 
-    reports: list[int]
-    """On each level, highest first; a row reports on one of them."""
+    reports: list[int]  # on each level, highest first; a row reports on one of them
     ones: list[list[int]]
     """How many of them have each bit set, level by level; of the one level of a score histogram, positives in each bin,
     then negatives."""
@@ -51,11 +50,12 @@ class Tally(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=True)
                 raise DeserialisationError(f"these are not {level.cells} counts of at most as many reports as rows")
 
 
-class TallyTask(ClearTask[Tally, R]):
+class TallyParty(SummingParty[Tally, UnaryHierarchy, R]):
     """Randomises rows one by one, tallies, and estimates from the sums; `InputError` where a score has no cell."""
 
     def __init__(self, manifest: Manifest, terms: UnaryHierarchy, data: PartyData, readout: PrivateReadout[R]) -> None:
-        self._manifest, self._terms, self._readout = manifest, terms, readout
+        super().__init__(manifest, Tally, terms, data)
+        self._readout = readout
         self._counts = readout.count(data, manifest.thresholds)
 
     def submission(self) -> Tally:
@@ -64,7 +64,7 @@ class TallyTask(ClearTask[Tally, R]):
         reports, ones = zip(*self._terms.tallies(cells, exact_sampling.secure()), strict=True)
         return Tally(1, list(reports), [of_level.tolist() for of_level in ones])
 
-    def read(self, sums: Tally) -> R:
+    def told(self, sums: Tally) -> R:
         """Return what the estimated counts say."""
         found = self._terms.estimate(sums.reports, sums.ones)
         settings = {}
@@ -96,6 +96,6 @@ class LocalRandomisation(ReadoutProtocol[R], UnencryptedProtocol[R, UnaryHierarc
         self.readout.check(manifest, self.name)
         return super().checked(manifest)
 
-    def task(self, manifest: Manifest, terms: UnaryHierarchy, data: PartyData) -> TallyTask[R]:
-        """Return a party's task on its own rows."""
-        return TallyTask(manifest, terms, data, self.readout)
+    def side(self, manifest: Manifest, terms: UnaryHierarchy, data: PartyData) -> TallyParty[R]:
+        """Return a party's side, of its own rows."""
+        return TallyParty(manifest, terms, data, self.readout)

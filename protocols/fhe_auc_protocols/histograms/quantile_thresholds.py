@@ -45,8 +45,7 @@ class _Quantiles(Readout[QuantileThresholds]):
     """What both have in common."""
 
     purpose = "finding thresholds"
-    why_fewer: str
-    """Why there may be fewer thresholds than were asked for."""
+    why_fewer: str  # why there may be fewer thresholds than were asked for
 
     @abstractmethod
     def height(self, options: Mapping[str, Any]) -> int:

@@ -27,11 +27,9 @@ class PooledCounts:
 
     levels: Sequence[NDArray[Any]]
     """Counts of each level, one-dimensional, highest first: int64, or float64 where they are estimates."""
-    parties: int
-    """Whose rows are counted."""
+    parties: int  # whose rows are counted
     backend: str = "none"
-    security_bits: int = 0
-    """Of the encryption; 0 where there is none."""
+    security_bits: int = 0  # of the encryption; 0 where there is none
     soundness: float | None = None
     """Bound on the chance that these are not the sums of what parties sent; None: nobody has checked that."""
     settings: Mapping[str, float] = field(default_factory=dict)
@@ -54,8 +52,7 @@ class PooledCounts:
 class Readout(ABC, Generic[R]):
     """What to count of a party's rows, and what the pooled counts say."""
 
-    purpose: ClassVar[str]
-    """What sessions are for, in messages."""
+    purpose: ClassVar[str]  # what sessions are for, in messages
 
     def completed(self, request: Request) -> Request:
         """Return the request with the thresholds that its options stand for, where they do."""
@@ -100,8 +97,7 @@ class PrivateReadout(Readout[R]):
 class ReadoutProtocol(Protocol[R]):
     """What plug-ins have from their readout, whatever the way of counting."""
 
-    readout: Readout[R]
-    """What is counted, and read off the pooled counts."""
+    readout: Readout[R]  # what is counted, and read off the pooled counts
 
     def completed(self, request: Request) -> Request:
         """Return the request with the readout's thresholds."""

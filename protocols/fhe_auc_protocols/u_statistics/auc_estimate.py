@@ -27,8 +27,7 @@ class AucEstimate:
     ties: float
     """Estimate, which may be negative, of half the share of pairs inside one bin: the rows' own AUC is not farther from
     that of the bins."""
-    ties_error: float
-    """Its standard error."""
+    ties_error: float  # its standard error
 
     @property
     def undecided(self) -> float:

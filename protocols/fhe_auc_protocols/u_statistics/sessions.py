@@ -18,7 +18,7 @@ Scores are told apart by the session's thresholds: `ustat-hierarchy` uses all, `
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from fhe_auc_protocols.option_values import is_whole, privacy_budget
 from fhe_auc_protocols.u_statistics.auc_estimate import Mechanism
 from fhe_auc_protocols.u_statistics.hierarchy import HierarchyMechanism
 from fhe_auc_protocols.u_statistics.krr import RandomisedResponse, bins_by_rule
-from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, ClearTask, UnencryptedProtocol
+from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, SummingParty, UnencryptedProtocol
 
 
 class Tallies(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -56,11 +56,12 @@ class Tallies(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=Tru
                 raise DeserialisationError(f"{name}: these are not {terms.size} counts of no more than 2^62 reports")
 
 
-class LocalTask(ClearTask[Tallies, Evaluation]):
+class LocalParty(SummingParty[Tallies, Mechanism, Evaluation]):
     """Randomises a party's rows one by one and tallies the reports; then estimates from the sums."""
 
     def __init__(self, manifest: Manifest, terms: Mechanism, data: PartyData, source: Source) -> None:
-        self._manifest, self._terms, self._data, self._source = manifest, terms, data, source
+        super().__init__(manifest, Tallies, terms, data)
+        self._source = source
 
     def submission(self) -> Tallies:
         """Return tallies of reports, randomised anew."""
@@ -70,7 +71,7 @@ class LocalTask(ClearTask[Tallies, Evaluation]):
         tallies = (self._terms.tally(row_bins[rows], self._source) for rows in (data.y_true, ~data.y_true))
         return Tallies(1, *(tuple(tally.tolist()) for tally in tallies))
 
-    def read(self, sums: Tallies) -> Evaluation:
+    def told(self, sums: Tallies) -> Evaluation:
         """Return the estimate; raise `UndefinedAucError` where all rows have one label."""
         positives, negatives = np.array(sums.positives, np.int64), np.array(sums.negatives, np.int64)
         if not positives.any() or not negatives.any():
@@ -97,29 +98,17 @@ class LocalTask(ClearTask[Tallies, Evaluation]):
                 f"bins leave the AUC undecided by {estimate.undecided:.2g}, more than noise does: take more bins, or "
                 "thresholds that fit the scores"
             )
-        return Evaluation(
-            auc=float(np.clip(estimate.auc, 0, 1)),
-            binning_error=math.nan,
-            numerical_error=math.nan,
-            protocol=self._manifest.protocol,
-            backend="none",
-            parties=sums.parties,
-            thresholds=self._terms.bins,
-            verified=False,
-            security_bits=0,
-            settings=settings,
-            warnings=tuple(warnings),
-        )
+        said = {"thresholds": self._terms.bins, "settings": settings, "warnings": tuple(warnings)}
+        return self.evaluation(estimate.auc, sums.parties, **said)
 
 
 class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism, Tallies]):
-    """Base of both plug-ins; `source` is `exact_sampling.secure`, and nothing else where it protects someone."""
+    """Base of both plug-ins."""
 
     sums = Tallies
     trust = "nobody with the scores, which are randomised row by row; all with the labels, which are public"
 
-    def __init__(self, source: Callable[[], Source] = exact_sampling.secure) -> None:
-        self._source = source
+    source = staticmethod(exact_sampling.secure)  # and nothing else where it protects someone
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return the manifest's options; raise `InputError` for a wrong one."""
@@ -129,9 +118,9 @@ class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism, Tallies]):
         """Return the budget of the scores: labels are public here."""
         return Spending(privacy_budget(manifest.options), "score")
 
-    def task(self, manifest: Manifest, terms: Mechanism, data: PartyData) -> LocalTask:
-        """Return a party's task on its own rows."""
-        return LocalTask(manifest, terms, data, self._source())
+    def side(self, manifest: Manifest, terms: Mechanism, data: PartyData) -> LocalParty:
+        """Return a party's side, of its own rows."""
+        return LocalParty(manifest, terms, data, self.source())
 
 
 class UstatKrr(LocalProtocol):

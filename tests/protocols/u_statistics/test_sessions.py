@@ -43,9 +43,15 @@ def request(parties: list[PartyData], size: int = 16, **changes: Any) -> Request
     return Request(**given)
 
 
-def played(name: str, parties: list[PartyData], *source: Any, **changes: Any) -> Any:
-    """Of a real session, with this source of randomness if it is given."""
-    return one_process.run(PLUGINS[name](*source), request(parties, **changes), parties, lambda *_: None)
+def with_source(name: str, source: Callable[[], exact_sampling.Source]) -> Any:
+    plugin: Any = PLUGINS[name]()
+    plugin.source = source
+    return plugin
+
+
+def played(name: str, parties: list[PartyData], source: Any, **changes: Any) -> Any:
+    """Of a real session, with this source of randomness."""
+    return one_process.run(with_source(name, source), request(parties, **changes), parties, lambda *_: None)
 
 
 def roles(name: str, parties: list[PartyData], size: int = 16, **options: Any) -> SessionRoles:
@@ -89,7 +95,7 @@ def test_what_a_party_sends_adds_up_to_its_rows_and_differs_every_time(name: str
 def test_reports_are_randomised_and_not_the_scores(seeded: Any) -> None:
     data = PartyData.from_arrays("one", [1] * 4000 + [0] * 4000, [0.5] * 8000)
     asked = {"thresholds": np.linspace(0, 1, 16), "options": {"epsilon": 1, "bins": 8}}
-    (sent,) = unencrypted(UstatKrr(seeded), [data], **asked).submit()
+    (sent,) = unencrypted(with_source("ustat-krr", seeded), [data], **asked).submit()
     reported = np.array(Tallies.submitted(payload_of(sent)).positives)
     kept = math.e / (math.e + 7)
     # Five standard deviations.
