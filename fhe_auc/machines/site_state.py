@@ -281,7 +281,7 @@ class SiteStorage(ABC):
         """Play coordinator and key holder; make each site's state in an empty folder that only this user can read."""
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def site_storage(clock: Clock = SYSTEM) -> SiteStorage:
     """Return the installed plug-in, by whose clock members count; raise `InputError` unless there is exactly one."""
     points = {point.value: point for point in entry_points(group=GROUP)}

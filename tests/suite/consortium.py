@@ -1,4 +1,4 @@
-"""A consortium in one process: three sites, an aggregator and a helper that serve, and who makes the sessions.
+"""A consortium in one process: sites, an aggregator and a helper that serve, and who makes the sessions.
 
 Each role has its key store, state and clock, and lives until it is killed; all meet in one exchange. Faults are done to
 what lies there (`World.tamper`), to the machines (`physics`), and to stores (`World.restore`).
@@ -27,7 +27,7 @@ import numpy as np
 from fhe_auc.base.errors import EvaluationError, FheAucError
 from fhe_auc.base.serialise import FORMAT_VERSION
 from fhe_auc.machines import outcomes, serve
-from fhe_auc.question.study import Study
+from fhe_auc.question.study import MOST_AWAY, Study
 from fhe_auc.report.studies import next_session
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import Journal, is_finished, read_record, read_status
@@ -46,13 +46,10 @@ from tests.support.pooled import rounding
 from tests.support.several import auc_of, binned
 
 SITES, ADDER, HELPER = ("north", "south", "west"), "adder", "registry"
-CLOCKS = {name: RoleClock(name) for name in (*SITES, ADDER, HELPER, "")}
-"""The last one is that of people, and right."""
-
 GRID = np.linspace(0, 1, 9)
 TIMEOUT = 1800.0  # seconds of a round
 ROWS = 12  # of a site
-EPSILON, NIGHTS = 30.0, 2  # of a budget: so many nights are paid for
+EPSILON = 30.0  # of a night
 _SHM = Path("/dev/shm")  # noqa: S108 - where nothing waits for a disk
 
 
@@ -64,6 +61,8 @@ class Case:
     keys: str = "none"
     least: int = 3
     part: str = ""
+    many: int = len(SITES)  # sites
+    nights: int = 2  # that a budget is for
 
     @property
     def name(self) -> str:
@@ -75,31 +74,35 @@ class Case:
             return {"epsilon": EPSILON, **({"bins": 8} if self.protocol == "ustat-krr" else {})}
         return {}
 
-    @property
+    @functools.cached_property
+    def sites(self) -> tuple[str, ...]:
+        return (*SITES, *(f"site {number}" for number in range(len(SITES) + 1, self.many + 1)))
+
+    @functools.cached_property
     def roles(self) -> tuple[str, ...]:
-        return (*SITES, ADDER, *((HELPER,) if self.keys == "helper" else ()))
+        return (*self.sites, ADDER, *((HELPER,) if self.keys == "helper" else ()))
 
     @property
     def caps(self) -> dict[str, int]:
-        return dict.fromkeys(SITES, ROWS) if self.part in ("proofs", "epsilon") else {}
+        return dict.fromkeys(self.sites, ROWS) if self.part in ("proofs", "epsilon") else {}
 
     @functools.cached_property
     def study(self) -> Study:
         """What all sites have agreed to."""
         return msgspec.structs.replace(
             STUDY,
-            sites=SITES,
+            sites=self.sites,
             maker="north",
             aggregator=ADDER,
             helper=HELPER if HELPER in self.roles else "",
             every="day",
             days=6,
             min_parties=self.least,
-            most_away=1,
+            most_away=1 if self.many == len(SITES) else MOST_AWAY,
             protocol=self.protocol,
             options=self.options,
             thresholds=tuple(GRID.tolist()),
-            max_rows=len(SITES) * ROWS,
+            max_rows=self.many * ROWS,
             min_rows=10,
             **{"rows" if self.part == "epsilon" else "row_caps": self.caps},
         )
@@ -108,6 +111,10 @@ class Case:
     def spends(self) -> bool:
         return "epsilon" in self.options
 
+    @property
+    def budget(self) -> float:
+        return EPSILON * self.nights
+
 
 class Broken(AssertionError):
     """An invariant."""
@@ -115,30 +122,36 @@ class Broken(AssertionError):
 
 @functools.lru_cache(maxsize=64)
 def rows(name: str, version: int, seed: int) -> PartyData:
-    generator = np.random.default_rng([seed, SITES.index(name), version])
+    generator = np.random.default_rng([seed, int.from_bytes(name.encode(), "big") % 2**32, version])
     labels = generator.permutation([0, 1] * 4 + [int(generator.integers(2)) for _ in range(ROWS - 8)])
     scores = np.clip(0.3 + 0.3 * labels + 0.3 * generator.standard_normal(ROWS), 0, 1).round(3)
     return PartyData.from_arrays(name, labels, scores)
 
 
 @functools.cache
-def certified() -> Consortium:
-    return Consortium(*SITES, ADDER, HELPER)
+def certified(sites: Sequence[str] = SITES) -> Consortium:
+    return Consortium(*sites, ADDER, HELPER)
+
+
+@functools.cache
+def clock_of(role: str) -> RoleClock:
+    """Return a role's clock, in all worlds; "" is people, whose clock is right."""
+    return RoleClock(role)
 
 
 @functools.cache
 def template(case: Case) -> tuple[Path, dict[str, bytes]]:
     """A folder of members whose stores have agreed to the study, which all worlds of a case copy; stores' keys."""
-    folder, keys = _temporary(), {}
+    folder, keys, known = _temporary(), {}, certified(case.sites)
     for name in case.roles:
         (folder / name).mkdir()
         with create_with_random_passphrase(folder / name / "store", folder / name / "passphrase") as store:
-            store.put("identity", OWN, certified().identities[name].to_bytes())
-            known_members.keep(store, certified().members)
+            store.put("identity", OWN, known.identities[name].to_bytes())
+            known_members.keep(store, known.members)
             agree(store, case.study)
             keys[name] = store.key
-            if case.spends and name in SITES:
-                Ledger({"rows": Limit(EPSILON * NIGHTS)}).keep(store)
+            if case.spends and name in case.sites:
+                Ledger({"rows": Limit(case.budget)}).keep(store)
     atexit.register(shutil.rmtree, folder)
     return folder, keys
 
@@ -155,6 +168,9 @@ class Night:
     why: str = ""  # it has failed, as its aggregator's record says
     auc: float | None = None  # that of the first site that had a result
     used: dict[str, set[int]] = field(default_factory=dict)  # by site, the versions of its rows that it went in with
+    said: set[str] = field(default_factory=set)  # who has said anything
+    scarred: bool = False  # whether something has happened that may keep it from its result
+    judged: bool = False  # whether it has been seen how it ended
 
     def file(self, who: str, name: str) -> str:
         """Return where a role's file is."""
@@ -172,18 +188,21 @@ class World:
         self.physics = Physics()
         self.physics.committed = self._kept
         self.exchange = Memory()
-        for clock in CLOCKS.values():
-            clock.physics = self.physics
-        self.roles = case.roles
+        self.sites, self.roles = case.sites, case.roles
+        for name in (*self.roles, ""):
+            clock_of(name).physics = self.physics
         self.nights: list[Night] = []
-        self.version = dict.fromkeys(SITES, 0)  # of the rows that a site has now
+        self.version = dict.fromkeys(self.sites, 0)  # of the rows that a site has now
         self.said: dict[tuple[str, str, int], bytes] = {}  # by role, session and round
         self.genuine: dict[str, list[bytes]] = {}  # by file: all that was ever put there in earnest
         self.hidden: dict[str, bytes] = {}
         self.backups: dict[str, Path] = {}
         self.restored = set[str]()
         self.broken: list[str] = []
-        self.scarred = False  # whether something has happened that may keep a night from its result
+        self.away = set[str]()  # sites whose machines are off
+        self.calm = False  # whether nothing is done to anybody
+        self._scars = 0.0  # until when nights that begin are scarred
+        self._checked = set[tuple[str, str, int]]()  # results' files
         self.servers: dict[str, serve.Server] = {}
         self.log: list[str] = []
 
@@ -192,7 +211,7 @@ class World:
         self.folder = _temporary()
         for name in self.roles:
             shutil.copytree(made / name, self.folder / name)
-        for name in SITES:
+        for name in self.sites:
             self.write_rows(name)
         logging.disable(logging.CRITICAL)
         self._installed = self.physics.installed()
@@ -210,11 +229,12 @@ class World:
 
     def make_night(self) -> None:
         """The maker makes the study's session, whether its turn has one already or not, and sends its files."""
-        study, at, known = self.case.study, CLOCKS[""].now(), certified()
-        asked, turn = next_session(study, SITES, ()), study.turn(at)
+        study, at, known = self.case.study, clock_of("").now(), certified(self.sites)
+        asked, turn = next_session(study, self.sites, ()), study.turn(at)
         assert asked is not None
         manifest, files = sealed_files(known.identities["north"], study, asked, turn, known.members, at=at)
-        night = Night(len(self.nights) + 1, manifest.session.hex(), self.physics.passed, turn, files)
+        begun = self.physics.passed
+        night = Night(len(self.nights) + 1, manifest.session.hex(), begun, turn, files, scarred=begun < self._scars)
         self.nights.append(night)
         for name, data in files.items():
             self.exchange.put(night.file("north", name), data)
@@ -242,7 +262,7 @@ class World:
         }
         if name == ADDER:
             return {**config, "round-timeout": TIMEOUT}
-        if name in SITES:
+        if name in self.sites:
             return {**config, "data": str(self.folder / f"{name}.npz"), "results": str(own / "results")}
         return config
 
@@ -252,7 +272,7 @@ class World:
             with self.physics.turn_of(name, fault, at):
                 if name not in self.servers:
                     view = View(self.physics, self.exchange, self._put)
-                    server = serve.Server(self.config(name), clock=CLOCKS[name], exchange=view, apart=False)
+                    server = serve.Server(self.config(name), clock=clock_of(name), exchange=view, apart=False)
                     self.servers[name] = server.__enter__()
                 self.servers[name].look()
         except Killed:
@@ -324,9 +344,20 @@ class World:
                 self.exchange.put(name, choice[at % len(choice)])
         return name
 
+    @property
+    def open(self) -> list[Night]:
+        """The nights of which it has not been seen how they ended."""
+        return [night for night in self.nights if not night.judged]
+
+    def scar(self, lasting: float = 0.0) -> None:
+        """Something happens that may keep nights from their results, and those that begin in so many seconds."""
+        for night in self.open:
+            night.scarred = True
+        self._scars = max(self._scars, self.physics.passed + lasting)
+
     def mend(self) -> None:
         """What was late arrives; who has sent files that are damaged is told, and sends them again."""
-        opening = {night.file("north", name): data for night in self.nights for name, data in night.files.items()}
+        opening = {night.file("north", name): data for night in self.open for name, data in night.files.items()}
         for name, data in opening.items():
             if self.exchange.files.get(name, (b"",))[0] != data:
                 self.exchange.put(name, data)
@@ -360,6 +391,8 @@ class World:
         about = role, message.session.hex(), message.round
         if self.said.setdefault(about, data) != data:
             self.broken.append(f"{role} has said two things in round {message.round}, the second one in {name}")
+        for night in self.open:
+            night.said |= {role} if night.session == about[1] else set()
         if data not in (known := self.genuine.setdefault(name, [])):
             known.append(data)
 
@@ -367,7 +400,7 @@ class World:
         """A role's store has changed: with a site's state of a session it goes in with its rows of now."""
         role = self.physics.role
         kept = {name for (name,) in connection.execute("select name from entry where kind = 'state'")}
-        for night in self.nights if role in SITES else ():
+        for night in self.open if role in self.sites else ():
             if night.session in kept and (role not in night.used or role in self.restored):
                 night.used.setdefault(role, set()).add(self.version[role])
 
@@ -377,11 +410,17 @@ class World:
             raise Broken(self.broken[0])
         if self.physics.writes and "internal error" in (told := repr(self.status(name))):
             raise Broken(f"{name} has met what it does not know: {told}")
-        if not self.physics.writes or name not in SITES:
+        if self.calm and (health := self.status(name)["health"]) != "ok":
+            raise Broken(f"{name} is not well, and nothing has happened: {health}")
+        if not self.physics.writes or name not in self.sites:
             return
-        for night in self.nights:
-            if (file := self.result(name, night)) is not None:
+        sessions = {night.session: night for night in self.nights}
+        for file in (self.folder / name / "results").glob("*-*.json"):
+            at = name, file.name, file.stat().st_mtime_ns
+            if at not in self._checked:
+                night = sessions[file.stem.rpartition("-")[2]]
                 _check_result(self, night, name, file, self.counted(night))
+                self._checked.add(at)
         if self.case.spends:
             self._check_budget(name)
         turns = [night.turn for night in self.submitted(name)]
@@ -397,7 +436,7 @@ class World:
 
     def submitted(self, name: str) -> list[Night]:
         """The nights in whose session a site has said something."""
-        return [night for night in self.nights if any((name, night.session) == each[:2] for each in self.said)]
+        return [night for night in self.nights if name in night.said]
 
     def _check_budget(self, name: str) -> None:
         with self.store(name) as store:
@@ -405,9 +444,9 @@ class World:
         for night in self.submitted(name):
             if night.session not in spent and name not in self.restored:  # then a person has to find out
                 raise Broken(f"{name} has submitted to {night}, and forgotten what that spends")
-        if sum(each.epsilon for each in spent.values()) > EPSILON * NIGHTS + 1e-6:
+        if sum(each.epsilon for each in spent.values()) > self.case.budget + 1e-6:
             raise Broken(f"{name} has spent more than its limit")
-        if len(self.submitted(name)) > NIGHTS:
+        if len(self.submitted(name)) > self.case.nights:
             raise Broken(f"{name} has submitted more often than its limit allows")
 
     def _check_results(self, night: Night) -> None:
@@ -416,15 +455,18 @@ class World:
             if file is None:
                 raise Broken(f"{name} has no result of {night}, which has ended")
             outcomes.read(file)
+            _check_result(self, night, name, file, self.counted(night))
+        if self.counted(night) != tuple(name for name in self.sites if name not in self.away):
+            raise Broken(f"{night} has not counted all sites, and nothing has kept them from it: {night.why}")
 
     def forget_errors(self) -> None:
         """Have what has failed count once it fails again."""
-        for night in self.nights:
+        for night in self.open:
             night.why = ""
 
     @property
     def all_have_results(self) -> bool:
-        return all(is_finished(read_record(self.journal(night))) for night in self.nights)
+        return all(is_finished(read_record(self.journal(night))) for night in self.open)
 
     def settled(self, night: Night) -> bool:
         """Whether there is nothing to wait for: who counts has the result, or an error says why there is none."""
@@ -433,12 +475,13 @@ class World:
             night.why = record["error"]["message"]
         return bool(night.why) or is_finished(record)
 
-    def check_end(self, *, sure: bool) -> None:
-        """Once faults have ended, and time has passed; it is `sure` where nothing can keep a night from its result.
+    def judge(self) -> None:
+        """Once faults have ended, and time has passed: a night without scars has its result.
 
-        That a turn has had its session, or is over, can: a person decides on another one.
+        That a turn has had its session, or is over, can keep it from that: a person decides on another one.
         """
-        for night in self.nights:
+        for night in self.open:
+            sure, night.judged = not night.scarred, True
             if is_finished(read_record(self.journal(night))):
                 if sure:
                     self._check_results(night)

@@ -314,6 +314,23 @@ def test_five_sites_need_14_commands_and_6_comparisons_and_then_nothing_whoever_
     assert len(they.typed) == COMMANDS
 
 
+@pytest.mark.slow
+def test_a_hundred_kills_in_ten_nights_without_one_site_cost_no_result(consortium: Consortium) -> None:
+    """Each night has new rows."""
+    they, moments = consortium, random.Random(6)
+    new_rows(they)
+    set_up(they)
+    check_night(they, 1, *SITES)
+    they.kill(AWAY)
+    config = (they.folder / SERVER / "config.toml").read_text()
+    they.write(f"{SERVER}/config.toml", f"{config}close-at = 4\n")
+    for number in range(2, 12):
+        new_rows(they)
+        next_night(they)
+        kill_some(they, moments, 10)
+        check_night(they, number, *(name for name in SITES if name != AWAY))
+
+
 LEVELS = {"sex": ["F", "M"], "age": ["<40", "40-59", "60-79", "80-89", "90+"]}
 
 
