@@ -1,4 +1,4 @@
-"""What the commands share: files read and written, and how they say what they have done."""
+"""What the commands share: how they ask, and say what they have done."""
 
 from __future__ import annotations
 
@@ -13,37 +13,12 @@ from typing import Any, NamedTuple, TypeAlias
 import click
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import SHARED
-from fhe_auc.base.files import write_atomically
 from fhe_auc.cli import failures, output
 from fhe_auc.cli.defaults import CommandGroup
-from fhe_auc.cli.inputs import check_out_file as check_out_file
-from fhe_auc.cli.inputs import whole_number
 from fhe_auc.session.manifest import SESSION_BYTES
-from fhe_auc_keys.bundles.announcement import MAX_LIFETIME
-from fhe_auc_keys.errors import about as about
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
-PRIVATE = 0o600
-
-file_option = functools.partial(click.option, metavar="FILE", type=FILE)
-target_option = functools.partial(click.option, "--out", "target", metavar="FILE", type=NEW_FILE)
-"""Decorator: the command receives ``target``, the file that it writes."""
-
-NOTHING_PROVED = (
-    "no party proves what it puts in (--no-proofs): one that lies can decide the AUC, and nobody would notice"
-)
-no_proofs_option = click.option(
-    "--no-proofs",
-    is_flag=True,
-    help="Have nobody prove its row cap: messages are smaller, and a party that lies can decide the AUC unseen.",
-)
-
-
-days_option = functools.partial(whole_number, "--days", 1, MAX_LIFETIME.days, default=7)
-"""Decorator: the command receives ``days``, how long a session lasts."""
-
 
 Rows: TypeAlias = "list[tuple[Any, ...]]"  # of a table: texts, and the values that `_cell` writes
 
@@ -172,28 +147,17 @@ class _Hexadecimal(click.ParamType):  # type: ignore[type-arg] # it has none in 
 SESSION_ID = _Hexadecimal(SESSION_BYTES)
 
 
-def agreed(question: str, *, nobody: str) -> bool:
-    """Ask the user, whose default is no; raise `InputError` with the text `nobody` where there is none to ask."""
+def agreed(question: str, *, nobody: str = "") -> bool:
+    """Ask the user, whose default is no; where there is none, raise `InputError` with the text `nobody`, if given."""
     try:
         return click.confirm(question, err=True)
     except click.Abort:
         if sys.stdin.isatty():
             raise
         click.echo(err=True)
-        raise InputError(nobody) from None
-
-
-force_option = click.option("--force", is_flag=True, help="Overwrite files that are there already.")
-"""Decorator: the command receives ``force``."""
-
-
-def write(path: Path, data: bytes, mode: int = SHARED, *, force: bool = False) -> None:
-    """Write a file as a whole, with this `mode`; `InputError` where another is there, and `force` is not set."""
-    if path.is_file() and path.read_bytes() == data:
-        path.chmod(mode)
-        return
-    check_out_file(path, force=force)
-    write_atomically(path, data, mode=mode)
+        if nobody:
+            raise InputError(nobody) from None
+        return False
 
 
 def file_stem(name: str) -> str:

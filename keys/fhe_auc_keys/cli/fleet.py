@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import click
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.files import read_from_others
+from fhe_auc.base.exchange import SHARED
+from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.base.quantities import bytes_text
 from fhe_auc.cli import inputs, output
 from fhe_auc.question import thresholds as grids
@@ -21,9 +22,11 @@ from fhe_auc.question.study import MOST_ROWS as MOST_OF_A_CAP
 from fhe_auc.question.study import Study
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
-from fhe_auc_keys.bundles.announcement import announce, open_announcement
-from fhe_auc_keys.cli import common, describe, trust
+from fhe_auc_keys.bundles.announcement import MAX_LIFETIME, announce, open_announcement
+from fhe_auc_keys.cli import common, trust
+from fhe_auc_keys.cli.describe import announced_fleet
 from fhe_auc_keys.cli.members import coordinated
+from fhe_auc_keys.errors import about
 from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.session import FleetSession
 from fhe_auc_keys.fleet.simulation import MOST_ROWS, simulate
@@ -33,7 +36,6 @@ from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust.members import MAX_DAYS, Change, FleetList
 
-_THRESHOLDS = "uniform:100"
 _SESSION = click.argument("session_file", metavar="SESSION", type=common.FILE)
 
 _HELP = """Evaluate on a fleet: on so many devices that each is a record in a file.
@@ -64,7 +66,26 @@ def fleet() -> None:
     """Evaluate on a fleet."""
 
 
-_workers = inputs.whole_number("--workers", 1, default=1, about="Processes that share the work.")
+_thresholds_option = click.option(
+    "--thresholds", metavar="SPEC", default="uniform:100", help="Decision points, as of `fhe-auc evaluate`."
+)
+_no_proofs_option = click.option(
+    "--no-proofs",
+    is_flag=True,
+    help="Have nobody prove its row cap: messages are smaller, and a party that lies can decide the AUC unseen.",
+)
+
+
+def _with_workers(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command whose work processes share: it receives ``pool``."""
+
+    @inputs.whole_number("--workers", 1, default=1, about="Processes that share the work.")
+    @wraps(command)
+    def with_pool(*args: Any, workers: int, **options: Any) -> Any:
+        with Workers(workers) as pool:
+            return command(*args, pool=pool, **options)
+
+    return with_pool
 
 
 class _Role(NamedTuple):
@@ -91,7 +112,7 @@ def _as_role(command: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(command)
     def as_role(*args: Any, session_file: Path, holder: str, vault: Vault, **options: Any) -> None:
         with trust.opened(vault) as (store, identity, members):
-            with common.about(session_file):
+            with about(session_file):
                 data = read_from_others(session_file)
                 session = FleetSession.open(data, identity, members, holder=holder, at=common.now())
             command(*args, role=_Role(session, store, holder), **options)
@@ -127,7 +148,7 @@ def list_members(config: Path, members_file: str, days: int) -> common.Report:
 @click.argument("members_file", metavar="MEMBERS", type=str)
 @click.option("--aggregator", metavar="NAME", required=True, help="Member who adds up.")
 @click.option("--helper", metavar="NAME", required=True, help="Member who has the key.")
-@common.file_option("--study", "study_file", required=True, help="What is evaluated (TOML).")
+@click.option("--study", metavar="FILE", type=common.FILE, required=True, help="What is evaluated (TOML).")
 @click.option(
     "--row-cap",
     metavar="N",
@@ -135,22 +156,22 @@ def list_members(config: Path, members_file: str, days: int) -> common.Report:
     required=True,
     help="Most rows of a device, within which it proves its counts.",
 )
-@common.no_proofs_option
+@_no_proofs_option
 @inputs.whole_number("--min-parties", 2, about="How many devices must count at least. Default: all.")
-@click.option("--thresholds", metavar="SPEC", default=_THRESHOLDS, help="Decision points, as of `fhe-auc evaluate`.")
+@_thresholds_option
 @inputs.max_rows_option
 @inputs.backend_option
 @inputs.interval_options("Level of the confidence interval, Hanley and McNeil's.", "Leave the interval out.")
 @trust.key_store
-@common.days_option(about="How long the session lasts.")
-@common.target_option(default="session.fleet", help="File to write.")
-@common.force_option
+@inputs.whole_number("--days", 1, MAX_LIFETIME.days, default=7, about="How long the session lasts.")
+@click.option("--out", "target", metavar="FILE", type=common.NEW_FILE, default="session.fleet", help="File to write.")
+@click.option("--force", is_flag=True, help="Overwrite files that are there already.")
 @common.reported
 def convene(
     members_file: str,
     aggregator: str,
     helper: str,
-    study_file: Path,
+    study: Path,
     row_cap: int,
     no_proofs: bool,
     thresholds: str,
@@ -164,10 +185,12 @@ def convene(
 
     MEMBERS is the file that the coordinator has listed with `list`. The convener is neither aggregator nor helper.
     """
-    study = Study.read(study_file)
+    asked_of = Study.read(study)
     if no_proofs:
-        output.print_warning(common.NOTHING_PROVED)
-    common.check_out_file(target, force=force)
+        output.print_warning(
+            "no party proves what it puts in (--no-proofs): one that lies can decide the AUC, and nobody would notice"
+        )
+    inputs.check_out_file(target, force=force)
     fleet = Fleet.of(tables.read_members(members_file), row_cap=row_cap)
     # Of the request are the options max_rows, min_parties, backend and interval, too.
     request = Request(
@@ -185,15 +208,15 @@ def convene(
             members,
             aggregator=aggregator,
             helper=helper,
-            study=study,
+            study=asked_of,
             lifetime=timedelta(days=days),
             at=common.now(),
         )
         announced = open_announcement(made, members, holder=convener.name, at=common.now())
         audit.append(store, convener, "made", announced.manifest, convener.name, at=common.now())
-        common.write(target, made, force=force)
-    facts = {**describe.announcement_as_dict(announced), "file": target}
-    return common.Report(facts, [("session", target, ""), *describe.announcement_rows(announced)])
+        write_atomically(target, made, mode=SHARED)
+    facts, rows = announced_fleet(announced)
+    return common.Report({**facts, "file": target}, [("session", target, ""), *rows])
 
 
 @common.command(
@@ -203,16 +226,15 @@ def convene(
 @_as_role
 @click.argument("records")
 @click.argument("blobs")
-@_workers
+@_with_workers
 @common.reported
-def collect(records: str, blobs: str, role: _Role, workers: int) -> common.Report:
+def collect(records: str, blobs: str, role: _Role, pool: Workers) -> common.Report:
     """Check every record in the Parquet files of the folder RECORDS, and write the blobs of those that are whole.
 
     The new folder BLOBS is for the helper. A session has one list: RECORDS must stay as it is until `add`. After a
     crash collect the same again.
     """
-    with Workers(workers) as pool:
-        found = aggregator.collect(role.session, role.store, records, blobs, pool, at=common.now())
+    found = aggregator.collect(role.session, role.store, records, blobs, pool, at=common.now())
     where = f"their blobs are in {blobs!r}, for the helper"
     rows: common.Rows = [("collected", f"{found.records:,} records", where)]
     for why, count in found.refusals.counts.items():
@@ -229,17 +251,16 @@ def collect(records: str, blobs: str, role: _Role, workers: int) -> common.Repor
 @click.argument("members_file", metavar="MEMBERS")
 @click.argument("blobs")
 @click.argument("opening", metavar="OPENING")
-@_workers
+@_with_workers
 @common.reported
-def open_pads(members_file: str, blobs: str, opening: str, role: _Role, workers: int) -> common.Report:
+def open_pads(members_file: str, blobs: str, opening: str, role: _Role, pool: Workers) -> common.Report:
     """Open the sum of the pads of those of the folder BLOBS that count, once; write the answer to the file OPENING.
 
     MEMBERS is the fleet's file. The first list is the session's: asked again it writes the same answer, and it refuses
     another list. Exit status 1: too few count, and the session has ended. OPENING is then the signed word that nothing
     was opened; devices that are given it may answer for the same rows in another session.
     """
-    with Workers(workers) as pool:
-        found = helper.open_pads(role.session, role.store, members_file, blobs, pool, at=common.now())
+    found = helper.open_pads(role.session, role.store, members_file, blobs, pool, at=common.now())
     role.note("opened" if found.opened else "ended unopened")
     tables.write(opening, found.document)
     if found.opened:
@@ -257,15 +278,14 @@ def open_pads(members_file: str, blobs: str, opening: str, role: _Role, workers:
 @click.argument("blobs")
 @click.argument("opening", type=str)
 @click.argument("result", type=str)
-@_workers
+@_with_workers
 @common.reported
-def add(records: str, blobs: str, opening: str, result: str, role: _Role, workers: int) -> common.Report:
+def add(records: str, blobs: str, opening: str, result: str, role: _Role, pool: Workers) -> common.Report:
     """Add the sketches of those in RECORDS that count, and write the encrypted sums to the file RESULT.
 
     BLOBS is the folder that `collect` has written, OPENING the helper's answer.
     """
-    with Workers(workers) as pool:
-        made, found = aggregator.add(role.session, records, blobs, tables.read(opening), pool, at=common.now())
+    made, found = aggregator.add(role.session, records, blobs, tables.read(opening), pool, at=common.now())
     tables.write(result, made)
     return _verdicts(found, f"the result for the helper is {result!r}")
 
@@ -320,18 +340,18 @@ def _verdicts(found: dict[str, int], where: str, *, failed: bool = False) -> com
     name="simulate",
 )
 @inputs.whole_number("--parties", 2, default=1000, about="Devices.")
-@click.option("--thresholds", metavar="SPEC", default=_THRESHOLDS, help="Decision points, as of `fhe-auc evaluate`.")
-@_workers
+@_thresholds_option
+@_with_workers
 @click.option(
     "--folder",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
     help="New folder for the session's files, about 10 kB a device; they stay there. Default: a temporary one.",
 )
-@common.no_proofs_option
+@_no_proofs_option
 @common.reported
 def simulate_session(
-    parties: int, thresholds: str, workers: int, folder: Path | None, no_proofs: bool
+    parties: int, thresholds: str, pool: Workers, folder: Path | None, no_proofs: bool
 ) -> common.Report:
     """Play all the steps through files, with made-up devices, and compare with the fraction over all their rows.
 
@@ -342,7 +362,7 @@ def simulate_session(
     with tempfile.TemporaryDirectory() as temporary:
         place = folder or Path(temporary)
         place.mkdir(parents=True, exist_ok=True)
-        with output.progress("Playing", unit="steps") as report, Workers(workers) as pool:
+        with output.progress("Playing", unit="steps") as report:
             found = simulate(parties, grids.resolve(thresholds), place, pool, proofs=not no_proofs, progress=report)
     costs = [
         (each.role, each.step, f"{each.cpu:,.1f}", f"{each.wall:,.1f}", f"{1e3 * each.cpu / parties:.3f}", "")

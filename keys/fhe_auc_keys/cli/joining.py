@@ -14,6 +14,7 @@ import click
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.exchange import make_folder, place_of
+from fhe_auc.base.files import write_atomically
 from fhe_auc.base.remote import open_exchange
 from fhe_auc.cli.inputs import whole_number
 from fhe_auc.cli.serve import serve
@@ -80,7 +81,7 @@ class _Making:
             data = str(Path(self.data).absolute()) if self.data else ""
             entries |= {"results": str(place / "results"), "data": data}
         text = "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in entries.items())
-        common.write(config, text.encode(), common.PRIVATE)
+        write_atomically(config, text.encode(), mode=0o600)
         return config
 
     def started(self, config: Path, facts: dict[str, Any], rows: common.Rows) -> common.Report:

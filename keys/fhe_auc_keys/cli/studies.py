@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -144,13 +143,7 @@ def _tell_role(settings: Mapping[str, Any]) -> None:
 def _agreed(told: common.Rows) -> bool:
     """Show what waits, and ask; where nobody is there, nothing is agreed to."""
     click.echo("".join(f"{first:<7}{label:<18}{text}\n" for first, label, text in told), err=True)
-    try:
-        return click.confirm("Answer this session, and those that its study makes from now on?", err=True)
-    except click.Abort:
-        if sys.stdin.isatty():
-            raise
-        click.echo(err=True)
-        return False
+    return common.agreed("Answer this session, and those that its study makes from now on?")
 
 
 def _decided(vault: Vault, begins: str, *, yes: bool) -> str:

@@ -12,6 +12,7 @@ import click
 
 from fhe_auc.base.errors import InputError
 from fhe_auc_keys.cli import common
+from fhe_auc_keys.errors import about
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import PASSPHRASE_VARIABLE, Vault, own_identity
@@ -33,8 +34,10 @@ def key_store(command: Callable[..., Any], *, required: bool = True) -> Callable
         required=required,
         help="Key store: a folder that only you can read.",
     )
-    @common.file_option(
+    @click.option(
         "--passphrase-file",
+        metavar="FILE",
+        type=common.FILE,
         help=f"Read the passphrase from FILE (mode 600). Without: {PASSPHRASE_VARIABLE}, else it is asked for.",
     )
     @functools.wraps(command)
@@ -73,7 +76,7 @@ def members_option(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_members(*args: Any, vault: Vault | None, members_folder: Path | None, **options: Any) -> Any:
         members: Members | None = None
         if members_folder is not None:
-            with common.about(members_folder):
+            with about(members_folder):
                 members = known_members.in_folder(members_folder)
         elif vault is not None:
             with vault.open() as store:
