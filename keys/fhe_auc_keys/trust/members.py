@@ -138,21 +138,11 @@ class Change(NamedTuple):
 class Members:
     """A consortium as a site knows it: the newest members' file that it has seen, and all before.
 
-    `files` are verified, version 1 first: `begin` and `newer` do that. A key store keeps them as they are. Without
-    any it is one before its first file.
+    `files` are verified, version 1 first: `newer` does that. A key store keeps them as they are. Without any it is a
+    consortium before its first file, which may be anybody's: its `root` says whose it is.
     """
 
     files: tuple[bytes, ...] = field(repr=False)
-
-    @classmethod
-    def begin(cls, first: bytes, root: bytes) -> Members:
-        """Return the consortium whose first file has the fingerprint `root`, 20 bytes, from its link.
-
-        Raises `TamperedError` where that is another file, or is not signed by its own coordinators; else as `newer`.
-        """
-        if fingerprint(first) != root or _parsed(first).signed.version != 1:
-            raise TamperedError("this is not the first members' file that the link names: ask the coordinator for it")
-        return cls(()).newer(first)
 
     def newer(self, data: bytes, *, signed: bool = True) -> Members:
         """Return the consortium with the next version, from elsewhere.
@@ -173,22 +163,15 @@ class Members:
             _check_signatures(metadata, _parsed(self.files[-1]) if self.files else None)
         return Members((*self.files, _read(metadata)))
 
-    def rivals(self, data: bytes) -> bool:
-        """Whether that is another genuine file of the version that is the newest here."""
-        try:
-            return self.version > 1 and self.as_of(self.version - 1).newer(data).digest != self.digest
-        except KeysError:
-            return False
+    @cached_property
+    def digest(self) -> bytes:
+        """Fingerprint of the newest file, 20 bytes: whoever has signed it, it stays the same."""
+        return hashlib.sha256(_parsed(self.files[-1]).signed_bytes).digest()[:FINGERPRINT]
 
     @cached_property
     def root(self) -> bytes:
-        """Fingerprint of the first file, 20 bytes."""
-        return fingerprint(self.files[0])
-
-    @cached_property
-    def digest(self) -> bytes:
-        """Fingerprint of the newest file, 20 bytes."""
-        return fingerprint(self.files[-1])
+        """Fingerprint of the first file, by which a site knows the consortium."""
+        return self.as_of(1).digest
 
     @property
     def version(self) -> int:
@@ -334,11 +317,6 @@ def countersign(data: bytes, keys: PrivateKeys) -> bytes:
     metadata = _parsed(data)
     metadata.sign(CryptoSigner(keys.signing), append=True)
     return metadata.to_bytes()
-
-
-def fingerprint(data: bytes) -> bytes:
-    """Return the fingerprint of a members' file, 20 bytes: whoever has signed it, it stays the same."""
-    return hashlib.sha256(_parsed(data).signed_bytes).digest()[:FINGERPRINT]
 
 
 def _parsed(data: bytes) -> Metadata[Root]:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.exchange import Exchange, Version, place_of
-from fhe_auc_keys.errors import KeysError, TamperedError, UnsignedError, about
-from fhe_auc_keys.trust.members import MAX_BYTES, Members, fingerprint
+from fhe_auc_keys.errors import KeysError, TamperedError
+from fhe_auc_keys.trust.members import MAX_BYTES, Members
 
 FOLDER = "members/"  # in a coordinator's place
 
@@ -47,17 +47,17 @@ class Published:
 
         Raises `InputError` where nobody has a first file here, `TamperedError` where it is another one.
         """
-        refused: KeysError | None = None
-        for data in self._firsts():
-            try:
-                return self.newest(Members.begin(data, root), everywhere=True)
-            except KeysError as error:
-                refused = error
-        raise refused or InputError(f"there is no members' file in {self.exchange}: is that the exchange of the link?")
+        found = list(self._first_files())
+        for first in found:
+            if first.root == root:
+                return self.newest(first, everywhere=True)
+        if not found:
+            raise InputError(f"there is no members' file in {self.exchange}: is that the exchange of the link?")
+        raise TamperedError("this is not the first members' file that the link names: ask the coordinator for it")
 
     def has_another(self, known: Members) -> bool:
         """Whether there is a consortium in the exchange that is not this one."""
-        return any(root != known.root for root in map(_root, self._firsts()) if root)
+        return any(first.root != known.root for first in self._first_files())
 
     def newest(self, members: Members, *, own: str = "", everywhere: bool = False) -> Members:
         """Return the newest version that can be taken; put back what the coordinator `own` should have in its place.
@@ -75,8 +75,10 @@ class Published:
         if own in members.coordinators:
             self._put_back(members, own, listed)
         for file in _of_version(listed, members.version):
-            if not self._is(members.files[-1], file, listed[file]) and members.rivals(self._read(file) or b""):
-                self.wrong.append(_fork(members.version, [file]))
+            if members.version > 1 and not self._is(members.files[-1], file, listed[file]):
+                other = _after(members.as_of(members.version - 1), self._read(file))
+                if other is not None and other.digest != members.digest:
+                    self.wrong.append(_fork(members.version, [file]))
         return members
 
     def waiting(self, members: Members) -> list[Next]:
@@ -116,8 +118,8 @@ class Published:
         found = {each.members.digest: each for each in self._nexts(members, listed) if each.signed}
         if len(found) < 2:
             return next((each.members for each in found.values()), None)
-        after = [self._read(file) or b"" for file in _of_version(listed, members.version + 2)]
-        if any(all(_follows(data, each.members) for each in found.values()) for data in after):
+        after = [self._read(file) for file in _of_version(listed, members.version + 2)]
+        if any(all(_after(each.members, data) for each in found.values()) for data in after):
             return found[min(found)].members
         self.wrong.append(_fork(members.version + 1, [each.file for each in found.values()]))
         return None
@@ -129,10 +131,10 @@ class Published:
             if data is None:
                 continue
             try:
-                with about(file):
-                    found = _next(members, file, data)
+                signed = _after(members, data)
+                found = Next(file, data, signed or members.newer(data, signed=False), signed=signed is not None)
             except KeysError as error:
-                self.wrong.append(str(error))
+                self.wrong.append(f"{file}: {error}")
                 continue
             yield found
             if not found.signed:  # those whom it makes coordinators sign it in their own places
@@ -186,37 +188,22 @@ class Published:
     def _places(self) -> list[str]:
         return sorted(name for name in self.exchange.list("") if name.endswith("/"))
 
-    def _firsts(self) -> Iterator[bytes]:
+    def _first_files(self) -> Iterator[Members]:
         for place in self._places():
-            if (data := self._read(f"{place}{FOLDER}1.json")) is not None:
-                yield data
+            if (first := _after(Members(()), self._read(f"{place}{FOLDER}1.json"))) is not None:
+                yield first
 
 
 def _of_version(listed: Iterable[str], version: int) -> list[str]:
     return [file for file in listed if file.endswith(f"/{version}.json")]
 
 
-def _next(members: Members, file: str, data: bytes) -> Next:
+def _after(members: Members, data: bytes | None) -> Members | None:
+    """Return the consortium with a next version; None for what is none."""
     try:
-        return Next(file, data, members.newer(data), signed=True)
-    except UnsignedError:
-        return Next(file, data, members.newer(data, signed=False), signed=False)
-
-
-def _follows(data: bytes, members: Members) -> bool:
-    try:
-        members.newer(data)
+        return None if data is None else members.newer(data)
     except KeysError:
-        return False
-    return True
-
-
-def _root(first: bytes) -> bytes:
-    """Return the fingerprint of a first file; empty for what is none."""
-    try:
-        return Members.begin(first, fingerprint(first)).root
-    except TamperedError:
-        return b""
+        return None
 
 
 def _fork(version: int, files: Iterable[str]) -> str:

@@ -282,11 +282,9 @@ def test_the_link_names_one_first_file_alone() -> None:
     other = members.found("north", PrivateKeys.generate(), days=300, at=NOW)
     place, root = split_link(link("s3://bucket/auc", kept.root))
     assert (place, root) == ("s3://bucket/auc", kept.root)
-    assert Members.begin(kept.files[0], root) == kept
-    with pytest.raises(TamperedError, match="not the first members' file that the link names"):
-        Members.begin(other.files[0], root)
-    with pytest.raises(TamperedError):
-        Members.begin(three().files[1], members.fingerprint(three().files[1]))
+    assert Members(()).newer(kept.files[0]).root == root != other.root
+    with pytest.raises(KeysError, match="none is left out"):
+        Members(()).newer(three().files[1])
     for text in ("s3://bucket/auc", "s3://bucket/auc#", "#" + "a" * 32, "x#" + "1" * 32, link("x", root)[:-1]):
         with pytest.raises(UnfitError, match="copy it whole"):
             split_link(text)
@@ -295,7 +293,7 @@ def test_the_link_names_one_first_file_alone() -> None:
 def test_a_first_file_is_signed_by_its_own_coordinators() -> None:
     unsigned = altered(founded().files[0], lambda text: text["signatures"].clear())
     with pytest.raises(TamperedError, match="0 genuine signatures"):
-        Members.begin(unsigned, members.fingerprint(unsigned))
+        Members(()).newer(unsigned)
 
 
 def test_the_comparison_is_long_dear_and_of_both_sides() -> None:
