@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.exchange import place_of
 from fhe_auc.machines.service import start, texts
 from tests.support.platforms import needs_linux
 from tests.support.programs import run
@@ -62,18 +63,19 @@ def test_root_s_folder_goes_to_a_user_without_rights_and_somebody_s_stays_his(
     calls: Path, config: Path, tmp_path: Path
 ) -> None:
     units = tmp_path / "units"
-    (tmp_path / "the exchange" / "members").mkdir(parents=True)
+    place = tmp_path / "the exchange" / place_of(config.parent.name)
+    (place / "members").mkdir(parents=True)
     (tmp_path / "the exchange" / "another").mkdir()
     start(config, config.parent.name, system=True, units=units)
     (service,) = [path.read_text() for path in units.glob("*h.service")]
     if os.geteuid() == 0:
-        exchange = tmp_path / "the exchange"
-        given = [f"chown --recursive fhe-auc {config.parent}", f"chown --no-dereference fhe-auc {exchange}/members"]
+        own = f"chown --no-dereference fhe-auc {place} {place}/members"
+        given = [f"chown --recursive fhe-auc {config.parent}", own]
         assert [line for line in calls.read_text().splitlines() if line.startswith("chown")] == given
         assert "\nUser=fhe-auc\n" in service
         with pytest.raises(InputError, match=r"is root's, and not a folder of 'south' alone"):
             start(config, "south", system=True, units=units)
-        for folder in (config.parent, exchange / "members"):
+        for folder in (config.parent, place, place / "members"):
             os.chown(folder, 12345, 12345)
         calls.write_text("")
         start(config, "south", system=True, units=units)
