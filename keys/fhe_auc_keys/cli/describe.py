@@ -77,7 +77,7 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         "backend": plan and backend_of(plan),
         "aggregator": {announced.aggregator.name: announced.aggregator.fingerprint},
         "helpers": {} if helper is None else {helper.name: helper.fingerprint},
-        "parties": announced.fingerprints,
+        "parties": {name: member.fingerprint for name, member in announced.parties.items()},
         "fleet": fleet and {"members": fleet.members, "root": fleet.root, "row_cap": fleet.row_cap},
     }
 

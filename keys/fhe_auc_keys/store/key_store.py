@@ -20,8 +20,9 @@ import sqlite3
 import unicodedata
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar, get_args
+from typing import Generic, Literal, TypeVar, get_args
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -219,11 +220,6 @@ class KeyStore(AbstractContextManager["KeyStore"]):
         """How many lines the audit trail has."""
         return int(self._database.rows("select coalesce(max(number), 0) from trail")[0][0])
 
-    def last_line(self) -> bytes:
-        """Return the last line of the audit trail, empty where there is none."""
-        lines = self._database.rows("select line from trail order by number desc limit 1")
-        return lines[0][0] if lines else b""
-
     def _check(self, kind: str, name: str) -> None:
         if kind not in _KINDS:
             raise StoreError(f"a key store has no kind {kind!r}, only {', '.join(_KINDS)}")
@@ -231,6 +227,27 @@ class KeyStore(AbstractContextManager["KeyStore"]):
             raise StoreError(
                 f"{name[:40]!a} is no name for an entry: letters, digits, blanks and ._@-, no blank or dot at an end"
             )
+
+
+@dataclass(frozen=True)
+class Record(Generic[T]):
+    """A value of which a key store has one."""
+
+    kind: Kind
+    name: str
+    form: KeptFormat[T]
+    empty: T  # what it is until something is kept
+
+    def stored(self, store: KeyStore) -> T:
+        """Return the value; `DamagedFileError` where it cannot be read, `StoreError` for another version's."""
+        if not store.has(self.kind, self.name):
+            return self.empty
+        return store.load(self.kind, self.name, self.form, "; restore it from the backup")
+
+    def keep(self, store: KeyStore, value: T) -> None:
+        """Put a value in place of the one that is there; the same one changes nothing."""
+        if value != self.stored(store):
+            store.put(self.kind, self.name, self.form.frame(value), replace=True)
 
 
 def session_ids(store: KeyStore, *kinds: Kind) -> tuple[bytes, ...]:

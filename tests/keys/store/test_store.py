@@ -192,7 +192,7 @@ def test_a_process_that_is_killed_leaves_what_it_has_committed(directory) -> Non
                 told = int(process.stdout.readline())
             process.kill()
         with KeyStore(directory, PASSPHRASE) as store:
-            last = store.last_line()
+            last = store.line(store.lines)
             assert store.get("state", "north") == last
             assert int(last) >= told
 
