@@ -296,15 +296,8 @@ def _joined(
     clock: Clock,
     earlier: tuple[bytes, ...] = (),
 ) -> Joined:
-    """Return what a role starts from; there is no material where nothing is encrypted: those protocols need none."""
-    manifest = announced.manifest
     records = StoredRecords(opened, identity, announced, clock, earlier)
-    return Joined(
-        manifest,
-        b"" if manifest.plan is None else material,
-        replace(announced.protection(identity), clock=clock),
-        records,
-    )
+    return Joined(announced.manifest, material, replace(announced.protection(identity), clock=clock), records)
 
 
 def _needed(config: Mapping[str, Any], name: str) -> str:
