@@ -52,8 +52,8 @@ from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.fleet import device, helper, tables
 from fhe_auc_keys.fleet import session as fleet_session
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
-from fhe_auc_keys.site import agreed_studies, key_erasure, making, restored
-from fhe_auc_keys.store import fixed_lists, key_store, known_members
+from fhe_auc_keys.site import agreed_studies, making, restored
+from fhe_auc_keys.store import budget, fixed_lists, key_store, known_members
 from fhe_auc_keys.store.budget import Entry, Ledger, Limit
 from fhe_auc_keys.store.database import Database
 from fhe_auc_keys.store.key_store import STORE, KeyStore
@@ -241,8 +241,8 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
         bundles.AGGREGATOR_KIND, NORTH, bundles._AggregatorBody(b"announcement", b"seal")
     ),
     "party bundle": lambda _: sign(bundles.PARTY_KIND, NORTH, bundles._PartyBody(FINGERPRINT, FINGERPRINT, b"seal")),
-    "privacy ledger": lambda _: LEDGER.to_bytes(),
-    "record of agreed studies": lambda _: agreed_studies._FORMAT.frame(
+    "privacy ledger": lambda _: budget._LEDGER.form.frame(LEDGER),
+    "record of agreed studies": lambda _: agreed_studies._BOOK.form.frame(
         agreed_studies._Book(
             (agreed_studies.Agreed(STUDY, NEWEST, b"thresholds"),),
             (("model", "outcome", ("north", "south")),),
@@ -250,15 +250,14 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
             {"01": agreed_studies.Waiting(b"announcement", "north", "why", 2**31)},
         )
     ),
-    "record of studies made here": lambda _: making._FORMAT.frame(
-        making._Record((making._Series(STUDY, NEWEST),), {"00": making._Sent(("file",), 2**31)})
+    "record of studies made here": lambda _: making._RECORD.form.frame(
+        making._Studies((making._Series(STUDY, NEWEST),), {"00": making._Sent(("file",), 2**31)})
     ),
     "files of a session made here": lambda _: making._FILES.frame({"file": b"content"}),
-    "list of ended sessions": lambda _: key_erasure._FORMAT.frame({SESSION.hex(): 2**31}),
     "letter between exchanges": lambda _: serialise.frame(
         postman._MAGIC, postman.Letter("north", {"south/request": SESSION}, {"north/request": b"file"}, [])
     ),
-    "note of a restored key store": lambda _: restored._FORMAT.frame(restored._Restored(2**31, "why")),
+    "note of a restored key store": lambda _: restored._NOTE.form.frame(restored._Restored(2**31, "why")),
     "calibration map": _file(
         lambda path: calibration_file.save(path, CalibrationMap([0, 0.5, 1], [0.1, 0.7])), "map.json"
     ),

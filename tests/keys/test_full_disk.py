@@ -10,8 +10,10 @@ from fhe_auc.base.files import replacing, write_atomically
 from fhe_auc.machines import outcomes
 from fhe_auc.rows import row_store
 from fhe_auc.session.journal import Journal
+from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import key_erasure
+from fhe_auc_keys.store.key_store import session_ids
 from tests.support.certified import DAY
 from tests.support.keys_commands import Clock, assert_fails, call, ok, open_as, store_of
 from tests.support.keys_folder import NORTH
@@ -90,4 +92,5 @@ def test_a_command_on_a_full_disk_names_the_file_and_does_its_work_afterwards(cl
         key_erasure.note_ends(store, at=clock.at + 8 * DAY)
         with full_disk(), pytest.raises(OSError, match=r"store\.sqlite"):
             key_erasure.note_ends(store, at=clock.at)
-        assert len(key_erasure.noted_ends(store)) == 1
+        (session,) = session_ids(store, "bundle")
+        assert Kept.stored(store, session).end_seen

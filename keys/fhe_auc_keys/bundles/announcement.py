@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -44,14 +44,9 @@ class Announcement:
     not_after: datetime
     helper: Member | None = None
 
-    @cached_property
-    def fingerprints(self) -> Mapping[str, bytes]:
-        """Party to the fingerprint of the line with whose keys it takes part."""
-        return {name: member.fingerprint for name, member in self.parties.items()}
-
     def require_party(self, me: Member) -> None:
-        """Raise `KeysError` where that is not a party of the session, with these keys."""
-        if self.parties.get(me.name) != me:
+        """Raise `KeysError` where that is neither a party of the session nor its helper, with these keys."""
+        if me not in (*self.parties.values(), self.helper):
             raise KeysError(f"{me.name!r} is not, with the keys that it has now, a party of the announced session")
 
     def require_aggregator(self, me: Member) -> None:
@@ -62,13 +57,6 @@ class Announcement:
     def is_helper(self, name: str) -> bool:
         """Whether the session's helper has that name."""
         return self.helper is not None and self.helper.name == name
-
-    def require_party_or_helper(self, me: Member) -> None:
-        """Raise `KeysError` where that is, with these keys, neither a party nor the helper."""
-        if self.helper is None or self.helper.name != me.name:
-            self.require_party(me)
-        elif self.helper != me:
-            raise KeysError(f"{me.name!r} is not, with the keys that it has now, a helper of the session")
 
     def deals_to(self, name: str) -> bool:
         """Whether a role of this name, which is no aggregator, has a bundle."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
 import msgspec
@@ -85,6 +85,12 @@ class Kept(SecretStruct, frozen=True):
     material: bytes  # `PartySecrets`; empty where nothing was sealed to the role, and once the session is closed
     closed: bool = False
     has_result: bool = False  # whether it was closed because the site had the result
+    end_seen: int = 0  # when a clock first said that it had ended, Unix seconds; 0 if none has
+
+    @property
+    def ends(self) -> datetime:
+        """Until when the session can go on."""
+        return datetime.fromtimestamp(self.not_after, timezone.utc)
 
     @classmethod
     def stored(cls, store: KeyStore, session: bytes) -> Kept:

@@ -1,13 +1,14 @@
 """``fhe-auc keys show``: what is in a key store, in plain words; never a secret."""
 
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
 from fhe_auc.cli import output
+from fhe_auc_keys.bundles.announcement import claimed
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.trust import key_store
-from fhe_auc_keys.errors import KeysError
+from fhe_auc_keys.errors import KeysError, VersionError
 from fhe_auc_keys.site import key_erasure, making
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore, session_ids
@@ -45,29 +46,29 @@ def _stored(store: KeyStore) -> common.Report:
         rows.append(
             ("members", f"version {known.version}, until {common.moment(known.ends)}", ", ".join(known.by_name))
         )
-    seen = key_erasure.noted_ends(store)
-    sessions = {each: _session(store, each, seen.get(each.hex())) for each in session_ids(store, "bundle")}
+    sessions = {each: _session(store, each) for each in session_ids(store, "bundle")}
     rows += [("made", name, "its files are in the exchange until it is over") for name in making.sessions_sent(store)]
     rows += [("session", each, _in_words(**found)) for each, found in sessions.items()]
     return common.Report({**facts, "sessions": {each.hex(): found for each, found in sessions.items()}}, rows)
 
 
-def _session(store: KeyStore, session: bytes, seen: datetime | None) -> dict[str, Any]:
+def _session(store: KeyStore, session: bytes) -> dict[str, Any]:
     """Return what has become of a session: its state in a word, until when it can go on, and if its result is here.
 
-    ``end_seen``: when its end was first `seen`.
+    ``end_seen``: when its end was first seen.
     """
-    found: dict[str, Any] = {"state": "damaged", "until": None, "has_result": False}
     try:
-        ends = key_erasure.end(store, session)
-        found |= {"until": ends, "has_result": Kept.stored(store, session).has_result, "end_seen": seen}
-        closed = key_erasure.is_closed(store, session)
-        state = "closed" if closed else "ended" if common.now() > ends else "opened"
-        if state == "opened" and not key_erasure.is_of_this_version(store, session):
-            state = "of another version"
+        kept = Kept.stored(store, session)
     except KeysError:
-        return {**found, "end_seen": seen}
-    return {**found, "state": state}
+        return {"state": "damaged", "until": None, "has_result": False, "end_seen": None}
+    state = "closed" if kept.closed else "ended" if common.now() > kept.ends else "opened"
+    if state == "opened":
+        try:
+            claimed(kept.announcement)
+        except VersionError:
+            state = "of another version"
+    seen = datetime.fromtimestamp(kept.end_seen, timezone.utc) if kept.end_seen else None
+    return {"state": state, "until": kept.ends, "has_result": kept.has_result, "end_seen": seen}
 
 
 def _in_words(state: str, until: datetime | None, has_result: bool, end_seen: datetime | None) -> str:

@@ -286,15 +286,12 @@ class HelpedSession(DealtSession):
         return Delivery(b"", parties, helper=encode(material))
 
 
+@dataclass(frozen=True)
 class HelperKeys(KeyKind[R], Generic[Keys, Secret, R]):
     """A helper has the key, if there is any, in place of the parties, which pad."""
 
-    def __init__(
-        self,
-        computation: Callable[[Manifest], PaddedComputation[Keys, Secret]],
-        task: Callable[[Manifest, PartyData], PaddedTask[R]],
-    ) -> None:
-        self.computation, self.task = computation, task
+    computation: Callable[[Manifest], PaddedComputation[Keys, Secret]]
+    task: Callable[[Manifest, PartyData], PaddedTask[R]]
 
     def prepare(self, plan: Plan, announce: Announce) -> Session:
         """Name the session, and draw the common secret; a fleet's has none."""

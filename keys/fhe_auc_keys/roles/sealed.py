@@ -23,7 +23,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, cast
 
@@ -181,18 +181,13 @@ def _rounds(*, echo: bool) -> Rounds:
     return Rounds(3, unsealed=2) if echo else Rounds(2)  # whoever sees an echo learns nothing from it
 
 
+@dataclass(frozen=True)
 class SealedKeys(KeyKind[R]):
     """A key holder makes the keys, and parties encrypt under them, with CKKS; `task` makes a party's of its rows."""
 
-    def __init__(
-        self,
-        computation: Callable[[Manifest], CkksComputation],
-        task: Callable[[Manifest, PartyData], CkksTask[R]],
-        *,
-        echo: bool = False,
-    ) -> None:
-        self.computation, self.echo = computation, echo
-        self._task = task
+    computation: Callable[[Manifest], CkksComputation]
+    task: Callable[[Manifest, PartyData], CkksTask[R]]
+    echo: bool = False
 
     def prepare(self, plan: Plan, announce: Announce) -> DealtSession:
         """Make the keys."""
@@ -207,7 +202,7 @@ class SealedKeys(KeyKind[R]):
 
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return the party; `material` is `fhe_auc_keys.bundles.session_keys.PartySecrets`."""
-        task, own, computation = self._task(manifest, data), own_secrets(material, manifest), self.computation(manifest)
+        task, own, computation = self.task(manifest, data), own_secrets(material, manifest), self.computation(manifest)
         return self.with_keys(manifest, computation, computation.secret(own.context), task, own.common_secret)
 
     def with_keys(
@@ -225,18 +220,13 @@ class SealedKeys(KeyKind[R]):
         return Party(manifest, task.party, side)
 
 
+@dataclass(frozen=True)
 class SealedPads(KeyKind[R], Generic[Keys, Secret, R]):
     """A key holder makes the keys, if there are any, and the pad key; parties pad, and decrypt."""
 
-    def __init__(
-        self,
-        computation: Callable[[Manifest], PaddedComputation[Keys, Secret]],
-        task: Callable[[Manifest, PartyData], PaddedTask[R]],
-        *,
-        echo: bool = False,
-    ) -> None:
-        self.computation, self.echo = computation, echo
-        self._task = task
+    computation: Callable[[Manifest], PaddedComputation[Keys, Secret]]
+    task: Callable[[Manifest, PartyData], PaddedTask[R]]
+    echo: bool = False
 
     def check(self, request: Request) -> None:
         """Raise `InputError` where a party may be left out."""
@@ -261,7 +251,7 @@ class SealedPads(KeyKind[R], Generic[Keys, Secret, R]):
 
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return the party; `material` is `fhe_auc_keys.bundles.session_keys.PartySecrets`, with its seed."""
-        task, own, computation = self._task(manifest, data), own_secrets(material, manifest), self._checked(manifest)
+        task, own, computation = self.task(manifest, data), own_secrets(material, manifest), self._checked(manifest)
         decrypt, limit = partial(computation.decrypt, computation.secret(own.context)), computation.payload_limit
         submit = None
         if own.seed and task.party in manifest.parties:

@@ -30,7 +30,7 @@ from fhe_auc.results.evaluation import Outcome, QuantileThresholds
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.key_store import KeyStore, Record
 from fhe_auc_keys.trust.public_keys import SKEW
 
 NAME = "studies"  # of the entry of kind "trust"
@@ -85,7 +85,7 @@ class _Book(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     waiting: dict[str, Waiting] = {}  # by session
 
 
-_FORMAT = KeptFormat[_Book](b"fhestud", _Book, "record of agreed studies")
+_BOOK = Record("trust", NAME, KeptFormat(b"fhestud", _Book, "record of agreed studies"), _Book())
 
 
 class Site(NamedTuple):
@@ -98,24 +98,24 @@ class Site(NamedTuple):
 
 def agreed(store: KeyStore) -> tuple[Agreed, ...]:
     """Return the studies that a site has agreed to; `DamagedFileError` where the record cannot be read."""
-    return _stored(store).studies
+    return _BOOK.stored(store).studies
 
 
 def agree(store: KeyStore, study: Study) -> None:
     """Agree to a study, in place of one that it goes on with (`Study.series`)."""
-    book = _stored(store)
+    book = _BOOK.stored(store)
     old = next((each for each in book.studies if each.study.series == study.series), Agreed(study))
     others = tuple(each for each in book.studies if each.study.series != study.series)
-    _keep(store, msgspec.structs.replace(book, studies=(*others, msgspec.structs.replace(old, study=study))))
+    _BOOK.keep(store, msgspec.structs.replace(book, studies=(*others, msgspec.structs.replace(old, study=study))))
 
 
 def withdraw(store: KeyStore, digest: str) -> None:
     """Take an agreement back, by how the study's digest (hexadecimal) begins; raise `KeysError` for none or several."""
-    book = _stored(store)
+    book = _BOOK.stored(store)
     left = tuple(each for each in book.studies if not each.study.digest.hex().startswith(digest))
     if len(left) != len(book.studies) - 1:
         raise KeysError(f"{len(book.studies) - len(left)} sessions that wait, or agreed studies, begin with {digest!r}")
-    _keep(store, msgspec.structs.replace(book, studies=left))
+    _BOOK.keep(store, msgspec.structs.replace(book, studies=left))
 
 
 def admit(store: KeyStore, announced: Announcement, site: Site, document: bytes, *, at: datetime) -> None:
@@ -125,7 +125,7 @@ def admit(store: KeyStore, announced: Announcement, site: Site, document: bytes,
     for a session that no agreed study makes, which is kept for a person; `TooSoonError`; `RefusedByPersonError`; and
     `KeysError` for one after the study's end.
     """
-    book, manifest = _stored(store), announced.manifest
+    book, manifest = _BOOK.stored(store), announced.manifest
     session = manifest.session.hex()
     said_yes = _yes(manifest) in book.decided
     if session in book.decided:
@@ -137,7 +137,7 @@ def admit(store: KeyStore, announced: Announcement, site: Site, document: bytes,
         if why := next(_objections(book, known, announced, site), ""):
             new = Waiting(document, announced.holder.name, why, int(announced.not_after.timestamp()))
             if book.waiting.get(session) != new:
-                _keep(store, _tidied(msgspec.structs.replace(book, waiting=_with(book.waiting, session, new)), at))
+                _BOOK.keep(store, _tidied(msgspec.structs.replace(book, waiting=_with(book.waiting, session, new)), at))
             raise WaitsForPersonError(f"it waits for a person (fhe-auc pending): {why}")
         assert known is not None  # noqa: S101 - else there is an objection
         _check_time(known, announced, at)
@@ -153,16 +153,16 @@ def _with(waiting: dict[str, Waiting], session: str, new: Waiting) -> dict[str, 
 
 def waiting(store: KeyStore) -> Mapping[str, Waiting]:
     """Return the sessions that wait for a person, by id."""
-    return _stored(store).waiting
+    return _BOOK.stored(store).waiting
 
 
 def decide(store: KeyStore, announced: Announcement, *, yes: bool, at: datetime) -> None:
     """Take a session that waits, and no other one of its id, and agree to its study, or refuse all of its id."""
-    session, book = announced.manifest.session.hex(), _stored(store)
+    session, book = announced.manifest.session.hex(), _BOOK.stored(store)
     left = {name: each for name, each in book.waiting.items() if name != session}
     decided = {name: each for name, each in book.decided.items() if name != session}
     decided[_yes(announced.manifest) if yes else session] = yes, int(announced.not_after.timestamp())
-    _keep(store, _tidied(msgspec.structs.replace(book, waiting=left, decided=decided), at))
+    _BOOK.keep(store, _tidied(msgspec.structs.replace(book, waiting=left, decided=decided), at))
     if yes:
         agree(store, announced.study)
 
@@ -189,7 +189,7 @@ def results_of(study: Study, last: Newest, turn: int, folder: Path) -> list[Outc
 def before(store: KeyStore, announced: Announcement) -> tuple[bytes, ...]:
     """Return the sessions that come before one in its turn, as far as this site has taken part."""
     manifest = announced.manifest
-    known = next((each for each in _stored(store).studies if each.study == announced.study), None)
+    known = next((each for each in _BOOK.stored(store).studies if each.study == announced.study), None)
     of_turn = [] if known is None else _of_turn(known.study, known.last, manifest.turn)
     return tuple(each.session for each in of_turn[: max(0, manifest.step - 1)])
 
@@ -297,7 +297,7 @@ def _write_down(
     parties = (*(each for each in book.parties if each[:2] != study.question), (*study.question, manifest.parties))
     studies = tuple(new if each.study == study else each for each in book.studies)
     left = {name: each for name, each in book.waiting.items() if name != manifest.session.hex()}
-    _keep(store, _tidied(_Book(studies, parties, book.decided, left), at))
+    _BOOK.keep(store, _tidied(_Book(studies, parties, book.decided, left), at))
 
 
 def _found(grid: bytes) -> QuantileThresholds:
@@ -310,14 +310,3 @@ def _tidied(book: _Book, at: datetime) -> _Book:
     decided = {name: each for name, each in book.decided.items() if each[1] >= now}
     waiting = {name: each for name, each in book.waiting.items() if each.ends >= now}
     return msgspec.structs.replace(book, decided=decided, waiting=waiting)
-
-
-def _stored(store: KeyStore) -> _Book:
-    if not store.has("trust", NAME):
-        return _Book()
-    return store.load("trust", NAME, _FORMAT, "; restore it from the backup")
-
-
-def _keep(store: KeyStore, book: _Book) -> None:
-    if book != _stored(store):
-        store.put("trust", NAME, _FORMAT.frame(book), replace=True)

@@ -34,7 +34,7 @@ from fhe_auc_keys.bundles.sealed_bundles import announced_to_aggregator, open_fo
 from fhe_auc_keys.errors import DamagedFileError, about
 from fhe_auc_keys.roles.local_consortium import TRIAL, Consortium
 from fhe_auc_keys.site import restored, unattended
-from fhe_auc_keys.site.agreed_studies import Site, agreed, before
+from fhe_auc_keys.site.agreed_studies import agreed, before
 from fhe_auc_keys.site.key_erasure import close_ended, destroy_keys
 from fhe_auc_keys.site.making import NAME, make_due
 from fhe_auc_keys.site.session_files import keep_for_party, kept_for_party
@@ -180,13 +180,9 @@ class KeyStoreStorage(SiteStorage):
         begun: Newest,
         own: Iterable[bytes] = (),
     ) -> Arrived:
-        at = self._clock.now()
+        results, at = Path(str(config["results"])) if config.get("results") else None, self._clock.now()
         with self._opened(config) as store:
-            identity, members = own_identity(store), known_members.stored(store)
-            me = identity.member(members, at=at)
-            results = Path(str(config["results"])) if config.get("results") else None
-            role = unattended.Role(store, identity, members, me, Site(results, tuple(members.by_name)))
-            return unattended.take_in(session, files, role, begun, own, at=at)
+            return unattended.take_in(store, session, files, begun, own, results=results, at=at)
 
     def begins(self, document: bytes) -> float:
         return float(claimed(document).not_before)
@@ -300,15 +296,8 @@ def _joined(
     clock: Clock,
     earlier: tuple[bytes, ...] = (),
 ) -> Joined:
-    """Return what a role starts from; there is no material where nothing is encrypted: those protocols need none."""
-    manifest = announced.manifest
     records = StoredRecords(opened, identity, announced, clock, earlier)
-    return Joined(
-        manifest,
-        b"" if manifest.plan is None else material,
-        replace(announced.protection(identity), clock=clock),
-        records,
-    )
+    return Joined(announced.manifest, material, replace(announced.protection(identity), clock=clock), records)
 
 
 def _needed(config: Mapping[str, Any], name: str) -> str:

@@ -34,7 +34,7 @@ from fhe_auc_keys.bundles.sealed_bundles import seal_session
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError
 from fhe_auc_keys.site.agreed_studies import Answered, Newest, agree, results_of
 from fhe_auc_keys.store import audit
-from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.key_store import KeyStore, Record
 from fhe_auc_keys.store.vault import own_identity
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.members import Members
@@ -67,16 +67,16 @@ class _Sent(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     ends: int  # Unix seconds
 
 
-class _Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _Studies(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     series: tuple[_Series, ...] = ()
     sent: dict[str, _Sent] = {}  # by session
 
-    def changed(self, series: _Series, new: _Series, sent: dict[str, _Sent]) -> _Record:
+    def changed(self, series: _Series, new: _Series, sent: dict[str, _Sent]) -> _Studies:
         """Return it with a series in place of another, and with more sent."""
-        return _Record(tuple(new if each == series else each for each in self.series), self.sent | sent)
+        return _Studies(tuple(new if each == series else each for each in self.series), self.sent | sent)
 
 
-_FORMAT = KeptFormat[_Record](b"fhesrie", _Record, "record of studies made here")
+_RECORD = Record("trust", NAME, KeptFormat(b"fhesrie", _Studies, "record of studies made here"), _Studies())
 _FILES = KeptFormat[dict[str, bytes]](b"fhesent", dict[str, bytes], "files of a session made here")
 
 
@@ -101,13 +101,13 @@ def begin(store: KeyStore, study: Study, *, again: bool = False) -> None:
     check(study)
     if (own := own_identity(store).name) != study.maker:
         raise KeysError(f"the study's maker is {study.maker!r}, and this is the store of {own!r}")
-    record = _stored(store)
+    record = _RECORD.stored(store)
     old = next((each for each in record.series if each.study.series == study.series), _Series(study))
     made = old.made if old.study == study and not again else {}
     others = tuple(each for each in record.series if each is not old)
     with store.together():
         agree(store, study)
-        _keep(store, _Record((*others, _Series(study, made, old.ended if made else -1)), record.sent))
+        _RECORD.keep(store, _Studies((*others, _Series(study, made, old.ended if made else -1)), record.sent))
 
 
 def make_due(
@@ -120,7 +120,7 @@ def make_due(
     """
     at, folder = clock.now(), Path(str(config["results"]))
     stands = list[Made]()
-    for series in _stored(store).series:
+    for series in _RECORD.stored(store).series:
         try:
             stands.append(_advanced(store, series, exchange, members, folder, at))
         except FheAucError as error:
@@ -149,7 +149,7 @@ def _advanced(
     session = next_session(study, left_in, results)
     if session is None:
         ended = msgspec.structs.replace(series, ended=turn)
-        _keep(store, _stored(store).changed(series, ended, {}))
+        _RECORD.keep(store, _RECORD.stored(store).changed(series, ended, {}))
         return _ended(ended)
     if (found := _published(store, series, session, turn, exchange, members, at)) is not None:
         return Made(study, session.step, found)
@@ -169,7 +169,7 @@ def _published(
 
     It is written down as made; its maker's signature shows that it was.
     """
-    maker, record = series.study.maker, _stored(store)
+    maker, record = series.study.maker, _RECORD.stored(store)
     for place in _listed(exchange, [place_of(maker)]):
         session = place.rstrip("/").rpartition("/")[2]
         if session in record.sent:
@@ -183,7 +183,7 @@ def _published(
             continue
         new = series.with_made(asked.step, Answered(manifest.session, manifest.turn, begun))
         sent = _Sent(tuple(_listed(exchange, [place])), int(announced.not_after.timestamp()))
-        _keep(store, record.changed(series, new, {session: sent}))
+        _RECORD.keep(store, record.changed(series, new, {session: sent}))
         return manifest.session
     return None
 
@@ -217,7 +217,7 @@ def _made(store: KeyStore, series: _Series, asked: Session, turn: int, members: 
     sent = {session.hex(): _Sent(tuple(files), int(ends.timestamp()))}
     with store.together():
         store.put("made", session.hex(), _FILES.frame(files))
-        _keep(store, _stored(store).changed(series, new, sent))
+        _RECORD.keep(store, _RECORD.stored(store).changed(series, new, sent))
         audit.append(store, holder, "made", manifest, holder.name, at=at)
     return session
 
@@ -249,7 +249,7 @@ def sealed_files(
 
 def sessions_sent(store: KeyStore) -> tuple[str, ...]:
     """Return the ids of sessions that were made here and are not over; errors as `KeyStore.load`."""
-    return tuple(_stored(store).sent)
+    return tuple(_RECORD.stored(store).sent)
 
 
 def sent_files(store: KeyStore, session: bytes) -> Mapping[str, bytes]:
@@ -259,7 +259,7 @@ def sent_files(store: KeyStore, session: bytes) -> Mapping[str, bytes]:
 
 def _publish(store: KeyStore, exchange: Exchange, at: datetime) -> None:
     """Put what is not in the exchange; take what is over out of it, and forget it."""
-    record, past = _stored(store), (at - _REST).timestamp()
+    record, past = _RECORD.stored(store), (at - _REST).timestamp()
     for name, sent in record.sent.items():
         if sent.ends < past:
             for file in sent.files:
@@ -275,7 +275,7 @@ def _publish(store: KeyStore, exchange: Exchange, at: datetime) -> None:
                 exchange.put(file, files[file])
     left = {name: sent for name, sent in record.sent.items() if sent.ends >= past}
     if left != record.sent:
-        _keep(store, _Record(record.series, left))
+        _RECORD.keep(store, _Studies(record.series, left))
 
 
 def _listed(exchange: Exchange, places: Iterable[str]) -> set[str]:
@@ -284,11 +284,3 @@ def _listed(exchange: Exchange, places: Iterable[str]) -> set[str]:
         with suppress(FileNotFoundError):
             found |= {place + name for name in exchange.list(place)}
     return found
-
-
-def _stored(store: KeyStore) -> _Record:
-    return store.load("trust", NAME, _FORMAT) if store.has("trust", NAME) else _Record()
-
-
-def _keep(store: KeyStore, record: _Record) -> None:
-    store.put("trust", NAME, _FORMAT.frame(record), replace=True)

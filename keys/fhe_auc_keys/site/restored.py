@@ -24,7 +24,7 @@ from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.errors import StoreError
 from fhe_auc_keys.site.key_erasure import destroy_keys
 from fhe_auc_keys.store import audit, budget, known_members
-from fhe_auc_keys.store.key_store import KeyStore, session_ids
+from fhe_auc_keys.store.key_store import KeyStore, Record, session_ids
 from fhe_auc_keys.store.vault import own_identity
 
 NAME = "restored"  # of the entry, of the kind "trust"
@@ -37,7 +37,9 @@ class _Restored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     settled: bool = False  # whether a session has ended since
 
 
-_FORMAT = KeptFormat(b"fherest", _Restored, "note of a restored key store")
+_NOTE = Record[_Restored | None](
+    "trust", NAME, KeptFormat[_Restored | None](b"fherest", _Restored, "note of a restored key store"), None
+)
 
 
 @contextmanager
@@ -88,7 +90,7 @@ def close_all(store: KeyStore, why: str, *, at: datetime, latest: int = 0) -> No
         for session in session_ids(store, "bundle"):
             with suppress(StoreError):  # what is damaged opens nothing
                 destroy_keys(store, session, has_result=False)
-        store.put("trust", NAME, _FORMAT.frame(_Restored(max(int(at.timestamp()), latest), why)), replace=True)
+        _NOTE.keep(store, _Restored(max(int(at.timestamp()), latest), why))
         budget.note_restored(store)
         if store.has("trust", known_members.NAME):
             audit.append_line(store, own_identity(store), "restored", at=at, why=why)
@@ -96,7 +98,7 @@ def close_all(store: KeyStore, why: str, *, at: datetime, latest: int = 0) -> No
 
 def made_before(store: KeyStore, announced: Announcement) -> str:
     """Say that a session may have been opened before the store was put back; "" where it was not."""
-    found = _noted(store)
+    found = _NOTE.stored(store)
     if found is None or announced.not_before.timestamp() > found.at:
         return ""
     return (
@@ -107,14 +109,14 @@ def made_before(store: KeyStore, announced: Announcement) -> str:
 
 def settle(store: KeyStore) -> None:
     """Write down that a session has ended: all is well again."""
-    found = _noted(store)
+    found = _NOTE.stored(store)
     if found is not None and not found.settled:
-        store.put("trust", NAME, _FORMAT.frame(msgspec.structs.replace(found, settled=True)), replace=True)
+        _NOTE.keep(store, msgspec.structs.replace(found, settled=True))
 
 
 def told(store: KeyStore) -> str:
     """Say that the store was put back, for as long as no session has ended since, or a budget is in doubt."""
-    found = _noted(store)
+    found = _NOTE.stored(store)
     if found is None or (found.settled and not budget.Ledger.stored(store).restored):
         return ""
     since = datetime.fromtimestamp(found.at, timezone.utc)
@@ -123,7 +125,3 @@ def told(store: KeyStore) -> str:
         "sessions that were made before are closed, and new ones go on"
         + ("; `fhe-auc keys budget --reconcile` once it is known what was spent" if found.settled else "")
     )
-
-
-def _noted(store: KeyStore) -> _Restored | None:
-    return store.load("trust", NAME, _FORMAT) if store.has("trust", NAME) else None

@@ -34,7 +34,7 @@ def keep_for_party(
     here; besides `KeysError` for another study, an identity that takes no part, or a session that was opened before.
     """
     announced = open_announcement(document, members, at=at)
-    announced.require_party_or_helper(identity.member(members, at=at))
+    announced.require_party(identity.member(members, at=at))
     material = b""
     if announced.deals_to(identity.name):
         material = open_party_bundle(bundle, document, announced, identity, members, at=at)
@@ -85,7 +85,7 @@ def kept_for_party(
 def verify_kept(store: KeyStore, session: bytes, identity: Identity, members: Members, *, at: datetime) -> None:
     """Raise where `identity`, a party or helper, could not go on with a session that was opened."""
     announced, material = kept_for_party(store, session, identity, members, at=at)
-    announced.require_party_or_helper(identity.member(members, at=at))
+    announced.require_party(identity.member(members, at=at))
     _check_plan(announced.manifest)
     if announced.manifest.keys == "sealed":
         party_secrets(material, announced.manifest)

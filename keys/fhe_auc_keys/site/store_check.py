@@ -9,8 +9,9 @@ from typing import NamedTuple, get_args
 
 from fhe_auc.base.errors import BackendUnavailableError, FheAucError
 from fhe_auc.machines.answers import without_secrets
+from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.errors import ExpiredError, RevokedError, UnsafeModeError, VersionError
-from fhe_auc_keys.site import agreed_studies, key_erasure, making, restored
+from fhe_auc_keys.site import agreed_studies, making, restored
 from fhe_auc_keys.site.session_files import verify_kept
 from fhe_auc_keys.store import audit, budget, known_members
 from fhe_auc_keys.store.key_store import KeyStore, Kind, session_ids
@@ -90,7 +91,6 @@ def _checks(store: KeyStore, at: datetime) -> Iterator[tuple[str, Callable[[], o
     yield f"trust/{making.NAME}", partial(making.sessions_sent, store)
     if store.has("identity", OWN):
         yield f"identity/{OWN}", partial(_check_identity, store, at)
-    yield f"trust/{key_erasure.ENDS}", partial(key_erasure.check, store)
     for session in session_ids(store, "bundle"):
         yield f"bundle/{session.hex()}", partial(_check_session, store, session, at)
     for session in session_ids(store, "made"):
@@ -111,7 +111,8 @@ def _check_identity(store: KeyStore, at: datetime) -> None:
 
 
 def _check_session(store: KeyStore, session: bytes, at: datetime) -> None:
-    if at <= key_erasure.end(store, session) and not key_erasure.is_closed(store, session):
+    kept = Kept.stored(store, session)
+    if at <= kept.ends and not kept.closed:
         identity = Identity.from_bytes(store.get("identity", OWN))
         verify_kept(store, session, identity, known_members.stored(store), at=at)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from pathlib import Path
 
 from fhe_auc.base.errors import FheAucError
 from fhe_auc.base.exchange import file_of, told
@@ -16,32 +16,30 @@ from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site.agreed_studies import RefusedByPersonError, Site, TooSoonError, admit
 from fhe_auc_keys.site.restored import close_all, made_before
 from fhe_auc_keys.site.session_files import keep_for_party
+from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.members import Member, Members
-
-
-class Role(NamedTuple):
-    """Who takes sessions in, in its open store."""
-
-    store: KeyStore
-    identity: Identity
-    members: Members
-    me: Member
-    site: Site
+from fhe_auc_keys.store.vault import own_identity
 
 
 def take_in(
-    session: bytes, files: Mapping[str, bytes], role: Role, begun: Newest, own: Iterable[bytes], *, at: datetime
+    store: KeyStore,
+    session: bytes,
+    files: Mapping[str, bytes],
+    begun: Newest,
+    own: Iterable[bytes],
+    *,
+    results: Path | None,
+    at: datetime,
 ) -> Arrived:
     """Open a session that is for this party, new, and what an agreed study makes, from its maker's `files`.
 
-    Say what was done; `own` is as of `SiteStorage.take_in`. What is wrong is told, not raised, and nothing is used up;
-    `OSError` is of the store.
+    Say what was done; `own` is as of `SiteStorage.take_in`, `results` the party's folder of them. What is wrong is
+    told, not raised, and nothing is used up; `OSError` is of the store.
     """
-    store, identity, members, me, site = role
     if store.has("bundle", session.hex()):
         return _opened(store, session)
+    identity, members = own_identity(store), known_members.stored(store)
+    me = identity.member(members, at=at)
     document, bundle, met = files.get(ANNOUNCEMENT, b""), files.get(f"{file_of(me.name)}.bundle", b""), None
     try:
         if store.has_opened(session):
@@ -72,7 +70,7 @@ def take_in(
                 f"it. There is nothing to do here; to count {me.name!r}, its maker makes another session",
                 met,
             )
-        admit(store, announced, site._replace(helps=announced.is_helper(me.name)), document, at=at)
+        admit(store, announced, Site(results, members.by_name, announced.is_helper(me.name)), document, at=at)
         keep_for_party(document, bundle, identity, members, store, study=announced.study, at=at)
         return _opened(store, session)
     except RefusedByPersonError as error:

@@ -37,7 +37,8 @@ def append(
 
 def append_line(store: KeyStore, identity: Identity, event: str, *, at: datetime, **facts: Any) -> None:
     """Add a line to a key store's trail; `at` is the present, `facts` plain JSON. Errors as `KeyStore.together`."""
-    told = {"time": at.isoformat(timespec="seconds"), "event": event, **facts, "previous": _digest(store.last_line())}
+    previous = _digest(store.line(store.lines))
+    told = {"time": at.isoformat(timespec="seconds"), "event": event, **facts, "previous": previous}
     store.add_line(json.dumps(signed_json.sign(identity, _PURPOSE, told)).encode())
 
 

@@ -28,7 +28,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.serialise import KeptFormat
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Spending
-from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.key_store import KeyStore, Record
 
 DEFAULT_DATA_SET = "rows"
 MOST_CHARACTERS = 100
@@ -88,17 +88,11 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     @classmethod
     def stored(cls, store: KeyStore) -> Ledger:
         """Return a key store's ledger, which may be empty; raise `DamagedFileError` where it cannot be read."""
-        if not store.has("budget", LEDGER):
-            return cls()
-        return store.load("budget", LEDGER, _FORMAT, "; restore it from the backup")
-
-    def to_bytes(self) -> bytes:
-        """Serialise, for a key store."""
-        return _FORMAT.frame(self)
+        return _LEDGER.stored(store)
 
     def keep(self, store: KeyStore) -> None:
         """Put it into a key store, in place of another."""
-        store.put("budget", LEDGER, self.to_bytes(), replace=True)
+        _LEDGER.keep(store, self)
 
     def with_entry(self, session: str, entry: Entry) -> Ledger:
         """Return this with a session's entry, in place of another."""
@@ -122,7 +116,7 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         return " and ".join(sorted(_protected(each.unit for each in self.of(data_set).values()))) or "nothing"
 
 
-_FORMAT = KeptFormat(b"fheledg", Ledger, "privacy ledger")
+_LEDGER = Record("budget", LEDGER, KeptFormat(b"fheledg", Ledger, "privacy ledger"), Ledger())
 
 
 def spend(

@@ -20,8 +20,9 @@ import sqlite3
 import unicodedata
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar, get_args
+from typing import Generic, Literal, TypeVar
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -42,7 +43,6 @@ Kind = Literal["budget", "bundle", "fleet", "identity", "list", "made", "opened"
 SCRYPT_LOG2_COST = 17  # log2 of scrypt's n: 128 MB and about half a second, with r = 8 and p = 1 (RFC 7914)
 
 _LOG2_COSTS = range(10, 21)  # a header from elsewhere must not ask for all memory there is
-_KINDS: tuple[Kind, ...] = get_args(Kind)
 _TABLES = """create table header(data blob not null);
 create table entry(kind text not null, name text not null, data blob not null, primary key(kind, name)) without rowid;
 create table trail(number integer primary key, line blob not null)"""
@@ -53,7 +53,6 @@ STORE = "store.sqlite"
 SERVED = "serve.lock"
 
 _SALT_BYTES, _NONCE_BYTES = 16, 12
-_MAX_NAME_BYTES = 200
 _SESSION = re.compile(f"[0-9a-f]{{{2 * SESSION_BYTES}}}")
 T = TypeVar("T")
 
@@ -149,7 +148,6 @@ class KeyStore(AbstractContextManager["KeyStore"]):
 
     def put(self, kind: Kind, name: str, data: bytes, *, replace: bool = False) -> None:
         """Encrypt and write an entry; `StoreError` where it is there, unless `replace`."""
-        self._check(kind, name)
         encrypted, insert = _encrypted(self._key, kind, name, data), "insert or replace" if replace else "insert"
         try:
             self._database.change(f"{insert} into entry values (?, ?, ?)", kind, name, encrypted)
@@ -157,19 +155,16 @@ class KeyStore(AbstractContextManager["KeyStore"]):
             raise StoreError(f"the key store has a {kind} {name!r} already") from None
 
     def remove(self, kind: Kind, name: str) -> None:
-        """Delete an entry; raise `StoreError` where there is none, or for what cannot be a name."""
-        self._check(kind, name)
+        """Delete an entry; raise `StoreError` where there is none."""
         if not self._database.change("delete from entry where kind = ? and name = ?", kind, name):
             raise StoreError(f"the key store has no {kind}/{name}")
 
     def has(self, kind: Kind, name: str) -> bool:
         """Return whether there is an entry of that name."""
-        self._check(kind, name)
         return bool(self._database.rows("select 1 from entry where kind = ? and name = ?", kind, name))
 
     def get(self, kind: Kind, name: str) -> bytes:
         """Return an entry; `StoreError` where there is none, `DamagedFileError` for damage or another entry's data."""
-        self._check(kind, name)
         for (data,) in self._database.rows("select data from entry where kind = ? and name = ?", kind, name):
             return _decrypted(self._key, kind, name, data)
         raise StoreError(f"the key store has no {kind}/{name}")
@@ -183,7 +178,6 @@ class KeyStore(AbstractContextManager["KeyStore"]):
 
     def names(self, kind: Kind) -> tuple[str, ...]:
         """Return the names of all entries of a kind, sorted."""
-        self._check(kind, "any")
         return tuple(name for (name,) in self._database.rows("select name from entry where kind = ? order by 1", kind))
 
     def strangers(self) -> tuple[str, ...]:
@@ -219,18 +213,26 @@ class KeyStore(AbstractContextManager["KeyStore"]):
         """How many lines the audit trail has."""
         return int(self._database.rows("select coalesce(max(number), 0) from trail")[0][0])
 
-    def last_line(self) -> bytes:
-        """Return the last line of the audit trail, empty where there is none."""
-        lines = self._database.rows("select line from trail order by number desc limit 1")
-        return lines[0][0] if lines else b""
 
-    def _check(self, kind: str, name: str) -> None:
-        if kind not in _KINDS:
-            raise StoreError(f"a key store has no kind {kind!r}, only {', '.join(_KINDS)}")
-        if not _is_fit(name):
-            raise StoreError(
-                f"{name[:40]!a} is no name for an entry: letters, digits, blanks and ._@-, no blank or dot at an end"
-            )
+@dataclass(frozen=True)
+class Record(Generic[T]):
+    """A value of which a key store has one."""
+
+    kind: Kind
+    name: str
+    form: KeptFormat[T]
+    empty: T  # what it is until something is kept
+
+    def stored(self, store: KeyStore) -> T:
+        """Return the value; `DamagedFileError` where it cannot be read, `StoreError` for another version's."""
+        if not store.has(self.kind, self.name):
+            return self.empty
+        return store.load(self.kind, self.name, self.form, "; restore it from the backup")
+
+    def keep(self, store: KeyStore, value: T) -> None:
+        """Put a value in place of the one that is there; the same one changes nothing."""
+        if value != self.stored(store):
+            store.put(self.kind, self.name, self.form.frame(value), replace=True)
 
 
 def session_ids(store: KeyStore, *kinds: Kind) -> tuple[bytes, ...]:
@@ -242,12 +244,6 @@ def session_ids(store: KeyStore, *kinds: Kind) -> tuple[bytes, ...]:
 def is_in(directory: Path) -> bool:
     """Return whether a key store is there."""
     return os.path.lexists(directory / STORE)
-
-
-def _is_fit(name: str) -> bool:
-    allowed = all(each.isalnum() or each in " ._@-" for each in name)
-    fits = 0 < len(name.encode(errors="replace")) <= _MAX_NAME_BYTES and name == unicodedata.normalize("NFC", name)
-    return allowed and fits and name[0] not in " ." and name[-1] not in " ."
 
 
 def _stretch(passphrase: str, salt: bytes, log2_cost: int) -> bytes:

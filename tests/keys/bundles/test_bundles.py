@@ -97,8 +97,8 @@ def test_every_party_gets_the_keys_and_all_the_same_common_secret(consortium, se
     assert len(prepared.common.common_secret) == 32
     assert secrets_of(other_prepared).common_secret != prepared.common.common_secret
     announced = consortium.open_announcement(sealed.announcement)
-    expected = {member.name: member.fingerprint for member in consortium.named(*prepared.manifest.parties)}
-    assert (announced.manifest, announced.fingerprints) == (consortium.announced(prepared.manifest), expected)
+    expected = {member.name: member for member in consortium.named(*prepared.manifest.parties)}
+    assert (announced.manifest, announced.parties) == (consortium.announced(prepared.manifest), expected)
     (adder,) = consortium.named(ADDER)
     assert (announced.aggregator, announced.holder.name, announced.not_after) == (adder, HOLDER, NOW + 7 * DAY)
     announced.require_party(consortium.named("south")[0])

@@ -97,18 +97,6 @@ def test_a_file_that_is_cut_or_overwritten_is_damaged_and_never_a_traceback(dire
             pass
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["", ".", "..", "../north", "a/b", "/etc/passwd", "a\0b", ".hidden", " a", "a.", "a\nb", "x" * 201, "\ud800"],
-)
-def test_names_that_lead_elsewhere(store, name) -> None:
-    for action in (store.get, lambda kind, name: store.put(kind, name, b"")):
-        with pytest.raises(StoreError, match="is no name for an entry: letters, digits"):
-            action("state", name)
-    with pytest.raises(StoreError, match="a key store has no kind"):
-        store.names("../state")
-
-
 def test_entries_are_not_overwritten_unasked_and_stores_never(directory, store) -> None:
     with pytest.raises(StoreError, match="the key store has a"):
         store.put("state", "north", b"new")
@@ -192,7 +180,7 @@ def test_a_process_that_is_killed_leaves_what_it_has_committed(directory) -> Non
                 told = int(process.stdout.readline())
             process.kill()
         with KeyStore(directory, PASSPHRASE) as store:
-            last = store.last_line()
+            last = store.line(store.lines)
             assert store.get("state", "north") == last
             assert int(last) >= told
 
