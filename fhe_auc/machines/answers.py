@@ -46,9 +46,10 @@ class _Answered(SecretStruct, frozen=True):
     outcome: str  # in a word, of a party that has ended, or has read its result
     parties: tuple[str, ...]  # of the session
     budget: bool = False  # whether it spends one
+    last_round: int = 0  # of the session
 
 
-_FORMAT = KeptFormat(b"fheansw", _Answered, "answer kept", version=7)
+_FORMAT = KeptFormat(b"fheansw", _Answered, "answer kept", version=8)
 _READ = "result", "UndefinedAucError", "UndefinedMetricError"  # outcomes that tell about the rows
 _UNKNOWN = (
     "what this site keeps of session {session} cannot be read ({error}): whether this result and that one together "
@@ -65,8 +66,9 @@ def answer(
 ) -> bytes:
     """Return a site's submission for an aggregator's message; the same one where it has been asked before.
 
-    `rows` returns the site's rows for the session, as the party of that name. The first answer submits
-    them; where they have changed afterwards, or cannot be read, the session goes on without them.
+    `rows` returns the site's rows for the session, as the party of that name. The first answer submits them, and with
+    the last message the result is compared with them: rounds between read none. Where they have changed by then, or
+    cannot be read, the session ends without them.
 
     `done` takes the party after the last round, to read its result, and the records that sign it; before the last
     answer is written down or sent, so that a crash cannot lose the result. A warning says where the site has put nearly
@@ -139,8 +141,12 @@ class _Turn:
         self._site, self._joined, self._last = site, joined, last
         self._manifest, self._asked = joined.manifest, b""
         self._log = {"session": self._manifest.session.hex(), "round": number}
-        none = PartyData.without_rows(site.name, joined.analysis), b"", 0
-        data, self._digest, self._size = none if joined.helps else _rows(site.name, joined, rows, last)
+        is_between = last is not None and number < last.last_round
+        if joined.helps or is_between:
+            known = (b"", 0) if last is None else (last.rows, last.size)
+            data, self._digest, self._size = PartyData.without_rows(site.name, joined.analysis), *known
+        else:
+            data, self._digest, self._size = _rows(site.name, joined, rows, last)
         self._party = party = joined.helper() if joined.helps else joined.party(data)
         if last is not None:
             party.restore(last.party)
@@ -151,7 +157,7 @@ class _Turn:
                 "part in the next session",
                 field="missed",
             )
-        if data.rows == 0 and not joined.helps:
+        if data.rows == 0 and not joined.helps and not is_between:
             self._warn(_GONE.format(party=party.name))
         study, mine = self._manifest.study, self._manifest.parties
         self._question = b"" if study is None else hashlib.sha256(encode(study.question)).digest()
@@ -209,7 +215,7 @@ class _Turn:
         party, session = self._party, self._manifest.session
         about = self._digest, party.saved(), self._question, self._size, party.who.listed, party.ended, outcome
         budget = registry.load(self._manifest.protocol).spends(self._manifest) is not None
-        state = _Answered(self._asked, submission, *about, self._manifest.parties, budget)
+        state = _Answered(self._asked, submission, *about, self._manifest.parties, budget, party.last_round)
         self._site.keep(session, _FORMAT.frame(state))
         self._site.spend(session)
         if party.ended:

@@ -16,6 +16,8 @@ from fhe_auc.results.asked import Asked
 from fhe_auc.results.evaluation import Outcome
 from fhe_auc.session.party import Party
 
+_VERSION = version("fhe-auc")  # looked up once, before processes are made that write results
+
 
 def write(
     folder: Path,
@@ -45,7 +47,7 @@ def write(
         "session": session,
         "manifest": party.manifest.digest.hex(),
         "time": now.isoformat(timespec="seconds"),
-        "version": version("fhe-auc"),
+        "version": _VERSION,
         **({"step": party.manifest.step, "turn": party.manifest.turn} if party.manifest.step else {}),
         **({} if asked is None else {"asked": msgspec.to_builtins(asked)}),
         **of_several,

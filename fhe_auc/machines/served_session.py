@@ -217,7 +217,9 @@ class Answering(Part):
             self._wait(session)
             return
         begun, own = partial(self._begun, session), self._own(session)
-        arrived = self.storage.take_in(self.config, bytes.fromhex(session.name), files, begun, own)
+        arrived = self.isolation.call(
+            partial(self.storage.take_in, self.config, bytes.fromhex(session.name), files, begun, own), learns=True
+        )
         session.met, session.caps = arrived.meeting, arrived.caps
         session.meeting = arrived.meeting if arrived.outcome == "opened" else None
         refused, names = arrived.outcome == "REFUSED", [session.place + name for name in files]

@@ -173,6 +173,11 @@ class Party(Generic[R]):
         return self._side.download_limit
 
     @property
+    def last_round(self) -> int:
+        """The round whose message has the result; it and the first one alone take rows."""
+        return self._rounds.number
+
+    @property
     def next_round(self) -> int:
         """The round that this party answers next."""
         return next((number for number in self._answered if number > self._round), self._round + 1)

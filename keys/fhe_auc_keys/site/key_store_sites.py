@@ -143,6 +143,7 @@ class KeyStoreStorage(SiteStorage):
     def serving(self, config: Mapping[str, Any]) -> Iterator[None]:
         vault = vault_of(config)
         with serving(vault.directory):
+            audit.versions()  # so that processes that are made of this one know them
             try:
                 _SERVED[vault.directory] = vault.unlocked()
                 drop_variable()

@@ -87,12 +87,13 @@ def _about(manifest: Manifest, holder: str) -> dict[str, Any]:
         "parties": manifest.size,
         "thresholds": {"count": len(manifest.thresholds), "sha256": grid},
         "study": None if study is None else {"model": study.model, "outcome": study.outcome},
-        "versions": {"python": platform.python_version(), **_versions()},
+        "versions": {"python": platform.python_version(), **versions()},
     }
 
 
 @lru_cache(maxsize=1)  # a process that stays is replaced to be upgraded
-def _versions() -> Mapping[str, str]:
+def versions() -> Mapping[str, str]:
+    """Return the versions of programs that lines tell; to look them up takes milliseconds."""
     found = {}
     for package in _PACKAGES:
         with suppress(PackageNotFoundError):
