@@ -48,38 +48,31 @@ def _stored(store: KeyStore) -> common.Report:
     seen = key_erasure.noted_ends(store)
     sessions = {each: _session(store, each, seen.get(each.hex())) for each in session_ids(store, "bundle")}
     rows += [("made", name, "its files are in the exchange until it is over") for name in making.sessions_sent(store)]
-    rows += [("session", each, _in_words(**found)) for each, found in sessions.items()]
-    return common.Report({**facts, "sessions": {each.hex(): found for each, found in sessions.items()}}, rows)
+    rows += [("session", each, told) for each, (_, told) in sessions.items()]
+    return common.Report({**facts, "sessions": {each.hex(): found for each, (found, _) in sessions.items()}}, rows)
 
 
-def _session(store: KeyStore, session: bytes, seen: datetime | None) -> dict[str, Any]:
-    """Return what has become of a session: its state in a word, until when it can go on, and if its result is here.
-
-    ``end_seen``: when its end was first `seen`.
-    """
-    found: dict[str, Any] = {"state": "damaged", "until": None, "has_result": False}
+def _session(store: KeyStore, session: bytes, seen: datetime | None) -> tuple[dict[str, Any], str]:
+    """Return what has become of a session, for programs and in words; its end was first `seen` then."""
+    found: dict[str, Any] = {"state": "damaged", "until": None, "has_result": False, "end_seen": seen}
     try:
-        ends = key_erasure.end(store, session)
-        found |= {"until": ends, "has_result": Kept.stored(store, session).has_result, "end_seen": seen}
-        closed = key_erasure.is_closed(store, session)
-        state = "closed" if closed else "ended" if common.now() > ends else "opened"
-        if state == "opened" and not key_erasure.is_of_this_version(store, session):
-            state = "of another version"
+        found |= {"until": key_erasure.end(store, session), "has_result": Kept.stored(store, session).has_result}
+        closed, of_this = key_erasure.is_closed(store, session), key_erasure.is_of_this_version(store, session)
     except KeysError:
-        return {**found, "end_seen": seen}
-    return {**found, "state": state}
-
-
-def _in_words(state: str, until: datetime | None, has_result: bool, end_seen: datetime | None) -> str:
-    """Say the same in words."""
-    ends = "" if until is None else common.moment(until)
-    looked = "which nobody has noted yet" if end_seen is None else f"first seen on {common.moment(end_seen)}"
-    later = f"{key_erasure.APART.days} days after that was seen"
-    return {
-        "damaged": "DAMAGED: see `fhe-auc keys check`",
-        "closed": f"closed{', with its result' if has_result else ''}; its keys are destroyed",
-        "ended": f"ended on {ends}, {looked}: `fhe-auc serve` destroys its keys {later}",
-        "of another version": "of another version of fhe-auc: it does not go on here; make a new session, and "
-        "close this one (`fhe-auc keys close SESSION --lose-result`)",
-        "opened": f"opened; what it needs is here, until {ends}",
-    }[state]
+        return found, "DAMAGED: see `fhe-auc keys check`"
+    ends = common.moment(found["until"])
+    if closed:
+        state, told = "closed", f"closed{', with its result' * found['has_result']}; its keys are destroyed"
+    elif common.now() > found["until"]:
+        looked = "which nobody has noted yet" if seen is None else f"first seen on {common.moment(seen)}"
+        later = f"`fhe-auc serve` destroys its keys {key_erasure.APART.days} days after that was seen"
+        state, told = "ended", f"ended on {ends}, {looked}: {later}"
+    elif not of_this:
+        state = "of another version"
+        told = (
+            "of another version of fhe-auc: it does not go on here; make a new session, and close this one "
+            "(`fhe-auc keys close SESSION --lose-result`)"
+        )
+    else:
+        state, told = "opened", f"opened; what it needs is here, until {ends}"
+    return {**found, "state": state}, told
