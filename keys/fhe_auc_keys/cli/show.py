@@ -48,39 +48,33 @@ def _stored(store: KeyStore) -> common.Report:
         )
     sessions = {each: _session(store, each) for each in session_ids(store, "bundle")}
     rows += [("made", name, "its files are in the exchange until it is over") for name in making.sessions_sent(store)]
-    rows += [("session", each, _in_words(**found)) for each, found in sessions.items()]
-    return common.Report({**facts, "sessions": {each.hex(): found for each, found in sessions.items()}}, rows)
+    rows += [("session", each, told) for each, (_, told) in sessions.items()]
+    return common.Report({**facts, "sessions": {each.hex(): found for each, (found, _) in sessions.items()}}, rows)
 
 
-def _session(store: KeyStore, session: bytes) -> dict[str, Any]:
-    """Return what has become of a session: its state in a word, until when it can go on, and if its result is here.
-
-    ``end_seen``: when its end was first seen.
-    """
+def _session(store: KeyStore, session: bytes) -> tuple[dict[str, Any], str]:
+    """Return what has become of a session, for programs and in words."""
     try:
         kept = Kept.stored(store, session)
     except KeysError:
-        return {"state": "damaged", "until": None, "has_result": False, "end_seen": None}
-    state = "closed" if kept.closed else "ended" if common.now() > kept.ends else "opened"
-    if state == "opened":
+        damaged = {"state": "damaged", "until": None, "has_result": False, "end_seen": None}
+        return damaged, "DAMAGED: see `fhe-auc keys check`"
+    seen = datetime.fromtimestamp(kept.end_seen, timezone.utc) if kept.end_seen else None
+    ends = common.moment(kept.ends)
+    if kept.closed:
+        state, told = "closed", f"closed{', with its result' if kept.has_result else ''}; its keys are destroyed"
+    elif common.now() > kept.ends:
+        looked = "which nobody has noted yet" if seen is None else f"first seen on {common.moment(seen)}"
+        later = f"`fhe-auc serve` destroys its keys {key_erasure.APART.days} days after that was seen"
+        state, told = "ended", f"ended on {ends}, {looked}: {later}"
+    else:
+        state, told = "opened", f"opened; what it needs is here, until {ends}"
         try:
             claimed(kept.announcement)
         except VersionError:
             state = "of another version"
-    seen = datetime.fromtimestamp(kept.end_seen, timezone.utc) if kept.end_seen else None
-    return {"state": state, "until": kept.ends, "has_result": kept.has_result, "end_seen": seen}
-
-
-def _in_words(state: str, until: datetime | None, has_result: bool, end_seen: datetime | None) -> str:
-    """Say the same in words."""
-    ends = "" if until is None else common.moment(until)
-    looked = "which nobody has noted yet" if end_seen is None else f"first seen on {common.moment(end_seen)}"
-    later = f"{key_erasure.APART.days} days after that was seen"
-    return {
-        "damaged": "DAMAGED: see `fhe-auc keys check`",
-        "closed": f"closed{', with its result' if has_result else ''}; its keys are destroyed",
-        "ended": f"ended on {ends}, {looked}: `fhe-auc serve` destroys its keys {later}",
-        "of another version": "of another version of fhe-auc: it does not go on here; make a new session, and "
-        "close this one (`fhe-auc keys close SESSION --lose-result`)",
-        "opened": f"opened; what it needs is here, until {ends}",
-    }[state]
+            told = (
+                "of another version of fhe-auc: it does not go on here; make a new session, and close this one "
+                "(`fhe-auc keys close SESSION --lose-result`)"
+            )
+    return {"state": state, "until": kept.ends, "has_result": kept.has_result, "end_seen": seen}, told

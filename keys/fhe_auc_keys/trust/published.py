@@ -75,10 +75,13 @@ class Published:
         if own in members.coordinators:
             self._put_back(members, own, listed)
         for file in _of_version(listed, members.version):
-            if members.version > 1 and not self._is(members.files[-1], file, listed[file]):
-                other = _after(members.as_of(members.version - 1), self._read(file))
-                if other is not None and other.digest != members.digest:
-                    self.wrong.append(_fork(members.version, [file]))
+            if members.version == 1 or self._is(members.files[-1], file, listed[file]):
+                continue
+            other = _after(members.as_of(members.version - 1), self._read(file))
+            if other is not None and other.digest == members.digest:  # with other signatures
+                self._equal[file] = listed[file]
+            elif other is not None:
+                self.wrong.append(_fork(members.version, [file]))
         return members
 
     def waiting(self, members: Members) -> list[Next]:

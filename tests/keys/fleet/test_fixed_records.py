@@ -32,13 +32,13 @@ from fhe_auc.input_proofs.statement import PROOFS
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
 from fhe_auc.session.computation import Submission
 from fhe_auc.sums.pads import pack, packed_size, unpack
-from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import Lie, Making, View
+from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, Making, View
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.fleet import aggregator, helper, session, tables
 from fhe_auc_keys.fleet.device import Record, released, write_records
 from fhe_auc_keys.fleet.sealed_answers import AnswersSeal
 from fhe_auc_keys.store.key_store import KeyStore
-from tests.keys.fleet.test_lying_devices import query_listed
+from tests.keys.fleet.test_lying_devices import lying, query_listed
 from tests.support.fleet_sessions import GRID, SEED, Play, convened, padded, sending
 from tests.support.wire import flipped
 
@@ -259,11 +259,11 @@ def test_between_any_two_writes_a_crash_costs_nothing_and_changes_nothing(
 
 
 def unopened(play: Play) -> bytes:
-    """The helper's word about the session, of which five records are too few."""
-    play.write(play.records[:5])
+    """The helper's word about the session, of which five records are too few, and one more is a lie."""
+    play.write([*play.records[:5], lying(play, 5, LIES["party-negative"])])
     play.collect()
     word, verdicts, opened = play.asked()
-    assert (verdicts, opened) == ({"counts": 5}, False)
+    assert (verdicts, opened) == ({"counts": 5, NOT_PROVED: 1}, False)
     return word
 
 
