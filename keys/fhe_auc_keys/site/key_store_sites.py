@@ -164,11 +164,12 @@ class KeyStoreStorage(SiteStorage):
     def standing(self, config: Mapping[str, Any], exchange: Exchange) -> Standing:
         published, at = self._published.setdefault(exchange, Published(exchange)), self._clock.now()
         with self._opened(config) as store:
-            members = known_members.renewed(store, published, own_identity(store).name)
+            identity = own_identity(store)
+            members = known_members.renewed(store, published, identity.name)
             wrong = "; ".join(published.wrong)
             if wrong:
                 LOGGER.warning("members' files: %s", wrong)
-            me = own_identity(store).member(members, at=at)
+            me = identity.member(members, at=at)
             makers = {own.study.maker for own in agreed(store)} & members.by_name.keys()
             others = tuple(name for name in members.by_name if name not in makers)
             return Standing(me.name, tuple(makers), others, wrong, members.ends if members.ends_soon(at) else None)
