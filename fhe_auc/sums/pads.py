@@ -175,7 +175,7 @@ class PadKey:
         modulus = self.public.parameters.plain_moduli[prime]
         at, clear, hidden = self.release.evaluate(values, modulus), [], []
         for total in self.release.sums:
-            expanded = [self._coefficients(term, at, modulus) for term in total.terms]
+            expanded = [coefficients(term, at, modulus) for term in total.terms]
             clear.append(running_sums(np.concatenate([first for first, _ in expanded]), modulus)[-1])
             hidden.append([vector for _, vectors in expanded for vector in vectors])
         mask = self.layout.mask(KeyStream(secrets.token_bytes(_SEED_BYTES)), np.array(clear), modulus)
@@ -188,8 +188,6 @@ class PadKey:
                 else:
                     self.public.add_in_place(products, product)
         return self.public.encrypt(mask, prime) if products is None else self.public.add_values(products, mask)
-
-    _coefficients = staticmethod(coefficients)  # a liar in the laboratory takes others
 
 
 def _digest(release: Release) -> bytes:

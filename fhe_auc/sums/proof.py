@@ -14,7 +14,6 @@ from itertools import pairwise
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.keystream import KeyStream, derived_key
@@ -51,9 +50,8 @@ def _factor_at(factor: Factor, z: int) -> Factor:
 
 
 def released(release: Release, totals: Residues) -> Residues:
-    """Return the residues of a release's own sums, shape (…, sums), from those of the authenticated one: at z = 0."""
-    starts = np.cumsum([0, *(total.degree + 1 for total in release.sums[:-1])])
-    return np.asarray(totals[..., starts])
+    """Return the residues of a release's own sums, shape (sums,), from those of the authenticated one: at z = 0."""
+    return np.asarray(totals[np.cumsum([0, *(total.degree + 1 for total in release.sums[:-1])])])
 
 
 class CommonShares:
@@ -104,8 +102,7 @@ class Authenticator:
     """One session's authenticator for one prime, given by index and value; the aggregator must not know it.
 
     `release` is without authenticators. The parties of the session have the `common_secret`, 32 bytes (`InputError` for
-    another length), in common; `session` is the manifest's digest. The laboratory has points of shape (…), of very many
-    sessions at once; here there is one, and (…) is ().
+    another length), in common; `session` is the manifest's digest.
     """
 
     def __init__(self, release: Release, common_secret: bytes, session: bytes, prime: int, modulus: int) -> None:
@@ -113,7 +110,7 @@ class Authenticator:
         self._degrees = [total.degree for total in release.sums]
         self._modulus = modulus
         key = common_secret, session, _LABEL, prime
-        self._point = modular.uniform(KeyStream(derived_key(*key, "point")), modulus - 1) + np.uint64(1)  # not zero
+        self._point = modular.nonzero(KeyStream(derived_key(*key, "point")), modulus, 1)
         of_sums = [degree for degree in self._degrees if degree > 1]
         size = release.sketch.size + len(of_sums)  # ρ of entries, u of sums
         self._shares = CommonShares(*key, "share", modulus=modulus, size=size)
@@ -124,46 +121,45 @@ class Authenticator:
     def sketch(self, party: int, values: Residues, private: KeyStream) -> Residues:
         """Return the authenticated sketch of the party with this index; `private` is its own, and used once."""
         t = self._modulus
-        shares, of_sums = np.split(self._shares.total([party]), [self._release.sketch.size], axis=-1)
+        shares, of_sums = np.split(self._shares.total([party]), [self._release.sketch.size])
         inverse = modular.inverse(self._point, t)
-        tags = modular.multiply(modular.subtract(shares, values, t), inverse[..., None], t)
-        blinders, offsets = [], iter(np.moveaxis(of_sums, -1, 0))
+        tags = modular.multiply(modular.subtract(shares, values, t), inverse, t)
+        blinders, offsets = [], iter(of_sums[:, None])
         for degree in self._degrees:
             if degree > 1:
-                drawn, left = modular.uniform(private, t, *self._point.shape, degree - 1), next(offsets)
-                for own in np.moveaxis(drawn, -1, 0):
+                drawn, left = modular.uniform(private, t, degree - 1), next(offsets)
+                for own in drawn:
                     left = modular.subtract(modular.multiply(left, inverse, t), own, t)
-                blinders += [drawn, modular.multiply(left, inverse, t)[..., None]]
-        return np.concatenate([values, tags, *blinders], axis=-1)
+                blinders += [drawn, modular.multiply(left, inverse, t)]
+        return np.concatenate([values, tags, *blinders])
 
-    def accepts(self, totals: Residues, counted: Sequence[int]) -> NDArray[np.bool_]:
-        """Whether these are the sums of the pooled sketches of the parties with these indices, ascending; shape (…).
+    def accepts(self, totals: Residues, counted: Sequence[int]) -> bool:
+        """Whether these are the sums of the pooled sketches of the parties with these indices, ascending.
 
-        `totals`, shape (…, sums), are those of the authenticated release, in its order, and may be any numbers: only a
+        `totals`, shape (sums,), are those of the authenticated release, in its order, and may be any numbers: only a
         helper's are not reduced. Everything is computed whatever fails: the time that it takes tells the aggregator
         nothing. `InputError` as `CommonShares.total`.
         """
-        t, start = self._modulus, 0
-        shares, of_sums = np.split(self._shares.total(counted), [self._release.sketch.size], axis=-1)
-        values, offsets = totals % np.uint64(t), iter(np.moveaxis(of_sums, -1, 0))
-        right = np.ones(self._point.shape, np.bool_)
-        own = np.moveaxis(self._release.totals(shares, t), -1, 0)
-        for degree, expected in zip(self._degrees, own, strict=True):
+        t, start, right = self._modulus, 0, True
+        shares, of_sums = np.split(self._shares.total(counted), [self._release.sketch.size])
+        values, offsets = totals % np.uint64(t), iter(of_sums[:, None])
+        weights = {degree: self._weights(degree + 1) for degree in set(self._degrees)}
+        for degree, expected in zip(self._degrees, self._release.totals(shares, t)[:, None], strict=True):
             if degree > 1:
                 expected = modular.add(expected, next(offsets), t)
-            right &= self._at_point(values[..., start : start + degree + 1]) == expected
+            found = modular.total(modular.multiply(values[start : start + degree + 1], weights[degree], t), t)
+            right &= bool((found == expected).all())
             start += degree + 1
         return right
 
-    def _at_point(self, values: Residues) -> Residues:
-        """Return at the point the polynomial with these values at z = 0, 1, 2 …, shape (…, degree + 1): Lagrange's."""
-        t, number = self._modulus, values.shape[-1]
-        polynomial = np.zeros_like(values[..., 0])
+    def _weights(self, number: int) -> Residues:
+        """Return with which weights values at z = 0, 1, 2 … add up to the polynomial's at the point: Lagrange's."""
+        t, weights = self._modulus, []
         for z in range(number):
-            part = values[..., z]
+            weight: Residues = np.ones(1, np.uint64)
             for y in range(number):
                 if y != z:
-                    part = modular.multiply(part, modular.subtract(self._point, np.full((), y, np.uint64), t), t)
-                    part = modular.multiply(part, np.uint64(pow(z - y, -1, t)), t)
-            polynomial = modular.add(polynomial, part, t)
-        return polynomial
+                    weight = modular.multiply(weight, modular.subtract(self._point, np.full(1, y, np.uint64), t), t)
+                    weight = modular.multiply(weight, np.uint64(pow(z - y, -1, t)), t)
+            weights.append(weight)
+        return np.concatenate(weights)

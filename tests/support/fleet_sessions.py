@@ -20,7 +20,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Submission
 from fhe_auc.session.protocol import Request
-from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import Lie, _LyingComputation, _LyingTask
+from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import Lie, LyingComputation, LyingTask
 from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
 from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.device import Device, Floor, Record, Submitted, write_records
@@ -209,5 +209,5 @@ def padded(play: Play, index: int, lie: Lie | None = None) -> Submission:
     manifest, data = play.announced.manifest, play.rows[index]
     if lie is None:
         return play.computation.under_pad(index, SEED, ExactTask(manifest, data).encode(b""))
-    computation = _LyingComputation(manifest, lie, len(play.rows))
-    return computation.under_pad(index, SEED, _LyingTask(manifest, data, computation).encode(b""))
+    computation = LyingComputation(manifest, lie, len(play.rows))
+    return computation.under_pad(index, SEED, LyingTask(manifest, data, computation).encode(b""))

@@ -1,31 +1,74 @@
-"""What all attacks have in common: sites with made-up rows, what comes of a trial, and the tally of many."""
+"""What all attacks have in common: a lie is a row of a table, which is played many times over against real sessions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.aggregator import Aggregator, AggregatorSide
+from fhe_auc.session.party import Party
 
-Strategy = TypeVar("Strategy")
-HARM = 0.001  # an accepted AUC this far from the honest one counts as an attack that passed, where AUCs are approximate
+PASSED, HARMLESS = "passed", "harmless"  # a wrong result is accepted, or a right one
 CONFIDENCE = 0.95  # of the upper bounds on pass rates
-PASSED, HARMLESS = "passed", "harmless"  # verdicts of trials that no check refuses
 SITES = ("north", "south", "east")
 _SITE_ROWS = (40, 81)
 _POSITIVES = 0.4
 
 
-def strategy_of(name: str, strategies: Mapping[str, Strategy]) -> Strategy:
-    """Return the strategy of that name; raise `InputError`, which names those that there are, where there is none."""
-    if name not in strategies:
-        raise InputError(f"there is no attack {name!r} on this protocol; known are {', '.join(strategies)}")
-    return strategies[name]
+class Row(NamedTuple):
+    """A row of the table: who lies, what they do, and by protocol all that may come of it; None: anything.
+
+    `play` plays one session of a protocol, with a generator for rows and choices, and returns what comes of it:
+    `PASSED`, `HARMLESS`, the check or error with which somebody refuses, or what is read. A trial is so many
+    `sessions`; of these at most the share `proved` may pass.
+    """
+
+    who: str
+    what: str
+    may: Mapping[str, frozenset[str] | None]
+    play: Callable[[str, np.random.Generator], str]
+    sessions: int = 1
+    proved: float | None = None
+
+    def came(self, protocol: str, seed: Sequence[int]) -> str:
+        """Play one session, and return what comes of it, also where that is an error."""
+        try:
+            return self.play(protocol, np.random.default_rng(seed))
+        except FheAucError as error:
+            return refused_by(error)
+
+    def run(self, protocol: str, trials: int, seed: int) -> dict[str, Any]:
+        """Return, for JSON, what came of so many trials, how many passed, and what was not to come of it."""
+        number, may = trials * self.sessions, self.may[protocol]
+        found = Counter(self.came(protocol, [seed, session]) for session in range(number))
+        return {
+            "sessions": number,
+            "passed": found[PASSED],
+            "pass_rate_below": clopper_pearson(found[PASSED], number),
+            "came": {each: found[each] for each in sorted(found)},
+            "beyond": sorted(set(found) - may) if may is not None else [],
+        }
+
+
+def known(name: str, lies: Mapping[str, Any]) -> None:
+    """Raise `InputError`, which names those that there are, where there is no such lie."""
+    if name not in lies:
+        raise InputError(f"there is no attack {name!r} on this protocol; known are {', '.join(lies)}")
+
+
+def clopper_pearson(passes: int, trials: int) -> float:
+    """Return the one-sided Clopper-Pearson upper bound on a probability, with `CONFIDENCE`, from passes in trials."""
+    if passes >= trials:
+        return 1.0
+    from scipy import stats  # `demo --cheat` does without
+
+    return float(stats.beta.ppf(CONFIDENCE, passes + 1, trials - passes))
 
 
 def made_up_sites(
@@ -45,47 +88,51 @@ def made_up_sites(
     return found
 
 
-def verdict(is_right: Callable[[], bool], refused_by: Callable[[FheAucError], str]) -> str:
-    """Return `PASSED`, `HARMLESS`, or what `refused_by` makes of the error with which a party refuses its result.
+def answering(aggregator: Aggregator, roles: Sequence[Party[Any]]) -> Callable[[bytes], Iterator[tuple[str, bytes]]]:
+    """Return the exchange, for `conduct`, in which all answer who are asked."""
 
-    `is_right` has the party read the result, and tells whether what it accepts is right.
+    def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
+        for role in roles:
+            if role.name in aggregator.asked:
+                yield role.name, role.respond(message)
+
+    return exchange
+
+
+def refused_by(error: FheAucError) -> str:
+    """Return the name of the check that refuses, or of the error where it names none."""
+    return getattr(error, "check", None) or type(error).__name__
+
+
+class LyingSide(AggregatorSide):
+    """What an aggregator sends that is honest but after the round `at`: then it sends what `made` returns.
+
+    `sent` are the payloads of the first round, by party.
     """
-    try:
-        return HARMLESS if is_right() else PASSED
-    except FheAucError as error:
-        return refused_by(error)
 
+    def __init__(
+        self, honest: AggregatorSide, at: int, made: Callable[[Mapping[str, bytes], tuple[str, ...]], bytes]
+    ) -> None:
+        self.honest, self.rounds = honest, honest.rounds
+        self.at, self._made = at, made
+        self.sent: dict[str, bytes] = {}
 
-@dataclass(frozen=True)
-class AttackOutcome:
-    """What came of an attack: trials = passed + harmless + all that were refused."""
+    def limit(self, number: int) -> int:
+        """Return that of an honest one."""
+        return self.honest.limit(number)
 
-    trials: int
-    passed: int
-    """A party accepted a wrong result."""
-    changed: int
-    """The result was not an honest one, whether it was refused or not."""
-    harmless: int
-    """A party accepted, and what it accepted was right, or as good as right."""
-    refused: dict[str, int]
-    """How many trials each check refused, by the check's name."""
+    def accept(self, number: int, party: str, payload: bytes) -> None:
+        """Take what an honest one takes, and keep it."""
+        self.honest.accept(number, party, payload)
+        if number == 1:
+            self.sent[party] = payload
 
-    @classmethod
-    def counted(cls, verdicts: Mapping[str, int], *, changed: int) -> AttackOutcome:
-        """Return the outcome of trials by verdict: `PASSED`, `HARMLESS`, or the name of the check that refused."""
-        refused = {check: number for check, number in verdicts.items() if check not in (PASSED, HARMLESS)}
-        return cls(sum(verdicts.values()), verdicts.get(PASSED, 0), changed, verdicts.get(HARMLESS, 0), refused)
+    def counts(self, number: int, parties: tuple[str, ...]) -> tuple[str, ...]:
+        """Return whom an honest one counts."""
+        return self.honest.counts(number, parties)
 
-    def summary(self) -> dict[str, Any]:
-        """Return all numbers for JSON, the pass rate, and what it lies below with `CONFIDENCE`."""
-        below = clopper_pearson(self.passed, self.trials)
-        return {**asdict(self), "pass_rate": self.passed / self.trials, "pass_rate_below": below}
-
-
-def clopper_pearson(passes: int, trials: int) -> float:
-    """Return the one-sided Clopper-Pearson upper bound on a probability, with `CONFIDENCE`, from passes in trials."""
-    if passes >= trials:
-        return 1.0
-    from scipy import stats  # `demo --cheat` does without
-
-    return float(stats.beta.ppf(CONFIDENCE, passes + 1, trials - passes))
+    def close(self, number: int, counted: tuple[str, ...], keep: Callable[[bytes], bytes]) -> bytes:
+        """Return the lie, or what an honest one sends."""
+        if number == self.at:
+            return self._made(self.sent, counted)
+        return self.honest.close(number, counted, keep)

@@ -191,7 +191,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             indices = [index for index, party in enumerate(self._manifest.parties) if party in named]
             reading.rows = [plan.cap_of(index) for index in indices if plan.caps]
             for which, own in enumerate(decrypted):
-                fits &= bool(self._authenticator(common_secret, which).accepts(own, indices))
+                fits &= self._authenticator(common_secret, which).accepts(own, indices)
             decrypted = [released(plan.release, own) for own in decrypted]
         try:
             plan.sums.read(modular.centred(decrypted, primes), reading)

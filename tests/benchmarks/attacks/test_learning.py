@@ -1,53 +1,250 @@
-"""Who reads every byte of a session, or lies to be told more, learns what is promised, and the command says so."""
+"""Who reads every byte of a session, or lies to be told more, learns what is promised and no more.
 
+Readers look at every step of a session in which nobody lies: without any key, or as one role that has its key store and
+opens what is sealed to it. Liars put many positives into a bin. These weigh its negatives in the ties, Σ p_k·n_k, and
+whoever is told the ties divides by the weight.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from fhe_auc.base.errors import InputError, VerificationError
 from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.base.serialise import encode
+from fhe_auc.input_proofs.sessions import InputProofs
+from fhe_auc.machines.answers import answer
+from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rlwe.modular import residues
+from fhe_auc.rows.counts import count
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
+from fhe_auc.session.aggregator import Aggregator, conduct
+from fhe_auc.session.journal import Journal
+from fhe_auc.session.messages import Message
 from fhe_auc.sums.pads import pack
-from fhe_auc_benchmarks.attacks import learning
-from fhe_auc_benchmarks.attacks.laboratory import SITES, made_up_sites
-from fhe_auc_benchmarks.attacks.learning import (
-    ATTACKS,
-    OUTSIDE,
-    Watched,
-    found_in,
-    of_bytes,
-    of_counts,
-)
+from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import GRID, request_for
+from fhe_auc_benchmarks.attacks.exact_auc.strategies import BIN, WEIGHT
+from fhe_auc_benchmarks.attacks.laboratory import SITES, answering, made_up_sites
+from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.fleet.sealed_answers import AnswersSeal
+from fhe_auc_keys.fleet.simulation import simulate
+from fhe_auc_keys.fleet.tasks import Workers
+from fhe_auc_keys.roles.helper import Helper
+from fhe_auc_keys.store.key_store import KeyStore
 
 COUNTS, PRIME = np.array([3, 0, 17, 130, 41, 5, 2, 9]), 2_199_023_288_321
-SLOW = {(on, "sealed") for on in ("malicious", "exact", *learning.OTHERS) if on != "dpauc-rr"} | {
+OUTSIDE, POOL, CAP = "nobody", "the pool", 90
+PIECE, LONGEST = 4096, 1024  # bytes of a file; and of a secret, which must stand whole in a piece
+COUNTS_READ = "bin_negatives", "bin_positives", "fp", "tp"
+NUMBERS = [f"{order}{kind}" for order in "<>" for kind in ("u1", "u2", "u4", "u8", "f4", "f8")]
+EXACT = "exact", "verified"
+NOISY = (
+    *("dpauc-gaussian", "dpauc-laplace", "dpauc-rr", "ustat-krr", "ustat-hierarchy"),
+    *("histogram-distributed-dp", "histogram-local-dp"),
+)
+TOLD = "histogram-federated", "counts-federated"  # to each site, the pooled counts
+READ = {
+    "sealed": ("semi-honest", "malicious", *EXACT, *TOLD, *NOISY),
+    "helper": (*EXACT, *TOLD, "histogram-distributed-dp"),
+}
+
+Secret: TypeAlias = tuple[set[bytes], tuple[str, ...]]  # the bytes as which it may stand, and who may read it
+
+
+def of_counts(counts: NDArray[np.int64], primes: Iterable[int], *known_to: str) -> Secret:
+    """Return counts: as numbers, residues, MessagePack or JSON."""
+    forms = {counts.astype(kind).tobytes() for kind in NUMBERS} | {encode(counts.tolist())[1:]}
+    forms |= {pack(counts.astype(np.uint64), prime) for prime in primes}
+    return forms | {each.join(map(str, counts.tolist())).encode() for each in (",", ", ")}, known_to
+
+
+def of_bytes(secret: bytes, *known_to: str) -> Secret:
+    """Return a key, or what else is bytes."""
+    return {secret, secret.hex().encode()} - {b""}, known_to
+
+
+def found_in(seen: Iterable[bytes], hidden: Mapping[str, Secret], reader: str) -> set[str]:
+    """Return which secrets stand in what a reader has seen, of those that it may not read."""
+    everything = b"\n".join(seen)
+    theirs = {name: forms for name, (forms, known_to) in hidden.items() if reader not in known_to}
+    return {name for name, forms in theirs.items() if any(form in everything for form in forms)}
+
+
+@contextmanager
+def listening(owner: Any, function: str, told: Callable[..., object]) -> Iterator[None]:
+    """Meanwhile tell what a function returns, and what it was given."""
+    true = getattr(owner, function)
+
+    def heard(*given: Any, **named: Any) -> Any:
+        found = true(*given, **named)
+        told(found, *given)
+        return found
+
+    setattr(owner, function, heard)
+    try:
+        yield
+    finally:
+        setattr(owner, function, true)
+
+
+class Watched:
+    """A session between machines, all on this one: what each reader has `seen`, by its role, and what is `hidden`."""
+
+    def __init__(self, protocol: str, keys: str, sites: Sequence[PartyData], folder: Path) -> None:
+        self.folder, self.sites, self.hidden = folder, {each.name: each for each in sites}, dict[str, Secret]()
+        self.seen = defaultdict[str, set[bytes]](set)
+        plugin, cap = registry.load(protocol), CAP if keys == "helper" and protocol in EXACT else None
+        options = {"epsilon": 1.0} if protocol in NOISY else {}
+        options |= {"delta": 1e-5} if protocol == "dpauc-gaussian" else {}
+        session: Any = plugin.prepare(request_for(keys=keys, row_caps=cap, options=options))
+        primes = getattr(getattr(plugin.plan_of(session.manifest), "parameters", None), "plain_moduli", ())
+        counted = {each.name: count(each, GRID) for each in sites}
+        counted[POOL] = sum([*counted.values()][1:], counted[sites[0].name])
+        for name, own in counted.items():
+            self.hidden |= {f"{each} of {name}": of_counts(getattr(own, each), primes, name) for each in COUNTS_READ}
+        for name in self.sites if hasattr(session, "secrets_of") else ():
+            self.hidden[f"seed of {name}"] = of_bytes(session.secrets_of(name).seed, name)
+            self.hidden["the common secret"] = of_bytes(session.secrets_of(name).common_secret, *self.sites)
+        with (
+            listening(KeyStore, "put", lambda none, store, kind, name, data: self.seen[str(store.directory)].add(data)),
+            listening(Message, "unseal", self._opened),
+            listening(Helper, "secret_in", self._unsealed),
+            listening(InputProofs, "answers", self._answered),
+        ):
+            made = site_storage().local_sites(session, folder, {})
+            self._configured = {**made.sites, AGGREGATOR: made.aggregator}
+            aggregator = site_storage().aggregator(made.aggregator).aggregator()
+            with Journal(folder / "journal") as aggregator.journal:
+                aggregator.journal.bind(session.manifest.session)
+                conduct(aggregator, partial(self._exchange, aggregator))
+        self.look()
+        for role, config in self._configured.items():
+            self.seen[role] |= self.seen.pop(config["store"], set()) | self.seen[OUTSIDE]
+
+    def _exchange(self, aggregator: Aggregator, message: bytes) -> Iterator[tuple[str, bytes]]:
+        for name in aggregator.asked:
+            with site_storage().site(self._configured[name]) as site:
+                made = answer(site, message, lambda party, analysis: self.sites[party], lambda party, records: None)
+            self.look(message, made)
+            yield name, made
+
+    def look(self, *sent: bytes) -> None:
+        """Read what is sent, and all files: by pieces, as most of a file that grows is known."""
+        self.seen[OUTSIDE] |= {*sent}
+        for data in (each.read_bytes() for each in self.folder.rglob("*") if each.is_file()):
+            self.seen[OUTSIDE] |= {data[start : start + PIECE + LONGEST] for start in range(0, len(data), PIECE)}
+
+    def _opened(self, payload: bytes, message: Message, protection: object, recipient: str = "") -> None:
+        self.seen[recipient or OUTSIDE].add(payload)
+        if message.round == 1 and message.sender in self.sites:
+            some = payload[16:][:SEED_BYTES]  # with a key, or the pad, it tells counts
+            self.hidden[f"what {message.sender} has sent"] = of_bytes(some, message.sender, AGGREGATOR)
+
+    def _unsealed(self, secret: bytes, helper: object, signed: Any) -> None:
+        self.hidden[f"seed of {signed.party}"] = of_bytes(secret[:SEED_BYTES], signed.party, HELPER)
+        self.hidden[f"response key of {signed.party}"] = of_bytes(secret[SEED_BYTES:], signed.party, HELPER)
+
+    def _answered(self, answers: Sequence[bytes], proofs: object, key: bytes, submitted: object) -> None:
+        self.hidden["key of the query"] = of_bytes(key, AGGREGATOR, HELPER)
+        for name, own in zip(self.sites, answers, strict=True):
+            self.hidden[f"answers about {name}"] = of_bytes(own, AGGREGATOR, HELPER)
+
+
+def generators() -> Iterator[np.random.Generator]:
+    return (np.random.default_rng([7, trial]) for trial in range(2))
+
+
+SLOW = {(on, "sealed") for on in ("malicious", "exact", *TOLD, *NOISY) if on != "dpauc-rr"} | {
     (on, "helper") for on in ("exact", "histogram-distributed-dp", "counts-federated")
 }
 PLAYED = [
-    pytest.param(name, on, keys, marks=[pytest.mark.slow] if name == "read-all" and (on, keys) in SLOW else [])
-    for name, each in ATTACKS.items()
-    for keys, protocols in each.on.items()
+    pytest.param(on, keys, marks=[pytest.mark.slow] if (on, keys) in SLOW else [])
+    for keys, protocols in READ.items()
     for on in protocols
 ]
-READ = {("made-up-rows", "exact"), ("made-up-rows", "verified"), ("added-rows", "exact")}
-REFUSED = {("against-noise", "verified"): "InputError", ("added-rows", "verified"): "VerificationError"}
 
 
-@pytest.mark.parametrize(("name", "protocol", "keys"), PLAYED)
-def test_nobody_learns_more_than_is_promised(name: str, protocol: str, keys: str) -> None:
-    refused = {error: 2 for error in [REFUSED.get((name, protocol))] if error}
-    read = {"pooled negatives of bin 1": 2} if (name, protocol) in READ else {}
-    assert ATTACKS[name].run(protocol, keys, 2, 7) == {"read": read, "beyond": {}, "refused": refused}
+@pytest.mark.parametrize(("protocol", "keys"), PLAYED)
+def test_nobody_learns_more_than_is_promised(protocol: str, keys: str, tmp_path: Path) -> None:
+    for trial, generator in enumerate(generators()):
+        (folder := tmp_path / str(trial)).mkdir()
+        made, read = Watched(protocol, keys, made_up_sites(generator), folder), set[str]()
+        public = found_in(made.seen[OUTSIDE], made.hidden, OUTSIDE)  # looked for once: it is the most, and all have it
+        for reader, seen in made.seen.items():
+            found = found_in(seen - made.seen[OUTSIDE], made.hidden, reader)
+            read |= {f"{name}, by {reader}" for name in found | {n for n in public if reader not in made.hidden[n][1]}}
+        told = made.sites if protocol in TOLD else ()
+        assert read - {f"{each} of {POOL}, by {site}" for each in COUNTS_READ for site in told} == set()
+
+
+def keys_in_a_fleets_files(folder: Path) -> set[str]:
+    """Of every key that anybody draws, and of what the aggregator says of proofs."""
+    drawn = list[bytes]()
+    with (
+        listening(secrets, "token_bytes", lambda found, size: drawn.append(found)),
+        listening(InputProofs, "answers", lambda found, proofs, key, submitted: drawn.extend((key, *found))),
+    ):
+        simulate(8, GRID, folder, Workers(), proofs=True, progress=lambda *told: None)
+        seen = [each.read_bytes() for each in folder.rglob("*") if each.is_file()]
+    hidden = {f"key or answer {k}": of_bytes(each) for k, each in enumerate(drawn) if len(each) >= SEED_BYTES}
+    return found_in(seen, hidden, OUTSIDE)
+
+
+def test_who_reads_every_file_of_a_fleet_reads_no_key_and_no_answer_about_a_proof(tmp_path: Path) -> None:
+    assert keys_in_a_fleets_files(tmp_path) == set()
+
+
+def weighed(protocol: str, keys: str, generator: np.random.Generator, made_up: int = 0, **request: Any) -> bool:
+    """Whether a bin's negatives are read: the last site has so many `made_up` rows; else the aggregator adds them."""
+    sites, plugin, weight = made_up_sites(generator), registry.load(protocol), made_up or WEIGHT
+    if made_up:
+        sites[-1] = PartyData.from_arrays(SITES[-1], np.ones(made_up), np.full(made_up, GRID[BIN]))
+    session = plugin.prepare(request_for(keys=keys, max_rows=2 * WEIGHT, **request))
+    manifest, delivery = session.manifest, session.delivery()
+    lying = partial(registry.attacks(protocol).aggregator, "add-many", rows=weight)
+    aggregator = (plugin.aggregator if made_up else lying)(manifest, delivery.aggregator)
+    roles = [plugin.party(manifest, delivery.parties[each.name], each) for each in sites]
+    roles += [plugin.helper(manifest, delivery.helper)] if delivery.helper else []
+    conduct(aggregator, answering(aggregator, roles))
+    told: Any = roles[0].result()
+    ties = round(told.binning_error * 2 * told.positives * told.negatives)
+    return ties // weight == sum(int(count(each, GRID).bin_negatives[BIN]) for each in sites)
+
+
+@pytest.mark.parametrize("keys", ["sealed", "helper"])
+@pytest.mark.parametrize("protocol", EXACT)
+def test_a_site_that_makes_up_rows_reads_a_bin_but_within_a_proved_cap_or_against_epsilon(
+    protocol: str, keys: str
+) -> None:
+    """And of `exact` the aggregator does, where it is told the result; `verified` refuses the rows that it adds."""
+    for generator in generators():
+        assert weighed(protocol, keys, generator, WEIGHT)
+        if keys == "helper":
+            assert not weighed(protocol, keys, generator, CAP, row_caps=CAP)
+        if protocol == "exact":
+            assert weighed(protocol, keys, generator)
+            continue
+        with pytest.raises(InputError):
+            weighed(protocol, keys, generator, WEIGHT, options={"epsilon": 1.0})
+        with pytest.raises(VerificationError):
+            weighed(protocol, keys, generator)
 
 
 def test_readers_read_every_protocol_of_results() -> None:
     evaluating = {name for name in registry.names() if not name.startswith("boundaries")}
-    assert set(ATTACKS["read-all"].on["sealed"]) == evaluating
-    helped = {name for name in evaluating if "helper" in registry.load(name).key_kinds()}
-    assert set(ATTACKS["read-all"].on["helper"]) == helped
+    assert set(READ["sealed"]) == evaluating
+    assert set(READ["helper"]) == {name for name in evaluating if "helper" in registry.load(name).key_kinds()}
 
 
 @pytest.mark.parametrize(
@@ -84,11 +281,11 @@ def test_keys_are_found_as_bytes_and_as_text_and_what_lies_in_a_folder_for_one_s
 def test_a_role_s_own_store_and_what_is_sealed_to_it_are_read(tmp_path: Path) -> None:
     """Else that readers find nothing would say nothing: those who know a secret find it there."""
     made = Watched("verified", "helper", made_up_sites(np.random.default_rng(3)), tmp_path)
-    of_sites = ("seed of", "answers about", "response key of", *(f"{each} of" for each in learning._COUNTS))
+    of_sites = ("seed of", "answers about", "response key of", *(f"{each} of" for each in COUNTS_READ))
     assert {*made.hidden} == {
         *(f"{what} {name}" for what in of_sites for name in SITES),
         *(f"what {name} has sent" for name in SITES),
-        *(f"{each} of the pool" for each in learning._COUNTS),
+        *(f"{each} of the pool" for each in COUNTS_READ),
         *("key of the query", "the common secret"),
     }
     nobody_knows = {name: (forms, ()) for name, (forms, _) in made.hidden.items()}
@@ -100,7 +297,9 @@ def test_a_role_s_own_store_and_what_is_sealed_to_it_are_read(tmp_path: Path) ->
     }
 
 
-def test_answers_about_proofs_that_lie_open_in_a_fleets_folder_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_about_proofs_that_lie_open_in_a_fleets_folder_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(AnswersSeal, "seal", lambda seal, row, member, answers: answers)
     monkeypatch.setattr(AnswersSeal, "unseal", lambda seal, row, member, sealed: sealed)
-    assert len(ATTACKS["read-fleet"].run("exact", "helper", 1, 0)["beyond"]) == 8
+    assert len(keys_in_a_fleets_files(tmp_path)) == 8

@@ -54,12 +54,11 @@ def changed_on_its_way(play: Play, index: int) -> Record:
     return lying(play, index, LIES["party-negative"])._replace(sketch=sketch)
 
 
-NO_PROOFS = {"replayed-proof", "anothers-proof", "chosen-aggregators-part", "chosen-parts"}
 TOLD: dict[str, tuple[Callable[[Play, int], Record], str]] = {
     **{
-        name: (partial(lying, lie=lie), NO_PROOF if name.removeprefix("party-") in NO_PROOFS else NOT_PROVED)
+        name: (partial(lying, lie=lie), NO_PROOF if lie.unbound else NOT_PROVED)
         for name, lie in LIES.items()
-        if not (lie.spoils_tags or lie.columns or lie.models > 1 or lie.no_proof)
+        if not (lie.spoils_tags or lie.no_proof)
     },
     "a record of another session": (a_record_of_another_session, NOT_SEALED),
     "no proof": (no_proof, NO_PROOF),

@@ -2,7 +2,7 @@
 
 A lie changes what an honest party makes at one step or at several: its counts, their digits, what its proof is made of.
 Everything after that step is made as an honest party makes it: the tags of `verified` are those of the false counts,
-and both parts of the joint randomness fit, unless the lie is about these. So two lies go together, too (`combined`).
+and both parts of the joint randomness fit, unless the lie is about these.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
 from fhe_auc.base.errors import InputError
@@ -44,7 +43,6 @@ from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.protocol import rounded
 from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts
 
-_TRIES = 50  # submissions that a party makes up to find randomness that suits it
 _NEGATIVES = 0  # the class whose counts most lies change
 _LOWEST, _HIGHEST = 0, -1  # bins
 
@@ -97,25 +95,21 @@ class Lie(NamedTuple):
     counts : of the sketch, shape (models, groups, classes, bins)
     digits : of the counts as submitted and of what is left of the cap, shape (counts, digits); the lowest comes first
     making : what the proof is made of; its digits have the shape (digits,)
-    share : what the aggregator's share of the proofs is made of instead, beside the parts of the party's own proof
     """
 
-    description: str
+    what: str
     counts: Callable[[Residues, View], Residues] | None = None
     digits: Callable[[Residues, View], Residues] | None = None
     making: Callable[[Making, View], Making] | None = None
-    share: Callable[[Making, View], Making] | None = None
     other_seed: bool = False  # the blob has another seed than that of the pad
     spoils_tags: bool = False
+    unbound: bool = False  # its proof is not about what it submits: the aggregator sees that without the helper
     no_proof: bool = False
-    columns: int = 0  # how many columns of groups it takes
-    models: int = 1
 
     @property
     def on_proofs(self) -> bool:
         """Whether it makes sense only where parties prove their counts; elsewhere false counts are told alone."""
-        steps = self.digits, self.making, self.share
-        return self.counts is None and (self.no_proof or any(each is not None for each in steps))
+        return self.counts is None and (self.no_proof or (self.digits, self.making) != (None, None))
 
     def check(self, name: str, plan: ExactPlan) -> None:
         """Raise `InputError` where a session with this plan has nothing to lie about in this way."""
@@ -125,21 +119,6 @@ class Lie(NamedTuple):
             raise InputError(f"attack {name!r} is on proofs: give row_caps")
         if self.spoils_tags and not plan.authenticated:
             raise InputError(f"attack {name!r} is on tags, and protocol 'exact' has none")
-        if len(plan.analysis.by) < self.columns or len(plan.analysis.models) < self.models:
-            raise InputError(f"attack {name!r} takes two models, or groups by two columns; the session has fewer")
-
-
-def combined(*lies: Lie) -> Lie:
-    """Return all of these lies in one party: each goes on from what those before have made."""
-
-    def step(name: str) -> Any:
-        steps = [own for lie in lies if (own := getattr(lie, name)) is not None]
-        return (lambda made, view: reduce(lambda so_far, own: own(so_far, view), steps, made)) if steps else None
-
-    steps = {name: step(name) for name in ("counts", "digits", "making", "share")}
-    others = ("other_seed", "spoils_tags", "no_proof", "columns", "models")
-    most: dict[str, Any] = {name: max(getattr(lie, name) for lie in lies) for name in others}
-    return Lie("; ".join(lie.description for lie in lies), **steps, **most)
 
 
 def _entered(counts: Residues, view: View, entry: int, amount: int) -> Residues:
@@ -168,19 +147,6 @@ def _too_many(counts: Residues, view: View) -> Residues:
     return _entered(counts, view, _HIGHEST, max(view.amount, 1 + max(view.plan.caps, default=0)))
 
 
-def _other_column(counts: Residues, view: View) -> Residues:
-    first, second = (len(each.levels) for each in view.plan.analysis.by[:2])
-    found, groups = counts.copy(), slice(1 + first, 1 + first + second)
-    found[:, groups] = counts[:, groups, :, ::-1]
-    return found
-
-
-def _other_model(counts: Residues, view: View) -> Residues:
-    found = counts.copy()
-    found[1] = counts[1, :, ::-1]
-    return found
-
-
 def _nothing_left(digits: Residues, view: View) -> Residues:
     found = digits.copy()
     found[-1] = 0
@@ -207,10 +173,6 @@ def _base(view: View) -> int:
     return 2 if view.plan.proved is None else view.plan.proved.statement.base
 
 
-def _largest(digits: Residues, view: View) -> Residues:
-    return np.full_like(digits, _base(view) - 1)
-
-
 def _earlier(making: Making, view: View) -> Making:
     return replace(making, session=secrets.token_bytes(len(making.session)))
 
@@ -230,61 +192,29 @@ def _of_other_counts(making: Making, view: View) -> Making:
 
 
 def _chosen(aggregators: bool, helpers: bool, making: Making, view: View) -> Making:
-    of_aggregator, of_helper = making.chosen
-    return replace(
-        making,
-        chosen=(
-            secrets.token_bytes(PART_BYTES) if aggregators else of_aggregator,
-            secrets.token_bytes(PART_BYTES) if helpers else of_helper,
-        ),
-    )
+    parts = [secrets.token_bytes(PART_BYTES) if chosen else None for chosen in (aggregators, helpers)]
+    return replace(making, chosen=(parts[0], parts[1]))
 
-
-def ground(making: Making, tries: int) -> Making:
-    """Return the making with the blind, of so many, for which most of its proofs' sums over all digits are zero."""
-    drawn = (replace(making, blind=secrets.token_bytes(BLIND_BYTES)) for _ in range(tries))
-    return max(drawn, key=lambda each: int((vanishing(each) == 0).sum()))
-
-
-def vanishing(making: Making) -> Residues:
-    """Return Σ_j r_j·Π_v (d_j − v) of each proof, r its weights: zero where all digits are digits."""
-    t, products = making.statement.prime, making.digits
-    for value in range(1, making.statement.base):
-        products = multiply(products, subtract(making.digits, np.full((), value, np.uint64), t), t)
-    return np.array([total(own, t) for own in multiply(making.weights, products, t)], np.uint64)
-
-
-_OF_NEGATIVES = "count less than zero negatives in the lowest bin"
 
 LIES: dict[str, Lie] = {
-    "party-negative": Lie(_OF_NEGATIVES, _negative),
+    "party-negative": Lie("count less than zero negatives in the lowest bin", _negative),
     "party-halves": Lie("count half a negative more in two bins each", _halves),
     "party-wrap-around": Lie("move negatives that it has not; its counts add up to its rows modulo t", _wrapped),
     "party-over-cap": Lie("count more rows than its cap, all digits in range", _too_many, _nothing_left),
     "party-over-cap-slack": Lie("count more rows than its cap, and say that less than zero are left", _too_many),
     "party-over-cap-digits": Lie("count more rows than its cap, in digits out of range", _too_many, _in_lowest_digits),
-    "party-other-column": Lie("count other rows by the second column of groups", _other_column, columns=2),
-    "party-other-model": Lie("count other labels for the second model", _other_model, models=2),
     "party-digits": Lie("write the right counts in digits out of range", digits=_carried),
-    "party-largest-digits": Lie("submit the largest number that its digits hold, everywhere", digits=_largest),
-    "party-no-proof": Lie("send no proof", no_proof=True),
-    "party-replayed-proof": Lie("send the proof of an earlier session", making=_earlier),
-    "party-replayed-share": Lie("send an earlier session's proof, under this session's randomness", share=_earlier),
-    "party-anothers-proof": Lie("send the proof of another party", making=_anothers),
-    "party-anothers-share": Lie("send another party's proof, under its own randomness", share=_anothers),
+    "party-no-proof": Lie("send no proof", unbound=True, no_proof=True),
+    "party-replayed-proof": Lie("send the proof of an earlier session", making=_earlier, unbound=True),
+    "party-anothers-proof": Lie("send the proof of another party", making=_anothers, unbound=True),
     "party-other-counts": Lie("prove other counts than it submits", making=_of_other_counts),
     "party-chosen-aggregators-part": Lie(
-        "choose the aggregator's part of the randomness", making=partial(_chosen, True, False)
+        "choose the aggregator's part of the randomness", making=partial(_chosen, True, False), unbound=True
     ),
     "party-chosen-helpers-part": Lie(
         "choose the helper's part of the randomness", making=partial(_chosen, False, True)
     ),
-    "party-chosen-parts": Lie("choose both parts of the randomness", making=partial(_chosen, True, True)),
-    "party-ground-randomness": Lie(
-        f"{_OF_NEGATIVES}, and look for randomness that suits it in {_TRIES} submissions",
-        _negative,
-        making=lambda making, view: ground(making, _TRIES),
-    ),
+    "party-chosen-parts": Lie("choose both parts of the randomness", making=partial(_chosen, True, True), unbound=True),
     "party-other-seed": Lie("seal another seed than that of its pad", other_seed=True),
     "party-tags": Lie("send a tag that does not fit", spoils_tags=True),
 }
@@ -293,12 +223,12 @@ LIES: dict[str, Lie] = {
 
 def lying_party(manifest: Manifest, material: bytes, data: PartyData, lie: Lie, rows: int) -> Party[Evaluation]:
     """Return a party that tells a lie, of about a tenth of `rows`; `material` is as for `Protocol.party`."""
-    own, computation = helped_secrets(material, manifest), _LyingComputation(manifest, lie, rows)
-    task = _LyingTask(manifest, rounded(data, manifest), computation)
+    own, computation = helped_secrets(material, manifest), LyingComputation(manifest, lie, rows)
+    task = LyingTask(manifest, rounded(data, manifest), computation)
     return Party(manifest, data.name, HelpedParty(manifest, computation, own, task))
 
 
-class _LyingComputation(ExactComputation):
+class LyingComputation(ExactComputation):
     """Pads and proves what a lie makes of a party's counts."""
 
     def __init__(self, manifest: Manifest, lie: Lie, rows: int) -> None:
@@ -348,14 +278,10 @@ class _LyingComputation(ExactComputation):
         if proved is None or self._lie.no_proof:
             return Submission(parts)
         blind, session = secrets.token_bytes(BLIND_BYTES), self.manifest.digest
-        making, view = Making(proved.statement, session, index, digits, parts[0], seed, blind), self._views[0]
-        honest = making
+        making = Making(proved.statement, session, index, digits, parts[0], seed, blind)
         if self._lie.making is not None:
-            making = self._lie.making(making, view)
-        proof = making.proof()
-        if self._lie.share is not None:
-            proof = msgspec.structs.replace(proof, share=self._lie.share(honest, view).proof().share)
-        return Submission(parts, proof)
+            making = self._lie.making(making, self._views[0])
+        return Submission(parts, making.proof())
 
     def _digits(self, sketch: Residues, cap: int, proved: ProvedCounts) -> Residues:
         """Return the digits of a sketch's counts; a count that has none is its own lowest digit."""
@@ -378,10 +304,10 @@ class _LyingComputation(ExactComputation):
         return len(analysis.models), len(analysis.groups), analysis.classes_of_rows, self.plan.thresholds
 
 
-class _LyingTask(ExactTask):
+class LyingTask(ExactTask):
     """Counts as the lie says; its authenticators are those of these counts."""
 
-    def __init__(self, manifest: Manifest, data: PartyData, computation: _LyingComputation) -> None:
+    def __init__(self, manifest: Manifest, data: PartyData, computation: LyingComputation) -> None:
         super().__init__(manifest, data)
         self._computation = computation
 
