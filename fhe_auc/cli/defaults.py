@@ -6,7 +6,7 @@ The file is named with ``--config``, else it is ``fhe-auc.toml`` in the current 
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -74,17 +74,15 @@ def _require_known_variables(ctx: click.Context, options: Mapping[str, click.Opt
     """Raise `InputError` where a variable looks like a default of the command's and is none: it would be ignored."""
     beginning = f"{ctx.auto_envvar_prefix}_".upper()
     variables = {f"{beginning}{option.name}".upper(): option for option in options.values()}
-    of_command = {PREFIX + variable.removeprefix(beginning[:-1]): variable for variable in variables}
-    for found in sorted(os.environ):
-        option = variables.get(found)
+    for found in sorted(each for each in os.environ if each.startswith(f"{PREFIX}_")):
+        option, wanted = variables.get(found), beginning + found.removeprefix(f"{PREFIX}_")
         if option is not None and (reason := WITHOUT_DEFAULT.get(option.name or "")) is not None:
             raise InputError(
                 f"variable {found}: {max(option.opts, key=len)} can only be given on the command line: it {reason}"
             )
         if found.startswith(beginning) and option is None:
             raise InputError(f"variable {found} is of no option of {ctx.info_name}{known_names(found, variables)}")
-        wanted = of_command.get(found)
-        if wanted is not None and variables[wanted].envvar is None:
+        if wanted in variables and variables[wanted].envvar is None:
             raise InputError(f"variable {found} is of no command; for {ctx.info_name} it is {wanted}")
 
 
@@ -126,16 +124,16 @@ def _values(file: Path, ctx: click.Context, name: str, options: Mapping[str, cli
         raise InputError(f"settings file {str(file)!r} does not exist", file=str(file)) from None
     except OSError as error:
         raise InputError(f"settings file {str(file)!r} cannot be read: {error.strerror}", file=str(file)) from None
-    own: Any = top
-    for word in (*_words(ctx), name):
-        own = own.get(word, {}) if isinstance(own, dict) else own
-    if not isinstance(own, dict):
-        raise _wrong(file, f"{name!r} is a command: write [{name}]")
-    root = ctx.find_root()
-    shared = {key: value for key, value in top.items() if not isinstance(value, dict)}
-    _require_tables(file, root, {key: value for key, value in top.items() if key not in shared})
-    if not shared.keys() <= options.keys():
-        _require_known(file, shared, "option of any command", sorted(_every_option(root)))
+    shared, root = {key: value for key, value in top.items() if not isinstance(value, dict)}, ctx.find_root()
+    own = {key: value for key, value in top.items() if key not in shared}
+    _require_known(file, own, root)
+    for key in shared.keys() - options.keys():
+        if isinstance(root.command, click.Group) and key in root.command.list_commands(root):
+            raise _wrong(file, f"{key!r} is a command: write [{key}]")
+        if key not in (known := _every_option(root)):
+            raise _wrong(file, f"{key!r} is no option of any command{known_names(key, known)}")
+    for word in (*ctx.command_path.split()[1:], name):
+        own = own.get(word, {})
     found = {**{key: value for key, value in shared.items() if key in options}, **own}
     for key in found:
         if (reason := WITHOUT_DEFAULT.get(options[key].name or "")) is not None:
@@ -143,44 +141,34 @@ def _values(file: Path, ctx: click.Context, name: str, options: Mapping[str, cli
     return found
 
 
-def _require_tables(file: Path, group: click.Context, tables: Mapping[str, Any]) -> None:
-    """Raise `InputError` where a table is of no command, or holds what is no option of its command."""
-    below = dict(_commands(group, tables))
-    for name, table in tables.items():
-        if not isinstance(table, dict):
-            raise _wrong(file, f"in [{group.info_name}], {name!r} is no table of a command")
-        if name not in below:
-            _require_known(file, [name], "command", _names(group))
-        elif isinstance(below[name].command, click.Group):
-            _require_tables(file, below[name], table)
-        else:
-            _require_known(file, table, f"option of {name}", _options(below[name].command))
+def _below(ctx: click.Context, name: str) -> click.Context | None:
+    """Return the context of a group's command of that name."""
+    command = ctx.command.get_command(ctx, name) if isinstance(ctx.command, click.Group) else None
+    return None if command is None else click.Context(command, parent=ctx, info_name=name)
 
 
-def _require_known(file: Path, keys: Iterable[str], what: str, known: Iterable[str]) -> None:
-    names = list(known)
-    for key in keys:
-        if key not in names:
-            raise _wrong(file, f"{key!r} is no {what}{known_names(key, names)}")
+def _require_known(file: Path, table: Mapping[str, Any], ctx: click.Context) -> None:
+    """Raise `InputError` where a command's table has what is no option of it, or a group's what is no command."""
+    known = _known(ctx)
+    for key, value in table.items():
+        if isinstance(ctx.command, click.Group) and not isinstance(value, dict):
+            raise _wrong(file, f"in [{ctx.info_name}], {key!r} is no table of a command")
+        if key not in known:
+            what = "command" if isinstance(ctx.command, click.Group) else f"option of {ctx.info_name}"
+            raise _wrong(file, f"{key!r} is no {what}{known_names(key, known)}")
+        if (below := _below(ctx, key)) is not None:
+            _require_known(file, value, below)
 
 
-def _names(group: click.Context) -> list[str]:
-    return group.command.list_commands(group) if isinstance(group.command, click.Group) else []
+def _known(ctx: click.Context) -> list[str]:
+    """Return a group's commands, or a command's options."""
+    return ctx.command.list_commands(ctx) if isinstance(ctx.command, click.Group) else list(_options(ctx.command))
 
 
-def _commands(group: click.Context, names: Iterable[str]) -> Iterator[tuple[str, click.Context]]:
-    """Return those of these commands that a group has, by name."""
-    for name in names:
-        if isinstance(group.command, click.Group) and (command := group.command.get_command(group, name)) is not None:
-            yield name, click.Context(command, parent=group, info_name=name)
-
-
-def _every_option(ctx: click.Context) -> set[str]:
-    return set(_options(ctx.command)).union(*(_every_option(each) for _, each in _commands(ctx, _names(ctx))))
-
-
-def _words(ctx: click.Context) -> list[str]:
-    return [] if ctx.parent is None else [*_words(ctx.parent), ctx.info_name or ""]
+def _every_option(ctx: click.Context) -> list[str]:
+    if not isinstance(ctx.command, click.Group):
+        return _known(ctx)
+    return sorted({option for name in _known(ctx) if (below := _below(ctx, name)) for option in _every_option(below)})
 
 
 def _as_given(key: str, option: click.Option, value: Any, file: Path | None) -> Any:
