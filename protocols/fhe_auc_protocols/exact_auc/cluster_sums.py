@@ -21,6 +21,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,6 @@ from fhe_auc_protocols.exact_auc.release_part import (
     ReleasePart,
     Rows,
     Said,
-    Saying,
     Vectors,
     each_of,
     most_cubic,
@@ -205,7 +205,7 @@ class ClusterSums(ReleasePart):
         sides = total.astype(np.int64).reshape(2, wide, 2, wide)
         return {(a, b): sides[a, :, b, :] for a, b in _SIDES}
 
-    def read(self, sums: Sequence[int], reading: Reading) -> Saying | None:
+    def read(self, sums: Sequence[int], reading: Reading) -> None:
         """Read what patients' rows have in common, which all errors go by from here on."""
         given, scale = iter(sums), self._coarse.scale
         alone: dict[tuple[int, int], dict[int, tuple[Fraction, Fraction]]] = {}
@@ -231,22 +231,14 @@ class ClusterSums(ReleasePart):
             within[n, m, 0] = {(b, a): own._replace(first=own.second, second=own.first) for (a, b), own in both.items()}
         clusters = Clusters(alone, within, patients)
         reading.errors = PatientErrors(reading.level, reading.plain, clusters)
-        return PatientsRead(clusters, self.analysis.cluster or "")
+        reading.sayings.append(partial(self._said, clusters.patients[0]))
 
-
-@dataclass(frozen=True)
-class PatientsRead:
-    """What the sums say of patients, by this column."""
-
-    clusters: Clusters
-    column: str
-
-    def said(self, reading: Reading) -> Said:
+    def _said(self, patients: tuple[int, int, int], reading: Reading) -> Said:
         """Return how many there are; warn where the column may be another, or labels are not what they seem."""
-        with_positives, with_negatives, everybody = self.clusters.patients[0]
+        with_positives, with_negatives, everybody = patients
         alike = everybody >= _ALIKE_IDS * (reading.aucs[0].positives + reading.aucs[0].negatives)
         told = [*([_IDS_OF_ROWS] * alike), *([_BOTH_LABELS] * (with_positives + with_negatives > everybody))]
-        warnings = tuple(text.format(column=self.column) for text in told)
+        warnings = tuple(text.format(column=self.analysis.cluster or "") for text in told)
         return Said(settings={"patients": everybody}, warnings=warnings)
 
 

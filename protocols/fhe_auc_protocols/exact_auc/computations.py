@@ -204,7 +204,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
                 raise refusal
             raise VerificationError(str(refusal) if refusal.check == "rows" else _NOT_ACCEPTED, check=refusal.check)
         try:
-            said = [saying.said(reading) for saying in reading.sayings]
+            said = [say(reading) for say in reading.sayings]
         except UndefinedAucError as error:
             if plan.authenticated:
                 raise UndefinedAucError(f"{error}; this is verified") from None

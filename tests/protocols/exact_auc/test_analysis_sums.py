@@ -30,7 +30,6 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.exact_auc.plan import AnalysisSums
 from fhe_auc_protocols.exact_auc.protocol import plan_exact
 from fhe_auc_protocols.exact_auc.release_part import Said
-from fhe_auc_protocols.exact_auc.site_sums import SitesRead
 from fhe_auc_protocols.options import Verified
 from tests.support import delong
 from tests.support.chosen import federated_auc
@@ -220,7 +219,7 @@ def test_sums_over_sites_are_those_of_each_sites_own_rows() -> None:
     own = AnalysisSums(structs.replace(TWO_MODELS, heterogeneity=True), 30, True)
     with_level, none = (read_in_the_clear(own, parties, grid, level=level) for level in (0.95, None))
     summaries, without = told(with_level).sites, told(none).sites
-    (by_model,) = (each.by_model for each in none.sayings if isinstance(each, SitesRead))
+    (by_model,) = none.sayings[-1].args  # type: ignore[attr-defined]
     for model, sums in enumerate(by_model):
         right = wrong = pairs = both = 0
         usable, variance = [], 0.0
