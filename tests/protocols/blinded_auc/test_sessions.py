@@ -33,9 +33,8 @@ from fhe_auc.session.protocol import Session
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import PRECISION, plan
 from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
 from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload
-from fhe_auc_protocols.blinded_auc.published_digits import published
 from fhe_auc_protocols.blinded_auc.result_check import Recovered
-from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest, SemiHonestTask
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest, SemiHonestTask, published
 from tests.support.blinded_auc import encoded, manifest_with
 from tests.support.chosen import federated_auc
 from tests.support.malicious_sessions import (
