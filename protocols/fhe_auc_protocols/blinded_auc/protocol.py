@@ -29,7 +29,8 @@ def trapezoid_computation(manifest: Manifest) -> CkksComputation:
     Raises `InputError` where the plan is another protocol's.
     """
     plan = manifest.decoded_plan(AucPlan)
-    return CkksComputation(manifest, plan, partial(blinded_sums, plan), masked=plan.split)
+    sizes = {"blocks": plan.blocks, "squares": plan.squares}
+    return CkksComputation(manifest, plan, partial(blinded_sums, plan), **sizes, masked=plan.split)
 
 
 class BlindedAuc(Protocol[Evaluation]):

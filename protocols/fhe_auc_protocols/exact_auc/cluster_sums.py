@@ -85,10 +85,6 @@ class ClusterSums(ReleasePart):
     def _groups(self) -> range:
         return range(len(self.analysis.groups))
 
-    @property
-    def _pairs(self) -> Sequence[tuple[int, int]]:
-        return self.analysis.comparisons
-
     def check(self, plan: Agreed) -> None:
         """Raise `CapacityError` where there is no interval."""
         if not plan.interval:
@@ -108,7 +104,7 @@ class ClusterSums(ReleasePart):
             vectors += [(f"{name} c{a} of c{b}", wide) for a, b in _SIDES]
             vectors += [(f"{name} c{a} c{b}", wide**2) for a, b in _OF_ONE_MODEL]
         vectors += [(f"k g{group}", len(_PATIENTS)) for group in self._groups]
-        return [*vectors, *((f"k{m} k{n} c{a} c{b}", wide**2) for m, n in self._pairs for a, b in _SIDES)]
+        return [*vectors, *((f"k{m} k{n} c{a} c{b}", wide**2) for m, n in self.analysis.comparisons for a, b in _SIDES)]
 
     @property
     def sums(self) -> Sequence[Sum]:
@@ -128,7 +124,7 @@ class ClusterSums(ReleasePart):
             for at, whose in enumerate(_PATIENTS):
                 pick = Factor(constants=tuple(int(entry == at) for entry in range(len(_PATIENTS))))
                 sums.append(sum_of(f"patients g{group} {whose}", each_of([f"k g{group}"]), pick))
-        of_pairs = itertools.product(self._pairs, _SIDES)
+        of_pairs = itertools.product(self.analysis.comparisons, _SIDES)
         return sums + [
             self._products(f"k{m} k{n} c{a} c{b}", (f"k{m} g0", a), (f"k{n} g0", b)) for (m, n), (a, b) in of_pairs
         ]
@@ -168,7 +164,7 @@ class ClusterSums(ReleasePart):
         for own in groups:
             of_rows = (clusters[own & (data.labels == 1)], clusters[own & (data.labels == 0)], clusters[own])
             vectors.append(np.array([len(np.unique(ids)) for ids in of_rows], np.int64))
-        for m, n in self._pairs:
+        for m, n in self.analysis.comparisons:
             tables = self._tables(data, clusters, (bins_of[m], bins_of[n]), starts, groups[0])
             vectors += [tables[side].ravel() for side in _SIDES]
         return vectors
@@ -221,7 +217,7 @@ class ClusterSums(ReleasePart):
                 (a, b): Products(products[a, b], rows[a, b][1], rows[b, a][1], rows[a, b][0]) for a, b in _SIDES
             }
         patients = [(next(given), next(given), next(given)) for _ in self._groups]
-        for m, n in self._pairs:
+        for m, n in self.analysis.comparisons:
             first, second = within[m, m, 0], within[n, n, 0]
             both = {
                 side: first[side]._replace(product=Fraction(next(given), scale**2), second=second[side].second)

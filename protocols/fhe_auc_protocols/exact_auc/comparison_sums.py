@@ -153,7 +153,7 @@ class ComparisonSums(ReleasePart):
         """Vectors, with their lengths."""
         if not self.released:
             return ()
-        single = [own for model in self._models for own in self._coarse.vectors(_model(model))]
+        single = [own for model in self._models for own in self._coarse.vectors(f"t{model}")]
         double = [_pair(pair, label) for pair in self.pairs for label in (0, 1)]
         return [*single, *((name, self._coarse.ends**2) for name in double)]
 
@@ -162,11 +162,11 @@ class ComparisonSums(ReleasePart):
         """What is released: D10, Q10, D01 and Q01 of each model, Q10 and Q01 of each pair."""
         if not self.released:
             return ()
-        sums = [own for model in self._models for own in moment_sums(_model(model))]
+        sums = [own for model in self._models for own in moment_sums(f"t{model}")]
         wide = self._coarse.ends
         for a, b in self.pairs:
             for name, label in _SIDES:
-                both = worth(_model(a), label, (wide, 1)), worth(_model(b), label, (1, wide))
+                both = worth(f"t{a}", label, (wide, 1)), worth(f"t{b}", label, (1, wide))
                 sums.append(sum_of(f"Q{name} t{a} t{b}", each_of([_pair((a, b), label)]), *both))
         return sums
 
@@ -305,10 +305,6 @@ def moment_sums(name: str) -> list[Sum]:
         both = Term((each_of([xx]), at, at)), Term((Factor((Part(xy, weight=2),)), at, following))
         sums += [sum_of(f"D{side} {name}", each_of([x]), at), Sum(f"Q{side} {name}", both)]
     return sums
-
-
-def _model(model: int) -> str:
-    return f"t{model}"
 
 
 def _pair(pair: tuple[int, int], of_class: int) -> str:

@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base import quantities
-from fhe_auc.base.errors import CapacityError, DeserialisationError, InputError
-from fhe_auc.base.serialise import decode
+from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.bfv.parameters import BfvParameters, flooding_margin
 from fhe_auc.input_proofs.sessions import proof_bytes
 from fhe_auc.question import thresholds as grids
@@ -303,13 +302,6 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """Bytes of the result's ciphertexts: one for each prime, both polynomials."""
         kept = self.parameters.modulus_bits[: self.kept]
         return 2 * self.primes * self.parameters.ring_dimension * sum(-(-bits // 8) for bits in kept)
-
-    def result_parts(self, result: bytes) -> tuple[bytes, ...]:
-        """Return a result's ciphertexts, one for each prime; raise `DeserialisationError` where it is none."""
-        parts = decode(result, tuple[bytes, ...], "result")
-        if len(parts) != self.primes:
-            raise DeserialisationError(f"a result of {len(parts)} ciphertexts, of {self.primes}")
-        return parts
 
     @property
     def download_bytes(self) -> int:

@@ -13,7 +13,6 @@ what, and who checks it: docs/evidence/score-histograms.md.
 """
 
 import functools
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -46,14 +45,6 @@ class _Quantiles(Readout[QuantileThresholds]):
 
     purpose = "finding thresholds"
     why_fewer: str  # why there may be fewer thresholds than were asked for
-
-    @abstractmethod
-    def height(self, options: Mapping[str, Any]) -> int:
-        """Return the height h that a request asks for; raise `InputError` for a wrong option."""
-
-    def completed(self, request: Request) -> Request:
-        """Return the request with the 2^h cells as thresholds."""
-        return replace(request, thresholds=cell_starts(self.height(request.options)))
 
     def agreed(self, options: Mapping[str, Any], thresholds: int) -> dict[str, bool | int | float | str]:
         """Return how many thresholds to find."""
@@ -111,10 +102,6 @@ class ExactQuantiles(_Quantiles):
 
     why_fewer = _TIES
 
-    def height(self, options: Mapping[str, Any]) -> int:
-        """Return 14."""
-        return CELL_HEIGHT
-
     def completed(self, request: Request) -> Request:
         """Return the request with 2^14 cells as thresholds, 2^13 for several models."""
         return replace(request, thresholds=cell_starts(CELL_HEIGHT - (len(request.analysis.models) > 1)))
@@ -158,6 +145,10 @@ class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
                 f"height must be a whole number from {self._heights[0]} to {self._heights[-1]}, got {height!r}"
             )
         return height
+
+    def completed(self, request: Request) -> Request:
+        """Return the request with the 2^h cells as thresholds."""
+        return replace(request, thresholds=cell_starts(self.height(request.options)))
 
     def agreed(self, options: Mapping[str, Any], thresholds: int) -> dict[str, bool | int | float | str]:
         """Return the budget and how many thresholds to find."""
