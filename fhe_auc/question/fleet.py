@@ -62,14 +62,11 @@ def root_of(members: Members) -> bytes:
         twice = int(firsts[times > 1].min())
         others = np.flatnonzero((members == members[twice]).all(axis=1))
         raise InputError(f"members {twice} and {int(others[1])} of the fleet are the same, and would count twice")
-    level = [_leaf(index, member.tobytes()) for index, member in enumerate(members)]
+    leaves = (_LEAF + index.to_bytes(8, "big") + member.tobytes() for index, member in enumerate(members))
+    level = [hashlib.sha256(leaf).digest() for leaf in leaves]
     while len(level) > 1:
         above = [
             hashlib.sha256(_NODE + left + right).digest() for left, right in zip(level[::2], level[1::2], strict=False)
         ]
         level = above + level[2 * len(above) :]  # the last of an odd number goes up as it is
     return level[0]
-
-
-def _leaf(index: int, member: bytes) -> bytes:
-    return hashlib.sha256(_LEAF + index.to_bytes(8, "big") + member).digest()

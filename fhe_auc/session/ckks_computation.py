@@ -1,7 +1,7 @@
 """Computations under CKKS: the parties' values in one ciphertext a block, and sums of squares of their sums."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,6 @@ from fhe_auc import ckks
 from fhe_auc.base.keystream import derived_key
 from fhe_auc.ckks.context import PublicContext, SecretContext
 from fhe_auc.ckks.encoding import Slots
-from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.session.aggregator import RunningSum
 from fhe_auc.session.computation import PartyTask, Submission
@@ -24,62 +23,46 @@ Circuit: TypeAlias = Callable[[PublicContext, Sequence[Words]], bytes]
 """From the sums of all submissions, block by block, to the result, of `PublicContext.dump_sums`."""
 
 
-class CkksPlan(Plan, Protocol):
-    """What plans for CKKS have besides."""
-
-    @property
-    def parameters(self) -> CkksParameters:
-        """Ring, moduli and scale."""
-
-    @property
-    def blocks(self) -> int:
-        """Ciphertexts of a submission."""
-
-    @property
-    def squares(self) -> int:
-        """Sums of squares in a result."""
-
-
 class CkksComputation:
     """A computation under a key holder's CKKS keys; the plan is the manifest's.
 
-    Where it is `masked`, ciphertexts get masks, which vanish in the sum over all parties alone. Methods that take keys
-    raise `DeserialisationError` for damaged or other bytes, `InputError` for another session's.
+    A submission has so many ciphertexts, `blocks`, and a result so many sums of squares. Where it is `masked`,
+    ciphertexts get masks, which vanish in the sum over all parties alone. Methods that take keys raise
+    `DeserialisationError` for damaged or other bytes, `InputError` for another session's.
     """
 
-    def __init__(self, manifest: Manifest, plan: CkksPlan, circuit: Circuit, *, masked: bool = False) -> None:
-        self._manifest = manifest
-        self.plan = plan
-        self._circuit = circuit
-        self.masked = masked
+    def __init__(
+        self, manifest: Manifest, plan: Plan, circuit: Circuit, *, blocks: int, squares: int, masked: bool = False
+    ) -> None:
+        self._manifest, self._plan, self._circuit = manifest, plan, circuit
+        self._blocks, self._squares, self.masked = blocks, squares, masked
 
     @property
     def payload_limit(self) -> int:
         """More bytes than any honest submission or result has: at most two polynomials a part."""
-        return 2 * self.plan.submission_bytes + 1024 * (1 + self.plan.blocks)
+        return 2 * self._plan.submission_bytes + 1024 * (1 + self._blocks)
 
     def keys(self, context: bytes) -> PublicContext:
         """Return what the aggregator computes with."""
         public = ckks.load_public(context)
-        self._manifest.check_keys(self.plan, public.parameters, public.fingerprint)
+        self._manifest.check_keys(self._plan, public.parameters, public.fingerprint)
         return public
 
     def secret(self, context: bytes) -> SecretContext:
         """Return the secret key."""
         secret = ckks.load_secret(context)
-        self._manifest.check_keys(self.plan, secret.parameters, secret.fingerprint)
+        self._manifest.check_keys(self._plan, secret.parameters, secret.fingerprint)
         return secret
 
     def running_sum(self, keys: PublicContext) -> RunningSum:
         """Return an empty sum of submissions."""
-        return running_sum(keys, self.plan.blocks)
+        return running_sum(keys, self._blocks)
 
     def encrypt(self, secret: SecretContext, party: str, common_secret: bytes, values: Sequence[Slots]) -> Submission:
         """Return a ciphertext a block."""
-        blocks = self.plan.blocks
-        masks: Sequence[Words | None] = [None] * blocks
+        masks: Sequence[Words | None] = [None] * self._blocks
         if self.masked:
-            masks = zero_sum_masks(secret.mask_shape, self._manifest, party, common_secret, blocks=blocks)
+            masks = zero_sum_masks(secret.mask_shape, self._manifest, party, common_secret, blocks=self._blocks)
         return Submission(tuple([secret.encrypt(*each) for each in zip(values, masks, strict=True)]))
 
     def aggregate(self, keys: PublicContext, totals: Sequence[Words]) -> bytes:
@@ -88,7 +71,7 @@ class CkksComputation:
 
     def decrypt(self, secret: SecretContext, result: bytes) -> Sums:
         """Return the result's sums over slots."""
-        return secret.decrypt_sums(result, self.plan.squares)
+        return secret.decrypt_sums(result, self._squares)
 
 
 def running_sum(context: PublicContext, blocks: int) -> RunningSum:

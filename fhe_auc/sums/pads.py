@@ -27,7 +27,6 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import KeyStream, derived_key
@@ -65,7 +64,11 @@ def pack(values: Residues, prime: int) -> bytes:
         raise ValueError("a residue is not below its prime")
     count, width = len(values), _width(prime)
     words = np.zeros(-(-count * width // _WORD_BITS), "<u8")
-    word, shift = _places(count, width)
+    starts = np.arange(count) * width
+    word, shift = (
+        starts // _WORD_BITS,
+        (starts % _WORD_BITS).astype(np.uint64),
+    )  # in which each begins, from which bit on
     # A residue begins in every word, but perhaps the last; what does not fit of a word's last one begins the next word.
     firsts = np.flatnonzero(np.diff(word, prepend=-1))
     words[: len(firsts)] = np.bitwise_or.reduceat(values << shift, firsts)
@@ -102,12 +105,6 @@ def unpack(data: bytes | memoryview, count: int, prime: int) -> Residues:
 
 def _width(prime: int) -> int:
     return (prime - 1).bit_length()
-
-
-def _places(count: int, width: int) -> tuple[NDArray[np.int64], Residues]:
-    """Return the word in which each residue begins, and from which bit on."""
-    starts = np.arange(count) * width
-    return starts // _WORD_BITS, (starts % _WORD_BITS).astype(np.uint64)
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -119,7 +119,8 @@ class VectorAuthenticator:
         sums, t = self._sums, self._sums.modulus
         sums.check_indices(counted)
         pooled = modular.subtract(result, self._pads.total(counted), t)
-        right = self._accepts(pooled)
+        differs = self._tags(pooled[: sums.entries]) ^ pooled[sums.entries :]
+        right = np.bitwise_or.reduce(differs) == 0
         entries = pooled[: sums.entries].astype(np.int64)
         entries -= np.where(entries > t // 2, t, 0)
         outside = np.count_nonzero((entries < least) | (entries > most))
@@ -142,8 +143,3 @@ class VectorAuthenticator:
         """Return the tags Σ_k r_k·w_k of vectors, shape (…, entries), as shape (…, tags)."""
         t = self._sums.modulus
         return modular.total(modular.multiply(entries[..., None, :], self._weights, t), t)
-
-    def _accepts(self, pooled: Residues) -> NDArray[np.bool_]:
-        """Whether each of such vectors, shape (…, size), has the tags that belong to its entries; shape (…)."""
-        differs = self._tags(pooled[..., : self._sums.entries]) ^ pooled[..., self._sums.entries :]
-        return np.asarray(np.bitwise_or.reduce(differs, axis=-1) == 0)

@@ -56,11 +56,6 @@ def probability(words_below: int) -> float:
     return words_below / float(2**_BITS)
 
 
-def complement(words_below: int) -> float:
-    """Return the probability that a word does not lie below a threshold; small ones keep all their digits."""
-    return ((1 << _BITS) - words_below) / (1 << _BITS)
-
-
 def choose(source: Source, words_below: int, shape: int) -> NDArray[np.bool_]:
     """Return independent choices, true with probability words_below / 2^64 exactly."""
     return source.words(shape) < np.uint64(words_below)

@@ -11,7 +11,7 @@ from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.roles.sealed import ECHO_BYTES
-from fhe_auc_protocols.blinded_auc.published_digits import PUBLISHED_BITS
+from fhe_auc_protocols.blinded_auc.semi_honest import PUBLISHED_BITS
 from fhe_auc_protocols.exact_auc.epsilon_noise import _INCIDENT_BITS, _OVERFLOW_BITS
 from fhe_auc_protocols.exact_auc.protocol import Verified
 from fhe_auc_protocols.histograms.distributed_noise import _OVERFLOW

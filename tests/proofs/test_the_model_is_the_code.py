@@ -21,11 +21,11 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.proof import Authenticator, authenticated
 from fhe_auc.sums.vector_sums import VectorAuthenticator, VectorSums
 from fhe_auc_protocols.exact_auc.auc_sums import auc_of_sums
-from fhe_auc_protocols.exact_auc.comparison_sums import Compared, ComparisonSums
+from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
 from fhe_auc_protocols.exact_auc.plan import AnalysisSums
 from fhe_auc_protocols.exact_auc.protocol import plan_exact
 from fhe_auc_protocols.exact_auc.release_part import Reading
-from fhe_auc_protocols.exact_auc.site_sums import SitesRead, SiteSums, fraction_bits
+from fhe_auc_protocols.exact_auc.site_sums import SiteSums, fraction_bits
 from tests.support.several import CLASSES, SEX, binned, made
 
 PROOFS = Path(__file__).parents[2] / "proofs"
@@ -185,17 +185,15 @@ def test_every_plan_has_the_room_that_the_theorem_asks_for(bins: int, max_rows: 
 
 def test_sums_are_read_around_zero_or_from_zero_on_as_the_model_says() -> None:
     reading = Reading(analysis=ALL, max_rows=MAX_ROWS, modulus=T)
-    compared = ComparisonSums(((0, 1),), 4).read([-1] * 10, reading)
-    assert isinstance(compared, Compared)
-    (paired,) = compared.paired.values()
-    assert paired is not None
+    ComparisonSums(((0, 1),), 4).read([-1] * 10, reading)
+    SiteSums(1).read([-1] * 11, reading)
+    ((of_pairs,), (sites,)) = (say.args for say in reading.sayings)  # type: ignore[attr-defined]
+    (paired,) = of_pairs.values()
     assert {tuple(each) for each in paired[:2]} == {(-1, -1, T - 1, T - 1, -1)}  # First, Second, Mixed
     difference, ties, square = -1, 2 - T, 1 - T
     auc = Fraction(1, 2) - Fraction(1, 8)
     assert auc_of_sums([difference, ties, square, square], 2, 2, T) == (auc, Fraction(2, 8), 2, 2, 1, 1, Fraction(2, 8))
-    sites = SiteSums(1).read([-1] * 11, reading)
-    assert isinstance(sites, SitesRead)
-    assert [each.difference for each in sites.by_model] == [-1]
+    assert [each.difference for each in sites] == [-1]
 
 
 # Authenticators.v

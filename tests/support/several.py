@@ -106,7 +106,7 @@ def read_in_the_clear(sums: AnalysisSums, parties: Sequence[PartyData], grid: An
 
 def told(reading: Reading) -> Said:
     """What all parts say."""
-    said = [saying.said(reading) for saying in reading.sayings]
+    said = [say(reading) for say in reading.sayings]
     rows: dict[str, Any] = {
         name: tuple(row for own in said for row in getattr(own, name))
         for name in ("estimates", "comparisons", "sites", "warnings")

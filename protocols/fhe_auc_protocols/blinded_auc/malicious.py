@@ -28,29 +28,6 @@ from fhe_auc_protocols.result_warnings import ALL_DIGITS
 _LOOSE = 2.0  # times the planned tolerance: one from here on is worth a warning
 
 
-class Malicious(BlindedAuc):
-    """Plug-in ``malicious``."""
-
-    name = "malicious"
-    summary = "CKKS, counts split into masked shares, executed four times: parties get the right AUC or an error"
-    trust = "the aggregator does not collude with a party or the key holder; that it computes what it should is checked"
-    options = options_of.Malicious
-    split = True
-
-    def task(self, manifest: Manifest, data: PartyData) -> MaliciousTask:
-        """Return a party's computation on its own rows."""
-        return MaliciousTask(manifest, data)
-
-    def tolerance(self, request: Request) -> float | None:
-        """Return the option ``tolerance``, None for the planned one; `InputError` where it is no number."""
-        if request.min_parties not in (None, request.size):
-            raise InputError("min_parties does not apply: with malicious no party can be left out")
-        tolerance = request.options.get("tolerance")
-        if tolerance is not None and not isinstance(tolerance, (int, float)):
-            raise InputError(f"tolerance must be a number, got {tolerance!r}")
-        return None if tolerance is None else float(tolerance)
-
-
 class MaliciousTask(BlindedTask):
     """Splits a party's counts into shares, and accepts a result only if all executions agree.
 
@@ -78,6 +55,26 @@ class MaliciousTask(BlindedTask):
     def runs(self, common_secret: bytes) -> list[Run]:
         """Return the secrets of both runs, the same for every party of the session."""
         return runs(common_secret, self._manifest.digest, self.plan)
+
+
+class Malicious(BlindedAuc):
+    """Plug-in ``malicious``."""
+
+    task = MaliciousTask
+    name = "malicious"
+    summary = "CKKS, counts split into masked shares, executed four times: parties get the right AUC or an error"
+    trust = "the aggregator does not collude with a party or the key holder; that it computes what it should is checked"
+    options = options_of.Malicious
+    split = True
+
+    def tolerance(self, request: Request) -> float | None:
+        """Return the option ``tolerance``, None for the planned one; `InputError` where it is no number."""
+        if request.min_parties not in (None, request.size):
+            raise InputError("min_parties does not apply: with malicious no party can be left out")
+        tolerance = request.options.get("tolerance")
+        if tolerance is not None and not isinstance(tolerance, (int, float)):
+            raise InputError(f"tolerance must be a number, got {tolerance!r}")
+        return None if tolerance is None else float(tolerance)
 
 
 def _loose(plan: AucPlan) -> tuple[str, ...]:

@@ -25,16 +25,8 @@ from fhe_auc.ckks.parameters import PRODUCTS
 from fhe_auc.question.thresholds import MAX_SIZE
 from fhe_auc.rlwe.ciphertexts import FRESH_VARIANCE
 from fhe_auc.rlwe.parameters import DEFAULT_FLOODING_BITS
-from fhe_auc.session.plan import (
-    Keys,
-    Parameter,
-    Terms,
-    describe_download,
-    describe_flooding,
-    describe_ring,
-    describe_upload,
-    ring_as_dict,
-)
+from fhe_auc.session import plan as plans
+from fhe_auc.session.plan import Keys, Parameter, Terms
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, integer
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, FLOODED_BITS, LEAST_MULTIPLIER
 
@@ -174,7 +166,7 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """Return the parameters with their reasons."""
         parameters = self.parameters
         return [
-            *describe_ring(
+            *plans.describe_ring(
                 parameters,
                 f"smallest upload that is precise and secure enough; {parameters.components} components",
                 "the room that results must fit into; there are no evaluation keys",
@@ -195,7 +187,7 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 f"2^{math.log2(LEAST_MULTIPLIER):g} … 2^{BLINDING_BITS}",
                 "range of the aggregator's secret multiplier, which has no prime factor above 23",
             ),
-            describe_flooding(DEFAULT_FLOODING_BITS, -DEFAULT_FLOODING_BITS),
+            plans.describe_flooding(DEFAULT_FLOODING_BITS, -DEFAULT_FLOODING_BITS),
             Parameter(
                 "capacity left, bits",
                 f"{self.capacity_bits:.2f}",
@@ -206,14 +198,14 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 quantities.bound_text(error_bound(self)),
                 "bound on the AUC's numerical error, from {min_rows:,} rows (--min-rows) on",
             ),
-            describe_upload(self, "what the planner makes smallest"),
-            describe_download(self),
+            plans.describe_upload(self, "what the planner makes smallest"),
+            plans.describe_download(self),
         ]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the parameters as plain data."""
         return {
-            **ring_as_dict(self, self.parameters, self.blocks),
+            **plans.ring_as_dict(self, self.parameters, self.blocks),
             "log2_scale": self.parameters.log2_scale,
             "runs": self.runs,
             "log2_multiplier_range": [math.log2(LEAST_MULTIPLIER), BLINDING_BITS],

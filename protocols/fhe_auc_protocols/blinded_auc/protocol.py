@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar
@@ -30,20 +29,18 @@ def trapezoid_computation(manifest: Manifest) -> CkksComputation:
     Raises `InputError` where the plan is another protocol's.
     """
     plan = manifest.decoded_plan(AucPlan)
-    return CkksComputation(manifest, plan, partial(blinded_sums, plan), masked=plan.split)
+    sizes = {"blocks": plan.blocks, "squares": plan.squares}
+    return CkksComputation(manifest, plan, partial(blinded_sums, plan), **sizes, masked=plan.split)
 
 
-class BlindedAuc(Protocol[Evaluation], ABC):
+class BlindedAuc(Protocol[Evaluation]):
     """Base of the protocols that compute the blinded totals of an AUC."""
 
     boundaries = "boundaries-federated"
 
     split: ClassVar[bool] = False
     """Whether counts are split into masked shares, and parties compare which result they were given."""
-
-    @abstractmethod
-    def task(self, manifest: Manifest, data: PartyData) -> BlindedTask:
-        """Return a party's computation on its own rows; raise `InputError` where it has none."""
+    task: ClassVar[type[BlindedTask]]  # a party's computation on its own rows
 
     def sealed_keys(self) -> SealedKeys[Evaluation]:
         """Return those of a key holder."""
@@ -57,24 +54,21 @@ class BlindedAuc(Protocol[Evaluation], ABC):
         """Return the plan in a manifest; raise `InputError` where it is not one of these protocols."""
         return manifest.decoded_plan(AucPlan)
 
-    def workload(self, request: Request) -> Workload:
-        """Return what the parameters must carry."""
-        return Workload(
-            thresholds=len(request.thresholds),
-            parties=len(request.parties),
-            max_rows=request.max_rows,
-            min_rows=request.min_rows,
-            split=self.split,
-        )
-
     def tolerance(self, request: Request) -> float | None:
         """Return by how much runs may differ, None for what is planned; `InputError` for an option of a wrong value."""
         return None
 
     def planned(self, request: Request) -> AucPlan:
         """Return the parameters for workload and tolerance; raise `CapacityError` where there are none."""
+        workload = Workload(
+            thresholds=len(request.thresholds),
+            parties=len(request.parties),
+            max_rows=request.max_rows,
+            min_rows=request.min_rows,
+            split=self.split,
+        )
         backend = choose_backend(request.backend)
-        return ckks_parameter_choice.plan(self.workload(request), backend, tolerance=self.tolerance(request))
+        return ckks_parameter_choice.plan(workload, backend, tolerance=self.tolerance(request))
 
 
 class BlindedTask(PartyTask[Slots, Sums, Evaluation]):

@@ -43,7 +43,6 @@ from fhe_auc_protocols.exact_auc.release_part import (
     ReleasePart,
     Rows,
     Said,
-    Saying,
     Vectors,
     each_of,
     most_cubic,
@@ -177,10 +176,10 @@ class AucSums(ReleasePart):
             ]
         return counts
 
-    def read(self, sums: Sequence[int], reading: Reading) -> Saying | None:
+    def read(self, sums: Sequence[int], reading: Reading) -> None:
         """Read the AUC of each contrast; of how many rows there are too many it says where that can be."""
         if not self.released:
-            return None
+            return
         given, modulus, max_rows = iter(sums), reading.modulus, reading.max_rows
         of_contrasts = [
             list(islice(given, (4 if self.interval and contrast.interval else 2) + self._compared(contrast)))
@@ -202,7 +201,7 @@ class AucSums(ReleasePart):
             alike = own.pop() % modulus if self._compared(contrast) else 0
             auc = auc_of_sums(own, positives, negatives, modulus)
             reading.aucs.append(auc._replace(alike=Fraction(alike, 2 * max(auc.pairs, 1))) if alike else auc)
-        return self
+        reading.sayings.append(self.said)
 
     def said(self, reading: Reading) -> Said:
         """Return estimates of all contrasts, the first one as the headline; of groups that are too small only that.

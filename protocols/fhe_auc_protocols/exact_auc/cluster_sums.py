@@ -21,6 +21,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,6 @@ from fhe_auc_protocols.exact_auc.release_part import (
     ReleasePart,
     Rows,
     Said,
-    Saying,
     Vectors,
     each_of,
     most_cubic,
@@ -85,10 +85,6 @@ class ClusterSums(ReleasePart):
     def _groups(self) -> range:
         return range(len(self.analysis.groups))
 
-    @property
-    def _pairs(self) -> Sequence[tuple[int, int]]:
-        return self.analysis.comparisons
-
     def check(self, plan: Agreed) -> None:
         """Raise `CapacityError` where there is no interval."""
         if not plan.interval:
@@ -108,7 +104,7 @@ class ClusterSums(ReleasePart):
             vectors += [(f"{name} c{a} of c{b}", wide) for a, b in _SIDES]
             vectors += [(f"{name} c{a} c{b}", wide**2) for a, b in _OF_ONE_MODEL]
         vectors += [(f"k g{group}", len(_PATIENTS)) for group in self._groups]
-        return [*vectors, *((f"k{m} k{n} c{a} c{b}", wide**2) for m, n in self._pairs for a, b in _SIDES)]
+        return [*vectors, *((f"k{m} k{n} c{a} c{b}", wide**2) for m, n in self.analysis.comparisons for a, b in _SIDES)]
 
     @property
     def sums(self) -> Sequence[Sum]:
@@ -128,7 +124,7 @@ class ClusterSums(ReleasePart):
             for at, whose in enumerate(_PATIENTS):
                 pick = Factor(constants=tuple(int(entry == at) for entry in range(len(_PATIENTS))))
                 sums.append(sum_of(f"patients g{group} {whose}", each_of([f"k g{group}"]), pick))
-        of_pairs = itertools.product(self._pairs, _SIDES)
+        of_pairs = itertools.product(self.analysis.comparisons, _SIDES)
         return sums + [
             self._products(f"k{m} k{n} c{a} c{b}", (f"k{m} g0", a), (f"k{n} g0", b)) for (m, n), (a, b) in of_pairs
         ]
@@ -168,7 +164,7 @@ class ClusterSums(ReleasePart):
         for own in groups:
             of_rows = (clusters[own & (data.labels == 1)], clusters[own & (data.labels == 0)], clusters[own])
             vectors.append(np.array([len(np.unique(ids)) for ids in of_rows], np.int64))
-        for m, n in self._pairs:
+        for m, n in self.analysis.comparisons:
             tables = self._tables(data, clusters, (bins_of[m], bins_of[n]), starts, groups[0])
             vectors += [tables[side].ravel() for side in _SIDES]
         return vectors
@@ -205,7 +201,7 @@ class ClusterSums(ReleasePart):
         sides = total.astype(np.int64).reshape(2, wide, 2, wide)
         return {(a, b): sides[a, :, b, :] for a, b in _SIDES}
 
-    def read(self, sums: Sequence[int], reading: Reading) -> Saying | None:
+    def read(self, sums: Sequence[int], reading: Reading) -> None:
         """Read what patients' rows have in common, which all errors go by from here on."""
         given, scale = iter(sums), self._coarse.scale
         alone: dict[tuple[int, int], dict[int, tuple[Fraction, Fraction]]] = {}
@@ -221,7 +217,7 @@ class ClusterSums(ReleasePart):
                 (a, b): Products(products[a, b], rows[a, b][1], rows[b, a][1], rows[a, b][0]) for a, b in _SIDES
             }
         patients = [(next(given), next(given), next(given)) for _ in self._groups]
-        for m, n in self._pairs:
+        for m, n in self.analysis.comparisons:
             first, second = within[m, m, 0], within[n, n, 0]
             both = {
                 side: first[side]._replace(product=Fraction(next(given), scale**2), second=second[side].second)
@@ -231,22 +227,14 @@ class ClusterSums(ReleasePart):
             within[n, m, 0] = {(b, a): own._replace(first=own.second, second=own.first) for (a, b), own in both.items()}
         clusters = Clusters(alone, within, patients)
         reading.errors = PatientErrors(reading.level, reading.plain, clusters)
-        return PatientsRead(clusters, self.analysis.cluster or "")
+        reading.sayings.append(partial(self._said, clusters.patients[0]))
 
-
-@dataclass(frozen=True)
-class PatientsRead:
-    """What the sums say of patients, by this column."""
-
-    clusters: Clusters
-    column: str
-
-    def said(self, reading: Reading) -> Said:
+    def _said(self, patients: tuple[int, int, int], reading: Reading) -> Said:
         """Return how many there are; warn where the column may be another, or labels are not what they seem."""
-        with_positives, with_negatives, everybody = self.clusters.patients[0]
+        with_positives, with_negatives, everybody = patients
         alike = everybody >= _ALIKE_IDS * (reading.aucs[0].positives + reading.aucs[0].negatives)
         told = [*([_IDS_OF_ROWS] * alike), *([_BOTH_LABELS] * (with_positives + with_negatives > everybody))]
-        warnings = tuple(text.format(column=self.column) for text in told)
+        warnings = tuple(text.format(column=self.analysis.cluster or "") for text in told)
         return Said(settings={"patients": everybody}, warnings=warnings)
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -39,7 +40,6 @@ from fhe_auc_protocols.exact_auc.release_part import (
     ReleasePart,
     Rows,
     Said,
-    Saying,
     Vectors,
     each_of,
     most_cubic,
@@ -153,7 +153,7 @@ class ComparisonSums(ReleasePart):
         """Vectors, with their lengths."""
         if not self.released:
             return ()
-        single = [own for model in self._models for own in self._coarse.vectors(_model(model))]
+        single = [own for model in self._models for own in self._coarse.vectors(f"t{model}")]
         double = [_pair(pair, label) for pair in self.pairs for label in (0, 1)]
         return [*single, *((name, self._coarse.ends**2) for name in double)]
 
@@ -162,11 +162,11 @@ class ComparisonSums(ReleasePart):
         """What is released: D10, Q10, D01 and Q01 of each model, Q10 and Q01 of each pair."""
         if not self.released:
             return ()
-        sums = [own for model in self._models for own in moment_sums(_model(model))]
+        sums = [own for model in self._models for own in moment_sums(f"t{model}")]
         wide = self._coarse.ends
         for a, b in self.pairs:
             for name, label in _SIDES:
-                both = worth(_model(a), label, (wide, 1)), worth(_model(b), label, (1, wide))
+                both = worth(f"t{a}", label, (wide, 1)), worth(f"t{b}", label, (1, wide))
                 sums.append(sum_of(f"Q{name} t{a} t{b}", each_of([_pair((a, b), label)]), *both))
         return sums
 
@@ -187,10 +187,11 @@ class ComparisonSums(ReleasePart):
             vectors.append(np.sum(of_ends, axis=0))
         return vectors
 
-    def read(self, sums: Sequence[int], reading: Reading) -> Saying | None:
+    def read(self, sums: Sequence[int], reading: Reading) -> None:
         """Read the sums of each pair; those of squares are known up to multiples of the modulus."""
         if not self.released:
-            return Compared(dict.fromkeys(self.pairs))
+            reading.sayings.append(partial(_said, dict.fromkeys(self.pairs)))
+            return
         of_models = {model: sums[4 * at : 4 * at + 4] for at, model in enumerate(self._models)}
         products, paired = iter(sums[4 * len(of_models) :]), dict[tuple[int, int], PairedSums | None]()
         for pair in self.pairs:
@@ -206,39 +207,36 @@ class ComparisonSums(ReleasePart):
                 for at in (0, 2)
             )
             paired[pair] = PairedSums(of_positives, of_negatives, self._coarse.scale)
-        return Compared(paired)
+        reading.sayings.append(partial(_said, paired))
 
 
-@dataclass(frozen=True)
-class Compared:
-    """What the sums say of each pair of models; None without any."""
+def _said(paired: Mapping[tuple[int, int], PairedSums | None], reading: Reading) -> Said:
+    """Return the difference of each pair of models, and warn where one gets no interval and no p-value.
 
-    paired: Mapping[tuple[int, int], PairedSums | None]
-
-    def said(self, reading: Reading) -> Said:
-        """Return the difference of each pair of models, and warn where one gets no interval and no p-value."""
-        contrasts = zip(reading.analysis.contrasts, reading.aucs, strict=True)
-        of_model = {contrast.model: own for contrast, own in contrasts if contrast.positives.group == 0}
-        comparisons = []
-        for pair, sums in self.paired.items():
-            first, second = (of_model[model] for model in pair)
-            if first.auc is not None and second.auc is not None:
-                error = None if sums is None else _error(sums, first, second)
-                if error is not None:
-                    error = reading.errors.paired(pair, first, second, error)
-                comparisons.append(_compared(pair, first, second, error, reading))
-        if len(comparisons) > 1:  # one that has no p is a test all the same
-            bounds = [(own.p_value, own.p_at_most, 1.0) for own in comparisons]
-            adjusted = intervals.holm([next(p for p in own if p is not None) for own in bounds])
-            pairs = zip(comparisons, adjusted, strict=True)
-            comparisons = [own if own.p_value is None else replace(own, p_holm=p) for own, p in pairs]
-        errors = {estimate.model: estimate.standard_error or 0 for estimate in reading.estimates if not estimate.group}
-        warnings = [
-            _warning(own, alike=(own.standard_error or 0) < _ALIKE * errors.get(own.first, 0), reading=reading)
-            for own in comparisons
-            if own.missing
-        ]
-        return Said(comparisons=tuple(comparisons), warnings=tuple(warnings))
+    `paired` is what the sums say of each pair; None without any.
+    """
+    contrasts = zip(reading.analysis.contrasts, reading.aucs, strict=True)
+    of_model = {contrast.model: own for contrast, own in contrasts if contrast.positives.group == 0}
+    comparisons = []
+    for pair, sums in paired.items():
+        first, second = (of_model[model] for model in pair)
+        if first.auc is not None and second.auc is not None:
+            error = None if sums is None else _error(sums, first, second)
+            if error is not None:
+                error = reading.errors.paired(pair, first, second, error)
+            comparisons.append(_compared(pair, first, second, error, reading))
+    if len(comparisons) > 1:  # one that has no p is a test all the same
+        bounds = [(own.p_value, own.p_at_most, 1.0) for own in comparisons]
+        adjusted = intervals.holm([next(p for p in own if p is not None) for own in bounds])
+        pairs = zip(comparisons, adjusted, strict=True)
+        comparisons = [own if own.p_value is None else replace(own, p_holm=p) for own, p in pairs]
+    errors = {estimate.model: estimate.standard_error or 0 for estimate in reading.estimates if not estimate.group}
+    warnings = [
+        _warning(own, alike=(own.standard_error or 0) < _ALIKE * errors.get(own.first, 0), reading=reading)
+        for own in comparisons
+        if own.missing
+    ]
+    return Said(comparisons=tuple(comparisons), warnings=tuple(warnings))
 
 
 def _error(sums: PairedSums, *aucs: AucOfSums) -> PairedError | None:
@@ -307,10 +305,6 @@ def moment_sums(name: str) -> list[Sum]:
         both = Term((each_of([xx]), at, at)), Term((Factor((Part(xy, weight=2),)), at, following))
         sums += [sum_of(f"D{side} {name}", each_of([x]), at), Sum(f"Q{side} {name}", both)]
     return sums
-
-
-def _model(model: int) -> str:
-    return f"t{model}"
 
 
 def _pair(pair: tuple[int, int], of_class: int) -> str:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from fhe_auc import bfv
-from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError, VerificationError
+from fhe_auc.base.errors import DeserialisationError, InputError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.base.keystream import KeyStream
-from fhe_auc.base.serialise import encode
+from fhe_auc.base.serialise import decode, encode
 from fhe_auc.bfv import SecretContext
 from fhe_auc.input_proofs.sessions import InputProofs
 from fhe_auc.question.thresholds import perhaps_found
@@ -111,7 +111,9 @@ class ExactComputation(PaddedComputation[PadKey, SecretContext]):
 
     def decrypt(self, secret: SecretContext, result: bytes) -> list[Residues]:
         """Return the result's sums for each prime, shape (sums,)."""
-        plan, parts = self.plan, self.plan.result_parts(result)
+        plan, parts = self.plan, decode(result, tuple[bytes, ...], "result")
+        if len(parts) != plan.primes:
+            raise DeserialisationError(f"a result of {len(parts)} ciphertexts, of {plan.primes}")
         slots = [secret.decrypt(part, which, plan.kept) for which, part in enumerate(parts)]
         return [plan.layout.totals(own, prime) for own, prime in zip(slots, self.primes, strict=True)]
 
@@ -204,7 +206,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
                 raise refusal
             raise VerificationError(str(refusal) if refusal.check == "rows" else _NOT_ACCEPTED, check=refusal.check)
         try:
-            said = [saying.said(reading) for saying in reading.sayings]
+            said = [say(reading) for say in reading.sayings]
         except UndefinedAucError as error:
             if plan.authenticated:
                 raise UndefinedAucError(f"{error}; this is verified") from None

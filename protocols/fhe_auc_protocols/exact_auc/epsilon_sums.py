@@ -19,7 +19,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Factor, Sum
 from fhe_auc_protocols.exact_auc.epsilon_noise import VERDICT, Channel, Privacy
-from fhe_auc_protocols.exact_auc.release_part import Agreed, Counts, Reading, ReleasePart, Rows, Said, Saying, Vectors
+from fhe_auc_protocols.exact_auc.release_part import Agreed, Counts, Reading, ReleasePart, Rows, Said, Vectors
 
 METHOD = "Hanley and McNeil, with noise"
 _LOUD = 0.02  # a standard error by noise alone that is worth a warning
@@ -73,11 +73,13 @@ class NoisySums(ReleasePart):
         """Return a party's shares of the noise."""
         return [self.privacy.noise()[0]]
 
-    def read(self, sums: Sequence[int], reading: Reading) -> Saying | None:
+    def read(self, sums: Sequence[int], reading: Reading) -> None:
         """Read the numbers; errors as `Privacy.check`."""
         self.privacy.check(sums, reading.rows)
-        models = reading.analysis.models
-        return PrivateReading(self.privacy, models, sums, reading.rows, reading.level, self.ties_meant)
+        found = PrivateReading(
+            self.privacy, reading.analysis.models, sums, reading.rows, reading.level, self.ties_meant
+        )
+        reading.sayings.append(lambda _: found.said())
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class PrivateReading:
     level: float | None
     ties_meant: bool = False  # whether bins hold one number only, each: T then leaves nothing open
 
-    def said(self, reading: Reading) -> Said:
+    def said(self) -> Said:
         """Return all of it."""
         return Said(
             headline=self.headline(), estimates=self.estimates(), settings=self.settings(), warnings=self.warnings()

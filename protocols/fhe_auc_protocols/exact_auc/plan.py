@@ -22,26 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base import quantities
-from fhe_auc.base.errors import CapacityError, DeserialisationError, InputError
-from fhe_auc.base.serialise import decode
+from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.bfv.parameters import BfvParameters, flooding_margin
 from fhe_auc.input_proofs.sessions import proof_bytes
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.binning import starts_of
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.plan import (
-    BLOB_BYTES,
-    WRAPPED_BYTES,
-    Keys,
-    Parameter,
-    Terms,
-    describe_download,
-    describe_flooding,
-    describe_ring,
-    describe_upload,
-    ring_as_dict,
-)
+from fhe_auc.session import plan as plans
+from fhe_auc.session.plan import Keys, Parameter, Terms
 from fhe_auc.sums.pads import packed_size
 from fhe_auc.sums.proof import authenticated
 from fhe_auc.sums.terms import Layout, Release, Sketch
@@ -161,9 +150,7 @@ class AnalysisSums:
         """
         given = iter(integers)
         for part in self.parts:
-            saying = part.read(list(islice(given, len(part.sums))), reading)
-            if saying is not None:
-                reading.sayings.append(saying)
+            part.read(list(islice(given, len(part.sums))), reading)
 
 
 def least_prime(release: Release) -> int:
@@ -303,7 +290,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """Bytes of one party's submission."""
         size = self.computed.sketch.size if self.proved is None else self.proved.size
         sketch = sum(packed_size(size, prime) for prime in self.parameters.plain_moduli)
-        return sketch + self.helpers * BLOB_BYTES + self.proof_bytes
+        return sketch + self.helpers * plans.BLOB_BYTES + self.proof_bytes
 
     @property
     def proof_bytes(self) -> int:
@@ -316,18 +303,11 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         kept = self.parameters.modulus_bits[: self.kept]
         return 2 * self.primes * self.parameters.ring_dimension * sum(-(-bits // 8) for bits in kept)
 
-    def result_parts(self, result: bytes) -> tuple[bytes, ...]:
-        """Return a result's ciphertexts, one for each prime; raise `DeserialisationError` where it is none."""
-        parts = decode(result, tuple[bytes, ...], "result")
-        if len(parts) != self.primes:
-            raise DeserialisationError(f"a result of {len(parts)} ciphertexts, of {self.primes}")
-        return parts
-
     @property
     def download_bytes(self) -> int:
         """Bytes that a party receives: the result."""
         if self.helpers:
-            return 8 * self.primes * len(self.computed.sums) + WRAPPED_BYTES * self.parties
+            return 8 * self.primes * len(self.computed.sums) + plans.WRAPPED_BYTES * self.parties
         return self.result_bytes
 
     def describe(self) -> list[Parameter]:
@@ -335,7 +315,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         parameters = self.parameters
         rows = [
             *([] if self.privacy is None else self.privacy.describe()),
-            *describe_ring(
+            *plans.describe_ring(
                 parameters,
                 "the smallest whose modulus takes a plaintext times a ciphertext, and its flooding; N slots a "
                 "ciphertext",
@@ -353,7 +333,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 + ("" if self.analysis.is_plain else ", for each model and group")
                 + (", twice as many with their authenticators" if self.authenticated else ""),
             ),
-            describe_flooding(math.floor(self.flooding_margin), -self.flooding_margin),
+            plans.describe_flooding(math.floor(self.flooding_margin), -self.flooding_margin),
         ]
         if (soundness := self.soundness) is not None:
             why = "chance for the aggregator in a session, proved, where all must submit"
@@ -363,12 +343,12 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         pad_key = Parameter(
             "pad key, ciphertexts", f"{self.layout.ciphertexts * self.primes}", "made by who has the key, once"
         )
-        return [*rows, pad_key, describe_upload(self, "its padded sketch"), describe_download(self)]
+        return [*rows, pad_key, plans.describe_upload(self, "its padded sketch"), plans.describe_download(self)]
 
     def as_dict(self) -> dict[str, object]:
         """Return the parameters as plain data."""
         return {
-            **ring_as_dict(self, self.parameters, self.primes),
+            **plans.ring_as_dict(self, self.parameters, self.primes),
             "plain_moduli": list(self.parameters.plain_moduli),
             "sketch_entries": self.computed.sketch.size,
             "products": self.layout.ciphertexts,

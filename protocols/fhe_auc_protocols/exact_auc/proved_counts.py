@@ -134,7 +134,7 @@ class ProvedCounts:
         )
         own = own.reshape(self._counts.shape)
         if self.analysis.by:
-            of_all_rows = total(own[:, self._first_column], self.prime, axis=1)
+            of_all_rows = total(own[:, self._columns[0]], self.prime, axis=1)
             own = np.concatenate([of_all_rows[:, None], own], axis=1)
         before, after = np.split(submitted[digits:], [self.signs_at - self._all_counts])
         return np.concatenate([own.reshape(-1), before, signs, after])
@@ -182,10 +182,6 @@ class ProvedCounts:
         ends = np.cumsum([0, *(len(variable.levels) for variable in self.analysis.by)]).tolist()
         return [slice(start, end) for start, end in pairwise(ends)] or [slice(0, 1)]
 
-    @property
-    def _first_column(self) -> slice:
-        return self._columns[0]
-
     def _terms(self) -> Iterator[Terms]:
         """Yield all terms; equations are numbered as they come."""
         counts, (first, *others) = self._counts, self._columns
@@ -209,7 +205,7 @@ class ProvedCounts:
 
     def _of_signs(self, at: int) -> Iterator[Terms]:
         """Yield the terms of rows by sign, in equations from this one on: for each model, draw, label and bucket."""
-        signs, counts = self._signs, self._counts[:, self._first_column]
+        signs, counts = self._signs, self._counts[:, self._columns[0]]
         equations = at + np.arange(signs[:, :, 0].size).reshape(signs[:, :, 0].shape)
         yield _equal(signs, equations[:, :, None], 1)
         wide_bins = np.flatnonzero(self.ties.wide)

@@ -15,11 +15,11 @@ released; what parties agree to; and, from the integers that come out, what a re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,13 +137,6 @@ class Said:
     warnings: tuple[str, ...] = ()
 
 
-class Saying(Protocol):
-    """What a part has read, once that is accepted."""
-
-    def said(self, reading: Reading) -> Said:
-        """Return what it says; raise `UndefinedAucError` where there is no AUC."""
-
-
 @dataclass(kw_only=True)
 class Reading:
     """A result while it is read: what the session says of it, and what parts have read, in their order."""
@@ -159,7 +152,8 @@ class Reading:
     quantiles: bool = False  # a session before has found the thresholds: that is not advised again
     aucs: list[AucOfSums] = field(default_factory=list)  # of each contrast
     estimates: tuple[GroupEstimate, ...] = ()  # what `auc_sums` has said of them
-    sayings: list[Saying] = field(default_factory=list)
+    sayings: list[Callable[[Reading], Said]] = field(default_factory=list)
+    """What says what each part has read, once that is accepted; `UndefinedAucError` where there is no AUC."""
     errors: Errors = field(init=False)
 
     def __post_init__(self) -> None:
@@ -217,12 +211,11 @@ class ReleasePart:
         """Return the other vectors, of all rows of a party; `counts` are those of all rows, (models, classes, bins)."""
         return ()
 
-    def read(self, sums: Sequence[int], reading: Reading) -> Saying | None:
-        """Return what has something to say of these sums; raise `ResultCheckError` where they cannot be.
+    def read(self, sums: Sequence[int], reading: Reading) -> None:
+        """Read these sums, and add what says something of them; raise `ResultCheckError` where they cannot be.
 
         A part may change what those before it have read.
         """
-        return None
 
 
 def each_of(vectors: Sequence[str]) -> Factor:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -27,7 +28,6 @@ from fhe_auc_protocols.exact_auc.release_part import (
     ReleasePart,
     Rows,
     Said,
-    Saying,
     Vectors,
     each_of,
     sum_of,
@@ -73,21 +73,6 @@ class PooledSites:
 
 
 @dataclass(frozen=True)
-class SitesRead:
-    """What the sums say of each model."""
-
-    by_model: Sequence[PooledSites]
-
-    def said(self, reading: Reading) -> Said:
-        """Return what sites have in common; nothing, and why, where sums cannot be those of sites."""
-        parties, models = len(reading.counted), reading.analysis.models
-        if not all(own.possible(parties) for own in self.by_model):
-            return Said(warnings=(_IMPOSSIBLE,))
-        named = zip(models if len(models) > 1 else ("",), self.by_model, strict=True)
-        return Said(sites=tuple(own.summary(model, parties, reading.level) for model, own in named))
-
-
-@dataclass(frozen=True)
 class SiteSums(ReleasePart):
     """Those of so many models."""
 
@@ -125,7 +110,7 @@ class SiteSums(ReleasePart):
         """Return a party's vectors; sums round to what there is room for."""
         return [_site(own, max_rows, fraction_bits(max_rows, modulus)) for own in counts]
 
-    def read(self, sums: Sequence[int], reading: Reading) -> Saying | None:
+    def read(self, sums: Sequence[int], reading: Reading) -> None:
         """Read the sums of each model."""
         scale, given = 1 << fraction_bits(reading.max_rows, reading.modulus), iter(sums)
         by_model = []
@@ -134,7 +119,16 @@ class SiteSums(ReleasePart):
             *weights, variance = (Fraction(number, scale) for number in scaled)
             of_usable = UsableSites(usable, *weights)
             by_model.append(PooledSites(difference, pairs, both, of_usable, variance * reading.max_rows))
-        return SitesRead(by_model)
+        reading.sayings.append(partial(_said, by_model))
+
+
+def _said(by_model: Sequence[PooledSites], reading: Reading) -> Said:
+    """Return what sites have in common, model by model; nothing, and why, where sums cannot be those of sites."""
+    parties, models = len(reading.counted), reading.analysis.models
+    if not all(own.possible(parties) for own in by_model):
+        return Said(warnings=(_IMPOSSIBLE,))
+    named = zip(models if len(models) > 1 else ("",), by_model, strict=True)
+    return Said(sites=tuple(own.summary(model, parties, reading.level) for model, own in named))
 
 
 def fraction_bits(max_rows: int, modulus: int) -> int:

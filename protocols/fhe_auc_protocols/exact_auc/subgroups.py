@@ -12,7 +12,7 @@ from fhe_auc.metrics.small_cells import hidden_rows
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.estimates import NESTED
 from fhe_auc.session.plan import Parameter
-from fhe_auc_protocols.exact_auc.release_part import AucOfSums, Reading, ReleasePart, Said, Saying
+from fhe_auc_protocols.exact_auc.release_part import AucOfSums, Reading, ReleasePart, Said
 
 _SMALL_GROUPS = "small groups are shown (min_cell 1): a count from 1 to 9 may tell who is meant"
 
@@ -30,9 +30,9 @@ class Subgroups(ReleasePart):
         groups = Parameter("groups", by, "columns, and all levels that they may have")
         return [groups, *[across] * self.analysis.cross_groups]
 
-    def read(self, sums: Sequence[int], reading: Reading) -> Saying | None:
-        """Return what warns of groups."""
-        return self
+    def read(self, sums: Sequence[int], reading: Reading) -> None:
+        """Add what warns of groups."""
+        reading.sayings.append(self.said)
 
     def said(self, reading: Reading) -> Said:
         """Warn where those that are not shown can be worked out, or small ones are."""

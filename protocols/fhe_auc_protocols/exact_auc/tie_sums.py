@@ -43,7 +43,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.binning import in_bins, numbers
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
-from fhe_auc_protocols.exact_auc.release_part import AucOfSums, Counts, Reading, ReleasePart, Rows, Saying, Vectors
+from fhe_auc_protocols.exact_auc.release_part import AucOfSums, Counts, Reading, ReleasePart, Rows, Vectors
 
 DRAWS = 8
 _DEVIATIONS = 5  # of Student's law with 7 degrees of freedom: beyond it in 0.1 %
@@ -144,7 +144,7 @@ class TieSums(ReleasePart):
                 vectors.append(counted.ravel() if self.proved else counted[0] - counted[1])
         return vectors
 
-    def read(self, sums: Sequence[int], reading: Reading) -> Saying | None:
+    def read(self, sums: Sequence[int], reading: Reading) -> None:
         """Put the pairs that are merged in the place of all ties of each AUC."""
         given, merged = iter(sums), {}
         contrasts = list(zip(self.analysis.contrasts, reading.aucs, strict=True)) if self.buckets else []
@@ -155,7 +155,6 @@ class TieSums(ReleasePart):
             if own.pairs:
                 bound = Fraction(merged[contrast.model], 2 * own.pairs)
                 reading.aucs[at] = own._replace(binning_error=min(own.binning_error, bound))
-        return None
 
 
 def _bound(own: AucOfSums, draws: Sequence[int]) -> int:

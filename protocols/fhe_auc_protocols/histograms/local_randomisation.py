@@ -3,27 +3,130 @@
     round 1   a party sends how many of its rows' reports have each bit set, and how many rows reported on each level
     round 2   the sums go to all parties, who estimate the counts and answer with nothing
 
-Nothing is encrypted, for reports are private already (`unary_encoding`). What is public, what adds up, and that no lie
-is noticed: docs/evidence/score-histograms.md.
+Nothing is encrypted, for reports are private already. What is public, what adds up, and that no lie is noticed:
+docs/evidence/score-histograms.md.
+
+**Optimised unary encoding (OUE)**: [OUE] Wang, Blocki, Li, Jha, "Locally differentially private protocols for frequency
+estimation", USENIX Security 2017. A user's cell v of d is a vector of d bits, of which bit v alone is set. Each bit is
+randomised on its own:
+
+    P[report 1 | bit 1] = 1/2        P[report 1 | bit 0] = q = 1/(e^ε + 1)
+
+Two vectors differ in two bits, and the probability of a report changes by a factor of at most (1 − q)/q = e^ε: ε-local
+differential privacy of the cell.
+
+Of n reports Y_v have bit v set. Ĉ_v = (Y_v − n q)/(1/2 − q) is unbiased for the number c_v of users in cell v, with
+
+    Var Ĉ_v = (c_v/4 + (n − c_v) q (1 − q))/(1/2 − q)² = 4 n e^ε/(e^ε − 1)² + c_v
+
+Probabilities are multiples of 2^-64: 1/2 exactly, and q rounded up, to the private side
+(`fhe_auc_protocols.exact_sampling.threshold`).
+
+**Several levels** ([FCE] §2.3): each user picks one of L levels at random, whatever its value, and sends one report
+there, with the whole of ε. A level's n_k reports are of a random sample of the n users, so n/n_k times their estimate
+is unbiased, given n_k, for the rows of all.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.protocol import Spending
 from fhe_auc_protocols import exact_sampling
+from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, ReadoutProtocol
-from fhe_auc_protocols.histograms.unary_encoding import UnaryHierarchy
+from fhe_auc_protocols.option_values import checked_epsilon
 from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, SummingParty, UnencryptedProtocol
+
+_HALF = 2**63
+_WORDS = 2**22  # drawn at a time
+
+
+class UnaryEncoding:
+    """OUE over d >= 1 cells, ε of a report from 0.000001 to 32; `InputError`: one of them is out of range."""
+
+    def __init__(self, cells: int, epsilon: float) -> None:
+        if cells < 1:
+            raise InputError(f"there must be at least one cell, got {cells}")
+        self.cells = cells
+        self.epsilon = checked_epsilon(epsilon)
+        self._below = exact_sampling.threshold(1, 1, self.epsilon)
+
+    @property
+    def flip_probability(self) -> float:
+        """Chance q of a 1 where the bit is 0."""
+        return exact_sampling.probability(self._below)
+
+    def tally(self, cells: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
+        """Randomise one report for each of n users, and return how many have each bit set, shape (d,).
+
+        Cells, shape (n,), are from 0 to d − 1. The source is `exact_sampling.secure` where it protects someone. Raises
+        `InputError`: a cell is out of range; the message names the user, not the cell.
+        """
+        unfit = (cells < 0) | (cells >= self.cells)
+        if unfit.any():
+            raise InputError(f"user {int(unfit.argmax())}: the cell must be from 0 to {self.cells - 1}")
+        total = np.zeros(self.cells, np.int64)
+        for batch in np.array_split(cells, max(1, len(cells) * self.cells // _WORDS)):
+            words = source.words(len(batch), self.cells)
+            reports, users = words < np.uint64(self._below), np.arange(len(batch))
+            reports[users, batch] = words[users, batch] < np.uint64(_HALF)
+            total += reports.sum(axis=0)
+        return total
+
+    def estimate(self, tally: ArrayLike, reports: int) -> NDArray[np.float64]:
+        """Return the unbiased estimate Ĉ of the users in each cell, shape (d,), from a tally of so many reports."""
+        q = self.flip_probability
+        return np.asarray((np.asarray(tally, np.float64) - reports * q) / (0.5 - q))
+
+    def variance(self, counts: ArrayLike, reports: int) -> NDArray[np.float64]:
+        """Return the variance of each estimate, shape (d,), where the cells hold so many of the users who report."""
+        q, c = self.flip_probability, np.asarray(counts, np.float64)
+        return np.asarray((c / 4 + (reports - c) * q * (1 - q)) / (0.5 - q) ** 2)
+
+
+class UnaryHierarchy:
+    """One report a user, on a level of its own choice, of L; each has half as many cells as the one below.
+
+    `epsilon` is the budget of one user's report, from 0.000001 to 32, and `cells` the number of those of the lowest
+    level, a multiple of 2^(L-1). Raises `InputError`: the budget is out of range.
+    """
+
+    def __init__(self, height: int, epsilon: float, cells: int) -> None:
+        self.levels = tuple(UnaryEncoding(cells >> above, epsilon) for above in reversed(range(height)))
+        self.epsilon = self.levels[0].epsilon
+
+    def tallies(self, cells: NDArray[np.int64], source: Source) -> list[tuple[int, NDArray[np.int64]]]:
+        """Randomise users in these cells of the lowest level, as `UnaryEncoding.tally`.
+
+        Returns, for each level, the highest first, how many reports there are, and with each bit set, shape (its
+        cells,). Those of several parties add up.
+        """
+        chosen = exact_sampling.integers(source, len(self.levels), len(cells))
+        found = []
+        for level, encoding in enumerate(self.levels):
+            mine = cells[chosen == level] >> (len(self.levels) - 1 - level)
+            found.append((len(mine), encoding.tally(mine, source)))
+        return found
+
+    def estimate(self, reports: Sequence[int], ones: Sequence[ArrayLike]) -> tuple[NDArray[np.float64], ...]:
+        """Return unbiased counts by level, highest first; `EvaluationError`: nobody has reported on some level."""
+        users = sum(reports)
+        if not all(reports):
+            raise EvaluationError("no user has reported on some level; there are too few users for so many levels")
+        return tuple(
+            encoding.estimate(of_level, number) * (users / number)
+            for encoding, number, of_level in zip(self.levels, reports, ones, strict=True)
+        )
 
 
 class Tally(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=True):

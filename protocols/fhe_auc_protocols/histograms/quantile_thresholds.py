@@ -12,8 +12,6 @@ An evaluation of several models has one set of thresholds: each row counts once 
 what, and who checks it: docs/evidence/score-histograms.md.
 """
 
-import functools
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -47,14 +45,6 @@ class _Quantiles(Readout[QuantileThresholds]):
     purpose = "finding thresholds"
     why_fewer: str  # why there may be fewer thresholds than were asked for
 
-    @abstractmethod
-    def height(self, options: Mapping[str, Any]) -> int:
-        """Return the height h that a request asks for; raise `InputError` for a wrong option."""
-
-    def completed(self, request: Request) -> Request:
-        """Return the request with the 2^h cells as thresholds."""
-        return replace(request, thresholds=cell_starts(self.height(request.options)))
-
     def agreed(self, options: Mapping[str, Any], thresholds: int) -> dict[str, bool | int | float | str]:
         """Return how many thresholds to find."""
         return {"bins": checked_bins(options, _height(thresholds))}
@@ -75,8 +65,13 @@ class _Quantiles(Readout[QuantileThresholds]):
         return thresholds
 
     def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Count a party's rows in each cell, shape (2^h,); raise `InputError` for a score outside [0, 1]."""
-        return _counts(data, grid)[0]
+        """Count a party's rows in each cell, once for each model, shape (2^h,); `InputError`: not all are in [0, 1]."""
+        check_scores(data, grid)
+        counts: NDArray[np.int64] = np.zeros(len(grid), np.int64)
+        for batch in data.batches():
+            for scores in batch.scores:
+                counts += np.bincount(bins_of(scores, grid), minlength=len(grid))
+        return counts
 
     def _found(
         self,
@@ -111,10 +106,6 @@ class ExactQuantiles(_Quantiles):
 
     why_fewer = _TIES
 
-    def height(self, options: Mapping[str, Any]) -> int:
-        """Return 14."""
-        return CELL_HEIGHT
-
     def completed(self, request: Request) -> Request:
         """Return the request with 2^14 cells as thresholds, 2^13 for several models."""
         return replace(request, thresholds=cell_starts(CELL_HEIGHT - (len(request.analysis.models) > 1)))
@@ -124,10 +115,10 @@ class ExactQuantiles(_Quantiles):
         return len(analysis.models)
 
     def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Count a party's rows in each cell, once for each model; raise `InputError` as for one model."""
+        """Count them so, in as many cells as are for so many models."""
         if _height(len(grid)) != CELL_HEIGHT - (len(data.scores) > 1):
             raise InputError("the session's manifest is not one for finding thresholds of so many models")
-        return functools.reduce(np.add, _counts(data, grid))
+        return super().count(data, grid)
 
     def read(self, manifest: Manifest, pooled: PooledCounts) -> QuantileThresholds:
         """Return the thresholds; raise `EvaluationError` where there is no row."""
@@ -159,6 +150,10 @@ class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
             )
         return height
 
+    def completed(self, request: Request) -> Request:
+        """Return the request with the 2^h cells as thresholds."""
+        return replace(request, thresholds=cell_starts(self.height(request.options)))
+
     def agreed(self, options: Mapping[str, Any], thresholds: int) -> dict[str, bool | int | float | str]:
         """Return the budget and how many thresholds to find."""
         return {**super().agreed(options, thresholds), "epsilon": self.budget(options)}
@@ -180,16 +175,6 @@ class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
             "scores, labels left out; the thresholds are public, and the aggregator learns them too",
         )
         return self._found(manifest, pooled, pooled.levels, settings, warnings)
-
-
-def _counts(data: PartyData, grid: NDArray[np.float64]) -> list[NDArray[np.int64]]:
-    """Return a party's rows in each cell by each model's scores; raise `InputError` for a score outside [0, 1]."""
-    check_scores(data, grid)
-    counts: list[NDArray[np.int64]] = [np.zeros(len(grid), np.int64) for _ in data.scores]
-    for batch in data.batches():
-        for of_model, scores in zip(counts, batch.scores, strict=True):
-            of_model += np.bincount(bins_of(scores, grid), minlength=len(grid))
-    return counts
 
 
 def equi_depth_cells(levels: Sequence[NDArray[Any]], bins: int) -> NDArray[np.int64]:

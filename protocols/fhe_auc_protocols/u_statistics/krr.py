@@ -37,7 +37,7 @@ class RandomisedResponse(Mechanism):
         self.k = self.bins = self.size = k
         self._replaced_below = exact_sampling.threshold(k, k - 1, checked_epsilon(epsilon))
         self.beta = exact_sampling.probability(self._replaced_below)
-        self.kept = exact_sampling.complement(self._replaced_below)  # 1 - β, without cancellation where ε is small
+        self.kept = (2**64 - self._replaced_below) / 2**64  # 1 - β, without cancellation where ε is small
 
     def tally(self, bins: Integers, source: Source) -> Integers:
         """Randomise a report for each of n users in these bins, shape (n,), as each does on its own device.

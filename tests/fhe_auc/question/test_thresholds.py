@@ -21,11 +21,6 @@ from fhe_auc.rows.row_store import BATCH, IN_MEMORY, Column, release
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request, new_manifest
 from tests.support.chosen import federated_auc
-from tests.support.lazy import Lazy
-
-roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
-expit = Lazy("scipy.special").expit
-logit = Lazy("scipy.special").logit
 
 
 def test_what_is_no_grid_is_refused() -> None:
@@ -123,20 +118,6 @@ def test_grids_have_exactly_the_size_ends_and_bytes_that_are_asked_for() -> None
     assert (grid[:2].tolist(), grid[-1]) == ([0.0, 5e-324], 1.0)
     assert grid[-2] > 1 - 1e-14
     assert digest(thresholds.hybrid()) == "4b54c1ba3e7665a030456bc41340e09953ee9f65c78f51a47c60d06e2d84e338"
-
-
-@pytest.mark.parametrize(
-    ("share", "rows", "spread"), [(0.002, 200_000, 1.0), (0.01, 50_000, 0.5), (0.1, 20_000, 0.5), (0.5, 5000, 0.5)]
-)
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_at_the_default_the_auc_of_rare_and_crowded_scores_is_within_1e_4(
-    share: float, rows: int, spread: float, seed: int
-) -> None:
-    random = np.random.default_rng(seed)
-    y_score = expit(logit(share) + spread * random.normal(size=rows))
-    y_true = random.random(rows) < y_score
-    bins = np.searchsorted(thresholds.hybrid(5000), y_score, side="right")
-    assert roc_auc_score(y_true, bins) == pytest.approx(roc_auc_score(y_true, y_score), abs=1e-4)
 
 
 def test_grids_are_read_only_copies_and_their_bytes_depend_on_the_values_only() -> None:

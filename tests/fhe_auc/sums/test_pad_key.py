@@ -264,13 +264,6 @@ def test_a_total_is_the_sum_of_each_party_s_own(counted: set[int]) -> None:
     assert shares().total(sorted(counted)).tolist() == [sum(column) % T for column in zip(*each, strict=True)]
 
 
-def test_the_sum_over_neighbours_takes_two_draws_however_many_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn, draw = [], modular.uniform
-    monkeypatch.setattr(modular, "uniform", lambda *drawn_of: drawn.append(drawn_of) or draw(*drawn_of))
-    shares().total([*range(2, 50), *range(60, 1000)])
-    assert len(drawn) == 4
-
-
 def test_shares_are_pinned_not_printed_and_summed_over_some_parties_once_each_in_order() -> None:
     """All parties derive them, on whatever machine and version."""
     assert shares().total([2, 3]).tolist() == [115587315686, 1786759923759, 1598852606488]

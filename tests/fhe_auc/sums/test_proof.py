@@ -94,16 +94,6 @@ def test_sums_of_other_parties_than_are_counted_do_not_pass(claimed: list[int]) 
     assert not authenticator.accepts(totals, claimed)
 
 
-def test_a_party_that_counts_twice_is_refused_though_all_that_is_linear_fits_and_so_are_no_parties() -> None:
-    authenticator, release = Authenticator(release_of(X), SECRET, SESSION, 0, 101), authenticated(release_of(X))
-    sent = authenticator.sketch(0, words([3]), private(0))
-    doubled = release.totals(modular.add(sent, sent, 101), 101)
-    with pytest.raises(InputError, match="once each"):
-        authenticator.accepts(doubled, [0, 0])
-    with pytest.raises(InputError, match="no parties"):
-        authenticator.accepts(doubled, [])
-
-
 def test_blinders_are_the_party_s_own_and_all_else_follows_from_the_common_secret() -> None:
     one, other, again = (
         Authenticator(CUBE, SECRET, SESSION, 0, PRIMES[-2]).sketch(0, words([5]), private(number))

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fhe_auc import ckks
 from fhe_auc.session.ckks_computation import running_sum
@@ -12,7 +10,6 @@ from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_sums, pack
 from tests.support.blinded_auc import largest_multiplier, smallest_multiplier
 from tests.support.malicious_sessions import plan_for
 
-PLAN = plan_for(thresholds=3000, split=False)  # three blocks of 1,024 slots a run
 Vectors = tuple[np.ndarray, np.ndarray]
 
 
@@ -29,33 +26,6 @@ def padded(*of_parties: Vectors, positions: int = 3072) -> Vectors:
         y[: one.size] += one
         x[:, : one.size] += both
     return y, x
-
-
-def sums_of_squares(blocks: list[np.ndarray]) -> np.ndarray:
-    """Components 1 and 3 of Σ z², added up over all slots: products of polynomials modulo x⁴ = y, slot by slot."""
-    slots = blocks[0].shape[1]
-    y = np.exp(1j * np.pi * (4 * np.arange(slots) + 1) / (2 * slots))
-    found = np.zeros((4, slots), complex)
-    for z in blocks:
-        for i, j in np.ndindex(4, 4):
-            found[(i + j) % 4] += z[i] * z[j] * (y if i + j > 3 else 1)
-    return found[[1, 3]].sum(axis=1)
-
-
-pairs = st.builds(vectors, st.integers(1, 3072), st.integers(0, 2**32 - 1))
-
-
-@settings(max_examples=20)
-@given(st.lists(pairs, min_size=1, max_size=3))
-def test_sums_of_squares_are_twice_the_sums_of_products_and_parties_add_up(parties: list[Vectors]) -> None:
-    submissions = [packed(PLAN, [each]) for each in parties]
-    for (y, x), blocks in zip(map(padded, parties), submissions, strict=True):
-        assert [block.shape for block in blocks] == [(4, 1024)] * 3
-        # Nothing in component 2: y·z₂·z₃ would come to component 1, and z₁·z₂ to component 3.
-        np.testing.assert_array_equal(np.concatenate(blocks, axis=1), [4 * y, x[0] / 4, 0 * y, x[1] / 4])
-    y, x = padded(*parties)
-    sums = [np.sum(blocks, axis=0) for blocks in zip(*submissions, strict=True)]
-    np.testing.assert_array_equal(sums_of_squares(sums), 2 * (x * y).sum(axis=1))
 
 
 @pytest.mark.parametrize("backend", ckks.available_backends())

@@ -20,8 +20,8 @@ from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, WEIGHT, AucPlan
-from fhe_auc_protocols.blinded_auc.published_digits import PUBLISHED, PUBLISHED_BITS, published
 from fhe_auc_protocols.blinded_auc.result_check import Recovered
+from fhe_auc_protocols.blinded_auc.semi_honest import PUBLISHED, PUBLISHED_BITS, published
 from tests.support.blinded_auc import session_sums
 from tests.support.exact_sessions import Play
 from tests.support.malicious_sessions import sites

@@ -25,20 +25,17 @@ from fhe_auc.base.errors import (
 )
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.metrics.trapezoid import trapezoid
-from fhe_auc.question import thresholds
 from fhe_auc.rlwe.ciphertexts import wrap
 from fhe_auc.rlwe.polynomials import Polynomials
-from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import PRECISION, plan
 from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
 from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload
-from fhe_auc_protocols.blinded_auc.published_digits import published
 from fhe_auc_protocols.blinded_auc.result_check import Recovered
-from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest, SemiHonestTask
-from tests.support.blinded_auc import encoded, manifest_with, session_sums
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest, SemiHonestTask, published
+from tests.support.blinded_auc import encoded, manifest_with
 from tests.support.chosen import federated_auc
 from tests.support.malicious_sessions import (
     CLOSE,
@@ -48,7 +45,7 @@ from tests.support.malicious_sessions import (
     request,
     sites,
 )
-from tests.support.pooled import exact_auc, pooled, pooled_counts, sklearns_auc
+from tests.support.pooled import pooled_counts, sklearns_auc
 from tests.support.roles import SessionRoles
 from tests.support.wire import changed, flipped, payload_of
 
@@ -152,22 +149,6 @@ def test_every_library_gives_the_exact_auc_and_scikit_learns_where_every_score_i
 
 slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 semi_honest = functools.partial(federated_auc, protocol="semi-honest")
-
-
-@pytest.mark.backends("all")
-@backends
-@pytest.mark.parametrize("name", ["credit-default", slow("covid-clinics")])
-def test_parties_of_one_row_and_one_with_nearly_everything_read_the_exact_auc_and_tell_the_digits_they_may(
-    backend: str, name: str
-) -> None:
-    rows, grid = pooled(datasets.load(name)), thresholds.resolve("uniform:100")
-    pieces = np.split(np.random.default_rng(15).permutation(len(rows.y_true)), np.arange(1, 15))
-    parties = [PartyData.from_arrays(f"site {i}", rows.y_true[of], rows.y_score[of]) for i, of in enumerate(pieces)]
-    found, read = session_sums(parties, thresholds=grid, backend=backend)
-    assert read.auc == pytest.approx(exact_auc(parties, grid), abs=1e-8)
-    assert [each.auc for each in found] == [round(read.auc, found[0].decimals)] * 15
-    assert found[0].parties == 15
-    assert found[0].upload_bytes_per_party <= 180_000
 
 
 def test_fewer_rows_than_the_precision_is_stated_for_are_warned_of():

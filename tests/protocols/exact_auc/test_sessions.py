@@ -299,13 +299,6 @@ def test_keys_and_openings_of_another_session_are_refused(backend: str) -> None:
         plugin.aggregator(manifest, aggregator_material(context, public_context(exact.session.aggregator_material)[1]))
 
 
-def test_an_aggregator_without_a_pad_key_is_not_made() -> None:
-    play = Play("exact", rows(3, 38))
-    context, _ = public_context(play.session.aggregator_material)
-    with pytest.raises(DeserialisationError, match="not a pad key"):
-        PLUGINS["exact"].aggregator(play.manifest, context)
-
-
 # --- Results ----------------------------------------------------------------------------------------------------------
 
 

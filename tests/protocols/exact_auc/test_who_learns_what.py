@@ -126,7 +126,7 @@ def test_the_helper_decrypts_slots_that_are_uniform_but_for_their_sums(monkeypat
     result = decode(payload_of(play.until(3)), Result, "")
     keys = play.helper._side._computation.secret(play.helper._side._kept.context)
     plan = play.plan
-    (part,), (prime,), layout = plan.result_parts(result.content), plan.parameters.plain_moduli, plan.layout
+    (part,), (prime,), layout = decode(result.content, tuple[bytes, ...], ""), plan.parameters.plain_moduli, plan.layout
     slots = keys.decrypt(part, 0, play.plan.kept)
     several = np.repeat(layout.widths, layout.widths) > 1
     assert stats.kstest(slots[: len(several)][several] / prime, "uniform").pvalue > 1e-7

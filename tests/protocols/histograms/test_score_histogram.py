@@ -31,11 +31,11 @@ from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.histograms import distributed_noise
 from fhe_auc_protocols.histograms import protocols as of
+from fhe_auc_protocols.histograms.local_randomisation import UnaryEncoding, UnaryHierarchy
 from fhe_auc_protocols.histograms.protocols import HistogramDistributedDp, HistogramFederated, HistogramLocalDp
 from fhe_auc_protocols.histograms.quantile_thresholds import checked_bins, equi_depth_cells
 from fhe_auc_protocols.histograms.readout import all_levels
 from fhe_auc_protocols.histograms.score_histogram import noisy_auc, pooled_counts, pooled_histogram, rows_by_bin
-from fhe_auc_protocols.histograms.unary_encoding import UnaryEncoding, UnaryHierarchy
 from tests.support.chosen import federated_auc, federated_thresholds
 from tests.support.discrete_laplace import laplace_p_value
 from tests.support.pooled import pooled, rounding, sklearns_auc

@@ -17,8 +17,7 @@ from scipy.stats import chi2_contingency, chisquare
 
 from fhe_auc.base.errors import InputError
 from fhe_auc_protocols import exact_sampling
-from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
-from fhe_auc_protocols.u_statistics.hierarchy import HierarchicalAuc
+from fhe_auc_protocols.u_statistics.hierarchy import HadamardTree, HierarchicalAuc
 from fhe_auc_protocols.u_statistics.krr import RandomisedResponse, bins_by_rule
 from tests.support.lazy import Lazy
 
