@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Play sessions over Flower and FLARE in other versions than the one that .venv has; some minutes for each.
+# Play sessions over Flower and FLARE in other versions than the one that .venv has, by simulators, and by the commands of
+# docs/guide/flower.md and flare.md over TLS; a quarter of an hour for each.
 #
 # Last run on 2026-11-29, on Python 3.12: flwr 1.41.0 and 1.42.0, nvflare 2.9.0.
 # Usage: scripts/try_carriers.sh flwr==1.42.0 [nvflare==2.9.0 ...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
+export PATH=$PWD/.venv/bin:$PATH # fhe-auc
 here=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 for version in "$@"; do
     folder=$(mktemp -d)
@@ -16,6 +18,6 @@ for version in "$@"; do
     echo "$here" > "$(echo "$folder"/lib/python*/site-packages)/after.pth" # all else is .venv's
     echo "== $version"
     "$folder/bin/python" -m pytest -q -m "slow or not slow" -k "$chosen" tests/fhe_auc/machines/test_carried_sessions.py \
-        tests/fhe_auc/machines/flower tests/fhe_auc/machines/flare
+        tests/fhe_auc/machines/flower tests/fhe_auc/machines/flare tests/documents/test_carrier_guides.py
     rm -rf "$folder"
 done

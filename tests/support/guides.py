@@ -22,7 +22,7 @@ TERMINALS = {"all": (*SITES, "server"), "sites": SITES, "others": SITES[1:], "ag
 
 _ANSWERING = """fhe-auc() { command fhe-auc "$@" <<< $'y\\ny\\ny\\ny\\ny'; }"""
 """Says yes where a command asks: are the characters the same?"""
-_PATIENCE = 300.0  # seconds
+_PATIENCE = 600.0  # seconds; only a broken guide waits for them
 _FENCE = re.compile(r"^```(\w+) ?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -1,4 +1,7 @@
-"""Whole sessions over Flower and FLARE: the fraction of the rows. Other versions: `scripts/try_carriers.sh`."""
+"""Whole sessions over the simulators of Flower and FLARE: the fraction of the rows.
+
+Over TLS: `tests/documents/test_carrier_guides.py`. Other versions: `scripts/try_carriers.sh`.
+"""
 
 import json
 import sys
@@ -31,13 +34,6 @@ def flower_simulation() -> LocalCarrier:
     return Simulation()
 
 
-def flower_over_tls() -> LocalCarrier:
-    pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
-    from tests.support.flower import Deployment
-
-    return Deployment(keys=True)
-
-
 class FlareSimulator(LocalCarrier):
     def start(self, server: Path, sites: Mapping[str, Path]) -> None:
         from fhe_auc.machines.flare import JOB
@@ -67,7 +63,7 @@ def slow(place: Place) -> object:
     return pytest.param(place, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("place", [flower_simulation, slow(flower_over_tls), slow(flare_simulator)])
+@pytest.mark.parametrize("place", [flower_simulation, slow(flare_simulator)])
 def test_a_session_gives_the_fraction_of_its_rows_and_leaves_nothing_behind(
     place: Place, site_rows: list[PartyData]
 ) -> None:

@@ -1,11 +1,10 @@
-"""The controller and the executor: what a client does wrong ends nothing, and tells nothing; FLARE's simulator.
+"""The controller and the executor: what a client does wrong ends nothing, and tells nothing.
 
-What letters may do is `test_postman.py`.
+What letters may do is `test_postman.py`; over FLARE itself: `tests/documents/test_carrier_guides.py`.
 """
 
 import json
-import os
-import sys
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,13 +27,9 @@ from fhe_auc.base.logs import LOGGER
 from fhe_auc.machines.flare import JOB, postmen
 from fhe_auc.machines.flare.postmen import LETTER, REFUSED, Answerer, Carrier, carry
 from tests.support.machines import toml
-from tests.support.programs import output_of
 
 NAMES = ("north", "south")
 GUIDE = Path(__file__).parents[4] / "docs" / "guide" / "flare.md"
-RESOURCES = json.loads(GUIDE.read_text("utf-8").partition("```json\n")[2].partition("```")[0])
-"""What the guide has sites and the server set."""
-
 Spoil = Callable[[str, Shareable], Shareable]
 
 
@@ -179,29 +174,12 @@ def test_a_configuration_that_cannot_be_is_refused(world: Path) -> None:
             Server(world, lambda client, answer: answer).play(lambda: False, **changes)
 
 
-def test_the_job_names_our_two_classes_and_no_others() -> None:
+def test_the_job_names_our_two_classes_and_no_others_and_the_guide_has_all_allow_these() -> None:
     job = [
         json.loads((JOB / "app" / "config" / f"config_fed_{side}.json").read_text()) for side in ("server", "client")
     ]
-    found = [job[0]["workflows"][0]["path"], job[1]["executors"][0]["executor"]["path"]]
-    assert (
-        found
-        == RESOURCES["class_allow_list"]
-        == [f"{each.__module__}.{each.__qualname__}" for each in (Carrier, Answerer)]
-    )
-    assert [len(part) for part in (job[0]["workflows"], job[1]["executors"])] == [1, 1]
+    (workflow,), (executor,) = job[0]["workflows"], job[1]["executors"]
+    allowed = re.findall(r'"(fhe_auc\.[\w.]+)"', GUIDE.read_text("utf-8"))
+    ours = [f"{each.__module__}.{each.__qualname__}" for each in (Carrier, Answerer)]
+    assert [workflow["path"], executor["executor"]["path"]] == allowed == ours
     assert not job[0]["components"] + job[1]["components"]
-
-
-@pytest.mark.slow
-def test_the_job_carries_over_flare_s_simulator(world: Path) -> None:
-    own = world / "workspace" / "local"
-    own.mkdir(parents=True)
-    (world / "local" / "fhe-auc").rename(own / "fhe-auc")
-    (own / "resources.json").write_text(json.dumps(RESOURCES))
-    clients = "".join(f'{name} = "site-{name}"\n' for name in NAMES)
-    server = toml({"exchange": str(world / "server"), "every": 1.0, "hours": 0.005}) + f"[clients]\n{clients}"
-    (own / "fhe-auc" / "server.toml").write_text(server)
-    command = [str(Path(sys.executable).with_name("nvflare")), "simulator", str(JOB), "-w", str(own.parent)]
-    output_of([*command, "-c", ",".join(f"site-{name}" for name in NAMES), "-t", "2"], env=dict(os.environ))
-    assert all_have_all(world)

@@ -1,7 +1,11 @@
-"""Flower itself, by its own commands, over TLS: what a server makes SuperNodes run, and what our app carries."""
+"""Flower itself, by its own commands, over TLS: what a server makes SuperNodes run.
+
+What our app carries over it: `tests/documents/test_carrier_guides.py`.
+"""
 
 import json
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -9,12 +13,17 @@ import pytest
 pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
 
 from fhe_auc.machines.flower import APP
-from tests.support.flower import PATIENCE, Deployment
+from fhe_auc.machines.processes import Processes, reserved_port
+from tests.support.machines import toml
 from tests.support.processes import wait_for
+from tests.support.tls import make_certificate
 from tests.support.users import give, is_root
 
 pytestmark = [pytest.mark.xdist_group("flower"), pytest.mark.timeout(1800)]
 
+PATIENCE = 600.0  # seconds, for a step that takes a few; only a broken test waits for them
+WITHOUT_RIGHTS = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs") if is_root else ()
+"""Before a command: root's files are its own, as Python may lie where only root reads, and others' are closed to it."""
 SPY = """
 import base64, json, os
 from flwr.app import ArrayRecord, Array, ConfigRecord, Message, RecordDict
@@ -82,10 +91,29 @@ def test_what_a_server_makes_a_node_run_reads_the_exchange_alone_and_writes_besi
     tmp_path: Path,
 ) -> None:
     site, out = a_site(tmp_path / "north"), tmp_path / "told"
-    with Deployment(keys=False) as flower:
-        flower.node("north", {"exchange": str(site / "exchange"), "name": "north"})
-        flower.run(spying_app(tmp_path / "spy"), {"out": str(out), "nodes": 1})
-        wait_for(lambda: out.exists() and out.read_text().endswith("\n"), PATIENCE, told=flower.processes.log_end)
+    with Processes() as flower, reserved_port() as port, reserved_port() as node_port:
+        make_certificate(flower.folder)
+        certificate, key = flower.folder / "tls.pem", flower.folder / "tls.key"
+        (flower.folder / "flwr" / "config.toml").write_text(
+            f'[superlink]\ndefault = "here"\n[superlink.here]\naddress = "127.0.0.1:{port}"\n'
+            f'root-certificates = "{certificate}"\n'
+        )
+        tls = ["--ssl-ca-certfile", certificate, "--ssl-certfile", certificate, "--ssl-keyfile", key]
+        flower.start("superlink", ["flower-superlink", *map(str, ("--host", "127.0.0.1", "--port", port, *tls))])
+        with socket.socket() as trying:
+            wait_for(lambda: trying.connect_ex(("127.0.0.1", port)) == 0, PATIENCE, told=flower.log_end)
+        told = f"exchange='{site / 'exchange'}' name='north'"
+        command = ["flower-supernode", "--superlink", f"127.0.0.1:{port}", "--root-certificates", certificate]
+        command += ["--node-config", told, "--host", "127.0.0.1", "--port", node_port]
+        flower.start("node", [*WITHOUT_RIGHTS, *map(str, command)])
+        settings = flower.folder / "run.toml"
+        settings.write_text(toml({"out": str(out), "nodes": 1}))
+        app = spying_app(tmp_path / "spy")
+        started = flower.call(
+            ["flwr", "run", str(app), "--format", "json", "--run-config", str(settings)], timeout=PATIENCE
+        )
+        assert "run-id" in started, started
+        wait_for(lambda: out.exists() and out.read_text().endswith("\n"), PATIENCE, told=flower.log_end)
     told = json.loads(out.read_text())
     if is_root:  # else the node is the same user
         assert list(told["read"]) == [str(site / "exchange" / "north" / "request")]
