@@ -19,8 +19,11 @@ from fhe_auc.base.remote import open_exchange
 from fhe_auc.cli.inputs import whole_number
 from fhe_auc.cli.serve import serve
 from fhe_auc.machines import service
+from fhe_auc.question.study import Study
+from fhe_auc.report.studies import check
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import KeysError
+from fhe_auc_keys.site import agreed_studies
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore, is_in
 from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase
@@ -159,14 +162,15 @@ def new(exchange: str, making: _Making, days: int) -> common.Report:
 
 @common.command(
     "Take part in a consortium.",
-    "fhe-auc join s3://bucket/auc#bg7hgxly6duqngrnsj4trhehpwje2avx south --data /srv/data/rows.csv",
+    "fhe-auc join s3://bucket/auc#bg7hgxly6duqngrnsj4trhehpwje2avx south --data /srv/data/rows.csv --study study.toml",
     "fhe-auc join '/srv/exchange#bg7hgxly6duqngrnsj4trhehpwje2avx' adder --role aggregator",
 )
 @click.argument("link", metavar="LINK")
 @_makes_role
+@click.option("--study", metavar="FILE", type=common.FILE, help="A study that came with the link: agree to it here.")
 @compared_option
 @common.reported
-def join(link: str, making: _Making, compared: tuple[str, ...]) -> common.Report:
+def join(link: str, making: _Making, study: Path | None, compared: tuple[str, ...]) -> common.Report:
     """Take part as NAME in the consortium of the LINK that its coordinator has sent.
 
     Makes private keys in a new key store, whose random passphrase lies beside it, and puts a request into the exchange.
@@ -174,6 +178,7 @@ def join(link: str, making: _Making, compared: tuple[str, ...]) -> common.Report
     same there. They are of your keys and of the consortium's first file, so that nobody in between is another one to
     either side. Once they are the same on both sides, the role's process starts, which takes part as soon as it is in.
 
+    A study is shown, and what it makes is answered without a person once you have agreed to it; else see `pending`.
     Done again it goes on where it was.
     """
     where, root = split_link(link)
@@ -187,8 +192,11 @@ def join(link: str, making: _Making, compared: tuple[str, ...]) -> common.Report
     if not is_in:
         exchange.put(place_of(making.name) + REQUEST, request(line))
     compare(known.root, line, f"the coordinator ({', '.join(known.coordinators)})", compared)
+    agreed = None if study is None else _agreed(study, making.name)
     with making.opened() as (store, _):
         known_members.keep(store, known_members.newest(store, known))
+        if agreed is not None:
+            agreed_studies.agree(store, agreed)
     config = making.configured(where)
     state = "is a member" if is_in else "waits to be let in, and goes on by itself"
     return making.started(config, {"member": is_in}, [(making.name, state, str(config))])
@@ -205,6 +213,19 @@ def compare(root: bytes, line: Member, teller: str, given: tuple[str, ...]) -> N
     nobody = "nobody is there to compare: give --compared"
     if not common.agreed(f"Does {teller} read out the same by telephone?", nobody=nobody):
         raise KeysError(f"{line.name!r} is not confirmed: nothing was changed")
+
+
+def _agreed(file: Path, name: str) -> Study:
+    """Show a study, and return it; `InputError` where it cannot be, or is not the role's, `KeysError` for a no."""
+    study = Study.read(file)
+    check(study)
+    if name not in (*study.sites, study.helper):
+        raise InputError(f"{name!r} takes no part in the study", file=str(file))
+    click.echo("".join(f"    {label:<18}{text}\n" for _, label, text in study.lines()), err=True)
+    nobody = "nobody is there to agree to the study: leave --study out, and see `fhe-auc pending` later"
+    if not common.agreed("Answer the sessions that this study makes from now on?", nobody=nobody):
+        raise KeysError("the study is not agreed to: join without it, or ask its maker to change it")
+    return study
 
 
 def _absolute(exchange: str) -> str:

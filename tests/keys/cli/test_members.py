@@ -124,6 +124,23 @@ def test_nothing_is_trusted_or_let_in_unless_somebody_has_compared(said: str) ->
     assert known("north").version == 1
 
 
+def test_a_study_that_came_with_the_link_is_shown_and_agreed_to_by_who_takes_part_in_it() -> None:
+    where, study = founded(), Path("study.toml")
+    asked = 'model = "net 2"\noutcome = "o"\ncohort = "c"\nperiod = "p"\nsites = ["north", "south"]\n'
+    study.write_text(f'{asked}maker = "north"\naggregator = "adder"\nthresholds = "uniform:16"\n')
+    more = ("--study", "study.toml")
+    refused("'west' takes no part in the study", "join", where, "west", "--no-start", *more)
+    refused("the study is not agreed to", "join", where, "south", "--no-start", *more, said="y\nn\n")
+    refused("nobody is there to agree", "join", where, "south", "--no-start", *more, said="y\n")
+    assert not Path("south/config.toml").exists()
+    told = call("join", where, "south", "--no-start", *more, input="y\ny\n")
+    assert (told.exit_code, "net 2" in told.stderr) == (0, True)
+    (agreed,) = ok("pending", "south/config.toml")["agreed"].values()
+    assert (agreed["study"]["model"], agreed["last"]) == ("net 2", {})
+    study.write_text(asked)  # nobody makes it, nobody adds up
+    refused("study.toml", "join", where, "south", "--no-start", *more, said="y\ny\n")
+
+
 def test_scripts_give_what_the_other_side_has_read_out() -> None:
     where = founded()
     join(where, "south")
