@@ -72,6 +72,10 @@ def place_of(name: str) -> str:
     return f"{_quoted(name)}/"
 
 
+MEMBERS = "members/"
+"""In a coordinator's place: where it has the members' file of every version."""
+
+
 def file_of(name: str) -> str:
     """Return how the name of a file for a member begins, without what it ends with."""
     return _quoted(name)

@@ -7,7 +7,6 @@ from typing import Any
 
 AGGREGATOR = "aggregator"  # sender name of the aggregator; no party may have it
 HELPER = "helper-1"  # sender name of a session's helper; no party may have it
-_MEMBERS = "members"  # whose place in an exchange would be that of the members' file
 MAX_CHARACTERS = 64
 """X.509's upper bound for a common name (RFC 5280, ub-common-name): enough for any site's."""
 
@@ -20,7 +19,7 @@ def problem_with(name: str) -> str | None:
         return "must not be blank"
     if len(name) > MAX_CHARACTERS:
         return f"must have at most {MAX_CHARACTERS} characters, got {len(name)}"
-    if (role := alike(name).strip()) in (AGGREGATOR, HELPER, _MEMBERS):
+    if (role := alike(name).strip()) in (AGGREGATOR, HELPER):
         return f"must not be {role!r}"
     # Names that look alike must not differ in blanks, control characters or Unicode normal form only. Half a surrogate
     # pair, as which Python shows a file name that is not UTF-8, does not print either.

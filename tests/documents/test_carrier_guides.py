@@ -131,9 +131,8 @@ def test_flower_s_guide_gives_each_site_the_fraction_of_all_rows(walk: Carried, 
         shutil.copy(homes / site / f"{site}.pub", homes / "server")
         told = walk.type(register, ("north.pub", f"{site}.pub"))["server"]
         nodes.append(f"{site}:{json.loads(told)['node-id']}")
-        coordinator = () if site == "north" else ((" coordinator=true", ""),)
         ends = ("link.example.org:9092", f"{here} --port {port}"), ('"\n', f'" {background}\n')
-        walk.type(replace(node, terminals=(site,)), *ends, *coordinator)
+        walk.type(replace(node, terminals=(site,)), *ends)
     shown = re.search(r"north:\d+, south:\d+", run.commands)[0]
     walk.type(run, (shown, ", ".join(nodes)), ("\nEND", "\nevery = 10\nEND"))
     walk.check()
@@ -154,8 +153,7 @@ def test_flare_s_guide_gives_each_site_the_fraction_of_all_rows(walk: Carried, p
     walk.type(allow, ("> local/resources.json", f"| sed s=/tmp/nvflare={homes}/server/jobs= > local/resources.json"))
     for site, name in clients.items():
         names = (("site-1", name), ("north", site))
-        coordinator = () if site == "north" else (("coordinator = true\n", ""),)
-        walk.type(replace(client, terminals=(site,)), *names, *coordinator)
+        walk.type(replace(client, terminals=(site,)), *names)
     walk.type(server, ('south = "site-2"', 'south = "site-2"\nwest = "site-3"'), ("hours = 8", "every = 2"))
     walk.take(Step(ALL, "$HOME/startup/start.sh > $HOME/flare.log 2>&1"))
     connected = "nvflare --format json system status --startup-kit $HOME/admin@example.org"

@@ -13,16 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import Exchange, Version, place_of
+from fhe_auc.base.exchange import MEMBERS, Exchange, Version, place_of
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.trust.members import MAX_BYTES, Members
-
-FOLDER = "members/"  # in a coordinator's place
 
 
 def file_of(name: str, version: int) -> str:
     """Return where a coordinator has a version in the exchange."""
-    return f"{place_of(name)}{FOLDER}{version}.json"
+    return f"{place_of(name)}{MEMBERS}{version}.json"
 
 
 class Next(NamedTuple):
@@ -179,13 +177,13 @@ class Published:
         found: dict[str, Version] = {}
         for place in dict.fromkeys((*map(place_of, names), *(self._places() if everywhere else ()))):
             try:
-                listed = self.exchange.list(place + FOLDER)
+                listed = self.exchange.list(place + MEMBERS)
             except FileNotFoundError:
                 continue
             except (OSError, InputError) as error:
-                self.wrong.append(f"{place}{FOLDER}: {error}")
+                self.wrong.append(f"{place}{MEMBERS}: {error}")
                 continue
-            found |= {f"{place}{FOLDER}{name}": version for name, version in listed.items()}
+            found |= {f"{place}{MEMBERS}{name}": version for name, version in listed.items()}
         return found
 
     def _places(self) -> list[str]:
@@ -193,7 +191,7 @@ class Published:
 
     def _first_files(self) -> Iterator[Members]:
         for place in self._places():
-            if (first := _after(Members(()), self._read(f"{place}{FOLDER}1.json"))) is not None:
+            if (first := _after(Members(()), self._read(f"{place}{MEMBERS}1.json"))) is not None:
                 yield first
 
 
