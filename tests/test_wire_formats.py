@@ -237,10 +237,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
         MESSAGE_PURPOSE, b"statement"
     ),
     "digest of a message": lambda _: MESSAGE.digest,
-    "aggregator bundle": lambda _: sign(
-        bundles.AGGREGATOR_KIND, NORTH, bundles._AggregatorBody(b"announcement", b"seal")
-    ),
-    "party bundle": lambda _: sign(bundles.PARTY_KIND, NORTH, bundles._PartyBody(FINGERPRINT, FINGERPRINT, b"seal")),
+    "bundle": lambda _: sign(bundles.BUNDLE, NORTH, bundles._Body(FINGERPRINT, FINGERPRINT, b"seal")),
     "privacy ledger": lambda _: budget._LEDGER.form.frame(LEDGER),
     "record of agreed studies": lambda _: agreed_studies._BOOK.form.frame(
         agreed_studies._Book(

@@ -112,18 +112,18 @@ def run(config: Mapping[str, Any], connect: Connect) -> SessionRecord:
 
 
 def passes(
-    config: Mapping[str, Any], connect: Connect, document: bytes | None = None, clock: Clock = SYSTEM
+    config: Mapping[str, Any], connect: Connect, files: Mapping[str, bytes] | None = None, clock: Clock = SYSTEM
 ) -> Generator[float, None, SessionRecord]:
     """Play the aggregator of one session, or go on with it; return who took part, which is written down as well.
 
     After each pass it yields the seconds until the next one. Who breaks it off closes it, and may begin anew.
 
-    Of the configuration, ``session`` (a file from the key holder; `document`, if given, is what is in it), ``store``
-    and ``passphrase-file`` are as the plug-in of `fhe_auc.machines.site_state` takes them. ``protocol``,
-    ``thresholds``, ``min-parties``: what the session must be for; empty takes any. ``round-timeout``: seconds that a
-    round may take. ``close-at``: with how many submissions the first round ends, whoever else may come; 0 waits for
-    all. ``journal``: folder of `fhe_auc.session.journal`, by default beside ``session``; where it holds a session that
-    has begun, that goes on.
+    Of the configuration, ``session`` (the announcement, beside which a bundle may lie; `files`, if given, are what is
+    in them), ``store`` and ``passphrase-file`` are as the plug-in of `fhe_auc.machines.site_state` takes them.
+    ``protocol``, ``thresholds``, ``min-parties``: what the session must be for; empty takes any. ``round-timeout``:
+    seconds that a round may take. ``close-at``: with how many submissions the first round ends, whoever else may come;
+    0 waits for all. ``journal``: folder of `fhe_auc.session.journal`, by default beside ``session``; where it holds a
+    session that has begun, that goes on.
 
     Events are logged (`fhe_auc.base.logs`); the session's beginning and end are in the role's audit trail. Raises
     `InputError` where configuration and session do not fit; `EvaluationError`, which names the sites to blame, where
@@ -140,7 +140,7 @@ def passes(
             if not 0 < timeout < math.inf:
                 raise InputError(f"round-timeout must be a number of seconds above 0, got {timeout}")
             config = {**config, "round-timeout": timeout}
-            joined = site_storage(clock).aggregator(config, document)
+            joined = site_storage(clock).aggregator(config, files)
             journal.bind(joined.manifest.session)
             if before is not None and finished:
                 RoleLog(before["session"]).info("finished: all %d sites have its result", len(before["delivered"]))

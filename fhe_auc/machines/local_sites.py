@@ -102,7 +102,7 @@ class Stage:
 
     def _rounds(self, place: LocalCarrier, made: LocalSites, sites: Mapping[str, Mapping[str, str]]) -> Sequence[str]:
         """Play the rounds, and return who counts; what a role raises ends the session."""
-        meeting = site_storage().opens(made.aggregator, Path(made.aggregator["session"]).read_bytes())
+        meeting = site_storage().opens(made.aggregator)
         assert meeting is not None  # noqa: S101 - for the type checker
         server, names = place.folder / "server", [meeting.helper if name == HELPER else name for name in made.sites]
         exchanges = {name: place.folder / f"exchange-{number}" for number, name in enumerate(names)}

@@ -382,42 +382,34 @@ class Conducting(Part):
         if session.outcome is None and record is not None and journal.is_finished(record):
             self._ended(session, record)
             return
-        document, why = b"", ""
-        for name in (FOR_AGGREGATOR, ANNOUNCEMENT):
-            try:
-                meeting = self.storage.opens(self.config, files[name]) if name in files else None
-                session.view.clear(session.place + name)
-            except FheAucError as error:
-                why = told(error)
-                session.view.name(session.place + name, why)
-                continue
-            if meeting is None:
-                continue
-            if meeting.session.hex() != session.name:
+        why, names = "", [session.place + name for name in files]
+        try:
+            meeting = self.storage.opens(self.config, files)
+            if meeting is not None and meeting.session.hex() != session.name:
                 why = f"it is of session {meeting.session.hex()}, and lies in the place of another"
-                session.view.name(session.place + name, why)
-                continue
-            session.meeting = session.met = meeting
-            document = files[name]
-            break
-        if session.meeting is None:
+        except FheAucError as error:
+            meeting, why = None, told(error)
+        for name in names:
+            session.view.name(name, why) if why else session.view.clear(name)
+        if why or meeting is None:
             begun = journal.read_status(session.journal) is not None
             wrong = "" if why or not begun else _WITHOUT_KEYS
-            step = f"refused: {why or wrong}" if why or wrong else f"waits for {FOR_AGGREGATOR}"
-            session.tell(step, wrong, "refused")
+            missing = FOR_AGGREGATOR if ANNOUNCEMENT in files else ANNOUNCEMENT
+            session.tell(f"refused: {why or wrong}" if why or wrong else f"waits for {missing}", wrong, "refused")
             session.retry.plan(wanted=True)
             return
+        session.meeting = session.met = meeting
         session.log.session = session.name
         session.journal.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_atomically(session.journal / _ENDS, session.meeting.ends.isoformat().encode(), mode=0o600, durable=True)
+        write_atomically(session.journal / _ENDS, meeting.ends.isoformat().encode(), mode=0o600, durable=True)
         shown = session.view.shown(session.place)
         config = {**self.config, "session": shown, "journal": str(session.journal)}
-        connect = partial(FileTransport, session.view.exchange, session.meeting)
+        connect = partial(FileTransport, session.view.exchange, meeting)
         session.retry.plan(wanted=False)
         journal.forget_status(session.journal)  # of an earlier process
         session.outcome, session.times = None, 0
         session.work = self.isolation.begin(
-            lambda: aggregator_role.passes(config, connect, document, self.clock),
+            lambda: aggregator_role.passes(config, connect, files, self.clock),
             lambda: "error" in (journal.read_record(session.journal) or {}),  # which the status tells
         )
         self._see(session, session.work)

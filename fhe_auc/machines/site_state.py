@@ -254,10 +254,11 @@ class SiteStorage(ABC):
         """
 
     @abstractmethod
-    def opens(self, config: Mapping[str, Any], document: bytes) -> Meeting | None:
-        """Return who meets in the session that a file opens for this aggregator; None: another file opens that.
+    def opens(self, config: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> Meeting | None:
+        """Return who meets in the session that a maker's `files` open for this aggregator; None: some are to come.
 
-        Raises `FheAucError` where it opens none.
+        They are those of `fhe_auc.machines.file_transport`, by their names there; without, they lie where the
+        configuration's ``session`` says. Raises `FheAucError` where they open none.
         """
 
     @abstractmethod
@@ -273,8 +274,8 @@ class SiteStorage(ABC):
         """Take out of this process's environment, which its children inherit, secrets that `config` has in files."""
 
     @abstractmethod
-    def aggregator(self, config: Mapping[str, Any], document: bytes | None = None) -> Joined:
-        """Return what the aggregator starts from, by a file, with `document` in it if given; errors likewise."""
+    def aggregator(self, config: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> Joined:
+        """Return what the aggregator starts from, by files as of `opens`; errors likewise."""
 
     @abstractmethod
     def local_sites(self, session: Session, folder: Path) -> LocalSites:

@@ -103,7 +103,7 @@ def test_a_key_holder_upgraded_in_mid_session_says_so_keeps_what_it_holds_and_ma
     ok("close", session, "--lose-result", *NORTH)
     monkeypatch.setattr(serialise, "FORMAT_VERSION", 4)
     with pytest.raises(DeserialisationError, match="from a newer fhe-auc than this, which reads 4 alone: upgrade"):
-        serialise.unmarked(b"fhebpar", Path("anew/north.bundle").read_bytes(), "party bundle")
+        serialise.unmarked(b"fhebund", Path("anew/north.bundle").read_bytes(), "bundle")
 
 
 class One(msgspec.Struct):

@@ -167,7 +167,7 @@ def played_over_files(
     **changes: Any,
 ) -> Any:
     """The record of a session of these roles, by their configurations."""
-    meeting = site_storage().opens(aggregator, Path(aggregator["session"]).read_bytes())
+    meeting = site_storage().opens(aggregator)
     assert meeting is not None
     asked = Folder(exchange, make=True), roles, meeting, killed_in, absent
     return aggregator_role.run({**aggregator, "round-timeout": 60.0, **changes}, partial(Attended, *asked))

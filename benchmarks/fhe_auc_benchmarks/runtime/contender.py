@@ -10,18 +10,13 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from fhe_auc.base.names import AGGREGATOR, HELPER
+from fhe_auc.base.serialise import encode
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
 from fhe_auc_benchmarks.stopwatch import Stopwatch
 from fhe_auc_keys.bundles.announcement import open_announcement
-from fhe_auc_keys.bundles.sealed_bundles import (
-    announcement_digest,
-    open_for_aggregator,
-    open_party_bundle,
-    seal_to_aggregator,
-    seal_to_party,
-)
+from fhe_auc_keys.bundles.sealed_bundles import open_for_aggregator, open_for_party, seal, seal_to_aggregator
 from fhe_auc_keys.bundles.session_keys import DealtSession
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.trust.identity import Identity
@@ -179,12 +174,12 @@ def _sealed_and_opened(session: DealtSession) -> int:
     identities, members, at = consortium.identities, consortium.members, consortium.at
     announcement = consortium.convene(manifest)
     announced = open_announcement(announcement, members, at=at)
-    signer, digest = identities[consortium.holder], announcement_digest(announcement)
+    signer = identities[consortium.holder]
     bundle = seal_to_aggregator(signer, session, announcement, announced)
-    open_for_aggregator(bundle, identities[consortium.aggregator], members, at=at)
+    open_for_aggregator(bundle, announcement, announced, identities[consortium.aggregator], members, at=at)
     for name in manifest.parties:
-        bundle = seal_to_party(signer, session, announced, digest, name)
-        open_party_bundle(bundle, announcement, announced, identities[name], members, at=at)
+        bundle = seal(signer, announced.parties[name], encode(session.secrets_of(name)), announcement)
+        open_for_party(bundle, announcement, announced, identities[name], members, at=at)
     return len(announcement) + len(bundle)
 
 

@@ -1,13 +1,13 @@
-"""Sealed distribution: from the key holder, one bundle for the aggregator and one for each party.
+"""Sealed distribution: from the key holder, a bundle for the aggregator and one for each party.
 
-    aggregator's = announcement, and sealed to it (HPKE): the public key, and with pads their key
-    a party's    = the announcement's SHA-256, the recipient, and sealed to it: `PartySecrets`
+    a bundle = the announcement's SHA-256, the recipient, and sealed to it (HPKE)
+               for a party `PartySecrets`; for the aggregator the public key, and with pads their key
 
 A party could decrypt the sum of all pads with their key, which is why that is sealed to the aggregator. With a helper
-there is no key holder: whoever convenes the session seals the common secret alone to each party. A party's bundle lies
-beside the announcement, which is one file for all. All bundles are signed documents
-(`fhe_auc_keys.trust.signed_documents`), by who has signed the announcement. That is bound into the HPKE key, so that it
-cannot be exchanged even by somebody who can sign.
+there is no key holder: whoever convenes the session seals the common secret alone to each party. A bundle lies beside
+the announcement, which is one file for all. It is a signed document (`fhe_auc_keys.trust.signed_documents`), by who has
+signed the announcement. Announcement and recipient are bound into the HPKE key, so that neither can be exchanged even
+by somebody who can sign.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -25,7 +25,6 @@ from fhe_auc.base.serialise import KeptFormat, SecretStruct, decode, encode
 from fhe_auc.question.study import Study
 from fhe_auc.rlwe.context import BasePublicContext
 from fhe_auc.session.protocol import Session
-from fhe_auc_keys.bundles.announcement import KIND as ANNOUNCEMENT_KIND
 from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
 from fhe_auc_keys.bundles.session_keys import (
     DealtSession,
@@ -41,20 +40,11 @@ from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.members import Member, Members
 from fhe_auc_keys.trust.sealing import signed_bytes
-from fhe_auc_keys.trust.signed_documents import Kind, claimed_signer, open_signed, sign
+from fhe_auc_keys.trust.signed_documents import Kind, open_signed, sign
 
-AGGREGATOR_KIND = Kind(b"fhebagg", "aggregator bundle")
-PARTY_KIND = Kind(b"fhebpar", "party bundle")
+BUNDLE = Kind(b"fhebund", "bundle")
 _PROBE_BYTES = 24
 _PROBES = 16
-
-
-class AggregatorKeys(NamedTuple):
-    """What the aggregator's file held."""
-
-    announcement: Announcement
-    material: bytes  # for `fhe_auc.session.protocol.Protocol.aggregator`
-    loaded: object = None  # the public context in it, if any, as of `DealtSession`
 
 
 @dataclass(frozen=True)
@@ -62,16 +52,11 @@ class SealedBundles:
     """All that leaves the key holder; nothing in it can be read by others than the one it is for."""
 
     announcement: bytes = field(repr=False)  # public, for `open_announcement`
-    aggregator: bytes = field(repr=False)  # for `open_for_aggregator`; without a key holder, the announcement
-    parties: Mapping[str, bytes] = field(repr=False)  # by name, for `open_party_bundle`; empty where nothing is dealt
+    aggregator: bytes = field(repr=False)  # as the next; empty without a key holder
+    parties: Mapping[str, bytes] = field(repr=False)  # by name, for `open_bundle`; empty where nothing is dealt
 
 
-class _AggregatorBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    announcement: bytes
-    sealed: bytes
-
-
-class _PartyBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     announcement: bytes  # SHA-256
     recipient: bytes  # fingerprint
     sealed: bytes
@@ -125,14 +110,14 @@ def seal_session(
     given: dict[str, Any] = {"helper": helper, "study": study, "lifetime": lifetime, "at": at}
     document = announce(holder, session.manifest, members, aggregator=aggregator, **given)
     if session.manifest.keys == "none":
-        return SealedBundles(document, document, {})
+        return SealedBundles(document, b"", {})
     if not isinstance(session, DealtSession):
         raise TypeError(f"a session with keys {session.manifest.keys!r} deals secrets, and this one does not")
     announced = open_announcement(document, members, at=at)
     party_secrets(encode(session.common), session.manifest)  # which raises for others than the manifest names
-    for_aggregator = document if helper else seal_to_aggregator(holder, session, document, announced)
-    digest = announcement_digest(document)
-    bundles = {name: seal_to_party(holder, session, announced, digest, name) for name in announced.parties}
+    for_aggregator = b"" if helper else seal_to_aggregator(holder, session, document, announced)
+    secret = {name: encode(session.secrets_of(name)) for name in announced.parties}
+    bundles = {name: seal(holder, member, secret[name], document) for name, member in announced.parties.items()}
     return SealedBundles(document, for_aggregator, bundles)
 
 
@@ -140,69 +125,29 @@ def seal_to_aggregator(holder: Identity, session: DealtSession, document: bytes,
     """Return the aggregator's bundle; `announced` is what `document` announces. Errors as `seal_session`."""
     seeds = [own.seed for name in session.manifest.parties if (own := session.secrets_of(name)).seed]
     check_no_secret(session.aggregator_material, announced.manifest.context, session.common, seeds)
-    info = AGGREGATOR_KIND.purpose + announcement_digest(document)
-    sealed = sealing.seal(announced.aggregator.encryption_key, session.aggregator_material, info=info)
-    return sign(AGGREGATOR_KIND, holder, _AggregatorBody(document, sealed))
+    return seal(holder, announced.aggregator, session.aggregator_material, document)
 
 
-def seal_to_party(holder: Identity, session: DealtSession, announced: Announcement, digest: bytes, name: str) -> bytes:
-    """Return a party's bundle; `digest` is the announcement's, of `announcement_digest`."""
-    party, own = announced.parties[name], encode(session.secrets_of(name))
-    sealed = sealing.seal(party.encryption_key, own, info=_party_info(digest, party))
-    return sign(PARTY_KIND, holder, _PartyBody(digest, party.fingerprint, sealed))
+def seal(holder: Identity, recipient: Member, material: bytes, document: bytes) -> bytes:
+    """Return a bundle of a session that `document` announces, signed by its `holder`."""
+    digest = announcement_digest(document)
+    sealed = sealing.seal(recipient.encryption_key, material, info=_info(digest, recipient))
+    return sign(BUNDLE, holder, _Body(digest, recipient.fingerprint, sealed))
 
 
-def _party_info(digest: bytes, party: Member) -> bytes:
-    return signed_bytes(PARTY_KIND.purpose, digest + party.fingerprint)
+def _info(digest: bytes, recipient: Member) -> bytes:
+    return signed_bytes(BUNDLE.purpose, digest + recipient.fingerprint)
 
 
-def open_for_aggregator(data: bytes, identity: Identity, members: Members, *, at: datetime) -> AggregatorKeys:
-    """Return the session and the material of the aggregator, whose `identity` is a member.
-
-    `data` is its bundle, or where no key holder makes keys the announcement. Errors as `announced_to_aggregator`;
-    besides `KeysError` for keys of another context than the session's, or that are no public context, so that they may
-    hold what the aggregator must not have. Where vectors are added up there is a pad key alone.
-    """
-    announced, body = _for_aggregator(data, identity, members, at)
-    if body is None:
-        return AggregatorKeys(announced, b"")
-    material = identity.unseal(body.sealed, info=AGGREGATOR_KIND.purpose + announcement_digest(body.announcement))
-    return AggregatorKeys(announced, material, _checked_public(material, announced.manifest.context))
-
-
-def announced_to_aggregator(data: bytes, identity: Identity, members: Members, *, at: datetime) -> Announcement:
-    """Return the session of such a file, verified; nothing is unsealed.
-
-    Errors as `open_announcement`; besides `KeysError` for another aggregator, signers that differ, or an announcement
-    in place of a bundle.
-    """
-    return _for_aggregator(data, identity, members, at)[0]
-
-
-def _for_aggregator(
-    data: bytes, identity: Identity, members: Members, at: datetime
-) -> tuple[Announcement, _AggregatorBody | None]:
-    if data.startswith(ANNOUNCEMENT_KIND.magic):
-        announced, bundle = open_announcement(data, members, at=at), None
-        if announced.manifest.keys == "sealed":
-            raise KeysError("the session's keys are made by a key holder: open its bundle instead")
-    else:
-        holder = claimed_signer(AGGREGATOR_KIND, data)
-        _, bundle = open_signed(AGGREGATOR_KIND, data, _AggregatorBody, members, signer=holder, at=at)
-        announced = open_announcement(bundle.announcement, members, holder=holder, at=at)
-    announced.require_aggregator(identity.member(members, at=at))
-    return announced, bundle
-
-
-def check_party_bundle(
+def check_bundle(
     data: bytes, document: bytes, announced: Announcement, me: Member, members: Members, *, at: datetime
 ) -> bytes:
-    """Return what a party's bundle holds, still sealed; `announced` is what the announcement beside it holds.
+    """Return what a bundle holds, still sealed; `announced` is what the announcement `document` beside it holds.
 
-    Errors as of `open_signed`; besides `KeysError` where it is sealed to other keys than those of the party `me`, or is
-    not of that announcement.
+    Errors as of `open_signed`; besides `KeysError` where it is sealed to other keys than those of `me`, or is not of
+    that announcement.
     """
-    _, body = open_signed(PARTY_KIND, data, _PartyBody, members, signer=announced.holder.name, at=at)
+    _, body = open_signed(BUNDLE, data, _Body, members, signer=announced.holder.name, at=at)
     if body.recipient != me.fingerprint:
         raise KeysError(
             f"the bundle is sealed to the keys {body.recipient.hex()[:16]}, not to those that {me.name!r} has now: ask "
@@ -210,23 +155,40 @@ def check_party_bundle(
         )
     if body.announcement != announcement_digest(document):
         raise KeysError("the bundle is of another session than the announcement beside it")
-    announced.require_party(me)
     return body.sealed
 
 
-def open_party_bundle(
+def open_bundle(
     data: bytes, document: bytes, announced: Announcement, identity: Identity, members: Members, *, at: datetime
 ) -> bytes:
-    """Return what the key holder sealed to the party `identity`, which is a member: `PartySecrets` in bytes.
-
-    It is for the caller to open a session once: its keys may hold the seed of one pad. Errors as `check_party_bundle`,
-    and as `party_secrets`.
-    """
+    """Return what the key holder has sealed to `identity`, a member; errors as `check_bundle`."""
     me = identity.member(members, at=at)
-    sealed = check_party_bundle(data, document, announced, me, members, at=at)
-    material = identity.unseal(sealed, info=_party_info(announcement_digest(document), me))
+    sealed = check_bundle(data, document, announced, me, members, at=at)
+    return identity.unseal(sealed, info=_info(announcement_digest(document), me))
+
+
+def open_for_party(
+    data: bytes, document: bytes, announced: Announcement, identity: Identity, members: Members, *, at: datetime
+) -> bytes:
+    """Return a party's `PartySecrets`, as bytes; errors as `open_bundle` and `party_secrets`.
+
+    It is for the caller to open a session once: there may be the seed of one pad in them.
+    """
+    material = open_bundle(data, document, announced, identity, members, at=at)
     party_secrets(material, announced.manifest)
     return material
+
+
+def open_for_aggregator(
+    data: bytes, document: bytes, announced: Announcement, identity: Identity, members: Members, *, at: datetime
+) -> tuple[bytes, object]:
+    """Return the aggregator's material, and the public context in it, if any, as of `DealtSession`.
+
+    Errors as `open_bundle`; besides `KeysError` for keys of another context than the session's, or that are no public
+    context, so that they may hold what the aggregator must not have.
+    """
+    material = open_bundle(data, document, announced, identity, members, at=at)
+    return material, _checked_public(material, announced.manifest.context)
 
 
 def spend_seed(store: KeyStore, session: bytes) -> None:

@@ -14,6 +14,7 @@ from fhe_auc.base.exchange import Exchange
 from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.base.logs import LOGGER
 from fhe_auc.base.names import HELPER
+from fhe_auc.machines.file_transport import ANNOUNCEMENT, FOR_AGGREGATOR
 from fhe_auc.machines.site_state import (
     Arrived,
     Joined,
@@ -29,8 +30,8 @@ from fhe_auc.report.studies import asked_of
 from fhe_auc.results.asked import Asked
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session, Spending
-from fhe_auc_keys.bundles.announcement import KIND, Announcement, claimed
-from fhe_auc_keys.bundles.sealed_bundles import announced_to_aggregator, open_for_aggregator, spend_seed
+from fhe_auc_keys.bundles.announcement import Announcement, claimed, open_announcement
+from fhe_auc_keys.bundles.sealed_bundles import check_bundle, open_for_aggregator, spend_seed
 from fhe_auc_keys.errors import DamagedFileError, about
 from fhe_auc_keys.roles.local_consortium import TRIAL, Consortium
 from fhe_auc_keys.site import restored, unattended
@@ -43,6 +44,7 @@ from fhe_auc_keys.store.key_store import KeyStore, serving
 from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase, drop_variable, own_identity
 from fhe_auc_keys.trust import signed_json
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.members import Members
 from fhe_auc_keys.trust.published import Published
 
 _SERVED: dict[Path, Vault] = {}
@@ -222,25 +224,36 @@ class KeyStoreStorage(SiteStorage):
         if config.get("passphrase-file"):
             drop_variable()
 
-    def opens(self, config: Mapping[str, Any], document: bytes) -> Meeting | None:
-        if document.startswith(KIND.magic) and claimed(document).manifest.keys == "sealed":
-            return None
+    def opens(self, config: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> Meeting | None:
+        files, at = _files(config) if files is None else files, self._clock.now()
         with self._opened(config) as store:
-            identity, members, at = own_identity(store), known_members.stored(store), self._clock.now()
-        return unattended.meeting(announced_to_aggregator(document, identity, members, at=at))
+            identity, members = own_identity(store), known_members.stored(store)
+        if ANNOUNCEMENT not in files:
+            return None
+        announced = _announced(files, identity, members, at)
+        if announced.manifest.keys == "sealed":
+            if FOR_AGGREGATOR not in files:
+                return None
+            me = identity.member(members, at=at)
+            check_bundle(files[FOR_AGGREGATOR], files[ANNOUNCEMENT], announced, me, members, at=at)
+        return unattended.meeting(announced)
 
-    def aggregator(self, config: Mapping[str, Any], document: bytes | None = None) -> Joined:
+    def aggregator(self, config: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> Joined:
         """Open what the key holder has sent to the aggregator.
 
-        ``session`` is that file; ``store`` and ``passphrase-file`` as for `site`, of the aggregator's own key store.
+        ``session`` is the announcement, beside which a bundle may lie; ``store`` and ``passphrase-file`` as for `site`,
+        of the aggregator's own key store.
         """
         path, at = Path(_needed(config, "session")), self._clock.now()
         with self._opened(config) as store:
             identity, members = own_identity(store), known_members.stored(store)
             vault = replace(vault_of(config), key=store.key)  # its passphrase may be gone later
         with about(path):
-            data = read_from_others(path) if document is None else document
-            announced, material, loaded = open_for_aggregator(data, identity, members, at=at)
+            files = _files(config) if files is None else files
+            announced, material, loaded = _announced(files, identity, members, at), b"", None
+            if announced.manifest.keys == "sealed":
+                given = files.get(FOR_AGGREGATOR, b""), files[ANNOUNCEMENT], announced, identity, members
+                material, loaded = open_for_aggregator(*given, at=at)
 
         def fix_list(digest: bytes) -> bytes:
             with vault.open() as store:
@@ -277,9 +290,11 @@ class KeyStoreStorage(SiteStorage):
                 keep_for_party(document, bundle, *who, store, study=TRIAL, at=at)
         aggregator, store = stored(len(sites), consortium.aggregator)
         store.close()
-        write_atomically(folder / "session", sealed.aggregator, mode=0o600)
+        write_atomically(folder / ANNOUNCEMENT, document, mode=0o600)
+        if sealed.aggregator:
+            write_atomically(folder / FOR_AGGREGATOR, sealed.aggregator, mode=0o600)
         self.shield(aggregator)
-        return LocalSites({**aggregator, "session": str(folder / "session")}, sites)
+        return LocalSites({**aggregator, "session": str(folder / ANNOUNCEMENT)}, sites)
 
 
 def vault_of(config: Mapping[str, Any]) -> Vault:
@@ -288,6 +303,20 @@ def vault_of(config: Mapping[str, Any]) -> Vault:
     if place in _SERVED:
         return _SERVED[place]
     return Vault(place, Path(str(passphrase_file)) if passphrase_file else None)
+
+
+def _files(config: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return the announcement that a configuration names, and the aggregator's bundle, if one lies beside it."""
+    path = Path(_needed(config, "session"))
+    bundle = path.with_name(FOR_AGGREGATOR)
+    beside = {FOR_AGGREGATOR: read_from_others(bundle)} if bundle.exists() else {}
+    return {ANNOUNCEMENT: read_from_others(path), **beside}
+
+
+def _announced(files: Mapping[str, bytes], identity: Identity, members: Members, at: datetime) -> Announcement:
+    announced = open_announcement(files[ANNOUNCEMENT], members, at=at)
+    announced.require_aggregator(identity.member(members, at=at))
+    return announced
 
 
 def _joined(

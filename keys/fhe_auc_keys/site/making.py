@@ -242,7 +242,7 @@ def sealed_files(
         lifetime=timedelta(days=study.days),
         at=at,
     )
-    files = {ANNOUNCEMENT: sealed.announcement, **({FOR_AGGREGATOR: sealed.aggregator} if keys == "sealed" else {})}
+    files = {ANNOUNCEMENT: sealed.announcement, **({FOR_AGGREGATOR: sealed.aggregator} if sealed.aggregator else {})}
     files |= {f"{file_of(name)}.bundle": bundle for name, bundle in sealed.parties.items()}
     return prepared.manifest, files
 

@@ -13,7 +13,7 @@ from fhe_auc.rlwe.parameters import choose_backend
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
-from fhe_auc_keys.bundles.sealed_bundles import Kept, open_party_bundle
+from fhe_auc_keys.bundles.sealed_bundles import Kept, open_for_party
 from fhe_auc_keys.bundles.session_keys import party_secrets
 from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.roles.helped import HelpedSecrets
@@ -30,14 +30,14 @@ def keep_for_party(
     """Open a session as the party or helper `identity`, once; put what the rounds need into `store`, for any crash.
 
     `bundle` lies beside the announcement `document`, and is empty for who has none; `study` is what is agreed to. What
-    is refused is not used up. Errors as `open_announcement` and `open_party_bundle`, and where the plan cannot be read
+    is refused is not used up. Errors as `open_announcement` and `open_for_party`, and where the plan cannot be read
     here; besides `KeysError` for another study, an identity that takes no part, or a session that was opened before.
     """
     announced = open_announcement(document, members, at=at)
     announced.require_party(identity.member(members, at=at))
     material = b""
     if announced.deals_to(identity.name):
-        material = open_party_bundle(bundle, document, announced, identity, members, at=at)
+        material = open_for_party(bundle, document, announced, identity, members, at=at)
     _check_plan(announced.manifest)
     if why := made_before(store, announced):
         raise KeysError(why)

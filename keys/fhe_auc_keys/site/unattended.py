@@ -11,7 +11,7 @@ from fhe_auc.machines.answers import said as answered
 from fhe_auc.machines.file_transport import ANNOUNCEMENT
 from fhe_auc.machines.site_state import Arrived, Meeting, Newest
 from fhe_auc_keys.bundles.announcement import Announcement, claimed, open_announcement
-from fhe_auc_keys.bundles.sealed_bundles import Kept, check_party_bundle
+from fhe_auc_keys.bundles.sealed_bundles import Kept, check_bundle
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site.agreed_studies import RefusedByPersonError, Site, TooSoonError, admit
 from fhe_auc_keys.site.restored import close_all, made_before
@@ -55,7 +55,7 @@ def take_in(
         if announced.deals_to(me.name):
             if not bundle:
                 return Arrived("waits", "waits for this party's bundle")
-            check_party_bundle(bundle, document, announced, me, members, at=at)
+            check_bundle(bundle, document, announced, me, members, at=at)
         protection, author = announced.protection(identity), HELPER if announced.is_helper(me.name) else me.name
         if any(answered(answer, session, author, protection) for answer in own):
             close_all(store, f"it has answered in session {session.hex()} before", at=at)

@@ -29,7 +29,7 @@ class Kind:
     """A kind of document; no two kinds share a magic or a purpose, so that none is taken for another."""
 
     magic: bytes  # 7 bytes, the first ones of the document
-    name: str  # for messages: "party bundle"
+    name: str  # for messages: "bundle"
 
     @property
     def purpose(self) -> bytes:

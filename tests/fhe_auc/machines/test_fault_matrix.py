@@ -218,7 +218,7 @@ def disk_full(role: str, *, fault: Callable[[], object] | None = None, logs: str
 DAMAGED = "truncated or damaged .*: its sender puts it there again"
 ROWS = {
     "half a bundle": bundle(
-        "north", rf"party bundle {DAMAGED}", lambda: half(Path("night-1/north.bundle")), others=True, quick=True
+        "north", rf"bundle {DAMAGED}", lambda: half(Path("night-1/north.bundle")), others=True, quick=True
     ),
     "another certificate": bundle(
         "north",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,7 @@ def test_nothing_that_the_maker_has_not_signed_for_this_session_starts_a_process
     for name, data in spoilt.items():
         Path("exchange", HOLDER, name).mkdir()
         Path("exchange", HOLDER, name, "aggregator.bundle").write_bytes(data)
+        shutil.copy(place(HOLDER) / "session", Path("exchange", HOLDER, name))
     with serving(ADDER):
         look()
         assert [each.name for each in _HERE[0]._sessions.values() if each.work] == [session]
@@ -62,7 +64,7 @@ def test_what_strangers_put_into_the_exchange_is_not_looked_at_and_steers_no_ter
         for name in strange:
             Path("exchange", name).mkdir()
             Path("exchange", HOLDER, name).mkdir()
-            (place(HOLDER) / name).write_bytes(b"fhebpar")
+            (place(HOLDER) / name).write_bytes(b"fhebund")
         look()
         assert [status(name)["wrong"] for name in (ADDER, "north")] == ["", ""]
         message = (place(ADDER) / "round-1.message").read_bytes()

@@ -16,7 +16,7 @@ from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode
 from fhe_auc.machines.answers import _FORMAT
 from fhe_auc_keys.bundles.announcement import claimed, open_announcement
-from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, _PartyBody, announcement_digest, open_party_bundle
+from fhe_auc_keys.bundles.sealed_bundles import BUNDLE, _Body, announcement_digest, open_for_party
 from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import TamperedError
@@ -127,14 +127,14 @@ def test_each_party_gets_the_common_secret_sealed_to_it_alone_and_a_key_of_x2551
         with store_of(name) as store:
             identity, members = own_identity(store), known_members.stored(store)
         announced = open_announcement(announcement, members, at=common.now())
-        material = open_party_bundle(bundle, announcement, announced, identity, members, at=common.now())
+        material = open_for_party(bundle, announcement, announced, identity, members, at=common.now())
         secrets.append(decode(material, PartySecrets, "").common_secret)
-        body = claimed_body(PARTY_KIND, bundle, _PartyBody)
+        body = claimed_body(BUNDLE, bundle, _Body)
         assert len(body.sealed) == OVERHEAD + len(material)
         signing, (_, x25519) = identity.keys.components
         broken = PrivateKeys.from_components(signing, (PrivateKeys.generate().components[1][0], x25519))
         assert body.announcement == announcement_digest(announcement)
-        about = signed_bytes(PARTY_KIND.purpose, body.announcement + body.recipient)
+        about = signed_bytes(BUNDLE.purpose, body.announcement + body.recipient)
         assert identity.unseal(body.sealed, info=about) == material
         with pytest.raises(TamperedError):
             broken.unseal(body.sealed, info=about)
@@ -144,7 +144,7 @@ def test_each_party_gets_the_common_secret_sealed_to_it_alone_and_a_key_of_x2551
     for bundle, why in (
         ("helped/north.bundle", "the bundle is sealed to the keys .*, not to those that 'south' has now"),
         ("another/south.bundle", "of another session than the announcement beside it"),
-        ("another/session", "not a party bundle"),
+        ("another/session", "not a bundle"),
     ):
         Path("mixed").mkdir(exist_ok=True)
         shutil.copy(bundle, "mixed/south.bundle")
