@@ -122,7 +122,7 @@ class Watched:
             listening(Helper, "secret_in", self._unsealed),
             listening(InputProofs, "answers", self._answered),
         ):
-            made = site_storage().local_sites(session, folder, {})
+            made = site_storage().local_sites(session, folder)
             self._configured = {**made.sites, AGGREGATOR: made.aggregator}
             aggregator = site_storage().aggregator(made.aggregator).aggregator()
             with Journal(folder / "journal") as aggregator.journal:
