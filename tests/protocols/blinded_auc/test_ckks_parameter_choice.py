@@ -118,23 +118,6 @@ def test_plans_keep_to_the_security_table_hold_the_largest_result_and_travel_unc
     assert (read, encoded(read), read.capacity_bits) == (found, copied.plan, found.capacity_bits)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(("split", "download"), [(False, 240_000), (True, 470_000)])
-def test_a_thousand_thresholds_take_one_ciphertext_a_run_and_more_take_blocks_or_the_larger_ring(
-    backend: Any, split: bool, download: int
-) -> None:
-    """A run has three positions besides."""
-    for thresholds, ciphertexts in [
-        *((1, 1), (253, 1), (254, 1 + split), (1021, 1 + split)),
-        *((1022, 1 + 3 * split), (1025, 2 + 2 * split), (3000, 3 + 3 * split)),
-    ]:
-        found = plan(typical(thresholds=thresholds, parties=700 if thresholds == 1 else 10, split=split), backend)
-        assert (found.blocks, found.submission_bytes) == (ciphertexts, ciphertexts * 172_032)
-        assert found.download_bytes <= download
-    rings = [plan(typical(max_rows=10**digits, split=split), backend).parameters.ring_dimension for digits in (6, 9)]
-    assert rings == [8192, 16384]
-
-
 def every_chain() -> list[Any]:
     cases = []
     for backend in ckks.available_backends():

@@ -215,10 +215,6 @@ class TestDraws:
 
 
 class TestStream:
-    def test_successive_draws_go_on_where_the_last_ended(self):
-        one, other = stream(), stream()
-        np.testing.assert_array_equal(np.concatenate([one.words(3), one.words(2, 5).ravel()]), other.words(13))
-
     @given(secrets_, secrets_)
     @settings(max_examples=20, deadline=None)
     def test_it_is_the_key_stream_of_an_hkdf_key(self, secret, session):

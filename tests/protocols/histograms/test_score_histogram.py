@@ -32,7 +32,7 @@ from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.histograms import distributed_noise
 from fhe_auc_protocols.histograms import protocols as of
 from fhe_auc_protocols.histograms.local_randomisation import UnaryEncoding, UnaryHierarchy
-from fhe_auc_protocols.histograms.protocols import HistogramDistributedDp, HistogramFederated, HistogramLocalDp
+from fhe_auc_protocols.histograms.protocols import HistogramDistributedDp, HistogramLocalDp
 from fhe_auc_protocols.histograms.quantile_thresholds import checked_bins, equi_depth_cells
 from fhe_auc_protocols.histograms.readout import all_levels
 from fhe_auc_protocols.histograms.score_histogram import noisy_auc, pooled_counts, pooled_histogram, rows_by_bin
@@ -70,25 +70,13 @@ def test_a_negative_count_is_no_histogram(bins):
         pooled_counts(np.array(bins))
 
 
-@pytest.mark.parametrize(
-    ("grid", "edges"),
-    [
-        ([0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0]),
-        ([0.2, 0.5], [0.0, 0.5, 1.0]),  # the first bin holds all rows below 0.5
-        ([-2.0, 3.0], [-2.0, 3.0, 3.0]),
-    ],
-)
-def test_the_edges_of_the_pooled_histogram_are_those_of_the_rows_in_its_bins(grid, edges):
-    found = pooled_histogram(np.array(grid), np.ones((2, len(grid)), np.int64))
-    assert found.edges.tolist() == edges
-
-
 @settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.lists(st.floats(0, 1), min_size=2, max_size=6, unique=True))
 def test_bins_with_edges_hold_what_a_histogram_of_the_rows_does(seed, points):
     rng, grid = np.random.default_rng(seed), np.sort(points)
     data = PartyData.from_arrays("a", rng.random(40) < 0.5, np.append(rng.random(38), [0.0, 1.0]))
     found = pooled_histogram(grid, rows_by_bin(data, grid))
+    assert pooled_histogram(np.array([-2.0, 3.0]), np.ones((2, 2), np.int64)).edges.tolist() == [-2.0, 3.0, 3.0]
     rows = Histogram.from_rows(data, found.edges)
     np.testing.assert_array_equal([found.positives, found.negatives], [rows.positives, rows.negatives])
 
@@ -101,19 +89,6 @@ def test_a_score_beyond_the_bins_is_refused_by_name_rather_than_counted_where_it
         evaluated(sites, thresholds="uniform:20")
     wide = evaluated(sites, thresholds=[-1.0, 0.0, 0.5, 2.0])
     assert decision_metrics(wide.histogram, 2.0)["recall"] == 0
-
-
-def test_manifests_of_one_kind_of_protocol_are_refused_by_the_other():
-    asked = Request(parties=("site 0", "b", "c"), thresholds=thresholds.uniform(20))
-    prepared, site = HistogramFederated().prepare(asked), random_sites(1, 30)[0]
-    with pytest.raises(InputError, match="for a computation of kind 'blinded AUC'"):
-        HistogramFederated().task(SemiHonest().prepare(asked).manifest, site)
-    with pytest.raises(InputError, match="for a computation of kind 'vector sums'"):
-        SemiHonest().task(prepared.manifest, site)
-    wide = msgspec.structs.replace(HistogramFederated().plan_of(prepared.manifest), entries=60)
-    three = EncodedPlan(wide.kind, encode(wide))
-    with pytest.raises(InputError, match="not one for score histograms"):
-        HistogramFederated().task(msgspec.structs.replace(prepared.manifest, plan=three), site)
 
 
 FALSE_ALARM = 1e-7
@@ -211,19 +186,6 @@ def test_every_user_sends_one_report_on_one_level_and_an_empty_level_has_no_esti
     for cell in (-1, 3):
         with pytest.raises(InputError, match="user 1: the cell must be from 0 to 2"):
             UnaryEncoding(3, 1.0).tally(np.array([0, cell]), exact_sampling.secure())
-
-
-@both
-def test_much_data_gives_nearly_the_exact_auc_and_little_a_warning(name: str) -> None:
-    parties, encrypted = sites(3, rows=40_000), name == "histogram-distributed-dp"
-    found = federated_auc(parties, protocol=name, thresholds="uniform:10", epsilon=5.0)
-    plain = federated_auc(parties, protocol="histogram-federated", thresholds="uniform:10")
-    assert abs(found.auc - plain.auc) < 0.03
-    assert np.isnan([found.binning_error, found.numerical_error]).all()
-    assert found.auc == roc_auc_score(found.histogram).value
-    assert not any("not small" in warning for warning in found.warnings)
-    few = federated_auc(sites(3, rows=60), protocol=name, thresholds="uniform:10", epsilon=1.0 / 3 if encrypted else 4)
-    assert any("not small against the rarer class" in warning for warning in few.warnings)
 
 
 @pytest.mark.parametrize("class_of_none", [0, 1])
@@ -413,9 +375,15 @@ def test_a_number_of_thresholds_that_is_none_or_too_many_for_the_cells_is_refuse
     assert checked_bins({"bins": 2**14}, 14) == 2**14
 
 
-def test_an_evaluations_manifest_is_not_taken_for_one_that_finds_thresholds_and_the_other_way_round() -> None:
+def test_manifests_of_one_kind_of_protocol_are_refused_by_every_other() -> None:
     asked = replace(wished(backend="tenseal", options={}), thresholds=thresholds.uniform(16))
     histogram = of.HistogramFederated().prepare(asked).manifest
+    with pytest.raises(InputError, match="for a computation of kind 'blinded AUC'"):
+        of.HistogramFederated().task(SemiHonest().prepare(asked).manifest, random_sites()[0])
+    wide = msgspec.structs.replace(of.HistogramFederated().plan_of(histogram), entries=60)
+    three = msgspec.structs.replace(histogram, plan=EncodedPlan(wide.kind, encode(wide)))
+    with pytest.raises(InputError, match="not one for score histograms"):
+        of.HistogramFederated().task(three, random_sites()[0])
     first = of.QuantilesFederated().prepare(wished(backend="tenseal")).manifest
     with pytest.raises(InputError, match="is of protocol 'histogram-federated', not 'boundaries-federated'"):
         of.QuantilesFederated().task(histogram, random_sites()[0])
@@ -499,6 +467,10 @@ def test_both_sessions_run_for_real_and_say_what_they_spend(name: str, keys: str
     assert "epsilon = 5 is of two sessions: 1.25 for the thresholds, the rest for the counts" in said
     assert "every party learns noisy counts of all scores, labels left out" in said
     assert "how many pooled rows lie in each" not in said
+    assert "not small" not in said
+    assert found.auc == roc_auc_score(found.histogram).value
+    few = federated_auc(random_sites(3, rows=60), protocol=name, thresholds="uniform:10", epsilon=1.0 / 3)
+    assert any("not small against the rarer class" in warning for warning in few.warnings)
 
 
 def test_with_hardly_any_noise_the_thresholds_are_nearly_those_of_exact_counts() -> None:

@@ -287,10 +287,3 @@ def test_without_discarding_the_auc_is_unbiased_and_discarding_biases_it_by_less
     assert abs(np.mean(found) - truth) < np.std(found)
     assert np.std(found) < np.std(whole)  # what discarding is for
     assert np.mean([of.noise_error for of in discarding]) == pytest.approx(np.std(found), rel=0.2)
-
-
-def test_theorem_3_in_its_own_words() -> None:
-    method = HierarchicalAuc(HadamardTree(8, 1.0), 300, 700)
-    c = ((math.e + 1) / (math.e - 1)) ** 2
-    uauc = c * 300 * 700 * 8**2 * (2000 + 9 * 300 + 21 * math.sqrt(2 * 1000 * c * 2) / (math.sqrt(2) - 1))
-    assert method.theorem_3(2.0) == pytest.approx(uauc / (300 * 700) ** 2)
