@@ -57,7 +57,7 @@ def take_in(
                 return Arrived("waits", "waits for this party's bundle")
             check_bundle(bundle, document, announced, me, members, at=at)
         protection, author = announced.protection(identity), HELPER if announced.is_helper(me.name) else me.name
-        if any(answered(answer, session, author, protection) for answer in own):
+        if not made_before(store, announced) and any(answered(answer, session, author, protection) for answer in own):
             close_all(store, f"it has answered in session {session.hex()} before", at=at)
         met = meeting(announced)
         if why := made_before(store, announced):  # before anything counts as answered
