@@ -16,6 +16,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.exchange import make_folder, place_of
 from fhe_auc.base.files import write_atomically
 from fhe_auc.base.remote import open_exchange
+from fhe_auc.cli import output
 from fhe_auc.cli.inputs import whole_number
 from fhe_auc.cli.serve import serve
 from fhe_auc.machines import service
@@ -30,7 +31,7 @@ from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.joining import REQUEST, comparison, link, request, split_link
 from fhe_auc_keys.trust.members import MAX_DAYS, Member, found
-from fhe_auc_keys.trust.public_keys import check_name
+from fhe_auc_keys.trust.public_keys import check_name, printable
 from fhe_auc_keys.trust.published import Published
 
 _ROLES = ("site", "aggregator", "helper")
@@ -152,6 +153,7 @@ def new(exchange: str, making: _Making, days: int) -> common.Report:
         if published.has_another(known):
             raise InputError(f"there is a consortium in {where!r} already: take another exchange, or join that one")
         known_members.renewed(store, published, making.name)
+        warn_of(published)
     shown = link(where, known.root)
     rows: common.Rows = [
         ("coordinator", making.name, f"keys and configuration in {str(making.folder)!r}"),
@@ -184,7 +186,9 @@ def join(link: str, making: _Making, study: Path | None, compared: tuple[str, ..
     where, root = split_link(link)
     where = _absolute(where)
     exchange = open_exchange(where)
-    known = Published(exchange).joined(root)
+    published = Published(exchange)
+    known = published.joined(root)
+    warn_of(published)
     with making.opened() as (store, identity):
         line = identity.line
         known = known_members.newest(store, known)  # the exchange may withhold what was seen before
@@ -213,6 +217,12 @@ def compare(root: bytes, line: Member, teller: str, given: tuple[str, ...]) -> N
     nobody = "nobody is there to compare: give --compared"
     if not common.agreed(f"Does {teller} read out the same by telephone?", nobody=nobody):
         raise KeysError(f"{line.name!r} is not confirmed: nothing was changed")
+
+
+def warn_of(published: Published) -> None:
+    """Say what is wrong with the members' files in the exchange."""
+    for wrong in published.wrong:
+        output.print_warning(printable(wrong))
 
 
 def _agreed(file: Path, name: str) -> Study:

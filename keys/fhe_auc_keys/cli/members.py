@@ -17,7 +17,7 @@ from fhe_auc.base.files import read_config
 from fhe_auc.base.remote import open_exchange
 from fhe_auc.cli import output
 from fhe_auc_keys.cli import common
-from fhe_auc_keys.cli.joining import compare, compared_option, days_option, new
+from fhe_auc_keys.cli.joining import compare, compared_option, days_option, new, warn_of
 from fhe_auc_keys.cli.joining import join as join
 from fhe_auc_keys.errors import KeysError, UnsignedError
 from fhe_auc_keys.store import known_members
@@ -129,8 +129,7 @@ def coordinated(config: Path) -> Iterator[_Own]:
     with vault.open() as store:
         identity = own_identity(store)
         known = known_members.renewed(store, published, identity.name, everywhere=True)
-        for wrong in published.wrong:
-            output.print_warning(printable(wrong))
+        warn_of(published)
         yield _Own(store, identity, known, published, given["exchange"])
 
 

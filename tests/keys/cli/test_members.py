@@ -217,7 +217,24 @@ def test_two_of_three_coordinators_sign_and_one_change_waits_at_a_time() -> None
     refused("'east' is no member|is no coordinator", "members", "sign", "east/config.toml")
     assert ok("members", "sign", "west/config.toml")["signed"]
     assert known("east").by_name.keys() == {"north", "south", "west", "east"}
+    assert call("members", "show", "north/config.toml").stderr == ""  # its copy lacked a signature, and has it now
+    (complete,) = {path.read_bytes() for path in Path("exchange").glob("*/members/4.json")}
+    assert complete == Path("exchange/north/members/4.json").read_bytes()
     refused("no members' file waits", "members", "sign", "south/config.toml")
+
+
+def test_who_hands_over_leaves_the_signed_file_where_others_look_for_it() -> None:
+    where = founded()
+    join(where, "south")
+    ok("members", "admit", "north/config.toml")
+    before = known("south")
+    assert not ok("members", "renew", "north/config.toml", "--coordinator", "south")["signed"]
+    assert ok("members", "sign", "south/config.toml")["signed"]
+    for _ in range(2):  # by the copy of north, which names south; and by its own
+        found = Published(Folder(Path("exchange").absolute())).newest(before)
+        assert (found.version, found.coordinators) == (3, ("south",))
+        assert known("north").version == 3
+        shutil.rmtree("exchange/south", ignore_errors=True)
 
 
 def test_who_left_is_out_at_everybody_and_comes_back_with_new_keys_alone_after_a_theft() -> None:
