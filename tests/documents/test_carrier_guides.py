@@ -89,7 +89,7 @@ class Carried(Walk):
                 ("--members exchange/", "--members homes/north/exchange/"),
             ):
                 step.commands = step.commands.replace(old, new)
-            self.all_have("*/request", "members/*")
+            self.all_have("*/request", "*/members/*")
             self.take(step)
         for site in SITES:
             (written,) = (self.folder / site / "results").glob("*.json")

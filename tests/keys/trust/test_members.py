@@ -98,14 +98,6 @@ def test_an_older_file_the_same_one_and_one_too_new_are_refused() -> None:
         Members(kept.files[:1]).newer(last.files[2])
 
 
-def test_two_files_of_one_version_do_not_follow_each_other() -> None:
-    """Signed by enough coordinators both: a site that has one refuses the other, and its successor names neither."""
-    kept = founded()
-    one, other = (after(kept, "north", admit=[LINES[name]]) for name in ("south", "west"))
-    with pytest.raises(KeysError):
-        one.newer(other.files[1])
-
-
 @pytest.mark.parametrize(
     "change",
     [
