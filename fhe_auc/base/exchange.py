@@ -14,7 +14,7 @@ import secrets
 import stat
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -29,6 +29,9 @@ SHARED = 0o644
 """The mode of what is sealed, or public and signed: whoever may read the folder may read it, whatever the umask is."""
 
 _LONGEST_NAME = 200  # bytes; file systems take 255
+
+MOST_NAMES = 10_000
+"""In a place: ten times what a session of a thousand sites has. With more, who writes there could fill memories."""
 
 Version: TypeAlias = tuple[int | str, ...]
 """Differs once contents differ: it may save a read, and never decides that a file is good."""
@@ -99,7 +102,8 @@ class Exchange(ABC):
     def list(self, place: str) -> dict[str, Version]:
         """Return what lies directly in a place; the names of places end with "/".
 
-        Raises `OSError`, such as `FileNotFoundError` where there is no such place and places are made.
+        Raises `OSError`, such as `FileNotFoundError` where there is no such place and places are made; `InputError` for
+        more than `MOST_NAMES` (`require_few`).
         """
 
     @abstractmethod
@@ -113,6 +117,12 @@ class Exchange(ABC):
     @abstractmethod
     def remove(self, name: str) -> None:
         """Remove a file, which need not be there."""
+
+
+def require_few(listed: Sized, place: str) -> None:
+    """Raise `InputError` where a list of names is too long."""
+    if len(listed) > MOST_NAMES:
+        raise InputError(f"there are more than {MOST_NAMES:,} files in {place!r}: whose place it is removes them")
 
 
 class Folder(Exchange):
@@ -135,6 +145,7 @@ class Folder(Exchange):
                     found = entry.stat(follow_symlinks=False)
                     version = found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size
                     listed[entry.name + "/" * entry.is_dir(follow_symlinks=False)] = version
+                    require_few(listed, place)
         return listed
 
     def read(self, name: str, longest: int = LONGEST) -> bytes:
@@ -189,13 +200,19 @@ class Arrivals:
 
     What does not count is read again at every look; what is good, once its version is another, or was too fresh.
     `skipped` says by name why a file does not count; that is logged, too, once. `stuck` are those of them that were the
-    same at two looks (`begin`).
+    same at two looks (`begin`). Names that are not `wanted` are none, and are not remembered.
     """
 
-    def __init__(self, exchange: Exchange, log: RoleLog | None = None, clock: Clock = SYSTEM) -> None:
-        self.exchange = exchange
+    def __init__(
+        self,
+        exchange: Exchange,
+        log: RoleLog | None = None,
+        clock: Clock = SYSTEM,
+        wanted: Callable[[str], bool] = lambda name: not name.startswith("."),
+    ) -> None:
+        self.exchange, self.clock = exchange, clock
         self.skipped: dict[str, str] = {}
-        self._log, self._clock = log, clock
+        self._log, self._wanted = log, wanted
         self._listed: dict[str, Version] = {}  # at the last look
         self._good: dict[str, tuple[Version, float]] = {}  # as it was, and since when
         self._rested: set[str] = set()  # what is good has been read when it was old enough
@@ -223,7 +240,7 @@ class Arrivals:
         """
         listed: dict[str, Version] = {}
         try:
-            listed = {name: version for name, version in self.exchange.list(place).items() if not name.startswith(".")}
+            listed = {name: version for name, version in self.exchange.list(place).items() if self._wanted(name)}
             self.clear(place)
         except FileNotFoundError:
             pass
@@ -262,7 +279,7 @@ class Arrivals:
 
     def take(self, name: str, parse: Callable[[bytes], T], longest: int = LONGEST) -> T | None:
         """Return what `parse` makes of a file; None where there is none, or `FheAucError` has been raised."""
-        version, now = self._listed.get(name), self._clock.monotonic()
+        version, now = self._listed.get(name), self.clock.monotonic()
         if version is None:
             return None
         good = self._good.get(name)

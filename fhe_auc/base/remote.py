@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import Exchange, Folder, Version
+from fhe_auc.base.exchange import Exchange, Folder, Version, require_few
 from fhe_auc.base.files import LONGEST
 
 _PATIENCE = 30.0  # seconds for an answer
@@ -173,6 +173,7 @@ class _S3(_Server):
             listed |= {each["Prefix"].removeprefix(prefix): () for each in found.get("CommonPrefixes", ())}
             for each in found.get("Contents", ()):
                 listed[each["Key"].removeprefix(prefix)] = str(each["ETag"]), int(each["Size"])
+            require_few(listed, place)
             if not found["IsTruncated"]:
                 listed.pop("", None)  # what some programs put there for a folder
                 return listed
@@ -211,12 +212,9 @@ class _Sftp(_Server):
 
     def list(self, place: str) -> dict[str, Version]:
         found = self._files.listdir_attr(self._root + place)
+        require_few(found, place)
         return {
-            f"{each.filename}/" if S_ISDIR(each.st_mode or 0) else each.filename: (
-                each.st_mtime or 0,
-                each.st_size or 0,
-            )
-            for each in found
+            each.filename + "/" * S_ISDIR(each.st_mode or 0): (each.st_mtime or 0, each.st_size or 0) for each in found
         }
 
     def read(self, name: str, longest: int) -> bytes:
@@ -264,8 +262,9 @@ class _WebDav(_Server):
             raise FileNotFoundError(errno.ENOENT, "no such file, or folder") from None
 
     def list(self, place: str) -> dict[str, Version]:
-        listed: dict[str, Version] = {}
-        for each in self._call("ls", place, detail=True):
+        listed, found = dict[str, Version](), self._call("ls", place, detail=True)
+        require_few(found, place)
+        for each in found:
             name = str(each["name"]).rstrip("/").rpartition("/")[2]
             version = str(each["etag"]), str(each["modified"]), int(each["content_length"] or 0)
             listed[f"{name}/" if each["type"] == "directory" else name] = version

@@ -28,6 +28,7 @@ from fhe_auc.session.messages import ENVELOPE_BYTES, MESSAGE, Message, Protectio
 
 _POLL, _SLOW_POLL = 0.5, 5.0  # seconds; the longer it has waited, the slower
 _MOST_OFF = 600.0  # seconds
+_COMPARED = 600.0  # seconds
 _MESSAGE = re.compile(r"(round|helper)-([1-9][0-9]?)\.message")
 _SUBMISSION = re.compile(r"round-[1-9][0-9]?\.submission")
 _NOT_GENUINE_SUBMISSION = "it is not whole, or not the party's for this round (the log says): it puts that back"
@@ -49,23 +50,37 @@ def is_submission(name: str) -> bool:
     return _SUBMISSION.fullmatch(name) is not None
 
 
+def of_session(name: str, bundle: str = FOR_AGGREGATOR) -> bool:
+    """Return whether a file, by its name, has a meaning in a session for who has this `bundle`: of some 400 names."""
+    return name in (ANNOUNCEMENT, bundle) or is_submission(name) or _MESSAGE.fullmatch(name) is not None
+
+
 def message_name(number: int, *, to_helper: bool) -> str:
     """Return the name of a round's message."""
     return f"{'helper' if to_helper else 'round'}-{number}.message"
 
 
 class Own:
-    """A file that a role has put into its place, and puts back: it is not to be other than as it was written."""
+    """A file that a role has put into its place, and puts back: it is not to be other than as it was written.
+
+    Where a server tells times of whole seconds, which whoever writes there may set as they were (SFTP, WebDAV), the
+    contents are compared every ten minutes, whatever it tells: often enough for rounds of hours, and one request.
+    """
 
     def __init__(self, view: Arrivals, name: str, data: bytes) -> None:
         self.name = name
         self._view, self._digest, self._is_there = view, hashlib.sha256(data).digest(), False
+        self._compared = view.clock.monotonic()
 
     def keep(self, data: Callable[[], bytes]) -> str:
         """Put it there where it is not, after a look into its place; return what was there, or "" if all was well.
 
         Raises `OSError` or `InputError` where it cannot be put there.
         """
+        now = self._view.clock.monotonic()
+        if self._view.exchange.coarse and now - self._compared >= _COMPARED:
+            self._view.again(self.name)
+            self._compared = now
         found = self._view.take(self.name, lambda found: hashlib.sha256(found).digest())
         if found == self._digest:
             self._is_there = True
@@ -88,7 +103,7 @@ class FileTransport(Transport):
         super().__init__(*session)
         self._meeting = meeting
         self._place = meeting.place(meeting.aggregator)
-        self._view = Arrivals(exchange, self.log, self.journal.clock)
+        self._view = Arrivals(exchange, self.log, self.journal.clock, of_session)
         begun = newest_round(self._view, self._place, meeting.session, protection=self.aggregator.protection)
         self.journal.require_sent(begun and begun.number, self._view.shown(self._place))
 

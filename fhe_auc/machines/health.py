@@ -1,4 +1,9 @@
-"""Whether all is well at a role: what somebody has to look at, whom it is about, and since when; for alarms, too."""
+"""Whether all is well at a role: what somebody has to look at, whom it is about, and since when; for alarms, too.
+
+What is wrong with a session is told until it is mended there, the session is gone from the exchange, or a later session
+of the same study, by the same maker, has a result here: a later one that fails, too, hides nothing. Where a session was
+refused, it is enough that this role has answered a later one. What others have replaced is told in any session.
+"""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Isolation:
         """Return what `work` returns, or raise what it raises, which is pickled where that is done apart.
 
         Where it `learns`, this process imports the plug-ins that the work has needed (1.5 MB), so that its children
-        need not, which takes longer than a round; but neither the library (4 MB) nor Arrow (27 MB).
+        need not, which would take half of a round; but neither the library (4 MB) nor Arrow (27 MB).
         """
         if not self._apart:
             return work()

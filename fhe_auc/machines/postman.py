@@ -84,7 +84,7 @@ class Postman:
     def _listed(self, place: str, depth: int) -> Iterator[tuple[str, Version]]:
         for name, version in self.exchange.list(place).items():
             if name.endswith("/") and depth > 1:
-                with suppress(FileNotFoundError, NotADirectoryError):
+                with suppress(FileNotFoundError, NotADirectoryError, InputError):  # others may have filled it
                     yield from self._listed(f"{place}{name}", depth - 1)
             elif _NAME.fullmatch(f"{place}{name}"):
                 yield f"{place}{name}", version

@@ -33,7 +33,7 @@ from fhe_auc.base.files import read_config, write_atomically
 from fhe_auc.base.logs import RoleLog, one_line
 from fhe_auc.base.remote import open_exchange
 from fhe_auc.machines import site_role
-from fhe_auc.machines.file_transport import ANNOUNCEMENT
+from fhe_auc.machines.file_transport import ANNOUNCEMENT, of_session
 from fhe_auc.machines.health import Health, Problem, metrics
 from fhe_auc.machines.isolation import Isolation, sentence
 from fhe_auc.machines.result_hook import ResultHook
@@ -59,6 +59,7 @@ _RENEWAL, _TIDYING = 60.0, 3600.0  # seconds until it is asked again who is a me
 _BEAT, _STALE = 30.0, 600.0  # seconds: how often the status says that the process looks, and when that is too long ago
 _ONCE_STALE = 86_400.0  # seconds, where looks are a command of their own
 _TURN = 5  # looks, in which all places are looked at where nobody is known to make sessions
+_MOST_SESSIONS = 200  # at a time in a member's place, which removes them a day after their end
 _REST = timedelta(days=1)  # after a session's end, until its files go
 _ID_CHARACTERS = 32
 _COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z")
@@ -252,7 +253,12 @@ class Server:
                 unread.add(maker)
                 listed |= {known for known in self._sessions if known[0] == maker}
                 continue
-            listed |= {(maker, name[:-1]) for name in there if _is_session(name)}
+            found = [(maker, name[:-1]) for name in there if _is_session(name)]
+            if len(found) > _MOST_SESSIONS:
+                why = f"of {len(found):,} sessions in its place {_MOST_SESSIONS} are looked at: it removes what is over"
+                problems.append(Problem("skipped", why, maker))
+                found.sort(key=lambda known: known not in self._sessions)
+            listed |= set(found[:_MOST_SESSIONS])
         self._unread = unread
         own = {name: maker for (maker, name), known in self._sessions.items() if known.met and known.met.maker == maker}
         listed = {(maker, name) for maker, name in listed if own.get(name, maker) == maker}  # others have answers there
@@ -278,7 +284,8 @@ class Server:
 
     def _met(self, maker: str, name: str) -> Session:
         log = RoleLog()
-        return Session(maker, name, self._clock, Arrivals(self._exchange, log, self._clock), log)
+        view = Arrivals(self._exchange, log, self._clock, lambda name: of_session(name, self._part.bundle))
+        return Session(maker, name, self._clock, view, log)
 
     def _begins(self, session: Session) -> float:
         try:
@@ -287,13 +294,14 @@ class Server:
             return 0.0
 
     def _see(self, problems: list[Problem]) -> None:
-        """Take in what is wrong: not in sessions that later ones of their study have mended."""
+        """Take in what is wrong: as of `fhe_auc.machines.health`."""
         clocks: dict[str, tuple[float, str, str]] = {}
         for session in self._sessions.values():
             self._replaced += bool(session.replaced)
             found = list(session.problems())
-            if found and not any(later.mends(session) for later in self._sessions.values()):
-                problems += found
+            if found and any(later.mends(session) for later in self._sessions.values()):
+                found = [problem for problem in found if problem.rule == "replaced"]
+            problems += found
             for member, (heard, why) in session.clocks.items():
                 clocks[member] = max(clocks.get(member, (0.0, "", "")), (heard, why, session.name))
             if session.is_over:  # nothing more will show that a clock has been set

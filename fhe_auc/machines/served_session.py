@@ -27,6 +27,7 @@ from fhe_auc.machines.file_transport import (
     is_submission,
     message_name,
     newest_round,
+    of_session,
     off,
     submission_name,
     time_of,
@@ -133,14 +134,14 @@ class Session:
             yield Problem("skipped", f"{name}: {why}", session=self.name)
 
     def mends(self, other: Session) -> bool:
-        """Whether nobody has to look at another session any more, as this later one of its study is over, or answered.
+        """Whether nobody has to look at what another session lacks any more, as this is a later, good one of its study.
 
-        That is enough where the other was refused; else this one has to be over.
+        Good is one with a result here; where the other was refused, one that is answered.
         """
         if self.meeting is None or other.met is None or self.maker != other.maker:
             return False
-        last = self.is_over or (self.answered is not None and other.meeting is None)
-        return last and self.meeting.study == other.met.study and self.meeting.begins > other.met.begins
+        good = self.outcome == "result" or (self.answered is not None and other.meeting is None)
+        return good and self.meeting.study == other.met.study and self.meeting.begins > other.met.begins
 
     def told(self) -> dict[str, Any]:
         """Return what the status says of it."""
@@ -159,6 +160,11 @@ class Part(ABC):
     isolation: Isolation
     clock: Clock
     standing: Standing
+
+    @property
+    @abstractmethod
+    def bundle(self) -> str:
+        """The name of a maker's file that is for this role alone."""
 
     @abstractmethod
     def attend(self, session: Session) -> None:
@@ -194,6 +200,11 @@ class Part(ABC):
 class Answering(Part):
     """A site, or a helper, that answers each round."""
 
+    @property
+    def bundle(self) -> str:
+        """That of its name."""
+        return f"{file_of(self.standing.name)}.bundle"
+
     def attend(self, session: Session) -> None:
         """Take in what is for this role, and answer the newest round."""
         if session.rests:
@@ -212,7 +223,7 @@ class Answering(Part):
 
     def _take_in(self, session: Session) -> None:
         """Open a session that is for this role."""
-        files = self.read(session, (ANNOUNCEMENT, f"{file_of(self.standing.name)}.bundle"))
+        files = self.read(session, (ANNOUNCEMENT, self.bundle))
         if not files:
             self._wait(session)
             return
@@ -245,7 +256,8 @@ class Answering(Part):
 
     def _begun(self, session: Session, meeting: Meeting, protection: Protection) -> int:
         place = meeting.place(meeting.aggregator)
-        begun = newest_round(Arrivals(session.view.exchange), place, meeting.session, protection=protection)
+        view = Arrivals(session.view.exchange, wanted=of_session)
+        begun = newest_round(view, place, meeting.session, protection=protection)
         return 0 if begun is None else begun.number
 
     def _answer(self, session: Session, meeting: Meeting) -> None:
@@ -363,6 +375,7 @@ class Conducting(Part):
     """An aggregator, with the folder `state`."""
 
     state: Path
+    bundle = FOR_AGGREGATOR
 
     def attend(self, session: Session) -> None:
         """Conduct the session once what opens it is there, until it has ended."""

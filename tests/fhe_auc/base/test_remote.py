@@ -95,6 +95,17 @@ def test_what_another_has_put_there_is_seen_at_once(exchange: Exchange, url: str
     assert exchange.read("north/third") == b"2"
 
 
+def test_more_names_than_any_session_has_are_not_taken_in(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fhe_auc.base.exchange.MOST_NAMES", 2)
+    for name in ("one", "two"):
+        exchange.put(f"north/{name}", b"")
+    assert set(exchange.list("north/")) == {"one", "two"}
+    exchange.put("north/three", b"")
+    with pytest.raises(InputError, match="more than 2 files in 'north/': whose place it is removes them"):
+        exchange.list("north/")
+    exchange.remove("north/three")
+
+
 def test_a_file_of_the_same_length_put_over_another_is_seen_once_times_can_tell(exchange: Exchange) -> None:
     """Where times are whole seconds a file is read again until it has rested."""
     arrivals = Arrivals(exchange)

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from fhe_auc.base.clock import Clock
 from fhe_auc.base.errors import EvaluationError, ResultCheckError
-from fhe_auc.base.exchange import Folder, place_of
+from fhe_auc.base.exchange import Arrivals, Folder, Version, place_of
 from fhe_auc.base.names import HELPER
 from fhe_auc.cli import main
 from fhe_auc.machines import file_transport
+from fhe_auc.machines.file_transport import Own
 from fhe_auc.rows.party_data import PartyData
 from tests.support.exact_sessions import pairs_of
 from tests.support.machines import GRID, Attendant, MachineSession, played_over_files
@@ -112,6 +114,43 @@ def test_the_aggregator_sees_no_difference_between_a_result_that_is_accepted_and
         told = {key: record[key] for key in ("counted", "missing", "delivered", "refused")}
         seen.append((sorted(lines), sorted(sizes), told))
     assert seen[0] == seen[1]
+
+
+def test_an_own_file_that_is_replaced_with_equal_size_and_time_is_put_back_within_ten_minutes(tmp_path: Path) -> None:
+    """Over SFTP and WebDAV whoever writes there may set times; a folder of this machine tells of each change."""
+    passed = 0.0
+
+    class Passing(Clock):
+        def monotonic(self) -> float:
+            return passed
+
+    class Told(Folder):
+        coarse = 2.0
+
+        def list(self, place: str) -> dict[str, Version]:
+            return {name: (version[0], version[-1]) for name, version in super().list(place).items()}
+
+    view = Arrivals(Told(tmp_path), clock=Passing())
+    file, own = tmp_path / "round-1.submission", Own(view, "round-1.submission", b"mine")
+
+    def look() -> str:
+        view.begin()
+        view.names("")
+        return own.keep(lambda: b"mine")
+
+    assert look() == ""
+    passed = 2.0
+    assert look() == ""
+    passed = 4.0
+    assert look() == ""
+    before = file.stat()
+    file.write_bytes(b"evil")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    passed = 599.0
+    assert (look(), file.read_bytes()) == ("", b"evil")
+    passed = 600.0
+    assert (look(), file.read_bytes()) == ("it was replaced by another, and is put back", b"mine")
+    assert look() == ""
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 
 from fhe_auc.base.clock import SYSTEM
-from fhe_auc.base.exchange import Folder, Version, place_of
+from fhe_auc.base.exchange import Arrivals, Folder, Version, place_of
 from fhe_auc.base.files import LONGEST, read_config
+from fhe_auc.base.logs import RoleLog
 from fhe_auc.machines import serve
+from fhe_auc.machines.served_session import Session
+from fhe_auc.machines.site_state import Meeting
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
@@ -74,6 +77,36 @@ def test_a_refused_session_is_named_until_a_later_one_of_its_study_is_answered_o
             shutil.rmtree(Path("exchange/north", session))
         look()
         assert problems("west") == {}
+
+
+def test_a_session_that_has_failed_is_told_until_a_later_one_of_its_study_has_a_result() -> None:
+    """A later one that fails, too, or one of another study, hides nothing; and nothing hides what was replaced."""
+    exchange, log = Folder(Path("exchange")), RoleLog()
+
+    def session(night: int, outcome: str | None, **known: Any) -> Session:
+        times = datetime(2030, 1, night, tzinfo=timezone.utc), datetime(2030, 2, 1, tzinfo=timezone.utc)
+        met = Meeting(bytes([night] * 16), ADDER, *times, study=known.pop("study", ("sepsis",)), maker="north")
+        return Session(
+            "north", f"{night:032x}", SYSTEM, Arrivals(exchange), log, meeting=met, met=met, outcome=outcome, **known
+        )
+
+    failed = {"wrong": "there is no result: VerificationError", "rule": "no result"}
+    first, second = session(1, "VerificationError", **failed), session(2, "VerificationError", **failed)
+    first.replaced = "round-1.submission"
+    with serve.Server(read_config(Path("south.toml"), None), exchange=exchange) as server:
+
+        def red(*sessions: Session) -> list[tuple[str, int]]:
+            server._sessions = {(each.maker, each.name): each for each in sessions}
+            server._see([])
+            return [(problem.rule, int(problem.session, 16)) for problem in server.health.problems]
+
+        both = [("no result", 1), ("replaced", 1), ("no result", 2)]
+        assert red(first, second) == both
+        assert red(first, second, session(3, None)) == both
+        assert red(first, second, session(3, "result", study=("stroke",))) == both
+        assert red(first, second, session(3, "result")) == [("replaced", 1)]
+        assert red(session(1, "result"), second) == [("no result", 2)]
+        server._sessions = {}
 
 
 def test_a_clock_is_wrong_until_its_next_message_is_right_and_no_more_once_all_is_over(

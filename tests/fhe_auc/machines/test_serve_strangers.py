@@ -80,6 +80,30 @@ def test_what_strangers_put_into_the_exchange_is_not_looked_at_and_steers_no_ter
         assert status("north")["wrong"] == ""
 
 
+def test_a_member_that_fills_its_place_is_named_and_ends_no_session(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a thousand sessions of nothing, one of them of more files than any has; what goes on there is not lost."""
+    monkeypatch.setattr("fhe_auc.base.exchange.MOST_NAMES", 1500)
+    make_session()
+    with serving(ADDER, "south", "west"):
+        until(lambda: all(step(name) == "round 1 answered" for name in ("south", "west")))
+        for number in range(1000):
+            Path("exchange", HOLDER, f"{number:032x}").mkdir()
+        for number in range(1501):
+            Path("exchange", HOLDER, f"{0:032x}", str(number)).touch()
+        look()
+        why = "north: of 1,001 sessions in its place 200 are looked at: it removes what is over"
+        assert all(why in status(name)["wrong"] for name in (ADDER, "south", "west"))
+        assert all(len(each._sessions) <= 200 for each in _HERE)
+        assert not any(session.view.version(f"{session.place}9") for session in _HERE[0]._sessions.values())
+        for path in Path("exchange", HOLDER).glob("0*"):
+            shutil.rmtree(path)
+        with serving("north"):
+            until(lambda: delivered(*SITES))
+            until(lambda: all(status(name)["wrong"] == "" for name in SITES))
+
+
 def test_what_lies_in_place_of_the_next_members_file_is_named_at_the_second_look_until_it_is_gone(here: Path) -> None:
     """It may hide that somebody was left out."""
     with KeyStore(Path("north/store"), PASSPHRASE) as store:
