@@ -22,7 +22,7 @@ from fhe_auc_benchmarks.runtime.benchmark import (
     Measurement,
     measure,
 )
-from fhe_auc_benchmarks.runtime.contender import ROLES, BenchmarkProblem, Contender, OurProtocol, Plaintext
+from fhe_auc_benchmarks.runtime.contender import ROLES, BenchmarkProblem, Contender, OurProtocol, Plaintext, Played
 
 SMALL = BenchmarkProblem(3, 8)
 
@@ -46,7 +46,7 @@ def test_a_peer_gets_the_auc_again_and_again(make: Any) -> None:
     for _ in range(2):
         played = contender.play()
         assert played.auc == pytest.approx(SMALL.auc, abs=contender.tolerance)
-        assert set(played.cpu) == set(ROLES)
+        assert set(played.cpu) >= set(ROLES)
         assert min(played.upload_bytes, played.download_bytes) > 0
     contender.close()
 
@@ -64,8 +64,9 @@ class Wrong(Plaintext):
 
     closed = 0
 
-    def recover(self) -> float:
-        return super().recover() + 0.01
+    def play(self) -> Played:
+        found = super().play()
+        return found._replace(auc=found.auc + 0.01)
 
     def close(self) -> None:
         Wrong.closed += 1
@@ -115,12 +116,13 @@ def test_a_benchmark_measures_every_number_of_sites_and_thresholds_once_and_the_
 
 
 def test_tables_tell_sites_thresholds_and_peers_apart_and_several_runs_the_least_and_the_most() -> None:
-    header, rows = summary.by_sites(MADE_UP)
+    (header, rows), thresholds, peers = summary.tables(MADE_UP).values()
     assert rows[0] == ("sealed", "3", "3.0", "0.030", "–", "0.030", "168", "0.00100", "233")
     assert (len(header), len(rows)) == (len(rows[0]), 6)
-    assert [row[:2] for row in summary.by_thresholds(MADE_UP)[1]] == [("sealed", "10,000")]
-    assert [row[1] for row in summary.beside_peers(MADE_UP)[1]] == ["verified, sealed keys", PUBLISHED]
-    _, rows = summary.by_sites([measurement("verified, sealed keys", 3, 4000, seconds) for seconds in (0.5, 2, 0.1)])
+    assert [row[:2] for row in thresholds[1]] == [("sealed", "10,000")]
+    assert [row[1] for row in peers[1]] == ["verified, sealed keys", PUBLISHED]
+    several = [measurement("verified, sealed keys", 3, 4000, seconds) for seconds in (0.5, 2, 0.1)]
+    (_, rows), *_ = summary.tables(several).values()
     assert rows == [("sealed", "3", "10 – 200", "0.10 – 2.0", "–", "0.10 – 2.0", "168", "0.00100", "233")]
     for number, digits, text in [(1234.5, 2, "1,200"), (0.0996, 2, "0.100"), (169.4, 3, "169"), (0, 2, "–")]:
         assert summary.rounded(number, digits) == text

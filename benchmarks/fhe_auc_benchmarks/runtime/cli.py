@@ -75,7 +75,6 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
     if as_json:
         output.print_json(found())
     else:
-        for table in (summary.by_sites, summary.by_thresholds, summary.beside_peers):
-            header, rows = table(measured.measurements)
+        for header, rows in summary.tables(measured.measurements).values():
             output.print_table([(*row, "") for row in rows], header=(*header, ""), numbers=len(header) - 1)
     output.print_line(f"saved in {folder}: {_EVERYTHING}, {_SUMMARY}, {_FIGURE}")

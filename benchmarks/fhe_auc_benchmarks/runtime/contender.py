@@ -5,10 +5,10 @@ from __future__ import annotations
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add
 from typing import Any, NamedTuple
@@ -51,19 +51,12 @@ class BenchmarkProblem:
         """The thresholds."""
         return thresholds.uniform(self.thresholds)
 
-    @cached_property
-    def _drawn(self) -> list[PartyData]:
-        found = []
-        for party in range(min(self.parties, DISTINCT)):
-            rng = np.random.default_rng(party)
-            y_true = rng.random(_ROWS_PER_PARTY) < _POSITIVE
-            y_score = np.clip(rng.normal(0.4 + 0.2 * y_true, 0.2), 0, 1)
-            found.append(PartyData.from_arrays(f"site {party}", y_true, y_score))
-        return found
-
     def data(self, party: int) -> PartyData:
         """Return a party's rows."""
-        return replace(self._drawn[party % DISTINCT], name=f"site {party}")
+        rng = np.random.default_rng(party % DISTINCT)
+        y_true = rng.random(_ROWS_PER_PARTY) < _POSITIVE
+        y_score = np.clip(rng.normal(0.4 + 0.2 * y_true, 0.2), 0, 1)
+        return PartyData.from_arrays(f"site {party}", y_true, y_score)
 
     def counts(self, party: int) -> Counts:
         """Return a party's counts."""
@@ -99,19 +92,14 @@ class Clock:
     """CPU seconds of this process, added up by role: what a thing costs on a machine that is shared."""
 
     def __init__(self) -> None:
-        self._cpu = defaultdict[str, float](float)
+        self.cpu = dict.fromkeys((*ROLES, "others", "afterwards"), 0.0)
 
     @contextmanager
     def on(self, role: str) -> Iterator[None]:
         """Time what is inside as this role's."""
         started = time.process_time()
         yield
-        self._cpu[role] += time.process_time() - started
-
-    @property
-    def cpu(self) -> dict[str, float]:
-        """The seconds of `ROLES`."""
-        return {role: self._cpu[role] for role in ROLES}
+        self.cpu[role] += time.process_time() - started
 
 
 class Contender(ABC):
@@ -220,61 +208,25 @@ def _sealed_and_opened(session: DealtSession) -> int:
     return len(announcement) + len(bundle)
 
 
-class Peer(Contender):
-    """Something else to measure against, in three steps; keys and all parties' submissions are made beforehand."""
-
-    keys_seconds = 0.0
-    upload_bytes: int
-    download_bytes: int
-
-    @abstractmethod
-    def submit(self) -> None:
-        """Do one party's work: count, encrypt, serialise."""
-
-    @abstractmethod
-    def aggregate(self) -> None:
-        """Take what all parties sent, and do the aggregator's work, up to the bytes that parties get."""
-
-    @abstractmethod
-    def recover(self) -> float:
-        """Do the rest of one party's work on the result, and return the AUC."""
-
-    def play(self) -> Played:
-        """Time all steps."""
-        clock = Clock()
-        with clock.on("party"):
-            self.submit()
-        with clock.on("aggregator"):
-            self.aggregate()
-        with clock.on("party"):
-            auc = self.recover()
-        return Played(auc, clock.cpu | {"keys": self.keys_seconds}, self.upload_bytes, self.download_bytes)
-
-
-class Plaintext(Peer):
+class Plaintext(Contender):
     """No privacy at all: every party sends its counts. Whoever adds them up sees them, and sends the AUC back."""
 
     name = "plaintext counts (numpy)"
     tolerance = 1e-12
-    download_bytes = 8
 
     def __init__(self, problem: BenchmarkProblem) -> None:
         self.problem = problem
         self._sent = [self._submission(party) for party in range(problem.parties)]
-        self.upload_bytes = len(self._sent[0])
 
-    def submit(self) -> None:
-        """Count."""
-        self._submission(0)
-
-    def aggregate(self) -> None:
-        """Add up, multiply and divide."""
-        total = np.sum([np.frombuffer(each, np.int64) for each in self._sent], axis=0)
-        self._auc = trapezoid(Counts(*total.reshape(2, -1))).auc
-
-    def recover(self) -> float:
-        """Return the AUC."""
-        return self._auc
+    def play(self) -> Played:
+        """Time one submission, and adding up all."""
+        clock = Clock()
+        with clock.on("party"):
+            self._submission(0)
+        with clock.on("aggregator"):
+            total = np.sum([np.frombuffer(each, np.int64) for each in self._sent], axis=0)
+            auc = trapezoid(Counts(*total.reshape(2, -1))).auc
+        return Played(auc, clock.cpu, len(self._sent[0]), download_bytes=8)
 
     def _submission(self, party: int) -> bytes:
         counts = self.problem.counts(party)

@@ -27,14 +27,14 @@ import numpy as np
 import openfhe
 
 from fhe_auc.rows.counts import Counts
-from fhe_auc_benchmarks.runtime.contender import DISTINCT, BenchmarkProblem, Peer
+from fhe_auc_benchmarks.runtime.contender import DISTINCT, BenchmarkProblem, Clock, Contender, Played
 
 _RING_DIMENSION, _DEPTH, _SCALE_BITS = 16384, 3, 50
 _MULTIPLIER_BITS = 20
 _RESULT_BITS = 45  # the library refuses to decode results beyond about this, with an error of its own
 
 
-class Published(Peer):
+class Published(Contender):
     """[FHE]'s semi-honest protocol."""
 
     name, _tuned = "published design", False
@@ -56,19 +56,26 @@ class Published(Peer):
         self._secret_key = context.KeyGen().secretKey
         context.EvalMultKeyGen(self._secret_key)
         context.EvalSumKeyGen(self._secret_key)
-        self.keys_seconds = time.process_time() - started
+        self._keys_seconds = time.process_time() - started
         own = [self._submission(problem.counts(party)) for party in range(min(problem.parties, DISTINCT))]
         self._sent = [own[party % DISTINCT] for party in range(problem.parties)]
         largest = 2 * problem.total.positives * problem.total.negatives
         self._multiplier_bits = min(_MULTIPLIER_BITS, _RESULT_BITS - largest.bit_length())
-        self.upload_bytes = max(sum(map(len, each)) for each in own)
 
-    def submit(self) -> None:
-        """Count, and encrypt four vectors."""
-        self._submission(self.problem.counts(0))
+    def play(self) -> Played:
+        """Time one party's work, and the aggregator's on what all have sent."""
+        clock = Clock()
+        clock.cpu["keys"] = self._keys_seconds
+        with clock.on("party"):
+            self._submission(self.problem.counts(0))
+        with clock.on("aggregator"):
+            result = self._aggregated()
+        with clock.on("party"), self._parsing():
+            num, den = (self._first_slot(each) for each in result)
+        sent = max(sum(map(len, each)) for each in self._sent)
+        return Played(num / den, clock.cpu, sent, sum(map(len, result)))
 
-    def aggregate(self) -> None:
-        """Add up, multiply, and sum over slots."""
+    def _aggregated(self) -> list[bytes]:
         context, sums = self._context, list[Any]()
         with self._parsing():
             for submission in self._sent:
@@ -80,14 +87,7 @@ class Published(Peer):
         multiplier = 1 + secrets.randbelow(2**self._multiplier_bits) + secrets.randbits(52) / 2**52
         num = context.EvalMult(context.EvalSum(context.EvalMult(heights, negatives), self._batch), multiplier)
         den = context.EvalMult(context.EvalMult(positive, negative), 2 * multiplier)
-        self._result = [openfhe.Serialize(each, openfhe.BINARY) for each in (num, den)]
-        self.download_bytes = sum(map(len, self._result))
-
-    def recover(self) -> float:
-        """Decrypt both numbers, and divide."""
-        with self._parsing():
-            num, den = (self._first_slot(each) for each in self._result)
-        return num / den
+        return [openfhe.Serialize(each, openfhe.BINARY) for each in (num, den)]
 
     def close(self) -> None:
         """Take the evaluation keys out of the process's maps."""

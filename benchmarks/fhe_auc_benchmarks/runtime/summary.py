@@ -30,32 +30,29 @@ _PEERS = {(problem.parties, problem.thresholds) for problem in PEERS}
 _MARKERS = {"sealed": ("o", "-", "sealed keys"), "helper": ("s", "--", "with a helper")}
 
 
-def by_sites(measurements: Iterable[Measurement]) -> Table:
-    """Return header and rows of what the default protocol costs, against sites, for each kind of keys."""
-    found = [each for each in measurements if _default(each) and each.thresholds == DEFAULT_THRESHOLDS]
-    return _against("sites", found, lambda each: each.parties)
-
-
-def by_thresholds(measurements: Iterable[Measurement]) -> Table:
-    """Return the same against thresholds."""
-    found = [each for each in measurements if _default(each) and each.thresholds != DEFAULT_THRESHOLDS]
-    return _against("thresholds", found, lambda each: each.thresholds)
-
-
-def beside_peers(measurements: Iterable[Measurement]) -> Table:
-    """Return protocols and peers on the same counts, without intervals."""
-    found = [each for each in measurements if not _default(each)]
-    found.sort(key=lambda each: each.thresholds)
-    rows = _rows(
-        found,
-        lambda each: (f"{each.thresholds:,}", each.contender),
-        lambda each: [(1e3 * each.cpu["party"], 2), (1e3 * each.cpu["aggregator"], 2), *_kilobytes(each)[:2]],
-    )
-    return ("thresholds", "", _COSTS[0], "server, ms", *_COSTS[4:6]), rows
-
-
-def _default(each: Measurement) -> bool:
-    return (each.parties, each.thresholds) not in _PEERS
+def tables(measurements: Iterable[Measurement]) -> dict[str, Table]:
+    """Return by title: what the default protocol costs, against sites and thresholds, and protocols beside peers."""
+    ours, peers = list[Measurement](), list[Measurement]()
+    for each in measurements:
+        (peers if (each.parties, each.thresholds) in _PEERS else ours).append(each)
+    ours.sort(key=lambda each: (KEYS.index(keys_of(each)), each.parties, each.thresholds))
+    peers.sort(key=lambda each: each.thresholds)
+    at_default = [each for each in ours if each.thresholds == DEFAULT_THRESHOLDS]
+    others = [each for each in ours if each.thresholds != DEFAULT_THRESHOLDS]
+    return {
+        f"{PROTOCOL}, {DEFAULT_THRESHOLDS:,} thresholds, {LEVEL:.0%} interval": (
+            ("keys", "sites", *_COSTS),
+            _rows(at_default, lambda each: (keys_of(each), f"{each.parties:,}"), _costs),
+        ),
+        f"{PROTOCOL}, {THRESHOLD_PARTIES} sites, {LEVEL:.0%} interval": (
+            ("keys", "thresholds", *_COSTS),
+            _rows(others, lambda each: (keys_of(each), f"{each.thresholds:,}"), _costs),
+        ),
+        f"Beside peers, {PEERS[0].parties} sites, no interval": (
+            ("thresholds", "", _COSTS[0], "server, ms", *_COSTS[4:6]),
+            _rows(peers, lambda each: (f"{each.thresholds:,}", each.contender), _beside_peers),
+        ),
+    }
 
 
 def keys_of(each: Measurement) -> str:
@@ -63,18 +60,13 @@ def keys_of(each: Measurement) -> str:
     return each.contender.removeprefix(f"{PROTOCOL}, ").removesuffix(" keys")
 
 
-def _against(what: str, found: list[Measurement], number: Callable[[Measurement], int]) -> Table:
-    found.sort(key=lambda each: (KEYS.index(keys_of(each)), number(each)))
-    rows = _rows(
-        found,
-        lambda each: (keys_of(each), f"{number(each):,}"),
-        lambda each: [
-            (1e3 * each.cpu["party"], 2),
-            *((each.cpu[role], 2) for role in ("aggregator", "helper", "keys")),
-            *_kilobytes(each),
-        ],
-    )
-    return ("keys", what, *_COSTS), rows
+def _costs(each: Measurement) -> _Numbers:
+    seconds = [(each.cpu[role], 2) for role in ("aggregator", "helper", "keys")]
+    return [(1e3 * each.cpu["party"], 2), *seconds, *_kilobytes(each)]
+
+
+def _beside_peers(each: Measurement) -> _Numbers:
+    return [(1e3 * each.cpu["party"], 2), (1e3 * each.cpu["aggregator"], 2), *_kilobytes(each)[:2]]
 
 
 def _kilobytes(each: Measurement) -> _Numbers:
@@ -156,11 +148,7 @@ keys, sealing and opening, of all sites. "Before": the bundle, or the session's 
 
 {ran}
 """
-    for title, (header, rows) in (
-        (f"{PROTOCOL}, {DEFAULT_THRESHOLDS:,} thresholds, {LEVEL:.0%} interval", by_sites(measurements)),
-        (f"{PROTOCOL}, {THRESHOLD_PARTIES} sites, {LEVEL:.0%} interval", by_thresholds(measurements)),
-        (f"Beside peers, {PEERS[0].parties} sites, no interval", beside_peers(measurements)),
-    ):
+    for title, (header, rows) in tables(measurements).items():
         lines = (f"| {' | '.join(cells)} |" for cells in (header, ("---",) * len(header), *rows))
         text += f"\n## {title}\n\n" + "\n".join(lines) + "\n"
     return text
