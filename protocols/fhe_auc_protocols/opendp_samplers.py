@@ -12,7 +12,7 @@ NeurIPS 2020), and publishes a proof of every mechanism.
 Shares of noise, for a sum of which nobody sees less: `fhe_auc_protocols.noise_shares`; choices, such as flips of
 labels: `fhe_auc_protocols.exact_sampling`.
 How much noise a budget needs is the caller's affair: nothing here knows of sensitivities. There is no seed, on purpose;
-`fhe_auc_benchmarks.comparison.simulated_dpauc` is for experiments. OpenDP is imported when the first noise is drawn.
+`fhe_auc_benchmarks.comparison.simulated` is for experiments. OpenDP is imported when the first noise is drawn.
 """
 
 import math

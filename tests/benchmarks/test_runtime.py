@@ -2,9 +2,7 @@
 
 import json
 import socket
-import time
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,47 +13,40 @@ from click.testing import CliRunner
 from fhe_auc.base.errors import EvaluationError
 from fhe_auc.cli import main
 from fhe_auc_benchmarks.runtime import summary
-from fhe_auc_benchmarks.runtime.benchmark import PARTIES, PEERS, THRESHOLD_PARTIES, THRESHOLDS, Benchmark
-from fhe_auc_benchmarks.runtime.contender import ROLES, Contender, OurProtocol
-from fhe_auc_benchmarks.runtime.measure import PUBLISHED, Measurement, measure
-from fhe_auc_benchmarks.runtime.peers.plaintext import Plaintext
-from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
-from fhe_auc_benchmarks.stopwatch import Stopwatch
+from fhe_auc_benchmarks.runtime.benchmark import (
+    PARTIES,
+    PEERS,
+    THRESHOLD_PARTIES,
+    THRESHOLDS,
+    Benchmark,
+    Measurement,
+    measure,
+)
+from fhe_auc_benchmarks.runtime.contender import ROLES, BenchmarkProblem, Contender, OurProtocol, Plaintext, Played
 
 SMALL = BenchmarkProblem(3, 8)
 
 
-def peer(module: str, name: str, *, needs: str | None = None) -> Callable[[BenchmarkProblem], Contender]:
-    """What makes a contender of a peer, whose library may be missing here."""
+def published(problem: BenchmarkProblem, name: str = "Published") -> Contender:
+    from fhe_auc_benchmarks.runtime import published as module
 
-    def make(problem: BenchmarkProblem) -> Contender:
-        if needs:
-            pytest.importorskip(needs)
-        contender: Contender = getattr(import_module(f"fhe_auc_benchmarks.runtime.peers.{module}"), name)(problem)
-        return contender
-
-    return make
+    contender: Contender = getattr(module, name)(problem)
+    return contender
 
 
-published, published_tuned = peer("published", "Published"), peer("published", "PublishedTuned")
-paillier = peer("paillier", "Paillier", needs="phe")
-secret_shares = peer("secret_shares", "SecretShares", needs="mpyc")
+def tuned(problem: BenchmarkProblem) -> Contender:
+    return published(problem, "PublishedTuned")
 
 
 @pytest.mark.parametrize(
-    "make",
-    [
-        *(pytest.param(make, marks=pytest.mark.openfhe) for make in (published, published_tuned)),
-        *(Plaintext, *(pytest.param(make, marks=pytest.mark.slow) for make in (secret_shares, paillier))),
-    ],
+    "make", [Plaintext, *(pytest.param(make, marks=pytest.mark.openfhe) for make in (published, tuned))]
 )
 def test_a_peer_gets_the_auc_again_and_again(make: Any) -> None:
     contender = make(SMALL)
     for _ in range(2):
         played = contender.play()
-        assert played.auc == pytest.approx(contender.right, abs=contender.tolerance)
-        assert set(played.cpu) == set(played.wall) == set(ROLES)
-        assert played.cpu["aggregator"] > 0
+        assert played.auc == pytest.approx(SMALL.auc, abs=contender.tolerance)
+        assert set(played.cpu) >= set(ROLES)
         assert min(played.upload_bytes, played.download_bytes) > 0
     contender.close()
 
@@ -73,30 +64,29 @@ class Wrong(Plaintext):
 
     closed = 0
 
-    def recover(self) -> float:
-        return super().recover() + 0.01
+    def play(self) -> Played:
+        found = super().play()
+        return found._replace(auc=found.auc + 0.01)
 
     def close(self) -> None:
         Wrong.closed += 1
 
 
-def test_a_wrong_auc_is_never_reported_and_a_stopwatch_tells_work_from_waiting() -> None:
+def test_a_wrong_auc_is_never_reported() -> None:
     with pytest.raises(EvaluationError, match="nothing is reported"):
         measure(SMALL, [Wrong], runs=1)
     assert Wrong.closed == 1
-    with Stopwatch() as watch:
-        time.sleep(0.05)
-    assert watch.cpu < 0.03 < watch.wall
 
 
 def measurement(contender: str, parties: int, thresholds: int, seconds: float, upload: int = 168_000) -> Measurement:
     spent = {"keys": seconds, "party": seconds / 10, "aggregator": seconds, "helper": 0.0}
     return Measurement(
-        contender=contender, parties=parties, thresholds=thresholds, runs=3, cpu=spent, wall=spent,
-        before_bytes=233_000, upload_bytes=upload, download_bytes=1, auc=0.75, exact_auc=0.75,
+        contender=contender, parties=parties, thresholds=thresholds, runs=3, cpu=spent, before_bytes=233_000,
+        upload_bytes=upload, download_bytes=1, auc=0.75, exact_auc=0.75,
     )  # fmt: skip
 
 
+PUBLISHED = "published design"
 MADE_UP = [
     *(measurement("verified, sealed keys", size, 4000, 0.01 * size) for size in (3, 10, 100)),
     *(measurement("verified, helper keys", size, 4000, 0.02 * size) for size in (3, 10, 100)),
@@ -123,28 +113,19 @@ def test_a_benchmark_measures_every_number_of_sites_and_thresholds_once_and_the_
     assert {problem.parties for problem in asked if problem.thresholds == 4000} == set(PARTIES)
     assert {problem.thresholds for problem in asked if problem.parties == THRESHOLD_PARTIES} >= set(THRESHOLDS)
     assert max(step.problem.parties for step in Benchmark(quick=True).steps()) == 100
-    # Bundles of sealed keys would be of gigabytes.
-    (most,) = (step for step in Benchmark().steps() if step.problem.parties == 10_000)
-    assert [make(SMALL).name for make in most.makers] == ["verified, helper keys"]
 
 
 def test_tables_tell_sites_thresholds_and_peers_apart_and_several_runs_the_least_and_the_most() -> None:
-    header, rows = summary.by_sites(MADE_UP)
+    (header, rows), thresholds, peers = summary.tables(MADE_UP).values()
     assert rows[0] == ("sealed", "3", "3.0", "0.030", "–", "0.030", "168", "0.00100", "233")
     assert (len(header), len(rows)) == (len(rows[0]), 6)
-    assert [row[:2] for row in summary.by_thresholds(MADE_UP)[1]] == [("sealed", "10,000")]
-    assert [row[1] for row in summary.beside_peers(MADE_UP)[1]] == ["verified, sealed keys", PUBLISHED]
-    _, rows = summary.by_sites([measurement("verified, sealed keys", 3, 4000, seconds) for seconds in (0.5, 2, 0.1)])
+    assert [row[:2] for row in thresholds[1]] == [("sealed", "10,000")]
+    assert [row[1] for row in peers[1]] == ["verified, sealed keys", PUBLISHED]
+    several = [measurement("verified, sealed keys", 3, 4000, seconds) for seconds in (0.5, 2, 0.1)]
+    (_, rows), *_ = summary.tables(several).values()
     assert rows == [("sealed", "3", "10 – 200", "0.10 – 2.0", "–", "0.10 – 2.0", "168", "0.00100", "233")]
-    for number, digits, text in [
-        (1234.5, 2, "1,200"),
-        (0.0996, 2, "0.100"),
-        (99.6, 2, "100"),
-        (169.4, 3, "169"),
-        (4.993, 3, "4.99"),
-        (0, 2, "–"),
-    ]:
-        assert summary._text(number, digits) == text
+    for number, digits, text in [(1234.5, 2, "1,200"), (0.0996, 2, "0.100"), (169.4, 3, "169"), (0, 2, "–")]:
+        assert summary.rounded(number, digits) == text
 
 
 @pytest.mark.usefixtures("made_up")
@@ -159,6 +140,7 @@ def test_the_command_saves_everything_and_keeps_what_earlier_runs_have_found(tmp
         assert len(saved["machines"]) == runs
     text = (folder / "benchmark.md").read_text()
     assert "| 100 | published design | 170 | 1,700 |" in text
+    assert (folder / "sites.png").read_bytes().startswith(b"\x89PNG")
     assert socket.gethostname() not in text + (folder / "benchmark.json").read_text()
 
 

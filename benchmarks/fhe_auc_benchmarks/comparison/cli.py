@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields
-from io import StringIO
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +14,6 @@ import click
 from fhe_auc.base import quantities
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
-from fhe_auc.base.files import require_writable, write_atomically
 from fhe_auc.cli import inputs, output
 
 if TYPE_CHECKING:
@@ -63,7 +60,7 @@ def _epsilon(text: str) -> float:
         "fhe-auc compare-protocols north.csv south.csv west.csv",
         "fhe-auc compare-protocols all.npz --site-column site --subsample 100,1000,all --plot compare.png",
         "fhe-auc compare-protocols *.csv --protocols semi-honest,dpauc-laplace --epsilons 1,2,4,8 --thresholds 100",
-        "fhe-auc compare-protocols north.csv south.csv --csv compare.csv --json | jq '.rows[] | [.method, .error]'",
+        "fhe-auc compare-protocols north.csv south.csv --json | jq '.rows[] | [.method, .error]'",
     ),
 )
 @inputs.party_files
@@ -80,13 +77,6 @@ def _epsilon(text: str) -> float:
     help="How much of dpauc-gaussian's guarantee may fail.",
 )
 @_list("thresholds", "25,50,100", int, "whole numbers", help="Numbers of thresholds.")
-@click.option(
-    "--grid",
-    type=click.Choice(("dpauc", "uniform", "hybrid")),
-    default="dpauc",
-    help="Where the thresholds lie, for all protocols alike: quantile is not among them, since the dpauc protocols "
-    "have no private way to find quantiles.",
-)
 @_list("subsample", "all", _size, "numbers of rows, or all", help="Draw so many rows, for each number in turn.")
 @click.option(
     "--runs", metavar="N", type=click.IntRange(min=1), default=100, help="Simulated sessions with each budget."
@@ -94,11 +84,8 @@ def _epsilon(text: str) -> float:
 @click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Repeat with it.")
 @inputs.backend_option
 @inputs.plot_option("a figure")
-@click.option("--csv", "csv_file", metavar="FILE", type=click.Path(path_type=Path), help="Save the table.")
 @output.json_option
-def compare(
-    files: inputs.PartyFiles, backend: str | None, plot: Path | None, csv_file: Path | None, as_json: bool, **asked: Any
-) -> None:
+def compare(files: inputs.PartyFiles, backend: str | None, plot: Path | None, as_json: bool, **asked: Any) -> None:
     """Compare protocols on your rows: error, cost, privacy.
 
     The rows of all parties are pooled here, for scikit-learn to say what is true: use it where they may be. The
@@ -113,13 +100,8 @@ def compare(
 
     if plot is not None:
         figures.check_path(plot)
-    if csv_file is not None:
-        require_writable(csv_file, "table")
-    for file, what in ((plot, "figure"), (csv_file, "table")):
-        if file is not None and file.resolve() in {path.resolve() for path in files.paths}:
-            raise InputError(f"{what} {str(file)!r} is one of the files to read; choose another name")
-    if csv_file and plot and csv_file.resolve() == plot.resolve():
-        raise InputError(f"table and figure are both to be saved as {str(plot)!r}; choose another name")
+        if plot.resolve() in {path.resolve() for path in files.paths}:
+            raise InputError(f"figure {str(plot)!r} is one of the files to read; choose another name")
     chosen = backend and ckks.choose_backend(backend)
     wanted = measure.ProtocolComparison(backend=chosen, sizes=asked.pop("subsample"), **asked)
     wanted.measured()  # refuses before files are read
@@ -129,25 +111,16 @@ def compare(
     with output.progress("Comparing", unit="measurements") as report:
         rows = measure.compare(parties, wanted, report)
     if not as_json:
-        _print(rows, wanted.grid)  # before anything is saved, so that it is not lost where that fails
-    if csv_file is not None:
-        text = StringIO(newline="")
-        writer = csv.DictWriter(text, [field.name for field in fields(measure.Row)])
-        writer.writeheader()
-        for row in rows:
-            verified = "aggregation" if row.verified["aggregation"] else "nothing"
-            writer.writerow(asdict(row) | {"verified": verified, "warnings": " | ".join(row.warnings)})
-        write_atomically(csv_file, text.getvalue().encode())
-        output.print_line(f"table saved as {csv_file}")
+        _print(rows)  # before anything is saved, so that it is not lost where that fails
     if plot is not None:
         figures.save_figure(figure.draw(rows), plot)
         output.print_line(f"figure saved as {plot}")
     if as_json:
-        shown = {name: asked[name] for name in ("grid", "runs", "delta", "seed")}
+        shown = {name: asked[name] for name in ("runs", "delta", "seed")}
         output.print_json({**shown, "rows": [asdict(row) for row in rows]})
 
 
-def _print(rows: Sequence[Row], grid: str) -> None:
+def _print(rows: Sequence[Row]) -> None:
     for truth in (row for row in rows if row.thresholds is None):
         of = f"{truth.rows:,} rows of {truth.parties:,} parties; scikit-learn, on all of them in the clear:"
         output.print_text(output.styled(f"{of} {truth.auc:.6f}", "bold"))
@@ -166,7 +139,7 @@ def _print(rows: Sequence[Row], grid: str) -> None:
     for text in (
         "error: mean distance from scikit-learn's AUC (semi-honest rounds its own); ±: standard deviation over the "
         "runs. upload, time: of one real session; what a party sends, and all roles one after another.",
-        f"Thresholds: {grid}, the same for all. ε, with chance δ of more, bounds what anybody learns of one label, the "
+        "Thresholds: dpauc, the same for all. ε, with chance δ of more, bounds what anybody learns of one label, the "
         "result included. Encryption hides the counts; the result is what it is.",
         "Aggregation verified: a lying aggregator is noticed. A lying party is not: it can enter any rows.",
         *(f"{row.method}, {row.rows:,} rows, {row.thresholds} thresholds: {row.note}" for row in rows if row.note),

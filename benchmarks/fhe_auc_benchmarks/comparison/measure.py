@@ -1,8 +1,8 @@
 """Measure every protocol on the same rows: error, bytes, seconds, privacy.
 
 Protocols that compute the same AUC each time (the encrypted ones, up to 1e-8) run once, for real. Of the [DPAUC] ones a
-real session is run for bytes and seconds, and their AUCs are drawn many times over by `simulated_dpauc`, whose law is
-that of the real roles; those of `verified` with a budget by `simulated_private_auc`. All use the same grid.
+real session is run for bytes and seconds, and their AUCs, as those of `verified` with a budget, are drawn many times
+over by `simulated`, whose law is that of the real roles. All use the same thresholds.
 
 [DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
 """
@@ -10,6 +10,7 @@ that of the real roles; those of `verified` with a budget by `simulated_private_
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -29,8 +30,7 @@ from fhe_auc.rows.own_rows import check_scores
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, Setup
-from fhe_auc_benchmarks.comparison import simulated_dpauc, simulated_private_auc
-from fhe_auc_benchmarks.stopwatch import Stopwatch
+from fhe_auc_benchmarks.comparison import simulated
 from fhe_auc_protocols import opendp_samplers
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.protocol import DpaucProtocol
@@ -55,9 +55,9 @@ class ProtocolComparison:
     """What to compare: installed `protocols`, with grids of so many `thresholds`, on so many pooled rows (None: all).
 
     The [DPAUC] ones with each of the budgets `epsilons`, dpauc-gaussian with this `delta`, and `verified` without and
-    with each; so many `runs` of each are simulated. `grid` is one of `fhe_auc.question.thresholds.GRIDS`, and its size
-    also |Θ| of the budget; `backend` is that of the encrypted protocols, `seed` that of the rows drawn and of the
-    simulated noise. `session` runs a real session, `simulated` draws the AUCs of simulated ones.
+    with each; so many `runs` of each are simulated. Grids are `thresholds.dpauc`, and their sizes also |Θ| of the
+    budget; `backend` is that of the encrypted protocols, `seed` that of the rows drawn and of the simulated noise.
+    `session` runs a real session, `simulated` draws the AUCs of simulated ones.
     """
 
     protocols: tuple[str, ...]
@@ -65,18 +65,17 @@ class ProtocolComparison:
     thresholds: tuple[int, ...]
     sizes: tuple[int | None, ...] = (None,)
     runs: int = 100
-    grid: str = "dpauc"
     delta: float = 1e-6
     backend: str | None = None
     seed: int = 0
     session: Callable[..., Evaluation] = federated_auc
-    simulated: Callable[..., NDArray[np.float64]] = simulated_dpauc.aucs
+    simulated: Callable[..., NDArray[np.float64]] = simulated.dpauc_aucs
 
     def measured(self) -> list[_Measured]:
         """Return what is measured on each sample; raise `InputError` for a protocol, budget or grid that is none."""
         found = []
         for size in self.thresholds:
-            grid = thresholds.GRIDS[self.grid](size)
+            grid = thresholds.dpauc(size)
             for name in self.protocols:
                 plugin = registry.load(name)
                 budgets: list[Budget | float | None] = [None]
@@ -199,9 +198,9 @@ class _Sample(NamedTuple):
         rows = PartyData.from_arrays("all", *pooled(parties))
         if rows.y_true.all() or not rows.y_true.any():
             raise UndefinedAucError("the rows have one label only, so there is no AUC to compare with")
-        with Stopwatch() as watch:
-            truth = float(roc_auc_score(rows.y_true, rows.y_score))
-        return cls(parties, rows, truth, watch.wall)
+        started = time.perf_counter()
+        truth = float(roc_auc_score(rows.y_true, rows.y_score))
+        return cls(parties, rows, truth, time.perf_counter() - started)
 
     @property
     def rows(self) -> int:
@@ -231,10 +230,9 @@ def _row(sample: _Sample, asked: ProtocolComparison, measured: _Measured) -> Row
         scores = " (scores show)" if budget.mechanism == RANDOMIZED_RESPONSE else ""
         row |= {"epsilon": budget.epsilon, "delta": budget.delta, "privacy": f"ε = {budget.epsilon:g}{delta}{scores}"}
     else:
-        pool = simulated_private_auc.pool_of(rows.y_true, rows.y_score, measured.grid)
-        terms = simulated_private_auc.budget(sample.rows, len(sample.parties), budget, "label")
-        releases = simulated_private_auc.releases(pool, terms, runs=asked.runs, random=random)
-        aucs, auc = simulated_private_auc.aucs(releases, terms), pool.auc
+        pool = simulated.Pool.of(rows.y_true, rows.y_score, measured.grid)
+        terms = simulated.private_budget(sample.rows, len(sample.parties), budget, "label")
+        aucs, auc = simulated.private_aucs(pool, terms, runs=asked.runs, random=random), pool.auc
         options = {"epsilon": budget, "epsilon_unit": terms.unit}
         row |= {"epsilon": budget, "privacy": f"ε = {budget:g}, encrypted, aggregation verified"}
     row["threshold_error"], aucs = abs(auc - sample.truth), aucs[np.isfinite(aucs)]
@@ -264,14 +262,14 @@ def _session(
     plugin = registry.load(measured.protocol)
     setup = Setup(max_rows=max(DEFAULT_MAX_ROWS, sample.rows), backend=asked.backend if plugin.encrypts else None)
     protocol = chosen(plugin.options, measured.protocol, options)
-    with Stopwatch() as watch:
-        evaluation = asked.session(sample.parties, protocol=protocol, thresholds=measured.grid, setup=setup)
+    started = time.perf_counter()
+    evaluation = asked.session(sample.parties, protocol=protocol, thresholds=measured.grid, setup=setup)
     return evaluation, {
         "verified": verified_as_dict(evaluation.verified),
         "warnings": evaluation.warnings,
         "upload_bytes_per_party": evaluation.upload_bytes_per_party,
         "download_bytes_per_party": evaluation.download_bytes_per_party,
-        "seconds": watch.wall,
+        "seconds": time.perf_counter() - started,
     }
 
 

@@ -1,16 +1,21 @@
-"""The measurements of ``fhe-auc benchmark``: which contenders, how many parties and thresholds, how often."""
+"""The measurements of ``fhe-auc benchmark``: all contenders of one problem in turn, so that noise hits them alike."""
 
-from collections.abc import Callable, Iterable, Sequence
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.util import find_spec
 from itertools import product
+from statistics import median
+from typing import NamedTuple
+
+import msgspec
 
 from fhe_auc import ckks
-from fhe_auc_benchmarks.runtime.contender import OurProtocol
-from fhe_auc_benchmarks.runtime.measure import Maker, Measurement, measure
-from fhe_auc_benchmarks.runtime.peers.plaintext import Plaintext
-from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
+from fhe_auc.base.errors import EvaluationError
+from fhe_auc_benchmarks.runtime.contender import ROLES, BenchmarkProblem, Contender, OurProtocol, Plaintext, Played
 
 PARTIES = (3, 10, 30, 100, 1000, 10_000)
 DEFAULT_THRESHOLDS = 4000
@@ -29,21 +34,36 @@ _RUNS = 3
 _ONCE = 100  # parties from which one run takes seconds; with so many, chance evens out
 
 Report = Callable[[str, int, int], None]
+Maker = Callable[[BenchmarkProblem], Contender]
 
 
-@dataclass(frozen=True)
-class BenchmarkStep:
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+    """One contender on one problem: medians of some runs, as `fhe_auc_benchmarks.runtime.contender.Played` has them."""
+
+    contender: str
+    parties: int
+    thresholds: int
+    runs: int
+    cpu: dict[str, float]
+    before_bytes: int = 0
+    upload_bytes: int
+    download_bytes: int
+    auc: float
+    exact_auc: float
+
+
+class BenchmarkStep(NamedTuple):
     """Contenders on one problem, and about how many seconds they take."""
 
     problem: BenchmarkProblem
-    makers: Sequence[Maker]
+    makers: tuple[Maker, ...]
     runs: int
     seconds: float
 
 
 @dataclass
 class Benchmark:
-    """All measurements; `quick` ones stop at 100 parties, and leave out what takes seconds for one submission."""
+    """All measurements; `quick` ones stop at 100 parties."""
 
     quick: bool = False
     measurements: list[Measurement] = field(default_factory=list)
@@ -62,37 +82,61 @@ class Benchmark:
 
     def steps(self) -> list[BenchmarkStep]:
         """Return what there is to do, in order."""
-        sizes = [size for size in PARTIES if size <= 100 or not self.quick]
-        problems = [BenchmarkProblem(size, DEFAULT_THRESHOLDS) for size in sizes]
+        problems = [BenchmarkProblem(size, DEFAULT_THRESHOLDS) for size in PARTIES if size <= 100 or not self.quick]
         problems += [BenchmarkProblem(THRESHOLD_PARTIES, size) for size in THRESHOLDS]
         found = []
         for problem in problems:
             runs = 1 if problem.parties >= _ONCE else _RUNS
-            seconds = (runs + 1) * (3 + 0.03 * problem.parties)
             kinds = (keys for keys in KEYS if problem.parties <= _MOST.get(keys, problem.parties))
-            ours = [partial(OurProtocol, protocol=PROTOCOL, keys=keys, interval=LEVEL) for keys in kinds]
-            found.append(BenchmarkStep(problem, ours, runs, seconds))
-        for problem in PEERS:
-            slow = not self.quick and problem is PEERS[0]
-            found.append(BenchmarkStep(problem, tuple(_peers(slow=slow)), _RUNS, 60 + 90 * slow))
-        return found
+            ours = (partial(OurProtocol, protocol=PROTOCOL, keys=keys, interval=LEVEL) for keys in kinds)
+            found.append(BenchmarkStep(problem, tuple(ours), runs, (runs + 1) * (3 + 0.03 * problem.parties)))
+        return [*found, *(BenchmarkStep(problem, tuple(_peers()), _RUNS, 60) for problem in PEERS)]
 
 
-def _peers(*, slow: bool) -> Iterable[Maker]:
+def _peers() -> Iterator[Maker]:
     for protocol in _OURS:
         yield partial(OurProtocol, protocol=protocol)
     for protocol, backend in product(_ON_CKKS, ckks.available_backends()):
         yield partial(OurProtocol, protocol=protocol, backend=backend)
     yield Plaintext
-    if find_spec("mpyc"):
-        from fhe_auc_benchmarks.runtime.peers.secret_shares import SecretShares
-
-        yield SecretShares
-    if slow and find_spec("phe"):
-        from fhe_auc_benchmarks.runtime.peers.paillier import Paillier
-
-        yield Paillier
     if "openfhe" in ckks.available_backends():
-        from fhe_auc_benchmarks.runtime.peers.published import Published, PublishedTuned
+        from fhe_auc_benchmarks.runtime.published import Published, PublishedTuned
 
         yield from (Published, PublishedTuned)
+
+
+def measure(problem: BenchmarkProblem, makers: Iterable[Maker], runs: int) -> list[Measurement]:
+    """Measure all contenders; several runs have a warm-up before. `EvaluationError`: an AUC is not the exact one."""
+    with contextlib.ExitStack() as stack:
+        stack.callback(gc.collect)
+        _ = problem.auc  # so that all rows are made up before a clock runs
+        contenders = []
+        for make in makers:
+            contenders.append(make(problem))
+            stack.callback(contenders[-1].close)
+        played: dict[str, list[Played]] = {each.name: [] for each in contenders}
+        for _ in range(runs + 1 if runs > 1 else 1):
+            for contender in contenders:
+                gc.collect()
+                found = contender.play()
+                if not abs(found.auc - problem.auc) <= contender.tolerance:
+                    raise EvaluationError(
+                        f"{contender.name}: AUC {found.auc}, but {problem.auc} is right; nothing is reported"
+                    )
+                played[contender.name].append(found)
+        return [_medians(problem, name, each[-runs:]) for name, each in played.items()]
+
+
+def _medians(problem: BenchmarkProblem, name: str, played: list[Played]) -> Measurement:
+    return Measurement(
+        contender=name,
+        parties=problem.parties,
+        thresholds=problem.thresholds,
+        runs=len(played),
+        cpu={role: median(each.cpu[role] for each in played) for role in ROLES},
+        before_bytes=max(each.before_bytes for each in played),
+        upload_bytes=max(each.upload_bytes for each in played),
+        download_bytes=max(each.download_bytes for each in played),
+        auc=played[-1].auc,
+        exact_auc=problem.auc,
+    )

@@ -18,11 +18,11 @@ _EVERYTHING, _SUMMARY, _FIGURE = "benchmark.json", "benchmark.md", "sites.png"
 @click.command(
     epilog=output.examples(
         "fhe-auc benchmark --quick                  up to 100 sites: some minutes",
-        "fhe-auc benchmark --out results            up to 10,000 sites, and Paillier",
+        "fhe-auc benchmark --out results            up to 10,000 sites",
         "fhe-auc benchmark --quick --json | jq .measurements",
     )
 )
-@click.option("--quick", is_flag=True, help="Up to 100 sites, without Paillier.")
+@click.option("--quick", is_flag=True, help="Up to 100 sites.")
 @click.option(
     "--out",
     "folder",
@@ -35,10 +35,9 @@ _EVERYTHING, _SUMMARY, _FIGURE = "benchmark.json", "benchmark.md", "sites.png"
 def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
     """Measure what an evaluation costs every role, and beside its peers.
 
-    Whole sessions of verified against the number of sites and of thresholds, with sealed keys and a helper. Then
-    our protocols beside the counts in the clear; three servers with secret shares and Paillier sums, where mpyc and phe
-    are installed; the published design, where OpenFHE is. All run
-    here, and every AUC is checked. Rows are made up.
+    Whole sessions of verified against the number of sites and of thresholds, with sealed keys and a helper. Then our
+    protocols beside the counts in the clear and, where OpenFHE is installed, the published design. All run here, and
+    every AUC is checked. Rows are made up.
 
     What DIR has of earlier runs stays, and all runs together give ranges: run it at quiet and at busy hours. Saves
     everything (JSON) and a summary (Markdown), after each step, and a figure (PNG).
@@ -47,8 +46,7 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
     from threadpoolctl import threadpool_limits
 
     from fhe_auc_benchmarks.runtime import machine, summary
-    from fhe_auc_benchmarks.runtime.benchmark import Benchmark
-    from fhe_auc_benchmarks.runtime.measure import Measurement
+    from fhe_auc_benchmarks.runtime.benchmark import Benchmark, Measurement
 
     everything = folder / _EVERYTHING
     try:
@@ -77,7 +75,6 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
     if as_json:
         output.print_json(found())
     else:
-        for table in (summary.by_sites, summary.by_thresholds, summary.beside_peers):
-            header, rows = table(measured.measurements)
+        for header, rows in summary.tables(measured.measurements).values():
             output.print_table([(*row, "") for row in rows], header=(*header, ""), numbers=len(header) - 1)
     output.print_line(f"saved in {folder}: {_EVERYTHING}, {_SUMMARY}, {_FIGURE}")

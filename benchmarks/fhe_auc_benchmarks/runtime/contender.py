@@ -1,20 +1,29 @@
-"""What is measured: one way to the pooled AUC, with all its roles; and our own protocols as such."""
+"""What is measured: one way to the pooled AUC of made-up rows, with all its roles; our own protocols, and peers."""
 
 from __future__ import annotations
 
 import secrets
+import time
 from abc import ABC, abstractmethod
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import add
 from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.base.serialise import encode
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.question import thresholds
+from fhe_auc.rows.counts import Counts, count
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request, Session
-from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
-from fhe_auc_benchmarks.stopwatch import Stopwatch
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import open_for_aggregator, open_for_party, seal, seal_to_aggregator
 from fhe_auc_keys.bundles.session_keys import DealtSession
@@ -23,13 +32,49 @@ from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.message_signatures import SessionProtection
 
 _AT_ONCE = 100  # answers that the aggregator takes one after the other, as peers do: parties share no cache with it
+DISTINCT = 20  # parties with rows of their own; party i + 20 has those of party i
+_ROWS_PER_PARTY, _POSITIVE = 100, 0.2
 
 ROLES = ("keys", "party", "aggregator", "helper")
 """Whose time is told apart: "keys" is all that happens before the first round."""
 
 
+@dataclass(frozen=True)
+class BenchmarkProblem:
+    """So many parties of a hundred rows each, made up by seeded generators, and so many thresholds, evenly spaced."""
+
+    parties: int
+    thresholds: int
+
+    @cached_property
+    def points(self) -> NDArray[np.float64]:
+        """The thresholds."""
+        return thresholds.uniform(self.thresholds)
+
+    def data(self, party: int) -> PartyData:
+        """Return a party's rows."""
+        rng = np.random.default_rng(party % DISTINCT)
+        y_true = rng.random(_ROWS_PER_PARTY) < _POSITIVE
+        y_score = np.clip(rng.normal(0.4 + 0.2 * y_true, 0.2), 0, 1)
+        return PartyData.from_arrays(f"site {party}", y_true, y_score)
+
+    def counts(self, party: int) -> Counts:
+        """Return a party's counts."""
+        return count(self.data(party), self.points)
+
+    @cached_property
+    def total(self) -> Counts:
+        """The counts of all parties together."""
+        return reduce(add, map(self.counts, range(self.parties)))
+
+    @cached_property
+    def auc(self) -> float:
+        """The AUC of the pooled counts, in exact integers."""
+        return trapezoid(self.total).auc
+
+
 class Played(NamedTuple):
-    """What a session gave and cost: seconds by role, and the bytes of the party that has most.
+    """What a session gave and cost: CPU seconds by role, and the bytes of the party that has most.
 
     "party" is the first that is asked in each round, which finds in no cache what others have computed before; "helper"
     has the key; "aggregator" ends with its last message, without the answers to that, 0.15 ms each. `before_bytes` is
@@ -38,47 +83,31 @@ class Played(NamedTuple):
 
     auc: float
     cpu: dict[str, float]
-    wall: dict[str, float]
     upload_bytes: int
     download_bytes: int
     before_bytes: int = 0
 
 
 class Clock:
-    """CPU and wall-clock seconds, added up by role; `read` returns both."""
+    """CPU seconds of this process, added up by role: what a thing costs on a machine that is shared."""
 
     def __init__(self) -> None:
-        self.cpu, self.wall = defaultdict[str, float](float), defaultdict[str, float](float)
+        self.cpu = dict.fromkeys((*ROLES, "others", "afterwards"), 0.0)
 
     @contextmanager
     def on(self, role: str) -> Iterator[None]:
         """Time what is inside as this role's."""
-        with Stopwatch() as watch:
-            yield
-        self.add(role, watch)
-
-    def add(self, role: str, watch: Stopwatch) -> None:
-        """Add what a stopwatch has measured."""
-        self.cpu[role] += watch.cpu
-        self.wall[role] += watch.wall
-
-    def read(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Return CPU and wall-clock seconds of `ROLES`."""
-        return {role: self.cpu[role] for role in ROLES}, {role: self.wall[role] for role in ROLES}
+        started = time.process_time()
+        yield
+        self.cpu[role] += time.process_time() - started
 
 
 class Contender(ABC):
-    """One way to get the pooled AUC of a problem."""
+    """One way to get the pooled AUC of a problem, which may be off by `tolerance`."""
 
     name: str
     problem: BenchmarkProblem
     tolerance = 1e-6
-    """By how much the AUC may differ from that of exact integers."""
-
-    @property
-    def right(self) -> float:
-        """The AUC that must come out, from exact integers."""
-        return self.problem.auc
 
     @abstractmethod
     def play(self) -> Played:
@@ -145,15 +174,11 @@ class OurProtocol(Contender):
             with clock.on("aggregator"):
                 message = aggregator.finish_round()
         found = roles[first].result()
-        self.tolerance = rounding(found.decimals) + type(self).tolerance
+        rounded = 0.0 if found.decimals is None else 0.5 * 10**-found.decimals
+        self.tolerance = rounded + type(self).tolerance
         self._before_bytes = self._before_bytes or _before_bytes(session, first)
         most_sent, most_received = (max(each[name] for name in parties) for each in (sent, received))
-        return Played(found.auc, *clock.read(), most_sent, most_received, self._before_bytes)
-
-
-def rounding(decimals: int | None) -> float:
-    """Return how far rounding to so many decimals moves a number at most; None: not at all."""
-    return 0.0 if decimals is None else 0.5 * 10**-decimals
+        return Played(found.auc, clock.cpu, most_sent, most_received, self._before_bytes)
 
 
 def _before_bytes(session: Session, party: str) -> int:
@@ -183,33 +208,26 @@ def _sealed_and_opened(session: DealtSession) -> int:
     return len(announcement) + len(bundle)
 
 
-class PeerContender(Contender):
-    """Something else to measure against, in three steps; keys and all parties' submissions are made beforehand."""
+class Plaintext(Contender):
+    """No privacy at all: every party sends its counts. Whoever adds them up sees them, and sends the AUC back."""
 
-    keys = Stopwatch()
-    upload_bytes: int = 0
-    download_bytes: int = 0
+    name = "plaintext counts (numpy)"
+    tolerance = 1e-12
 
-    @abstractmethod
-    def submit(self) -> None:
-        """Do one party's work: count, encrypt, serialise."""
-
-    @abstractmethod
-    def aggregate(self) -> None:
-        """Take what all parties sent, and do the aggregator's work, up to the bytes that parties get."""
-
-    @abstractmethod
-    def recover(self) -> float:
-        """Do the rest of one party's work on the result, and return the AUC."""
+    def __init__(self, problem: BenchmarkProblem) -> None:
+        self.problem = problem
+        self._sent = [self._submission(party) for party in range(problem.parties)]
 
     def play(self) -> Played:
-        """Time all steps."""
+        """Time one submission, and adding up all."""
         clock = Clock()
-        clock.add("keys", self.keys)
         with clock.on("party"):
-            self.submit()
+            self._submission(0)
         with clock.on("aggregator"):
-            self.aggregate()
-        with clock.on("party"):
-            auc = self.recover()
-        return Played(auc, *clock.read(), self.upload_bytes, self.download_bytes)
+            total = np.sum([np.frombuffer(each, np.int64) for each in self._sent], axis=0)
+            auc = trapezoid(Counts(*total.reshape(2, -1))).auc
+        return Played(auc, clock.cpu, len(self._sent[0]), download_bytes=8)
+
+    def _submission(self, party: int) -> bytes:
+        counts = self.problem.counts(party)
+        return np.stack([counts.tp, counts.fp]).tobytes()

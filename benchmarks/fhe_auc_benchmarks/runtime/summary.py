@@ -9,7 +9,6 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from fhe_auc.figures.plot import INK, blank_figure, make_logarithmic
-from fhe_auc_benchmarks import tables
 from fhe_auc_benchmarks.runtime.benchmark import (
     DEFAULT_THRESHOLDS,
     KEYS,
@@ -18,71 +17,119 @@ from fhe_auc_benchmarks.runtime.benchmark import (
     PEERS,
     PROTOCOL,
     THRESHOLD_PARTIES,
+    Measurement,
 )
-from fhe_auc_benchmarks.runtime.measure import Measurement
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+_Numbers = Sequence[tuple[float, int]]  # with their digits
 _COSTS = ("site, ms", "server, s", "helper, s", "keys of all, s", "a site sends, kB", "receives, kB", "before, kB")
+_PEERS = {(problem.parties, problem.thresholds) for problem in PEERS}
+_MARKERS = {"sealed": ("o", "-", "sealed keys"), "helper": ("s", "--", "with a helper")}
 
 
-def by_sites(measurements: Iterable[Measurement]) -> Table:
-    """Return header and rows of what the default protocol costs, against sites, for each kind of keys."""
-    found = [each for each in measurements if _default(each) and each.thresholds == DEFAULT_THRESHOLDS]
-    return _against("sites", found, lambda each: each.parties)
-
-
-def by_thresholds(measurements: Iterable[Measurement]) -> Table:
-    """Return the same against thresholds."""
-    found = [each for each in measurements if _default(each) and each.thresholds != DEFAULT_THRESHOLDS]
-    return _against("thresholds", found, lambda each: each.thresholds)
-
-
-def _against(what: str, found: list[Measurement], number: Callable[[Measurement], int]) -> Table:
-    found.sort(key=lambda each: (KEYS.index(keys_of(each)), number(each)))
-    return ("keys", what, *_COSTS), _rows(found, lambda each: (keys_of(each), f"{number(each):,}"), _costs)
-
-
-def beside_peers(measurements: Iterable[Measurement]) -> Table:
-    """Return protocols and peers on the same counts, without intervals."""
-    found = [each for each in measurements if (each.parties, each.thresholds) in _PEERS]
-    found.sort(key=lambda each: each.thresholds)
-    rows = _rows(
-        found,
-        lambda each: (f"{each.thresholds:,}", each.contender),
-        lambda each: [(1e3 * each.cpu["party"], 2), (1e3 * each.cpu["aggregator"], 2), *_bytes(each)[:2]],
-    )
-    return ("thresholds", "", _COSTS[0], "server, ms", *_COSTS[4:6]), rows
-
-
-def against_sites(measurements: list[Measurement]) -> Figure:
-    """Return what a session costs the server, a site and its link, against the number of sites; medians of all runs."""
-    figure = blank_figure(
-        11, 3.6, f"What a session costs ({PROTOCOL}, {DEFAULT_THRESHOLDS:,} thresholds, {LEVEL:.0%} interval)"
-    )
-    panels: tuple[tuple[str, Callable[[Measurement], float]], ...] = (
-        ("server, CPU seconds", lambda each: each.cpu["aggregator"]),
-        ("one site, CPU seconds", lambda each: each.cpu["party"]),
-        (
-            "one site sends and receives, MB",
-            lambda each: (each.before_bytes + each.upload_bytes + each.download_bytes) / 1e6,
+def tables(measurements: Iterable[Measurement]) -> dict[str, Table]:
+    """Return by title: what the default protocol costs, against sites and thresholds, and protocols beside peers."""
+    ours, peers = list[Measurement](), list[Measurement]()
+    for each in measurements:
+        (peers if (each.parties, each.thresholds) in _PEERS else ours).append(each)
+    ours.sort(key=lambda each: (KEYS.index(keys_of(each)), each.parties, each.thresholds))
+    peers.sort(key=lambda each: each.thresholds)
+    at_default = [each for each in ours if each.thresholds == DEFAULT_THRESHOLDS]
+    others = [each for each in ours if each.thresholds != DEFAULT_THRESHOLDS]
+    return {
+        f"{PROTOCOL}, {DEFAULT_THRESHOLDS:,} thresholds, {LEVEL:.0%} interval": (
+            ("keys", "sites", *_COSTS),
+            _rows(at_default, lambda each: (keys_of(each), f"{each.parties:,}"), _costs),
         ),
-    )
-    drawn = figure.subplots(1, len(panels))
-    for axes, (what, value) in zip(drawn, panels, strict=True):
-        _draw(axes, measurements, value)
-        axes.set_xlabel("sites")
-        axes.set_title(what, fontsize=10)
-    drawn[0].legend(fontsize=9, frameon=False, handlelength=3.5, loc="upper left")
-    return figure
+        f"{PROTOCOL}, {THRESHOLD_PARTIES} sites, {LEVEL:.0%} interval": (
+            ("keys", "thresholds", *_COSTS),
+            _rows(others, lambda each: (keys_of(each), f"{each.thresholds:,}"), _costs),
+        ),
+        f"Beside peers, {PEERS[0].parties} sites, no interval": (
+            ("thresholds", "", _COSTS[0], "server, ms", *_COSTS[4:6]),
+            _rows(peers, lambda each: (f"{each.thresholds:,}", each.contender), _beside_peers),
+        ),
+    }
 
 
 def keys_of(each: Measurement) -> str:
     """Return who makes the keys, of our own."""
     return each.contender.removeprefix(f"{PROTOCOL}, ").removesuffix(" keys")
+
+
+def _costs(each: Measurement) -> _Numbers:
+    seconds = [(each.cpu[role], 2) for role in ("aggregator", "helper", "keys")]
+    return [(1e3 * each.cpu["party"], 2), *seconds, *_kilobytes(each)]
+
+
+def _beside_peers(each: Measurement) -> _Numbers:
+    return [(1e3 * each.cpu["party"], 2), (1e3 * each.cpu["aggregator"], 2), *_kilobytes(each)[:2]]
+
+
+def _kilobytes(each: Measurement) -> _Numbers:
+    return [(number / 1e3, 3) for number in (each.upload_bytes, each.download_bytes, each.before_bytes)]
+
+
+def _rows(
+    found: Iterable[Measurement],
+    title: Callable[[Measurement], tuple[str, ...]],
+    numbers: Callable[[Measurement], _Numbers],
+) -> list[tuple[str, ...]]:
+    """Return a row for each title, with the least and the most of its measurements: "1.2 – 1.5"."""
+    groups: dict[tuple[str, ...], list[_Numbers]] = defaultdict(list)
+    for each in found:
+        groups[title(each)].append(numbers(each))
+
+    def range_of(several: Iterable[tuple[float, int]]) -> str:
+        least, *_, most = [rounded(*each) for each in sorted(several)] * 2
+        return least if least == most else f"{least} – {most}"
+
+    return [(*name, *map(range_of, zip(*group, strict=True))) for name, group in groups.items()]
+
+
+def rounded(number: float, digits: int) -> str:
+    """Write a number with so many digits: 1234.5 as "1,200"; nothing at all is a dash."""
+    if not number:
+        return "–"
+    places = digits - 1 - math.floor(math.log10(number))
+    return f"{round(number, places):,.{max(places, 0)}f}"
+
+
+def against_sites(measurements: list[Measurement]) -> Figure:
+    """Return what a session costs the server, a site and its link, against the number of sites; medians of all runs."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    figure = blank_figure(
+        11, 3.6, f"What a session costs ({PROTOCOL}, {DEFAULT_THRESHOLDS:,} thresholds, {LEVEL:.0%} interval)"
+    )
+    panels: dict[str, Callable[[Measurement], float]] = {
+        "server, CPU seconds": lambda each: each.cpu["aggregator"],
+        "one site, CPU seconds": lambda each: each.cpu["party"],
+        "one site sends and receives, MB": lambda each: (
+            (each.before_bytes + each.upload_bytes + each.download_bytes) / 1e6
+        ),
+    }
+    drawn = figure.subplots(1, len(panels))
+    for axes, (what, value) in zip(drawn, panels.items(), strict=True):
+        for keys, (marker, line, label) in _MARKERS.items():
+            at: dict[int, list[float]] = defaultdict(list)
+            for each in measurements:
+                if each.contender == f"{PROTOCOL}, {keys} keys" and each.thresholds == DEFAULT_THRESHOLDS:
+                    at[each.parties].append(value(each))
+            looks = {"marker": marker, "linestyle": line, "color": INK, "markersize": 5, "linewidth": 1.4}
+            axes.plot(sorted(at), [median(at[size]) for size in sorted(at)], label=label, **looks)
+        make_logarithmic(axes, {size: f"{size:,}" for size in PARTIES})
+        axes.tick_params(axis="x", labelsize=8)
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.set_xlabel("sites")
+        axes.set_title(what, fontsize=10)
+    drawn[0].legend(fontsize=9, frameon=False, handlelength=3.5, loc="upper left")
+    return figure
 
 
 def markdown(measurements: list[Measurement], machines: list[dict[str, Any]]) -> str:
@@ -93,87 +140,15 @@ def markdown(measurements: list[Measurement], machines: list[dict[str, Any]]) ->
         + ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
         for machine in machines
     )
-    return f"""\
+    text = f"""\
 # Benchmark
 
 CPU time, one thread a process; of several runs of the command the least and the most. "Keys of all": their own
 keys, sealing and opening, of all sites. "Before": the bundle, or the session's file, that a site is sent.
 
 {ran}
-
-## {PROTOCOL}, {DEFAULT_THRESHOLDS:,} thresholds, {LEVEL:.0%} interval
-
-{tables.markdown(*by_sites(measurements))}
-## {PROTOCOL}, {THRESHOLD_PARTIES} sites, {LEVEL:.0%} interval
-
-{tables.markdown(*by_thresholds(measurements))}
-## Beside peers, {PEERS[0].parties} sites, no interval
-
-{tables.markdown(*beside_peers(measurements))}"""
-
-
-_LABELS = {"sealed": "sealed keys", "helper": "with a helper"}
-_STYLES = dict(zip(KEYS, (("o", "-", INK), ("s", "--", INK)), strict=True))
-_PEERS = {(problem.parties, problem.thresholds) for problem in PEERS}
-_Numbers = Sequence[tuple[float, int]]
-
-
-def _default(each: Measurement) -> bool:
-    return (each.parties, each.thresholds) not in _PEERS
-
-
-def _costs(each: Measurement) -> _Numbers:
-    (party, digits), *others = _seconds(each)
-    return [(1e3 * party, digits), *others, *_bytes(each)]
-
-
-def _seconds(each: Measurement) -> _Numbers:
-    return [(each.cpu[role], 2) for role in ("party", "aggregator", "helper", "keys")]
-
-
-def _bytes(each: Measurement) -> _Numbers:
-    return [(number / 1e3, 3) for number in (each.upload_bytes, each.download_bytes, each.before_bytes)]
-
-
-def _rows(
-    found: Iterable[Measurement],
-    title: Callable[[Measurement], tuple[str, ...]],
-    numbers: Callable[[Measurement], _Numbers],
-) -> list[tuple[str, ...]]:
-    """Return a row for each title, with the least and the most of its measurements; numbers have their digits."""
-    groups: dict[tuple[str, ...], list[_Numbers]] = defaultdict(list)
-    for each in found:
-        groups[title(each)].append(numbers(each))
-    return [(*name, *map(_range, zip(*group, strict=True))) for name, group in groups.items()]
-
-
-def _range(numbers: Iterable[tuple[float, int]]) -> str:
-    """Write the least and the most: "1.2 – 1.5"; nothing at all is a dash."""
-    texts = [_text(*each) for each in sorted(numbers)]
-    return texts[0] if texts[0] == texts[-1] else f"{texts[0]} – {texts[-1]}"
-
-
-def _text(number: float, digits: int) -> str:
-    """Write a number with so many digits: 1234.5 as "1,200"."""
-    if not number:
-        return "–"
-    places = digits - 1 - math.floor(math.log10(number))
-    return f"{round(number, places):,.{max(places, 0)}f}"
-
-
-def _draw(axes: Axes, measurements: list[Measurement], value: Callable[[Measurement], float]) -> None:
-    from matplotlib.ticker import LogLocator, NullLocator
-
-    for keys, (marker, line, colour) in _STYLES.items():
-        at: dict[int, list[float]] = {}
-        for each in measurements:
-            if each.contender == f"{PROTOCOL}, {keys} keys" and each.thresholds == DEFAULT_THRESHOLDS:
-                at.setdefault(each.parties, []).append(value(each))
-        sizes = sorted(at)
-        axes.plot(sizes, [median(at[size]) for size in sizes], marker=marker, linestyle=line, color=colour,
-                  markersize=5, linewidth=1.4, label=_LABELS[keys])  # fmt: skip
-    make_logarithmic(axes, {size: f"{size:,}" for size in PARTIES})
-    axes.tick_params(axis="x", labelsize=8)
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_locator(NullLocator())
+"""
+    for title, (header, rows) in tables(measurements).items():
+        lines = (f"| {' | '.join(cells)} |" for cells in (header, ("---",) * len(header), *rows))
+        text += f"\n## {title}\n\n" + "\n".join(lines) + "\n"
+    return text

@@ -5,17 +5,17 @@
 
 Counts are in the clear, and small ones hidden; `--encrypted` compares so many studies a cell with `federated_auc` and
 `federated_report`. Scores are binormal; points are such scores in ten steps. What is true is what 4·10⁶ rows have.
-Patients have 5 visits each, or 1 to 60, more if they are ill. Cells are of 20 rows of the rarer label or more, or of 2
-to 19. In them: studies whose interval holds what is true, in %, and the mean width over 3.92 standard deviations.
+Cells are of 20 rows of the rarer label or more, or of 2 to 19. In them: studies whose interval holds what is true, in
+%, and the mean width over 3.92 standard deviations. (Of patients: this file in commit 87aa8b88.)
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterator
-from fractions import Fraction
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,10 +26,9 @@ from fhe_auc import federated_auc, federated_report
 from fhe_auc.metrics import Histogram
 from fhe_auc.question import thresholds
 from fhe_auc.question.binning import next_number
-from fhe_auc.results.intervals import DELONG, FEWEST, Clusters, Interval, Products, on_logit_scale
+from fhe_auc.results.intervals import FEWEST, Interval
 from fhe_auc.results.report_measures import decision, score_measures
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc_benchmarks.tables import show
 
 Rows: TypeAlias = tuple[NDArray[np.bool_], NDArray[np.float64]]
 
@@ -110,41 +109,10 @@ def of_cell(cell: Cell, studies: int) -> Iterator[str]:
         yield " / ".join(f"{each(held):.1f}" for each in (min, np.mean, max)) if held else "–"
 
 
-def visits(rng: np.random.Generator, patients: int, uneven: bool) -> tuple[NDArray[np.intp], Rows]:
-    """Return whose each visit is, and labels and scores."""
-    frail = rng.gamma(2, 0.5, patients) - 1
-    ill = rng.random(patients) < 1 / (1 + np.exp(1.2 - frail))
-    number = 1 + rng.negative_binomial(1, 1 / (1 + np.exp(0.9 * frail + 0.8 * ill))) if uneven else 5
-    of = np.repeat(np.arange(patients), np.minimum(number, 60))
-    labels = rng.random(len(of)) < np.where(ill[of], 0.7, 0.15)
-    return of, (labels, (rng.normal(size=patients) + 0.3 * frail)[of] + rng.normal(size=len(of)) + 1.5 * labels)
-
-
-def by_patients(of: NDArray[np.intp], rows: Rows) -> tuple[float, float, float]:
-    """Return the AUC over rows and the ends of its interval, by Obuchowski's error over rows."""
-    (labels, scores), every, aucs, sums, counts = rows, int(of[-1]) + 1, [], [], []
-    for own in (~labels, labels):
-        others, mine = np.sort(scores[~own]), scores[own]
-        placed = (np.searchsorted(others, mine) + np.searchsorted(others, mine, "right")) / (2 * len(others))
-        aucs.append(placed.mean())
-        sums.append(np.bincount(of[own], placed - aucs[-1], every) / own.sum())
-        counts.append(np.bincount(of[own], minlength=every))
-    many = [int((each > 0).sum()) for each in counts]
-    error = sum(n / (n - 1) * each @ each for n, each in zip(many, sums, strict=True))
-    error -= 2 * every / (every - 1) * sums[0] @ sums[1]
-    pairs = {(at, at): Products(*[Fraction(0)] * 3, Fraction(int(each @ (each - 1)))) for at, each in enumerate(counts)}
-    clusters = Clusters({}, {(0, 0, 0): pairs}, [(many[1], many[0], every)])
-    stretch = clusters.stretch(0, 0, (int(labels.sum()), int((~labels).sum())), 0.95)
-    interval = on_logit_scale(Fraction(aucs[1]), np.sqrt(error) * stretch, 0.95, DELONG)
-    return aucs[1], *((np.nan, np.nan) if interval is None else (interval.low, interval.high))
-
-
-def of_patients(patients: int, uneven: bool, studies: int) -> list[object]:
-    rng = np.random.default_rng((patients, uneven))
-    true, *_ = by_patients(*visits(rng, 400_000, uneven))
-    value, low, high = np.transpose([by_patients(*visits(rng, patients, uneven)) for _ in range(studies)])
-    held, width = np.mean((low <= true) & (true <= high)), np.nanmean(high - low) / 3.92 / value.std()
-    return [patients, "1 to 60" if uneven else 5, f"{true:.2f}", f"{100 * held:.1f} ({width:.2f})"]
+def show(head: list[str], body: Iterable[list[object]]) -> None:
+    """Print a Markdown table, each line as soon as it is known."""
+    for line in itertools.chain([head, ["---"] * len(head)], body):
+        print(f"| {' | '.join(map(str, line))} |", flush=True)
 
 
 def compared(cell: Cell, studies: int) -> list[object]:
@@ -171,5 +139,3 @@ if __name__ == "__main__":
     else:
         head = ["rows", "positive", "AUC", "points", *NAMES, "rates held", "rates at thresholds"]
         show(head, ([*each, *of_cell(each, arguments.studies)] for each in CELLS))
-        kinds = ((patients, uneven) for uneven in (False, True) for patients in (40, 80, 250))
-        show(["patients", "visits", "AUC", "roc_auc"], (of_patients(*each, arguments.studies) for each in kinds))

@@ -18,7 +18,7 @@ from fhe_auc_benchmarks.attacks import table
 from fhe_auc_benchmarks.attacks.cli import attack
 from fhe_auc_benchmarks.attacks.exact_auc import helped
 from fhe_auc_benchmarks.attacks.exact_auc.helped import PARTIES
-from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, View
+from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, View, lying_party
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES
 from fhe_auc_benchmarks.attacks.laboratory import HARMLESS, PASSED, Row, made_up_sites
 from tests.support.exact_sessions import Play
@@ -148,7 +148,7 @@ def test_a_party_that_counts_other_rows_by_a_second_column_or_other_labels_for_a
     play = Play("verified", made_up_sites(np.random.default_rng(3), PARTIES, SEVERAL), thresholds.uniform(8),
                 keys="helper", min_parties=3, row_caps=90, analysis=SEVERAL)  # fmt: skip
     data = play.sites[3]
-    play.parties[3] = helped.lying_party(play.manifest, play.material["west"], data, Lie("", other), 1)
+    play.parties[3] = lying_party(play.manifest, play.material["west"], data, Lie("", other), 1)
     message: bytes | None = play.aggregator.start()
     while message is not None:
         message = play.deliver(play.answers(message))

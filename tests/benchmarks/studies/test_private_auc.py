@@ -6,7 +6,7 @@ import pytest
 from fhe_auc import federated_auc
 from fhe_auc.question import thresholds
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc_benchmarks.comparison.simulated_private_auc import aucs, budget, exact, pool_of
+from fhe_auc_benchmarks.comparison.simulated import Pool, private_budget, read_aucs
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.options import Verified
 
@@ -15,9 +15,9 @@ from fhe_auc_protocols.options import Verified
 def test_a_session_gives_what_the_simulation_gives_with_its_shares(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     labels, grid = np.arange(120) % 4 == 0, thresholds.parse("hybrid:4000")
     scores = 1 / (1 + np.exp(1 - labels - np.random.default_rng(1).normal(size=120)))
-    pool, privacy = pool_of(labels, scores, grid), budget(120, 3, 1.0, unit)
+    pool, privacy = Pool.of(labels, scores, grid), private_budget(120, 3, 1.0, unit)
     shares = privacy.noise(3)
-    wanted = aucs((exact(pool, privacy) + shares.sum(axis=0))[None], privacy)
+    wanted = read_aucs((pool.released(privacy) + shares.sum(axis=0))[None], privacy)
     given = iter(shares[:, None])
     monkeypatch.setattr(Privacy, "noise", lambda self: next(given))
     sites = [PartyData.from_arrays(f"site {k}", labels[k::3], scores[k::3]) for k in range(3)]

@@ -112,12 +112,10 @@ def test_thresholds_are_not_written_where_they_should_not_be(truth: float) -> No
         ),
         ("thresholds absent.csv --protocol semi-honest --out a.txt", "'semi-honest' finds no thresholds"),
         ("evaluate absent.csv --thresholds quantile:1", "from 2 to 1,048,576, not 1"),
-        ("compare-protocols absent.csv --grid quantile", "'quantile' is not one of"),
     ],
 )
 def test_what_cannot_find_quantiles_says_so_before_a_file_is_read(folder: Path, arguments: str, message: str) -> None:
     assert_refused(call(*arguments.split()), message)
-    assert "no private way to find quantiles" in " ".join(printed("compare-protocols", "--help").split())
 
 
 @pytest.mark.usefixtures("without_figures")

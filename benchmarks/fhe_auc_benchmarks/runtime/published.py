@@ -19,6 +19,7 @@ Encryption", arXiv 2403.14428.
 
 import contextlib
 import secrets
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,20 +27,17 @@ import numpy as np
 import openfhe
 
 from fhe_auc.rows.counts import Counts
-from fhe_auc_benchmarks.runtime.contender import PeerContender
-from fhe_auc_benchmarks.runtime.measure import PUBLISHED, TUNED
-from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
-from fhe_auc_benchmarks.stopwatch import Stopwatch
+from fhe_auc_benchmarks.runtime.contender import DISTINCT, BenchmarkProblem, Clock, Contender, Played
 
 _RING_DIMENSION, _DEPTH, _SCALE_BITS = 16384, 3, 50
 _MULTIPLIER_BITS = 20
 _RESULT_BITS = 45  # the library refuses to decode results beyond about this, with an error of its own
 
 
-class Published(PeerContender):
+class Published(Contender):
     """[FHE]'s semi-honest protocol."""
 
-    name, _tuned = PUBLISHED, False
+    name, _tuned = "published design", False
 
     def __init__(self, problem: BenchmarkProblem) -> None:
         self.problem = problem
@@ -54,20 +52,30 @@ class Published(PeerContender):
         self._context = context = openfhe.GenCryptoContext(settings)
         for feature in (openfhe.PKE, openfhe.KEYSWITCH, openfhe.LEVELEDSHE, openfhe.ADVANCEDSHE):
             context.Enable(feature)
-        with Stopwatch() as self.keys:
-            self._secret_key = context.KeyGen().secretKey
-            context.EvalMultKeyGen(self._secret_key)
-            context.EvalSumKeyGen(self._secret_key)
-        sent = [self._submission(problem.counts(party)) for party in range(problem.distinct)]
-        self._sent = [sent[party % problem.distinct] for party in range(problem.parties)]
+        started = time.process_time()
+        self._secret_key = context.KeyGen().secretKey
+        context.EvalMultKeyGen(self._secret_key)
+        context.EvalSumKeyGen(self._secret_key)
+        self._keys_seconds = time.process_time() - started
+        own = [self._submission(problem.counts(party)) for party in range(min(problem.parties, DISTINCT))]
+        self._sent = [own[party % DISTINCT] for party in range(problem.parties)]
         largest = 2 * problem.total.positives * problem.total.negatives
         self._multiplier_bits = min(_MULTIPLIER_BITS, _RESULT_BITS - largest.bit_length())
-        self.upload_bytes = max(sum(map(len, each)) for each in sent)
 
-    def submit(self) -> None:
-        self._submission(self.problem.counts(0))
+    def play(self) -> Played:
+        """Time one party's work, and the aggregator's on what all have sent."""
+        clock = Clock()
+        clock.cpu["keys"] = self._keys_seconds
+        with clock.on("party"):
+            self._submission(self.problem.counts(0))
+        with clock.on("aggregator"):
+            result = self._aggregated()
+        with clock.on("party"), self._parsing():
+            num, den = (self._first_slot(each) for each in result)
+        sent = max(sum(map(len, each)) for each in self._sent)
+        return Played(num / den, clock.cpu, sent, sum(map(len, result)))
 
-    def aggregate(self) -> None:
+    def _aggregated(self) -> list[bytes]:
         context, sums = self._context, list[Any]()
         with self._parsing():
             for submission in self._sent:
@@ -79,13 +87,7 @@ class Published(PeerContender):
         multiplier = 1 + secrets.randbelow(2**self._multiplier_bits) + secrets.randbits(52) / 2**52
         num = context.EvalMult(context.EvalSum(context.EvalMult(heights, negatives), self._batch), multiplier)
         den = context.EvalMult(context.EvalMult(positive, negative), 2 * multiplier)
-        self._result = [openfhe.Serialize(each, openfhe.BINARY) for each in (num, den)]
-        self.download_bytes = sum(map(len, self._result))
-
-    def recover(self) -> float:
-        with self._parsing():
-            num, den = (self._first_slot(each) for each in self._result)
-        return num / den
+        return [openfhe.Serialize(each, openfhe.BINARY) for each in (num, den)]
 
     def close(self) -> None:
         """Take the evaluation keys out of the process's maps."""
@@ -119,4 +121,4 @@ class Published(PeerContender):
 class PublishedTuned(Published):
     """The same where ciphertexts are parsed without computing tables that are there already."""
 
-    name, _tuned = TUNED, True
+    name, _tuned = "published design, tuned", True
