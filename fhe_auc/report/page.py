@@ -3,18 +3,23 @@
 import base64
 import json
 import os
-from collections.abc import Iterable, Mapping
-from html import escape
-from importlib import resources
+import re
 from pathlib import Path
-from string import Template
 
 from fhe_auc.base.extras import require
 from fhe_auc.base.files import write_atomically
 from fhe_auc.figures.report_card import FIGURES, draw, model_text, png, shown_in, svg
-from fhe_auc.report import sections
+from fhe_auc.results.group_decisions import SHOWN_RATES
 from fhe_auc.results.report_card import Facts, ReportCard
 from fhe_auc.results.report_json import as_dict
+from fhe_auc.results.result_tables import (
+    ends,
+    of_fairness,
+    of_group_calibrations,
+    of_group_decisions,
+    of_group_differences,
+    p_of,
+)
 
 FILES = (
     *("report.html", "report.json", "report.pdf"),
@@ -23,49 +28,44 @@ FILES = (
 """Names of all files that `save` may write."""
 
 _NOT_HERE = "not here"
+_UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def render(metrics: ReportCard, facts: Facts) -> str:
     """Write the report as one self-contained page in HTML 5: no script, no request, all texts of `facts` escaped."""
-    template = resources.files(__package__) / "page.html"
-    cards = facts.cards(metrics)
-    return Template(template.read_text(encoding="utf-8")).substitute(
-        title=sections.shown(facts.title),
-        date=facts.date.isoformat(),
-        warnings=_warnings(facts.warnings),
-        headline="\n".join(map(sections.headline, cards)),
-        computed_from=sections.computed_from(metrics),
-        scores=sections.scores(cards, [each.measures for each in cards]),
-        models=sections.two_models(facts.models) if facts.models else "",
-        calibration=sections.calibration(cards),
-        decisions="\n".join(map(sections.decisions, cards)),
-        operating_points="\n".join(map(sections.operating_points, cards)),
-        groups=sections.groups(facts.groups)
-        + "\n".join(sections.group_decisions(each, facts.of_model(each.model)) for each in cards),
-        sites="\n".join(sections.sites(each, facts.of_model(each.model).sites) for each in cards),
-        figures="\n".join(_figure(cards, name) for name in FIGURES if shown_in(cards, name)),
-        privacy="\n".join(f"<p>{sections.shown(part)}</p>" for part in facts.privacy.split("\n\n") if part.strip()),
-        session=sections.section(
-            "session",
-            "Session",
-            "How the counts came about.",
-            ("Fact", "Value"),
-            [(sections.shown(str(name)), sections.shown(_text(value))) for name, value in facts.session.items()],
-            kind="facts",
-        ),
-        tripod=sections.section(
-            "tripod",
-            "TRIPOD+AI",
-            "Items of the checklist for reporting prediction models (Collins et al., BMJ 2024) that this page serves, "
-            "and some that it does not.",
-            ("Item", "Where on this page"),
-            [
-                (f"{item} {escape(what)}", escape(where))
-                for item, what, where in tripod_items(groups=bool(facts.groups), sites=bool(facts.sites))
-            ],
-            kind="facts",
-        ),
+    require("plots")
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    from fhe_auc.report import sections
+
+    page = Environment(
+        loader=PackageLoader("fhe_auc.report", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_fit,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
+    page.filters |= sections.FILTERS
+    cards = facts.cards(metrics)
+    return page.get_template("page.html").render(
+        facts=facts,
+        cards=cards,
+        names=[card.model for card in cards],
+        figures=[_figure(cards, name) for name in FIGURES if shown_in(cards, name)],
+        tripod=tripod_items(groups=bool(facts.groups), sites=bool(facts.sites)),
+        confusion=sections.CONFUSION,
+        abreast=sections.ABREAST,
+        rates=list(SHOWN_RATES.values()),
+        zip=zip,
+        **{each.__name__: each for each in (ends, p_of, of_fairness, of_group_calibrations, of_group_decisions)},
+        of_group_differences=of_group_differences,
+    )
+
+
+def _fit(value: object) -> object:
+    """Return what a page can hold: half a surrogate pair, and a control character, become U+FFFD."""
+    return type(value)(_UNFIT.sub("�", value)) if isinstance(value, str) else value
 
 
 def save(metrics: ReportCard, facts: Facts, folder: str | os.PathLike[str], *, pdf: bool = False) -> list[Path]:
@@ -98,41 +98,11 @@ def as_pdf(html: str) -> bytes:
     return bytes(HTML(string=html, url_fetcher=URLFetcher(allowed_protocols={"data"})).write_pdf())
 
 
-def _warnings(warnings: Iterable[str]) -> str:
-    items = "".join(f"<li>{sections.shown(warning)}</li>" for warning in warnings)
-    if not items:
-        return ""
-    return (
-        '<section class="warnings" aria-labelledby="warnings"><h2 id="warnings">Read this first</h2>'
-        f"<ul>{items}</ul></section>"
-    )
-
-
-def _figure(cards: tuple[ReportCard, ...], name: str) -> str:
-    illustration = FIGURES[name]
+def _figure(cards: tuple[ReportCard, ...], name: str) -> dict[str, str]:
+    figure = FIGURES[name]
+    words = (f"{model_text(each)}: " * bool(each.model) + figure.words(each) for each in shown_in(cards, name))
     data = base64.b64encode(svg(draw(cards, name))).decode()
-    words = " ".join(
-        f"{model_text(each)}: " * bool(each.model) + illustration.words(each) for each in shown_in(cards, name)
-    )
-    return (
-        f'<figure><h3>{escape(illustration.title)}</h3><img src="data:image/svg+xml;base64,{data}" '
-        f'alt="{sections.shown(words)}" width="410" height="360">'
-        f"<figcaption>{escape(illustration.caption)}</figcaption></figure>"
-    )
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name}: {_text(entry)}" for name, entry in value.items())
-    if isinstance(value, (list, tuple)):
-        return ", ".join(_text(entry) for entry in value)
-    return "–" if value is None else str(value)
+    return {"title": figure.title, "caption": figure.caption, "words": " ".join(words), "data": data}
 
 
 def tripod_items(*, groups: bool, sites: bool) -> tuple[tuple[str, str, str], ...]:

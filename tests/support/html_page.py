@@ -24,7 +24,7 @@ class Page(HTMLParser):
         assert self._open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.texts.append(data)
+        self.texts.append(data.strip())
 
     @property
     def words(self) -> str:
