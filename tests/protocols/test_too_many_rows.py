@@ -1,13 +1,10 @@
 """More rows in one process than `max_rows`: one sentence, before any key is made, whatever is asked for."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from fhe_auc.cli import main
 from fhe_auc_protocols.options import DpaucRandomizedResponse
 from tests.support.chosen import federated_auc, federated_report, federated_thresholds
 
@@ -56,16 +53,6 @@ def test_thresholds_and_a_report(rows: dict[str, dict[str, Any]]) -> None:
         with pytest.raises(ValueError, match="rows in all") as caught:
             asked()
         assert str(caught.value) == SAID
-
-
-def test_the_command(tmp_path: Path) -> None:
-    files = [tmp_path / "north.csv", tmp_path / "south.csv"]
-    for file in files:
-        file.write_text("y_true,y_score\n" + "0,0.25\n1,0.75\n" * 6)
-    options = ["--max-rows", "20", "--min-rows", "2"]
-    refused = CliRunner().invoke(main, ["evaluate", *map(str, files), *options])
-    assert refused.exit_code == 2
-    assert SAID in " ".join(refused.stderr.split())
 
 
 def test_what_encrypts_nothing_has_no_such_bound(rows: dict[str, dict[str, Any]]) -> None:

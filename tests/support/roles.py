@@ -12,16 +12,12 @@ from fhe_auc.session.protocol import Protocol, Request, Session
 
 @dataclass
 class SessionRoles:
-    """Those of a prepared session of two rounds; a subclass says what a right result is."""
+    """Those of a prepared session of two rounds."""
 
     session: Session
     sites: Sequence[PartyData]
     aggregator: Aggregator
     parties: list[Party]
-
-    def check(self, outcome: Any) -> None:
-        """Assert that this is the result of the session's sites."""
-        raise NotImplementedError
 
     def submit(self) -> list[bytes]:
         """Open the session, and return everybody's submission of round 1, not yet delivered."""
@@ -37,14 +33,13 @@ class SessionRoles:
         assert result is not None
         return result
 
-    def finish(self, submissions: list[bytes]) -> None:
-        """Deliver the submissions and end the session, and check every party's result."""
+    def finish(self, submissions: list[bytes]) -> list[Any]:
+        """Deliver the submissions and end the session; return every party's result."""
         result = self.deliver(submissions)
         for party in self.parties:
             self.aggregator.receive(party.name, party.respond(result))
         assert self.aggregator.finish_round() is None
-        for party in self.parties:
-            self.check(party.result())
+        return [party.result() for party in self.parties]
 
 
 def unencrypted(plugin: Protocol[Any], sites: Sequence[PartyData], **asked: Any) -> SessionRoles:

@@ -42,13 +42,9 @@ class BlindedAuc(Protocol[Evaluation]):
     """Whether counts are split into masked shares, and parties compare which result they were given."""
     task: ClassVar[type[BlindedTask]]  # a party's computation on its own rows
 
-    def sealed_keys(self) -> SealedKeys[Evaluation]:
-        """Return those of a key holder."""
-        return SealedKeys(trapezoid_computation, self.task, echo=self.split)
-
     def key_kinds(self) -> Mapping[str, Callable[[], KeyKind[Evaluation]]]:
         """Return sealed keys."""
-        return {"sealed": self.sealed_keys}
+        return {"sealed": partial(SealedKeys, trapezoid_computation, self.task, echo=self.split)}
 
     def plan_of(self, manifest: Manifest) -> AucPlan:
         """Return the plan in a manifest; raise `InputError` where it is not one of these protocols."""

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import CapacityError, InputError
-from fhe_auc.bfv import SecretContext
 from fhe_auc.bfv.parameters import CHAINS, MAX_PLAIN_MODULI, BfvParameters
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import PLAIN, Analysis
@@ -30,7 +29,6 @@ from fhe_auc.rows.own_rows import left_out
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, KeyKind, Protocol, Request, Setup, Spending
-from fhe_auc.sums.pads import PadKey
 from fhe_auc_keys.roles.sealed import SealedPads
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_auc import epsilon_noise
@@ -58,11 +56,8 @@ class Exact(Protocol[Evaluation]):
 
     def key_kinds(self) -> Mapping[str, Callable[[], KeyKind[Evaluation]]]:
         """Return sealed keys, with an echo where results are proved, and a helper's."""
-        return {"sealed": self.sealed_keys, "helper": self._helper_keys}
-
-    def sealed_keys(self) -> SealedPads[PadKey, SecretContext, Evaluation]:
-        """Return those of a key holder."""
-        return SealedPads(ExactComputation, self.task, echo=self.authenticated)
+        sealed = partial(SealedPads, ExactComputation, self.task, echo=self.authenticated)
+        return {"sealed": sealed, "helper": self._helper_keys}
 
     def _helper_keys(self) -> KeyKind[Evaluation]:
         from fhe_auc_keys.roles.helped import HelperKeys

@@ -1,12 +1,9 @@
 """Both roles survive what fails, and compare who counted (protocol: nothing). What they refuse: any session."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,56 +14,30 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import SessionRecord
 from fhe_auc.session.nothing import Adding, Nothing, Telling
 from fhe_auc.session.party import too_near, too_near_for_a_result
-from fhe_auc.session.protocol import Request, Session
-from tests.support.roles import SessionRoles
-
-
-def said(sites: list[PartyData]) -> str:
-    """What a result tells of these sites' rows."""
-    return f"nothing was computed of {sum(data.rows for data in sites)} rows"
-
-
-def prepare(**changes: Any) -> Session:
-    request = {"parties": ("north", "south", "east"), "thresholds": np.linspace(0, 1, 16), "min_parties": 2}
-    return Nothing().prepare(Request(**{**request, **changes}))
-
-
-class Roles(SessionRoles):
-    """All roles of a prepared session."""
-
-    @classmethod
-    def of(cls, session: Session, sites: list[PartyData]) -> Roles:
-        given = session.delivery()
-        parties = [Nothing().party(session.manifest, given.parties[data.name], data) for data in sites]
-        return cls(session, sites, Nothing().aggregator(session.manifest, given.aggregator), parties)
-
-    def check(self, outcome: Any) -> None:
-        assert said(self.sites) in outcome.warnings
+from fhe_auc.session.protocol import Request
+from tests.support.nothing import rows_in
+from tests.support.roles import SessionRoles, unencrypted
 
 
 @pytest.fixture
-def roles(site_rows: list[PartyData]) -> Roles:
-    return Roles.of(prepare(), site_rows)
+def roles(site_rows: list[PartyData]) -> SessionRoles:
+    return unencrypted(Nothing(), site_rows, thresholds=np.linspace(0, 1, 16), min_parties=2)
 
 
-@pytest.fixture
-def submissions(roles: Roles) -> list[bytes]:
-    return roles.submit()
-
-
-def test_all_refusals_together_do_not_spoil_a_session(roles: Roles, submissions: list[bytes]) -> None:
+def test_all_refusals_together_do_not_spoil_a_session(roles: SessionRoles) -> None:
     """Anyone can send rubbish: what is remembered of it is bounded."""
+    submissions = roles.submit()
     for number in range(1_000):
         with pytest.raises(MessageError):
             roles.aggregator.receive(f"mallory {number}", b"")
     assert len(roles.aggregator.refusals) <= len(roles.parties)
-    roles.finish(submissions)
+    assert [rows_in(found) for found in roles.finish(submissions)] == [sum(data.rows for data in roles.sites)] * 3
     assert roles.aggregator.result().counted == ("north", "south", "east")
 
 
 def test_below_min_parties_ten_of_the_missing_are_named_at_most() -> None:
-    names = tuple(f"site {number}" for number in range(30))
-    aggregator = Nothing().aggregator(prepare(parties=names, min_parties=None).manifest, b"")
+    request = Request(parties=tuple(f"site {number}" for number in range(30)), thresholds=np.linspace(0, 1, 16))
+    aggregator = Nothing().aggregator(Nothing().prepare(request).manifest, b"")
     aggregator.start()
     with pytest.raises(TooFewPartiesError) as caught:
         aggregator.finish_round()
@@ -76,8 +47,8 @@ def test_below_min_parties_ten_of_the_missing_are_named_at_most() -> None:
     assert text.count("site ") == 10
 
 
-def test_the_aggregators_record_holds_no_auc(roles: Roles, submissions: list[bytes]) -> None:
-    roles.finish(submissions)
+def test_the_aggregators_record_holds_no_auc(roles: SessionRoles) -> None:
+    roles.finish(roles.submit())
     record = roles.aggregator.result()
     assert isinstance(record, SessionRecord)
     assert {field.name for field in fields(record)} == {"session", "counted", "missing", "delivered", "refused"}
@@ -89,7 +60,7 @@ def test_the_aggregators_record_holds_no_auc(roles: Roles, submissions: list[byt
 
 
 def test_a_party_that_cannot_submit_ends_for_good_and_a_round_that_cannot_be_closed_stays_open(
-    roles: Roles, monkeypatch: pytest.MonkeyPatch
+    roles: SessionRoles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> bytes:
         raise EvaluationError("fails on purpose")

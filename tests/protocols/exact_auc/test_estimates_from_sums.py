@@ -291,16 +291,6 @@ def test_with_as_many_thresholds_as_the_default_errors_are_within_three_percent_
             assert comparison.standard_error == pytest.approx(np.sqrt(variance), rel=0.03)
 
 
-@pytest.mark.parametrize("auc", [0.6, slow(0.8), 0.95])
-@pytest.mark.parametrize("visits", [1, slow(2), 10])
-def test_at_the_default_thresholds_the_error_is_that_over_unbinned_rows(auc: float, visits: int) -> None:
-    for seed in range(4):
-        rows = table(seed, 200, visits, auc=auc, mixed=bool(seed % 2))
-        _, covariance = delong.obuchowski(rows["y"], rows["id"], rows["a"])
-        (found,) = in_the_clear(rows, ONE, thresholds.parse("hybrid:5000")).estimates
-        assert found.standard_error == pytest.approx(np.sqrt(covariance[0, 0]), rel=0.03)
-
-
 def test_of_patients_with_one_row_each_the_error_is_delongs_and_a_warning_says_that_ids_are_those_of_rows() -> None:
     rows = table(3)
     rows["id"] = np.arange(len(rows["y"]))

@@ -219,15 +219,6 @@ def points(rows: int, events: float, low: float, high: float, mean: float, shift
     return labels, np.clip(np.round(RANDOM.normal(mean + shift * labels, spread)), low, high)
 
 
-def counted(*pairs: tuple[float, int, int]) -> Rows:
-    """Rows of a table: score, negatives, positives."""
-    scores, labels = (
-        [np.repeat([each[0]] * 2, each[1:]) for each in pairs],
-        [np.repeat([0, 1], each[1:]) for each in pairs],
-    )
-    return np.concatenate(labels), np.concatenate(scores)
-
-
 def tree(rows: int) -> Rows:
     leaves = RANDOM.choice(RANDOM.random(8).astype(np.float32), rows)
     return (RANDOM.random(rows) < leaves).astype(np.int64), leaves.astype(np.float64)
@@ -235,14 +226,8 @@ def tree(rows: int) -> Rows:
 
 SCORES = {
     "points 0 to 9": points(6000, 0.2, 0, 9, 4, 1.2, 2),
-    "two values": counted((0.0030, 56_500, 170), (0.0032, 56_900, 216)),
-    "four values": counted((0.001, 200_000, 30), (0.002, 50_000, 60), (0.01, 15_000, 180), (0.05, 2_200, 460)),
     "tree": tree(4000),
-    "CHA2DS2-VASc": points(3000, 0.06, 0, 9, 3, 1, 1.7),
     "NEWS2": points(5000, 0.05, 0, 20, 2, 3, 2.5),
-    "Apgar": points(4000, 0.02, 0, 10, 9, -2.5, 1),
-    "qSOFA": points(2000, 0.1, 0, 3, 0.7, 0.8, 0.7),
-    "CURB-65": points(1500, 0.1, 0, 5, 1.5, 1, 1),
     "Wells": (points(1000, 0.25, 0, 25, 6, 5, 5)[0], RANDOM.integers(0, 26, 1000) / 2),
     "-3 to 3": points(2000, 0.3, -3, 3, 0, 0.7, 1.5),
 }

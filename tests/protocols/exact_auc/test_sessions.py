@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.base.errors import DeserialisationError, InputError, MessageError, ResultCheckError, VerificationError
+from fhe_auc.base.errors import InputError, MessageError, ResultCheckError, VerificationError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.bfv import PublicContext
 from fhe_auc.metrics.trapezoid import trapezoid
@@ -24,7 +24,7 @@ from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from fhe_auc.sums.pads import pack, unpack
 from fhe_auc.sums.proof import Authenticator
-from fhe_auc_keys.bundles.session_keys import aggregator_material, public_context
+from fhe_auc_keys.bundles.session_keys import public_context
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_protocols.exact_auc import computations
 from fhe_auc_protocols.exact_auc.plan import AnalysisSums
@@ -279,24 +279,6 @@ def test_a_manifest_for_other_sums_or_another_protocol_is_refused(protocol: str)
         for refusing in (play.party, lambda data, manifest: PLUGINS[protocol].aggregator(manifest, b"")):
             with pytest.raises(InputError, match=shown):
                 refusing(play.sites[0], manifest)
-
-
-@both_backends
-def test_keys_and_openings_of_another_session_are_refused(backend: str) -> None:
-    play, other = (Play("verified", rows(3, seed), backend=backend) for seed in (36, 37))
-    plugin, manifest = PLUGINS["verified"], play.manifest
-    for material in (other.session.aggregator_material, public_context(other.session.aggregator_material)[0]):
-        with pytest.raises(InputError, match="fingerprint mismatch"):
-            plugin.aggregator(manifest, material)
-    with pytest.raises(InputError, match="not those of the manifest"):
-        plugin.party(manifest, material_of(other.session)["site 0"], play.sites[0])
-    context, opening = public_context(play.session.aggregator_material)
-    for spoilt in (public_context(other.session.aggregator_material)[1], opening[:-1], flipped(opening, 999), b"x"):
-        with pytest.raises(DeserialisationError):
-            plugin.aggregator(manifest, aggregator_material(context, spoilt))
-    exact = Play("exact", rows(3, 36), backend=backend)
-    with pytest.raises(DeserialisationError, match="for other sums"):
-        plugin.aggregator(manifest, aggregator_material(context, public_context(exact.session.aggregator_material)[1]))
 
 
 # --- Results ----------------------------------------------------------------------------------------------------------
