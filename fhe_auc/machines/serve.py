@@ -33,7 +33,7 @@ from fhe_auc.base.files import read_config, write_atomically
 from fhe_auc.base.logs import RoleLog, one_line
 from fhe_auc.base.remote import open_exchange
 from fhe_auc.machines import site_role
-from fhe_auc.machines.file_transport import ANNOUNCEMENT, of_session
+from fhe_auc.machines.file_transport import ANNOUNCEMENT, is_submission, of_session
 from fhe_auc.machines.health import Health, Problem, metrics
 from fhe_auc.machines.isolation import Isolation, sentence
 from fhe_auc.machines.result_hook import ResultHook
@@ -56,6 +56,7 @@ _FIXED = ("role", "exchange", "state", "store")  # entries that a process has to
 _LOOK = 1.0, 60.0  # seconds between looks: at least, and at most
 _SHARE, _BUSY_SHARE = 0.0003, 0.003  # of a core, for looking: while there is no session, or one
 _RENEWAL, _TIDYING = 60.0, 3600.0  # seconds until it is asked again who is a member; between looks for what is over
+_SET = 60.0  # seconds by which a clock jumps that somebody has set
 _BEAT, _STALE = 30.0, 600.0  # seconds: how often the status says that the process looks, and when that is too long ago
 _ONCE_STALE = 86_400.0  # seconds, where looks are a command of their own
 _TURN = 5  # looks, in which all places are looked at where nobody is known to make sessions
@@ -103,6 +104,7 @@ class Server:
         self._clock, self._apart = clock, apart
         self._sessions: dict[tuple[str, str], Session] = {}
         self._log, self._since = RoleLog(), clock.told()
+        self._ahead = _ahead(clock)
         self.health = Health(clock)
         self._standing = Standing("", ())
         self._known, self._turn = tuple[str, ...](), 0  # all who may make sessions; whose turn it is
@@ -183,7 +185,10 @@ class Server:
         self._tell()
 
     def _reconfigure(self) -> None:
-        """Take in the configuration again where its file has changed."""
+        """Take in the configuration again where its file has changed; try again what a clock that is set may mend."""
+        if abs((ahead := _ahead(self._clock)) - self._ahead) > _SET:
+            self._ahead = ahead
+            self._try_again()
         if (decided := _state_of(self.state / DECIDED)) != self._decided:
             self._decided = decided
             self._renewal, self._known = self._clock.monotonic() - 1, ()
@@ -263,7 +268,7 @@ class Server:
         own = {name: maker for (maker, name), known in self._sessions.items() if known.met and known.met.maker == maker}
         listed = {(maker, name) for maker, name in listed if own.get(name, maker) == maker}  # others have answers there
         new = [self._met(*known) for known in listed - self._sessions.keys()]
-        for session in sorted(new, key=self._begins, reverse=True):  # the newest first: a turn takes one alone
+        for session in sorted(new, key=self._comes_first, reverse=True):
             self._sessions[session.maker, session.name] = session
         for known in [known for known in self._sessions if known not in listed]:
             if self._sessions[known].work is None:
@@ -287,11 +292,18 @@ class Server:
         view = Arrivals(self._exchange, log, self._clock, lambda name: of_session(name, self._part.bundle))
         return Session(maker, name, self._clock, view, log)
 
-    def _begins(self, session: Session) -> float:
-        try:
-            return self._storage.begins(self._exchange.read(session.place + ANNOUNCEMENT))
-        except (FheAucError, OSError):
-            return 0.0
+    def _comes_first(self, session: Session) -> tuple[bool, float]:
+        """Return what is larger for who is attended to first: a turn takes one session alone, the newest.
+
+        Before come those with answers of this role: they show that its store was put back before it answers others.
+        """
+        answered, begins = False, 0.0
+        with suppress(FheAucError, OSError):
+            there = self._exchange.list(f"{place_of(self._standing.name)}{session.name}/")
+            answered = any(map(is_submission, there))
+        with suppress(FheAucError, OSError):
+            begins = self._storage.begins(self._exchange.read(session.place + ANNOUNCEMENT))
+        return answered, begins
 
     def _see(self, problems: list[Problem]) -> None:
         """Take in what is wrong: as of `fhe_auc.machines.health`."""
@@ -400,6 +412,11 @@ def _time(told: str) -> datetime | None:
     with suppress(ValueError):
         return datetime.fromisoformat(told)
     return None
+
+
+def _ahead(clock: Clock) -> float:
+    """Return seconds that change with a clock that is set, and hardly by themselves."""
+    return clock.now().timestamp() - clock.monotonic()
 
 
 def _state_of(file: Path | None) -> Version | None:

@@ -430,6 +430,7 @@ class Conducting(Part):
     def _see(self, session: Session, work: Work) -> None:
         """Say how the session that is conducted stands."""
         runs, said = work.runs(), journal.read_status(session.journal)
+        session.clocks = said.get("clocks", {}) if said is not None else session.clocks
         if runs and said is not None:
             why = said["awaited"]
             awaited = ", ".join(f"{who} ({why[who]})" if why[who] not in ("", NOTHING) else who for who in why)
@@ -439,7 +440,6 @@ class Conducting(Part):
             skipped = said.get("skipped", {})
             session.skipped = {file: reason for file, reason in skipped.items() if reason not in why.values()}
             session.stuck = {file: skipped[file] for file in said.get("stuck", ()) if file in skipped}
-            session.clocks = said.get("clocks", {})
             times, replaced = said.get("replaced", (session.times, ""))
             session.times, session.replaced = times, replaced if times != session.times else ""
             session.awaited = {who: session.awaited.get(who, self.clock.told()) for who in why}

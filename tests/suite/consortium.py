@@ -21,19 +21,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from fhe_auc.base.errors import EvaluationError, FheAucError
+from fhe_auc.base.files import write_atomically
 from fhe_auc.base.serialise import FORMAT_VERSION
 from fhe_auc.machines import outcomes, serve
 from fhe_auc.question.study import MOST_AWAY, Study
 from fhe_auc.report.studies import next_session
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.journal import Journal, is_finished, read_record, read_status
+from fhe_auc.session.journal import is_finished, read_record, read_status
 from fhe_auc.session.messages import Message
-from fhe_auc_keys.site.agreed_studies import agree
+from fhe_auc_keys.site.agreed_studies import agree, decide, waiting
 from fhe_auc_keys.site.making import sealed_files
+from fhe_auc_keys.site.session_files import announced_to_party
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.budget import Ledger, Limit
 from fhe_auc_keys.store.key_store import KeyStore
@@ -89,7 +91,7 @@ class Case:
     @functools.cached_property
     def study(self) -> Study:
         """What all sites have agreed to."""
-        return msgspec.structs.replace(
+        return replace(
             STUDY,
             sites=self.sites,
             maker="north",
@@ -227,9 +229,9 @@ class World:
 
     # --- What people do ----------------------------------------------------------------------------------------------
 
-    def make_night(self) -> None:
+    def make_night(self, **changed: Any) -> Night:
         """The maker makes the study's session, whether its turn has one already or not, and sends its files."""
-        study, at, known = self.case.study, clock_of("").now(), certified(self.sites)
+        study, at, known = replace(self.case.study, **changed), clock_of("").now(), certified(self.sites)
         asked, turn = next_session(study, self.sites, ()), study.turn(at)
         assert asked is not None
         manifest, files = sealed_files(known.identities["north"], study, asked, turn, known.members, at=at)
@@ -239,6 +241,17 @@ class World:
         for name, data in files.items():
             self.exchange.put(night.file("north", name), data)
             self.genuine.setdefault(night.file("north", name), []).append(data)
+        return night
+
+    def agree(self, night: Night, *names: str) -> None:
+        """People say yes to a session that waits, as `fhe-auc pending` does."""
+        at = clock_of("").now()
+        for name in names:
+            with self.store(name) as store:
+                document = waiting(store)[night.session].announcement
+                members = certified(self.sites).members
+                decide(store, announced_to_party(document, members, holder="north", at=at), yes=True, at=at)
+            write_atomically(self.folder / name / "state" / serve.DECIDED, str(at).encode())
 
     def write_rows(self, name: str) -> None:
         data = rows(name, self.version[name], self.seed)
@@ -387,6 +400,8 @@ class World:
     def _put(self, name: str, data: bytes) -> None:
         """A role has put a file into the exchange: it has one word for each round."""
         role = self.physics.role
+        if not name.endswith((".message", ".submission")):  # what opens a session that it makes
+            return
         message = Message.from_bytes(data, limit=len(data))
         about = role, message.session.hex(), message.round
         if self.said.setdefault(about, data) != data:
@@ -428,11 +443,13 @@ class World:
             raise Broken(f"{name} has answered two sessions of one turn of the study")
 
     def counted(self, night: Night) -> tuple[str, ...]:
-        """Whose rows count, as the aggregator wrote down before it computed anything."""
-        path = self.journal(night)
-        journal = object.__new__(Journal)
-        journal.folder = path
-        return journal.closed(1) or ()
+        """Whose rows count, as the aggregator has signed before anybody computed anything; nobody, before it has.
+
+        That stands where its machine was put back, and its journal has forgotten it: it has one word in each round.
+        """
+        said = [data for (role, session, _), data in self.said.items() if (role, session) == (ADDER, night.session)]
+        lists = (Message.from_bytes(data, limit=len(data)).submissions for data in said)
+        return tuple(name for name, _ in next(filter(None, lists), ()))
 
     def submitted(self, name: str) -> list[Night]:
         """The nights in whose session a site has said something."""
@@ -456,7 +473,8 @@ class World:
                 raise Broken(f"{name} has no result of {night}, which has ended")
             outcomes.read(file)
             _check_result(self, night, name, file, self.counted(night))
-        if self.counted(night) != tuple(name for name in self.sites if name not in self.away):
+        in_time = self.physics.passed < night.begun + TIMEOUT
+        if in_time and self.counted(night) != tuple(name for name in self.sites if name not in self.away):
             raise Broken(f"{night} has not counted all sites, and nothing has kept them from it: {night.why}")
 
     def forget_errors(self) -> None:
@@ -514,8 +532,6 @@ def _check_result(world: World, night: Night, name: str, file: Path, counted: Se
     try:
         found: Any = outcomes.read(file)
     except EvaluationError:
-        return
-    if ADDER in world.restored:  # its journal may have forgotten who counts
         return
     if name not in counted:
         raise Broken(f"{name} has a result of {night}, and does not count")

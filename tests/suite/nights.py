@@ -95,14 +95,16 @@ def drawn(case: Case, seed: int, faults: Sequence[str] = FAULTS, nights: int = 2
             healing = generator.random() < 0.5
         steps.append(Step("night", at=int(DAY) if calm and night else pause))
         for _ in range(generator.randrange(_LOOKS * case.many // len(SITES))):
-            steps += _drawn(case, generator, generator.choice(some) if generator.random() < often else "")
+            steps += _drawn(case, generator, some, often)
         if nights > 2 and (calm or generator.random() < 0.8):
             steps.append(Step("settle"))
     return Story(case, seed, tuple(steps), calm)
 
 
-def _drawn(case: Case, generator: random.Random, fault: str) -> list[Step]:
+def _drawn(case: Case, generator: random.Random, some: Sequence[str], often: float) -> list[Step]:
+    """A role looks, and before or meanwhile one of some faults may happen."""
     who = generator.choice(case.roles)
+    fault = generator.choice(some) if generator.random() < often else ""
     which, at = generator.randrange(10_000), generator.randrange(10_000)
     if fault in AT_THE_MACHINE:
         return [Step("looks", who, fault, at=1 + at % 12)]

@@ -34,6 +34,7 @@ from fhe_auc_keys.store.key_store import KeyStore, Record
 from fhe_auc_keys.trust.public_keys import SKEW
 
 NAME = "studies"  # of the entry of kind "trust"
+_LOST = "0"  # no step: of one that a site may have forgotten
 MOST_WAITING = 10  # sessions of each maker, the newest: anybody who is a member can announce more, and hides no other's
 
 
@@ -107,6 +108,14 @@ def agree(store: KeyStore, study: Study) -> None:
     old = next((each for each in book.studies if each.study.series == study.series), Agreed(study))
     others = tuple(each for each in book.studies if each.study.series != study.series)
     _BOOK.keep(store, msgspec.structs.replace(book, studies=(*others, msgspec.structs.replace(old, study=study))))
+
+
+def note_restored(store: KeyStore, *, at: datetime) -> None:
+    """Write down that the site may have taken part in each study's turn of `at`: its store was put back."""
+    book, replace = _BOOK.stored(store), msgspec.structs.replace
+    lost = [{_LOST: Answered(b"", each.study.turn(at), int(at.timestamp()))} for each in book.studies]
+    studies = [replace(each, last=each.last | own) for each, own in zip(book.studies, lost, strict=True)]
+    _BOOK.keep(store, replace(book, studies=tuple(studies)))
 
 
 def withdraw(store: KeyStore, digest: str) -> None:
@@ -237,6 +246,9 @@ def _objections(book: _Book, known: Agreed | None, announced: Announcement, site
     if announced.not_after - announced.not_before > timedelta(days=study.days) + 2 * SKEW:
         yield f"it can go on for more than the study's {study.days} days"
     yield from _differences(known, announced, site)
+    lost = known.last.get(_LOST)
+    if lost is not None and manifest.turn <= lost.turn:
+        yield "this site may have taken part in this turn: its key store was put back to an older one"
     before = known.last.get(str(manifest.step))
     if before is not None and before.session != manifest.session and manifest.turn <= before.turn:
         yield f"this site took part in session {before.session.hex()} of the same step and turn, or a later one"

@@ -22,6 +22,7 @@ from fhe_auc.base.files import write_atomically
 from fhe_auc.base.serialise import KeptFormat
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.errors import StoreError
+from fhe_auc_keys.site.agreed_studies import note_restored
 from fhe_auc_keys.site.key_erasure import destroy_keys
 from fhe_auc_keys.store import audit, budget, known_members
 from fhe_auc_keys.store.key_store import KeyStore, Record, session_ids
@@ -90,7 +91,9 @@ def close_all(store: KeyStore, why: str, *, at: datetime, latest: int = 0) -> No
         for session in session_ids(store, "bundle"):
             with suppress(StoreError):  # what is damaged opens nothing
                 destroy_keys(store, session, has_result=False)
-        _NOTE.keep(store, _Restored(max(int(at.timestamp()), latest), why))
+        since = max(int(at.timestamp()), latest)
+        _NOTE.keep(store, _Restored(since, why))
+        note_restored(store, at=datetime.fromtimestamp(since, timezone.utc))
         budget.note_restored(store)
         if store.has("trust", known_members.NAME):
             audit.append_line(store, own_identity(store), "restored", at=at, why=why)

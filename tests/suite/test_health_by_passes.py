@@ -1,0 +1,182 @@
+"""Whoever can see what is wrong says so by its second look, and by the first look after it is mended that all is well.
+
+Each cause does something, and yields who can see it and by which rule of `fhe_auc.machines.health`; then it is mended.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from fhe_auc_keys.site import making
+from tests.suite.consortium import ADDER, CASES, HELPER, ROWS, SITES, TIMEOUT, Night, World
+from tests.suite.nights import DAY
+from tests.suite.test_told_nights import look
+from tests.support.nothing import installed
+
+Cause = Callable[[World], Iterator[tuple[tuple[str, ...], str]]]
+
+
+def ended(world: World, *agreeing: str) -> Night:
+    """Another night, to which some have to agree first, until sites have its result."""
+    world.physics.passed += DAY
+    night = world.make_night()
+    look(world, times=bool(agreeing))
+    world.agree(night, *agreeing)
+    for _ in range(12):
+        if world.result("south", night) is not None:
+            return night
+        look(world)
+    raise AssertionError([world.status(name) for name in world.roles])
+
+
+def refused_at_the_key_holder(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
+    night = world.make_night(cohort="others")
+    yield (HELPER,), "refused"
+    world.agree(night, HELPER)
+
+
+def not_counted(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
+    world.make_night()
+    look(world, ADDER, "north", "south", times=3)
+    world.physics.passed += TIMEOUT
+    look(world, ADDER, "north", "south", times=2)  # until it has ended
+    yield (ADDER,), "not counted"
+    ended(world)
+
+
+def replaced(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
+    before = ended(world)
+    world.physics.passed += DAY
+    night = world.make_night()
+    look(world, ADDER)
+    old = world.exchange.read(before.file(ADDER, "round-1.message"))
+    world.exchange.put(night.file(ADDER, "round-1.message"), old)
+    yield (ADDER,), "replaced"
+
+
+def half(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
+    name = world.make_night().file(ADDER, "round-1.message")
+    look(world, ADDER)
+    whole = world.exchange.read(name)
+    world.exchange.put(name, whole[:-1])
+    yield SITES, "skipped"
+    world.exchange.put(name, whole)
+
+
+def restored(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
+    world.back_up("south")
+    ended(world)
+    world.restore("south", "store")
+    yield ("south",), "restored"
+    ended(world)
+
+
+def site_a_day_ahead(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
+    world.make_night()
+    world.physics.ahead["south"] = DAY
+    look(world, ADDER, "south")
+    yield (ADDER,), "clock"
+    world.physics.ahead.clear()
+    look(world, "north", "west", ADDER, *SITES)  # all say something again
+
+
+def aggregator_a_day_ahead(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
+    world.make_night()
+    world.physics.ahead[ADDER] = DAY
+    look(world, ADDER)
+    yield SITES, "clock"
+    world.physics.ahead.clear()
+    look(world, ADDER)  # which says something again
+
+
+def aggregator_a_day_behind(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
+    world.make_night()
+    world.physics.ahead[ADDER] = -DAY
+    yield (ADDER,), "skipped"
+    world.physics.ahead.clear()
+
+
+def site_a_day_behind(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
+    world.make_night()
+    world.physics.ahead["south"] = -DAY
+    yield ("south",), "failed"
+    world.physics.ahead.clear()
+
+
+def repeat_that_failed(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The study needs a site that is no member yet."""
+    study = world.case.study
+    with world.store("north") as store:
+        making.begin(store, replace(study, sites=(*SITES, "east"), min_parties=4))
+    yield ("north",), "repeat"
+    with world.store("north") as store:
+        making.begin(store, study)
+
+
+def row_caps_that_miss_sites(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
+    """They come with a study that names no sites, to which people have said yes."""
+    night = world.make_night(sites=(), row_caps={"north": ROWS}, max_rows=0)
+    look(world)
+    world.agree(night, *SITES)
+    yield SITES, "row caps"
+    ended(world, *SITES)
+
+
+def nothing_for_30_hours(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Whatever it is that is silent: nobody can see it before."""
+    ended(world)
+    look(world)
+    world.physics.passed += timedelta(hours=29).total_seconds()
+    look(world)
+    assert {world.status(role)["health"] for role in world.roles} == {"ok"}
+    world.physics.passed += timedelta(hours=1).total_seconds()
+    yield world.roles, "old"
+    ended(world)
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        refused_at_the_key_holder,
+        not_counted,
+        replaced,
+        half,
+        restored,
+        site_a_day_ahead,
+        aggregator_a_day_ahead,
+        aggregator_a_day_behind,
+        site_a_day_behind,
+        repeat_that_failed,
+        row_caps_that_miss_sites,
+        nothing_for_30_hours,
+    ],
+)
+def test_a_cause_is_told_by_the_second_look_and_no_more_by_the_first_one_without_it(
+    cause: Cause, tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = CASES[2] if cause is refused_at_the_key_holder else CASES[-1]
+    config = World.config
+    monkeypatch.setattr(World, "config", lambda world, name: {**config(world, name), "result-hours": 30.0})
+    with ExitStack() as ends:
+        ends.enter_context(installed(tmp_path))
+        world = ends.enter_context(World(case, 0))
+        look(world)
+        played = cause(world)
+        roles, rule = next(played)
+
+        def seen(name: str) -> bool:
+            return rule in [problem["rule"] for problem in world.status(name)["problems"]]
+
+        for name in roles:
+            looks = 0
+            while not seen(name):
+                looks += 1
+                assert looks <= 2, (name, world.status(name))
+                world.look(name)
+        next(played, None)
+        for name in roles:
+            world.look(name)
+            assert world.status(name)["health"] == "ok"
