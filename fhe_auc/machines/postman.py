@@ -26,12 +26,9 @@ from fhe_auc.base.exchange import Exchange, Version, file_of, place_of
 from fhe_auc.base.logs import RoleLog, one_line
 from fhe_auc.base.serialise import frame, unframe
 
-MEMBERS = "members/"
-"""The place of the members' file, which its coordinator's side brings."""
-
 _MAGIC = b"fhepost"
 _PART = r"[A-Za-z0-9=_~-](?:[A-Za-z0-9=_~. -]{0,253}[A-Za-z0-9=_~-])?"  # of a name, on any file system
-_NAME = re.compile(f"{_PART}(?:/{_PART}){{1,2}}")  # PLACE/request, members/1.json, PLACE/SESSION/round-1.message
+_NAME = re.compile(f"{_PART}(?:/{_PART}){{1,2}}")  # PLACE/request, PLACE/members/1.json, PLACE/SESSION/round-1.message
 _MOST_NAMES, _MOST_BYTES = 20_000, 2**30  # of files that one side may have in the other's exchange
 _LETTER = 2**25  # bytes of files in a letter, but for one that is longer
 _SHORTEST = 0.5  # seconds between letters
@@ -51,16 +48,14 @@ class Letter(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     gone: list[str]
 
 
-def only(places: Iterable[str]) -> IsOurs:
-    """Return the rule by which a site brings these places, in any case of letters, as file systems may ignore it."""
-    own = {place.casefold() for place in places}
-    return lambda place: place.casefold() in own
+def only(own: str) -> IsOurs:
+    """Return the rule by which a site brings its place, in any case of letters, as file systems may ignore it."""
+    return lambda place: place.casefold() == own.casefold()
 
 
-def but(places: Iterable[str]) -> IsOurs:
+def but(theirs: str) -> IsOurs:
     """Return the rule by which the other side of a site's brings all other places."""
-    theirs = only(places)
-    return lambda place: not theirs(place)
+    return lambda place: not only(theirs)(place)
 
 
 class Postman:
@@ -145,12 +140,12 @@ class Postman:
         return len(letter.files) + len(letter.gone)
 
 
-def answer(exchange: Exchange, name: str, letter: bytes, *, coordinator: bool = False, wait: float = 0.0) -> bytes:
-    """Return the letter of a site in answer to the hub's; a `coordinator` brings the members' file; errors as there.
+def answer(exchange: Exchange, name: str, letter: bytes, *, wait: float = 0.0) -> bytes:
+    """Return the letter of a site in answer to the hub's; errors as there.
 
     Where the hub's has brought something, the site's role may answer that: it is given `wait` seconds.
     """
-    postman, ours = Postman(exchange, name), only(places(name, name if coordinator else ""))
+    postman, ours = Postman(exchange, name), only(place_of(name))
     postman.look()
     opened = postman.open(letter)
     end = time.monotonic() + (wait if postman.take(opened, ours) else 0.0)
@@ -162,17 +157,12 @@ def answer(exchange: Exchange, name: str, letter: bytes, *, coordinator: bool = 
     return written
 
 
-def places(name: str, coordinator: str = "") -> frozenset[str]:
-    """Return the places that a site brings; the coordinator's has the members' file, too."""
-    return frozenset([place_of(name), *([MEMBERS] if name == coordinator else [])])
-
-
 @dataclass
 class _Node:
     """A node as the hub knows it: whose it is, what it has of others' files, and when it is written to."""
 
     name: str = ""
-    places: frozenset[str] = frozenset()
+    place: str = ""
     known: dict[str, bytes] | None = None
     told: dict[str, bytes] = field(default_factory=dict)  # what lay here when it was last written to
     due: float = 0.0  # monotonic time
@@ -186,14 +176,12 @@ class Hub:
 
     Where that is empty, a node is the site that it first says, if no other has said so. Where nothing is to be carried,
     it asks after pauses that double, up to `every` seconds. Who does not answer, or wrongly, is written to again after
-    `every` seconds; what is wrong is logged, once. `coordinator` is the site that brings the members' file.
+    `every` seconds; what is wrong is logged, once.
     """
 
-    def __init__(self, exchange: Exchange, names: Mapping[str, str], every: float, coordinator: str = "") -> None:
-        if coordinator and names and coordinator not in names.values():
-            raise InputError(f"coordinator: {coordinator!r} has no node")
-        self._postman, self._every, self._coordinator, self._log = Postman(exchange), every, coordinator, RoleLog()
-        self._nodes = {node: _Node(name, places(name, coordinator)) for node, name in names.items()}
+    def __init__(self, exchange: Exchange, names: Mapping[str, str], every: float) -> None:
+        self._postman, self._every, self._log = Postman(exchange), every, RoleLog()
+        self._nodes = {node: _Node(name, place_of(name)) for node, name in names.items()}
         self._by_claim, self._wrong = not names, ""
 
     def letters(self, connected: Iterable[str]) -> dict[str, bytes]:
@@ -216,7 +204,7 @@ class Hub:
             late = node.due <= time.monotonic()
             if not late and (node.wrong or self._postman.files == node.told):
                 continue
-            letter, carried = self._postman.write(node.known, but(node.places), node.name)
+            letter, carried = self._postman.write(node.known, but(node.place), node.name)
             if late or carried:
                 letters[address], node.waits = letter, True
             node.told = dict(self._postman.files)
@@ -227,9 +215,10 @@ class Hub:
         node = self._nodes[address]
         try:
             letter = self._postman.open(data)
-            if not node.places and not any(map(self._is_taken, places(letter.name))):
-                node.name, node.places = letter.name, places(letter.name, self._coordinator)
-            taken = self._postman.take(letter, but(node.places))
+            own = place_of(letter.name)
+            if not node.place and not any(map(only(own), (other.place for other in self._nodes.values()))):
+                node.name, node.place = letter.name, own
+            taken = self._postman.take(letter, but(node.place))
         except (FheAucError, OSError) as error:
             self.failed(address, str(error))
             return
@@ -238,10 +227,6 @@ class Hub:
         moved = taken or letter.known != node.known
         node.pause = min(_SHORTEST if moved else 2 * node.pause, self._every)
         node.known, node.waits, node.wrong, node.due = letter.known, False, "", time.monotonic() + node.pause
-
-    def _is_taken(self, place: str) -> bool:
-        """Whether no node may claim a place, in any case of letters."""
-        return only([MEMBERS, *(each for other in self._nodes.values() for each in other.places)])(place)
 
     def failed(self, address: str, why: str) -> None:
         """Note that a node has not answered, and why."""

@@ -86,10 +86,10 @@ class Carried(Walk):
             for old, new in (
                 ("members new exchange", "members new $HOME/exchange"),
                 ('"$(cat link)"', '"$HOME/exchange#$(cut -d "#" -f 2 link)"'),
-                ("--members exchange/", "--members homes/north/exchange/"),
+                ("--members exchange/", "--members homes/server/exchange/"),
             ):
                 step.commands = step.commands.replace(old, new)
-            self.all_have("*/request", "members/*")
+            self.all_have("*/request", "*/members/*")
             self.take(step)
         for site in SITES:
             (written,) = (self.folder / site / "results").glob("*.json")
@@ -127,13 +127,14 @@ def test_flower_s_guide_gives_each_site_the_fraction_of_all_rows(walk: Carried, 
     walk.take(Step(("server",), listens))
     walk.type(keys)
     nodes = []
-    for site, port in zip(SITES, ports, strict=False):
+    for site in SITES:
         shutil.copy(homes / site / f"{site}.pub", homes / "server")
         told = walk.type(register, ("north.pub", f"{site}.pub"))["server"]
         nodes.append(f"{site}:{json.loads(told)['node-id']}")
-        coordinator = () if site == "north" else ((" coordinator=true", ""),)
-        ends = ("link.example.org:9092", f"{here} --port {port}"), ('"\n', f'" {background}\n')
-        walk.type(replace(node, terminals=(site,)), *ends, *coordinator)
+    listen = " ".join(f"[{site}]={port}" for site, port in zip(SITES, ports, strict=False))
+    own_port = f"{here} --port ${{ports[$ME]}}"
+    node.commands = f"declare -A ports=({listen})\n{node.commands}"
+    walk.type(node, ("link.example.org:9092", own_port), ('"\n', f'" {background}\n'))
     shown = re.search(r"north:\d+, south:\d+", run.commands)[0]
     walk.type(run, (shown, ", ".join(nodes)), ("\nEND", "\nevery = 10\nEND"))
     walk.check()
@@ -154,8 +155,7 @@ def test_flare_s_guide_gives_each_site_the_fraction_of_all_rows(walk: Carried, p
     walk.type(allow, ("> local/resources.json", f"| sed s=/tmp/nvflare={homes}/server/jobs= > local/resources.json"))
     for site, name in clients.items():
         names = (("site-1", name), ("north", site))
-        coordinator = () if site == "north" else (("coordinator = true\n", ""),)
-        walk.type(replace(client, terminals=(site,)), *names, *coordinator)
+        walk.type(replace(client, terminals=(site,)), *names)
     walk.type(server, ('south = "site-2"', 'south = "site-2"\nwest = "site-3"'), ("hours = 8", "every = 2"))
     walk.take(Step(ALL, "$HOME/startup/start.sh > $HOME/flare.log 2>&1"))
     connected = "nvflare --format json system status --startup-kit $HOME/admin@example.org"

@@ -27,8 +27,7 @@ from fhe_auc.machines.postman import Hub, answer
 TASK, LETTER, REFUSED = "fhe_auc", "fhe-auc.letter", "fhe-auc.refused"
 """The name of the task that clients execute; entries of what is sent: the letter, and the kind of error."""
 
-_SERVER = ("exchange", "clients", "coordinator", "every", "hours")
-_SITE = ("exchange", "name", "coordinator")
+_SERVER, _SITE = ("exchange", "clients", "every", "hours"), ("exchange", "name")
 _POLL = 0.2  # seconds
 _EVERY, _WAIT = 60.0, 15.0  # seconds between letters, and for a role to answer
 _PATIENCE = 600  # seconds for an answer
@@ -55,9 +54,8 @@ def carry(controller: Controller, fl_ctx: FLContext, abort_signal: Signal, confi
     """Carry letters between the folder ``exchange`` and the job's clients, in a controller of one's own, too.
 
     ``clients`` is a table of FLARE's names of clients by site; without it a client is the site that it first says.
-    ``coordinator``: the site where the members' file is made; ``every``: seconds between letters where there is nothing
-    to carry; ``hours``: how long, for ever without. Raises `InputError` for a configuration that cannot be; what a
-    client answers ends nothing.
+    ``every``: seconds between letters where there is nothing to carry; ``hours``: how long, for ever without. Raises
+    `InputError` for a configuration that cannot be; what a client answers ends nothing.
     """
     clients = config.get("clients") or {}
     if not isinstance(clients, Mapping) or len(set(clients.values())) < len(clients):
@@ -65,8 +63,7 @@ def carry(controller: Controller, fl_ctx: FLContext, abort_signal: Signal, confi
     if not config.get("exchange"):
         raise InputError("exchange is not configured")
     names = {str(client): str(site) for site, client in clients.items()}
-    coordinator = str(config.get("coordinator") or "")
-    hub = Hub(Folder(Path(str(config["exchange"]))), names, float(config.get("every") or _EVERY), coordinator)
+    hub = Hub(Folder(Path(str(config["exchange"]))), names, float(config.get("every") or _EVERY))
     end = time.monotonic() + (3600 * float(config.get("hours") or 0) or math.inf)
     ended: SimpleQueue[tuple[str, Task, bytes | str]] = SimpleQueue()
     out: dict[str, Task] = {}  # by client
@@ -99,15 +96,15 @@ def _task(client: str, letter: bytes, ended: "SimpleQueue[tuple[str, Task, bytes
 
 
 class Answerer(Executor):  # type: ignore[misc] # FLARE has no types
-    """Answers letters as ``NAME.toml`` says, NAME being the client's: ``exchange``, ``name``, ``coordinator``."""
+    """Answers letters as ``NAME.toml`` says, NAME being the client's: ``exchange``, ``name``."""
 
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
         """Return a letter; or the kind of what went wrong, with the rest in the log of this process."""
         _log()
         try:
             config = _config(fl_ctx, fl_ctx.get_identity_name(), _SITE)
-            exchange, coordinator = Folder(Path(str(config["exchange"]))), bool(config.get("coordinator"))
-            letter = answer(exchange, str(config["name"]), shareable[LETTER], coordinator=coordinator, wait=_WAIT)
+            exchange = Folder(Path(str(config["exchange"])))
+            letter = answer(exchange, str(config["name"]), shareable[LETTER], wait=_WAIT)
             return Shareable({LETTER: letter})
         except Exception as error:
             LOGGER.exception("not answered")

@@ -45,15 +45,14 @@ server = ServerApp()
 def query(message: Message, context: Context) -> Message:
     """Answer a letter, for a ClientApp of one's own, too.
 
-    The node's configuration has ``exchange``, a folder, ``name``, the site's, where the members' file is made here
-    ``coordinator=true``, and if need be ``wait``, the seconds for which a role may answer what has come.
+    The node's configuration has ``exchange``, a folder, ``name``, the site's, and if need be ``wait``, the seconds for
+    which a role may answer what has come.
     """
     write_to_stderr()
     try:
         config = _virtual(context) or context.node_config
         exchange, name = Folder(Path(str(config["exchange"]))), str(config["name"])
-        coordinator, wait = bool(config.get("coordinator")), float(config.get("wait", _WAIT))
-        content = packed(answer(exchange, name, unpacked(message), coordinator=coordinator, wait=wait))
+        content = packed(answer(exchange, name, unpacked(message), wait=float(config.get("wait", _WAIT))))
     except Exception as error:  # Flower would tell the server its text, which may hold what must stay here
         LOGGER.exception("not answered")
         return Message(Error(REFUSED, type(error).__name__), reply_to=message)
@@ -80,14 +79,14 @@ def carry(grid: Grid, config: Mapping[str, Any]) -> None:
     """Carry letters between the folder ``exchange`` and the nodes, for ``hours``, or for ever where that is 0.
 
     ``nodes`` says which site is which node, as in "north:123, south:456"; where it is empty, a node is who it first
-    says. ``coordinator``: the site where the members' file is made. ``every``: seconds between letters where there is
-    nothing to carry. Raises `InputError` for a configuration that cannot be; what a node answers ends nothing.
+    says. ``every``: seconds between letters where there is nothing to carry. Raises `InputError` for a configuration
+    that cannot be; what a node answers ends nothing.
     """
     if not config.get("exchange"):
         raise InputError("exchange is not configured")
     exchange, names = Folder(Path(str(config["exchange"]))), _names(str(config.get("nodes") or ""))
     every = float(config.get("every") or _EVERY)
-    hub = Hub(exchange, names, every, str(config.get("coordinator") or ""))
+    hub = Hub(exchange, names, every)
     end = time.monotonic() + (3600 * float(config.get("hours") or 0) or math.inf)
     out: dict[str, tuple[str, float]] = {}  # by letter: to which node, and until when it waits
     while time.monotonic() < end:

@@ -169,7 +169,7 @@ def test_of_what_fails_at_a_site_its_kind_alone_leaves_it(world: Path, capfd: py
 
 
 def test_a_configuration_that_cannot_be_is_refused(world: Path) -> None:
-    for changes in ({"exchange": ""}, {"clients": ["north"]}, {"clients": {"a": "x", "b": "x"}}, {"coordinator": "c"}):
+    for changes in ({"exchange": ""}, {"clients": ["north"]}, {"clients": {"a": "x", "b": "x"}}):
         with pytest.raises(InputError):
             Server(world, lambda client, answer: answer).play(lambda: False, **changes)
 

@@ -135,7 +135,6 @@ def test_of_what_fails_at_a_site_its_kind_alone_leaves_it(world: Path, capfd: py
         ({"nodes": "north"}, "are not sites with their node ids"),
         ({"nodes": "north:1, north:2"}, "are not sites with their node ids"),
         ({"nodes": "north:1, south:1"}, "are not sites with their node ids"),
-        ({"coordinator": "west"}, "coordinator: 'west' has no node"),
     ],
 )
 def test_a_configuration_that_cannot_be_is_refused(world: Path, changes: dict[str, str], clause: str) -> None:
