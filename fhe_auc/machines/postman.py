@@ -28,7 +28,7 @@ from fhe_auc.base.serialise import frame, unframe
 
 _MAGIC = b"fhepost"
 _PART = r"[A-Za-z0-9=_~-](?:[A-Za-z0-9=_~. -]{0,253}[A-Za-z0-9=_~-])?"  # of a name, on any file system
-_NAME = re.compile(f"{_PART}(?:/{_PART}){{1,2}}")  # PLACE/request, PLACE/SESSION/round-1.message
+_NAME = re.compile(f"{_PART}(?:/{_PART}){{1,2}}")  # PLACE/request, PLACE/members/1.json, PLACE/SESSION/round-1.message
 _MOST_NAMES, _MOST_BYTES = 20_000, 2**30  # of files that one side may have in the other's exchange
 _LETTER = 2**25  # bytes of files in a letter, but for one that is longer
 _SHORTEST = 0.5  # seconds between letters
@@ -48,16 +48,14 @@ class Letter(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     gone: list[str]
 
 
-def only(places: Iterable[str]) -> IsOurs:
-    """Return the rule by which a site brings these places, in any case of letters, as file systems may ignore it."""
-    own = {place.casefold() for place in places}
-    return lambda place: place.casefold() in own
+def only(own: str) -> IsOurs:
+    """Return the rule by which a site brings its place, in any case of letters, as file systems may ignore it."""
+    return lambda place: place.casefold() == own.casefold()
 
 
-def but(places: Iterable[str]) -> IsOurs:
+def but(theirs: str) -> IsOurs:
     """Return the rule by which the other side of a site's brings all other places."""
-    theirs = only(places)
-    return lambda place: not theirs(place)
+    return lambda place: not only(theirs)(place)
 
 
 class Postman:
@@ -147,7 +145,7 @@ def answer(exchange: Exchange, name: str, letter: bytes, *, wait: float = 0.0) -
 
     Where the hub's has brought something, the site's role may answer that: it is given `wait` seconds.
     """
-    postman, ours = Postman(exchange, name), only([place_of(name)])
+    postman, ours = Postman(exchange, name), only(place_of(name))
     postman.look()
     opened = postman.open(letter)
     end = time.monotonic() + (wait if postman.take(opened, ours) else 0.0)
@@ -206,7 +204,7 @@ class Hub:
             late = node.due <= time.monotonic()
             if not late and (node.wrong or self._postman.files == node.told):
                 continue
-            letter, carried = self._postman.write(node.known, but([node.place]), node.name)
+            letter, carried = self._postman.write(node.known, but(node.place), node.name)
             if late or carried:
                 letters[address], node.waits = letter, True
             node.told = dict(self._postman.files)
@@ -217,9 +215,10 @@ class Hub:
         node = self._nodes[address]
         try:
             letter = self._postman.open(data)
-            if not node.place and not only(other.place for other in self._nodes.values())(place_of(letter.name)):
-                node.name, node.place = letter.name, place_of(letter.name)
-            taken = self._postman.take(letter, but([node.place]))
+            own = place_of(letter.name)
+            if not node.place and not any(map(only(own), (other.place for other in self._nodes.values()))):
+                node.name, node.place = letter.name, own
+            taken = self._postman.take(letter, but(node.place))
         except (FheAucError, OSError) as error:
             self.failed(address, str(error))
             return

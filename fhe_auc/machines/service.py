@@ -114,7 +114,7 @@ def _owner(config: Path, name: str) -> str:
         _run("chown", "--recursive", user, str(folder))
     exchange = str(read_config(config, None).get("exchange") or "://")
     place = folder / exchange / place_of(name)
-    places = [] if "://" in exchange or place.is_symlink() else [place, place / MEMBERS]
+    places = [] if "://" in exchange or place.is_symlink() else [place, place / "members"]
     if made := [str(place) for place in places if place.exists() and place.lstat().st_uid == 0]:
         _run("chown", "--no-dereference", user, *made)  # others write beside them, and may have left links
     return user

@@ -86,7 +86,7 @@ class Carried(Walk):
             for old, new in (
                 ("members new exchange", "members new $HOME/exchange"),
                 ('"$(cat link)"', '"$HOME/exchange#$(cut -d "#" -f 2 link)"'),
-                ("--members exchange/", "--members homes/north/exchange/"),
+                ("--members exchange/", "--members homes/server/exchange/"),
             ):
                 step.commands = step.commands.replace(old, new)
             self.all_have("*/request", "*/members/*")
@@ -127,12 +127,14 @@ def test_flower_s_guide_gives_each_site_the_fraction_of_all_rows(walk: Carried, 
     walk.take(Step(("server",), listens))
     walk.type(keys)
     nodes = []
-    for site, port in zip(SITES, ports, strict=False):
+    for site in SITES:
         shutil.copy(homes / site / f"{site}.pub", homes / "server")
         told = walk.type(register, ("north.pub", f"{site}.pub"))["server"]
         nodes.append(f"{site}:{json.loads(told)['node-id']}")
-        ends = ("link.example.org:9092", f"{here} --port {port}"), ('"\n', f'" {background}\n')
-        walk.type(replace(node, terminals=(site,)), *ends)
+    listen = " ".join(f"[{site}]={port}" for site, port in zip(SITES, ports, strict=False))
+    own_port = f"{here} --port ${{ports[$ME]}}"
+    node.commands = f"declare -A ports=({listen})\n{node.commands}"
+    walk.type(node, ("link.example.org:9092", own_port), ('"\n', f'" {background}\n'))
     shown = re.search(r"north:\d+, south:\d+", run.commands)[0]
     walk.type(run, (shown, ", ".join(nodes)), ("\nEND", "\nevery = 10\nEND"))
     walk.check()

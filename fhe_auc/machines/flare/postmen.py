@@ -27,8 +27,7 @@ from fhe_auc.machines.postman import Hub, answer
 TASK, LETTER, REFUSED = "fhe_auc", "fhe-auc.letter", "fhe-auc.refused"
 """The name of the task that clients execute; entries of what is sent: the letter, and the kind of error."""
 
-_SERVER = ("exchange", "clients", "every", "hours")
-_SITE = ("exchange", "name")
+_SERVER, _SITE = ("exchange", "clients", "every", "hours"), ("exchange", "name")
 _POLL = 0.2  # seconds
 _EVERY, _WAIT = 60.0, 15.0  # seconds between letters, and for a role to answer
 _PATIENCE = 600  # seconds for an answer
@@ -105,7 +104,8 @@ class Answerer(Executor):  # type: ignore[misc] # FLARE has no types
         try:
             config = _config(fl_ctx, fl_ctx.get_identity_name(), _SITE)
             exchange = Folder(Path(str(config["exchange"])))
-            return Shareable({LETTER: answer(exchange, str(config["name"]), shareable[LETTER], wait=_WAIT)})
+            letter = answer(exchange, str(config["name"]), shareable[LETTER], wait=_WAIT)
+            return Shareable({LETTER: letter})
         except Exception as error:
             LOGGER.exception("not answered")
             reply = make_reply(ReturnCode.EXECUTION_RESULT_ERROR)

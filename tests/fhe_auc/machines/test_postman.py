@@ -57,8 +57,6 @@ def test_a_server_puts_and_removes_nothing_in_the_site_s_own_place(place: str, n
     for letter in (lie(files={"south/good": b"", f"{place}/request": b""}), lie(gone=[f"{place}/request"])):
         with pytest.raises(MessageError, match="is not for the other side to bring"):
             answer(Folder(north), "north", letter)
-    with pytest.raises(MessageError, match="is not for the other side to bring"):
-        answer(Folder(north), "north", lie(files={"north/members/1.json": b""}))
     assert files_in(north.parent) == before
 
 
