@@ -18,7 +18,7 @@ from pathlib import Path
 from string import Template
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import MEMBERS, place_of
+from fhe_auc.base.exchange import place_of
 from fhe_auc.base.files import read_config, write_atomically
 
 USER = "fhe-auc"
