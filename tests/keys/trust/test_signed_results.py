@@ -24,7 +24,7 @@ from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.vault import own_identity
 from fhe_auc_keys.trust import signed_json
 from fhe_auc_keys.trust.members import Members
-from tests.support.certified import DAY, NOW
+from tests.support.certified import NOW
 from tests.support.certified import Consortium as Certified
 from tests.support.stored_sites import Consortium
 
@@ -199,21 +199,6 @@ def test_a_result_counts_after_its_signer_has_left_or_has_new_keys_unless_the_ol
     assert_says(check(signed(certified, "south"), *trust), "'south' is no member in version 4")
     certified.change(remove=["north"], stolen=True)
     assert_says(check(north, *publish(certified)), "the keys that 'north' had were stolen")
-
-
-def test_a_result_is_checked_by_the_members_file_of_its_time(
-    certified: Certified, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file, later = signed(certified, "north"), NOW + 400 * DAY
-    monkeypatch.setattr("fhe_auc_keys.cli.common.now", lambda: later)
-    assert check(file, *publish(certified)).exit_code == 0
-    after = signed(certified, "south", time=later.isoformat())  # under a file that has ended
-    assert_says(check(after, *publish(certified)), "version 2 of the members' file is for")
-    certified.change(at=later)
-    assert check(signed(certified, "south", time=later.isoformat()), *publish(certified)).exit_code == 0
-    west = signed(certified, "west")
-    certified.members = certified.members.as_of(2)
-    assert_says(check(west, *publish(certified)), "names version 3 of the members' file, and 2 is the newest here")
 
 
 SIGNATURE = '"signature": {"ed25519": "", "signer": "north", "members": 2}'
