@@ -55,7 +55,7 @@ def take_in(
         if announced.deals_to(me.name):
             if not bundle:
                 return Arrived("waits", "waits for this party's bundle")
-            check_bundle(bundle, document, announced, me, members, at=at)
+            check_bundle(bundle, announced, me, members, at=at)
         protection, author = announced.protection(identity), HELPER if announced.is_helper(me.name) else me.name
         if not made_before(store, announced) and any(answered(answer, session, author, protection) for answer in own):
             close_all(store, f"it has answered in session {session.hex()} before", at=at)
