@@ -235,7 +235,7 @@ class KeyStoreStorage(SiteStorage):
             if FOR_AGGREGATOR not in files:
                 return None
             check_bundle(files[FOR_AGGREGATOR], announced, announced.aggregator, members, at=at)
-        return unattended.meeting(announced)
+        return unattended.meeting(files[ANNOUNCEMENT])
 
     def aggregator(self, config: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> Joined:
         """Open what the key holder has sent to the aggregator.
