@@ -200,11 +200,11 @@ def _sealed_and_opened(session: DealtSession) -> int:
     announcement = consortium.convene(manifest)
     announced = open_announcement(announcement, members, at=at)
     signer = identities[consortium.holder]
-    bundle = seal_to_aggregator(signer, session, announcement, announced)
-    open_for_aggregator(bundle, announcement, announced, identities[consortium.aggregator], members, at=at)
+    bundle = seal_to_aggregator(signer, session, announced)
+    open_for_aggregator(bundle, announced, identities[consortium.aggregator], members, at=at)
     for name in manifest.parties:
-        bundle = seal(signer, announced.parties[name], encode(session.secrets_of(name)), announcement)
-        open_for_party(bundle, announcement, announced, identities[name], members, at=at)
+        bundle = seal(signer, announced.parties[name], encode(session.secrets_of(name)), announced)
+        open_for_party(bundle, announced, identities[name], members, at=at)
     return len(announcement) + len(bundle)
 
 

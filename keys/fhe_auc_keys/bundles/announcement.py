@@ -7,6 +7,7 @@ digest, which each message carries, hangs on their keys. Everybody looks them up
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -36,6 +37,7 @@ class Announcement:
     """A session as its holder signed it, verified."""
 
     manifest: Manifest
+    digest: bytes  # SHA-256 of the file, to which bundles are bound
     study: Study  # the manifest's
     parties: Mapping[str, Member]
     aggregator: Member
@@ -156,7 +158,8 @@ def _verified(data: bytes, members: Members, holder: str, at: datetime) -> Annou
     _check_parts(manifest, members, parties, signer, adder, helper)
     begins = datetime.fromtimestamp(body.not_before, timezone.utc)
     by_name = MappingProxyType({member.name: member for member in parties})
-    return Announcement(manifest, manifest.study, by_name, adder, signer, begins, ends, helper)
+    digest = hashlib.sha256(data).digest()
+    return Announcement(manifest, digest, manifest.study, by_name, adder, signer, begins, ends, helper)
 
 
 class Claimed(NamedTuple):

@@ -12,7 +12,6 @@ by somebody who can sign.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
@@ -115,34 +114,31 @@ def seal_session(
         raise TypeError(f"a session with keys {session.manifest.keys!r} deals secrets, and this one does not")
     announced = open_announcement(document, members, at=at)
     party_secrets(encode(session.common), session.manifest)  # which raises for others than the manifest names
-    for_aggregator = b"" if helper else seal_to_aggregator(holder, session, document, announced)
+    for_aggregator = b"" if helper else seal_to_aggregator(holder, session, announced)
     secret = {name: encode(session.secrets_of(name)) for name in announced.parties}
-    bundles = {name: seal(holder, member, secret[name], document) for name, member in announced.parties.items()}
+    bundles = {name: seal(holder, member, secret[name], announced) for name, member in announced.parties.items()}
     return SealedBundles(document, for_aggregator, bundles)
 
 
-def seal_to_aggregator(holder: Identity, session: DealtSession, document: bytes, announced: Announcement) -> bytes:
-    """Return the aggregator's bundle; `announced` is what `document` announces. Errors as `seal_session`."""
+def seal_to_aggregator(holder: Identity, session: DealtSession, announced: Announcement) -> bytes:
+    """Return the aggregator's bundle of an announced session; errors as `seal_session`."""
     seeds = [own.seed for name in session.manifest.parties if (own := session.secrets_of(name)).seed]
     check_no_secret(session.aggregator_material, announced.manifest.context, session.common, seeds)
-    return seal(holder, announced.aggregator, session.aggregator_material, document)
+    return seal(holder, announced.aggregator, session.aggregator_material, announced)
 
 
-def seal(holder: Identity, recipient: Member, material: bytes, document: bytes) -> bytes:
-    """Return a bundle of a session that `document` announces, signed by its `holder`."""
-    digest = announcement_digest(document)
-    sealed = sealing.seal(recipient.encryption_key, material, info=_info(digest, recipient))
-    return sign(BUNDLE, holder, _Body(digest, recipient.fingerprint, sealed))
+def seal(holder: Identity, recipient: Member, material: bytes, announced: Announcement) -> bytes:
+    """Return a bundle of an announced session, signed by its `holder`."""
+    sealed = sealing.seal(recipient.encryption_key, material, info=_info(announced, recipient))
+    return sign(BUNDLE, holder, _Body(announced.digest, recipient.fingerprint, sealed))
 
 
-def _info(digest: bytes, recipient: Member) -> bytes:
-    return signed_bytes(BUNDLE.purpose, digest + recipient.fingerprint)
+def _info(announced: Announcement, recipient: Member) -> bytes:
+    return signed_bytes(BUNDLE.purpose, announced.digest + recipient.fingerprint)
 
 
-def check_bundle(
-    data: bytes, document: bytes, announced: Announcement, me: Member, members: Members, *, at: datetime
-) -> bytes:
-    """Return what a bundle holds, still sealed; `announced` is what the announcement `document` beside it holds.
+def check_bundle(data: bytes, announced: Announcement, me: Member, members: Members, *, at: datetime) -> bytes:
+    """Return what a bundle holds, still sealed; `announced` is the announcement beside it.
 
     Errors as of `open_signed`; besides `KeysError` where it is sealed to other keys than those of `me`, or is not of
     that announcement.
@@ -153,42 +149,38 @@ def check_bundle(
             f"the bundle is sealed to the keys {body.recipient.hex()[:16]}, not to those that {me.name!r} has now: ask "
             "for a new session"
         )
-    if body.announcement != announcement_digest(document):
+    if body.announcement != announced.digest:
         raise KeysError("the bundle is of another session than the announcement beside it")
     return body.sealed
 
 
-def open_bundle(
-    data: bytes, document: bytes, announced: Announcement, identity: Identity, members: Members, *, at: datetime
-) -> bytes:
-    """Return what the key holder has sealed to `identity`, a member; errors as `check_bundle`."""
-    me = identity.member(members, at=at)
-    sealed = check_bundle(data, document, announced, me, members, at=at)
-    return identity.unseal(sealed, info=_info(announcement_digest(document), me))
-
-
 def open_for_party(
-    data: bytes, document: bytes, announced: Announcement, identity: Identity, members: Members, *, at: datetime
+    data: bytes, announced: Announcement, identity: Identity, members: Members, *, at: datetime
 ) -> bytes:
-    """Return a party's `PartySecrets`, as bytes; errors as `open_bundle` and `party_secrets`.
+    """Return a party's `PartySecrets`, as bytes; errors as `check_bundle` and `party_secrets`.
 
     It is for the caller to open a session once: there may be the seed of one pad in them.
     """
-    material = open_bundle(data, document, announced, identity, members, at=at)
+    material = _unsealed(data, announced, identity, members, at)
     party_secrets(material, announced.manifest)
     return material
 
 
 def open_for_aggregator(
-    data: bytes, document: bytes, announced: Announcement, identity: Identity, members: Members, *, at: datetime
+    data: bytes, announced: Announcement, identity: Identity, members: Members, *, at: datetime
 ) -> tuple[bytes, object]:
     """Return the aggregator's material, and the public context in it, if any, as of `DealtSession`.
 
-    Errors as `open_bundle`; besides `KeysError` for keys of another context than the session's, or that are no public
+    Errors as `check_bundle`; besides `KeysError` for keys of another context than the session's, or that are no public
     context, so that they may hold what the aggregator must not have.
     """
-    material = open_bundle(data, document, announced, identity, members, at=at)
+    material = _unsealed(data, announced, identity, members, at)
     return material, _checked_public(material, announced.manifest.context)
+
+
+def _unsealed(data: bytes, announced: Announcement, identity: Identity, members: Members, at: datetime) -> bytes:
+    me = identity.member(members, at=at)
+    return identity.unseal(check_bundle(data, announced, me, members, at=at), info=_info(announced, me))
 
 
 def spend_seed(store: KeyStore, session: bytes) -> None:
@@ -238,8 +230,3 @@ def _checked_public(material: bytes, context: bytes) -> BasePublicContext[Any] |
     if public is not None and public.fingerprint != context:
         raise KeysError("the aggregator's keys are of another context than the manifest's")
     return public
-
-
-def announcement_digest(announcement: bytes) -> bytes:
-    """Return what both kinds of sealed material are bound to."""
-    return hashlib.sha256(announcement).digest()

@@ -264,7 +264,8 @@ def _differences(known: Agreed, announced: Announcement, site: Site) -> Iterator
     results = [] if site.results is None else results_of(study, known.last, manifest.turn, site.results)
     thresholds = manifest.grid if site.helps and finds_thresholds(study) else known.thresholds
     if thresholds and not results and manifest.step > 1:
-        results = [_found(thresholds)]
+        grid = np.frombuffer(thresholds, "<f8")
+        results = [QuantileThresholds(protocol="", backend="", parties=0, security_bits=0, grid=grid)]
     if len(results) < manifest.step - 1:
         if not (site.helps and study.report):
             yield f"this site has no result of step {len(results) + 1}, which comes before it, step {manifest.step}"
@@ -310,10 +311,6 @@ def _write_down(
     studies = tuple(new if each.study == study else each for each in book.studies)
     left = {name: each for name, each in book.waiting.items() if name != manifest.session.hex()}
     _BOOK.keep(store, _tidied(_Book(studies, parties, book.decided, left), at))
-
-
-def _found(grid: bytes) -> QuantileThresholds:
-    return QuantileThresholds(protocol="", backend="", parties=0, security_bits=0, grid=np.frombuffer(grid, "<f8"))
 
 
 def _tidied(book: _Book, at: datetime) -> _Book:

@@ -234,9 +234,8 @@ class KeyStoreStorage(SiteStorage):
         if announced.manifest.keys == "sealed":
             if FOR_AGGREGATOR not in files:
                 return None
-            me = identity.member(members, at=at)
-            check_bundle(files[FOR_AGGREGATOR], files[ANNOUNCEMENT], announced, me, members, at=at)
-        return unattended.meeting(announced)
+            check_bundle(files[FOR_AGGREGATOR], announced, announced.aggregator, members, at=at)
+        return unattended.meeting(files[ANNOUNCEMENT])
 
     def aggregator(self, config: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> Joined:
         """Open what the key holder has sent to the aggregator.
@@ -252,8 +251,8 @@ class KeyStoreStorage(SiteStorage):
             files = _files(config) if files is None else files
             announced, material, loaded = _announced(files, identity, members, at), b"", None
             if announced.manifest.keys == "sealed":
-                given = files.get(FOR_AGGREGATOR, b""), files[ANNOUNCEMENT], announced, identity, members
-                material, loaded = open_for_aggregator(*given, at=at)
+                bundle = files.get(FOR_AGGREGATOR, b"")
+                material, loaded = open_for_aggregator(bundle, announced, identity, members, at=at)
 
         def fix_list(digest: bytes) -> bytes:
             with vault.open() as store:

@@ -37,7 +37,7 @@ def keep_for_party(
     announced.require_party(identity.member(members, at=at))
     material = b""
     if announced.deals_to(identity.name):
-        material = open_for_party(bundle, document, announced, identity, members, at=at)
+        material = open_for_party(bundle, announced, identity, members, at=at)
     _check_plan(announced.manifest)
     if why := made_before(store, announced):
         raise KeysError(why)

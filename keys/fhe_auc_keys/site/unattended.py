@@ -1,7 +1,7 @@
 """What becomes of sessions that arrive while no person is there, by the studies that the site has agreed to."""
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 from fhe_auc.base.errors import FheAucError
@@ -10,7 +10,7 @@ from fhe_auc.base.names import HELPER
 from fhe_auc.machines.answers import said as answered
 from fhe_auc.machines.file_transport import ANNOUNCEMENT
 from fhe_auc.machines.site_state import Arrived, Meeting, Newest
-from fhe_auc_keys.bundles.announcement import Announcement, claimed, open_announcement
+from fhe_auc_keys.bundles.announcement import claimed, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import Kept, check_bundle
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site.agreed_studies import RefusedByPersonError, Site, TooSoonError, admit
@@ -55,11 +55,11 @@ def take_in(
         if announced.deals_to(me.name):
             if not bundle:
                 return Arrived("waits", "waits for this party's bundle")
-            check_bundle(bundle, document, announced, me, members, at=at)
+            check_bundle(bundle, announced, me, members, at=at)
         protection, author = announced.protection(identity), HELPER if announced.is_helper(me.name) else me.name
         if not made_before(store, announced) and any(answered(answer, session, author, protection) for answer in own):
             close_all(store, f"it has answered in session {session.hex()} before", at=at)
-        met = meeting(announced)
+        met = meeting(document)
         if why := made_before(store, announced):  # before anything counts as answered
             return Arrived("late", why, met)
         number = begun(met, protection)
@@ -81,19 +81,18 @@ def take_in(
         return Arrived("REFUSED", told(error), met)
 
 
-def meeting(announced: Announcement) -> Meeting:
-    """Return who meets in a session that was verified."""
-    helper = "" if announced.helper is None else announced.helper.name
-    times, study = (announced.not_before, announced.not_after), announced.study.series
-    return Meeting(announced.manifest.session, announced.aggregator.name, *times, helper, study, announced.holder.name)
+def meeting(document: bytes) -> Meeting:
+    """Return who meets in a session, by its announcement, which was verified."""
+    said = claimed(document)
+    begins = datetime.fromtimestamp(said.not_before, timezone.utc)
+    series = () if said.manifest.study is None else said.manifest.study.series
+    names = said.helper, series, said.maker
+    return Meeting(said.manifest.session, said.aggregator, begins, said.not_after, *names)
 
 
 def meeting_of(store: KeyStore, session: bytes) -> Meeting:
-    """Return who meets in a session that was opened; errors as `KeyStore.load`."""
-    said = claimed(Kept.stored(store, session).announcement)
-    begins = datetime.fromtimestamp(said.not_before, said.not_after.tzinfo)
-    series = () if said.manifest.study is None else said.manifest.study.series
-    return Meeting(session, said.aggregator, begins, said.not_after, said.helper, series, said.maker)
+    """Return the same of a session that was opened; errors as `KeyStore.load`."""
+    return meeting(Kept.stored(store, session).announcement)
 
 
 def _opened(store: KeyStore, session: bytes) -> Arrived:

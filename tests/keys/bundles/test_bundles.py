@@ -1,5 +1,6 @@
 """Bundles: each way in which one can be wrong is refused with its own error, and the aggregator gets no secret."""
 
+import hashlib
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -48,19 +49,15 @@ class Opening(Sealing):
 
     def open(self, sealed: SealedBundles, name: str = "north", *, bundle: bytes = b"", at=NOW) -> bytes:
         """A party opens its bundle, or another one, beside a session's announcement."""
-        document = sealed.announcement
-        announced = open_announcement(document, self.members, at=at)
-        opened = bundle or sealed.parties[name], document, announced, self.identities[name], self.members
-        return open_for_party(*opened, at=at)
+        announced = open_announcement(sealed.announcement, self.members, at=at)
+        return open_for_party(bundle or sealed.parties[name], announced, self.identities[name], self.members, at=at)
 
     def open_announcement(self, data: bytes) -> Announcement:
         return open_announcement(data, self.members, at=NOW)
 
     def open_aggregator(self, sealed: SealedBundles, *, name: str = ADDER, bundle: bytes = b"") -> Any:
-        document = sealed.announcement
-        announced = open_announcement(document, self.members, at=NOW)
-        opened = bundle or sealed.aggregator, document, announced, self.identities[name], self.members
-        return open_for_aggregator(*opened, at=NOW)
+        announced = self.open_announcement(sealed.announcement)
+        return open_for_aggregator(bundle or sealed.aggregator, announced, self.identities[name], self.members, at=NOW)
 
     def openers(self, sealed: SealedBundles) -> list[tuple[bytes, Callable[[bytes], Any]]]:
         """Each kind of document of a session, with what opens it."""
@@ -76,7 +73,8 @@ class Opening(Sealing):
 
     def resigned_aggregator(self, sealed: SealedBundles, material: bytes) -> bytes:
         """The aggregator's bundle with whatever the holder may sign and seal to it."""
-        return bundles.seal(self.identities[HOLDER], self.named(ADDER)[0], material, sealed.announcement)
+        announced = self.open_announcement(sealed.announcement)
+        return bundles.seal(self.identities[HOLDER], announced.aggregator, material, announced)
 
     def kept(self, store: KeyStore, session: bytes) -> tuple[Announcement, bytes]:
         return kept_for_party(store, session, self.identities["north"], self.members, at=NOW)
@@ -276,7 +274,7 @@ def test_parts_of_two_bundles_do_not_fit_even_where_the_holder_signs_them(
             consortium.open(sealed, bundle=consortium.resigned(*mixed))
     with pytest.raises(KeysError, match="of another session"):  # though of the same id and keys
         consortium.open(sealed, bundle=differently.parties["north"])
-    digest = bundles.announcement_digest(differently.announcement)  # the ciphertext is bound to the announcement
+    digest = hashlib.sha256(differently.announcement).digest()  # the ciphertext is bound to the announcement
     with pytest.raises(TamperedError, match="sealed bytes are damaged"):
         consortium.open(differently, bundle=consortium.resigned(digest, north, secret))
     with pytest.raises(KeysError, match="signed by 'south', not by 'key holder'"):

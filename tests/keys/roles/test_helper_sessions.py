@@ -16,7 +16,7 @@ from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode
 from fhe_auc.machines.answers import _FORMAT
 from fhe_auc_keys.bundles.announcement import claimed, open_announcement
-from fhe_auc_keys.bundles.sealed_bundles import BUNDLE, _Body, announcement_digest, open_for_party
+from fhe_auc_keys.bundles.sealed_bundles import BUNDLE, _Body, open_for_party
 from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import TamperedError
@@ -127,13 +127,13 @@ def test_each_party_gets_the_common_secret_sealed_to_it_alone_and_a_key_of_x2551
         with store_of(name) as store:
             identity, members = own_identity(store), known_members.stored(store)
         announced = open_announcement(announcement, members, at=common.now())
-        material = open_for_party(bundle, announcement, announced, identity, members, at=common.now())
+        material = open_for_party(bundle, announced, identity, members, at=common.now())
         secrets.append(decode(material, PartySecrets, "").common_secret)
         body = claimed_body(BUNDLE, bundle, _Body)
         assert len(body.sealed) == OVERHEAD + len(material)
         signing, (_, x25519) = identity.keys.components
         broken = PrivateKeys.from_components(signing, (PrivateKeys.generate().components[1][0], x25519))
-        assert body.announcement == announcement_digest(announcement)
+        assert body.announcement == announced.digest
         about = signed_bytes(BUNDLE.purpose, body.announcement + body.recipient)
         assert identity.unseal(body.sealed, info=about) == material
         with pytest.raises(TamperedError):

@@ -3,10 +3,7 @@
 Two sketches under one pad would tell the aggregator how they differ.
 """
 
-import json
 import pickle
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -78,27 +75,6 @@ def test_a_crash_while_an_answer_is_written_down_leaves_the_seed_for_one_answer(
     with pytest.raises(MessageError, match="round 1, expected 2"):
         consortium.answer("north", other_opening(consortium))
     assert consortium.session.common.common_secret in consortium.kept("north")  # as all else
-
-
-_CHILD = """
-import hashlib, json, sys
-from fhe_auc.rows.party_data import PartyData
-from fhe_auc.machines.answers import answer
-from fhe_auc.machines.site_state import site_storage
-with site_storage().site(json.loads(sys.argv[1])) as site:
-    rows = PartyData.from_arrays("north", [0, 1, int(sys.argv[2])], [0.1, 0.5, 0.9])
-    print(json.dumps(hashlib.sha256(answer(site, sys.stdin.buffer.read(), lambda *_: rows, print)).hexdigest()))
-"""
-
-
-def test_two_processes_with_different_rows_send_the_same_bytes(
-    consortium: Consortium, run_child: Callable[..., Any]
-) -> None:
-    opening, config = consortium.aggregator().start(), json.dumps(dict(consortium.made.sites["north"]))
-    with ThreadPoolExecutor(2) as threads:
-        sent = [threads.submit(run_child, _CHILD, config, label, data=opening) for label in "01"]
-    assert len({each.result() for each in sent}) == 1
-    assert not has_seed(consortium)
 
 
 def test_nothing_secret_is_printed_or_pickled(consortium: Consortium, site_rows: list[PartyData]) -> None:
