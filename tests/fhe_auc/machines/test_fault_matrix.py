@@ -26,7 +26,7 @@ import pytest
 from fhe_auc.base import serialise
 from fhe_auc.base.clock import SYSTEM
 from fhe_auc.base.logs import LOGGER, RoleFormatter
-from fhe_auc.machines import file_transport, serve
+from fhe_auc.machines import aggregator_role, serve
 from fhe_auc_keys.cli import common
 from tests.support.command_line import call
 from tests.support.keys_folder import ADDER
@@ -98,7 +98,7 @@ def template(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def as_the_world_is(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "1000")
-    monkeypatch.setattr(file_transport, "_POLL", 0.05)
+    monkeypatch.setattr(aggregator_role, "_POLL", 0.05)
     WORLD.heal()
     monkeypatch.setattr(serve.Server, "look", lambda server, *stop: WORLD.look(server, *stop))
     monkeypatch.setattr(SYSTEM, "now", WORLD.now)
