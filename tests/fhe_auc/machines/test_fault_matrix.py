@@ -154,16 +154,6 @@ def spoil_rows() -> None:
     Path("north.csv").write_text("a,b\n1,2\n")
 
 
-def exchange_store() -> None:
-    shutil.move("north/store", "north/away")
-    shutil.copytree("south/store", "north/store")
-
-
-def put_store_back() -> None:
-    shutil.rmtree("north/store", ignore_errors=True)
-    shutil.move("north/away", "north/store")
-
-
 def child() -> int:
     """The process of the aggregator's session."""
     (found,) = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
@@ -219,11 +209,6 @@ DAMAGED = "truncated or damaged .*: its sender puts it there again"
 ROWS = {
     "half a bundle": bundle(
         "north", rf"bundle {DAMAGED}", lambda: half(Path("night-1/north.bundle")), others=True, quick=True
-    ),
-    "another certificate": bundle(
-        "north",
-        "the bundle is sealed to the keys .*, not to those that 'north' has now: ask for a new session",
-        lambda: shutil.copy("night-1/south.bundle", place(HOLDER) / "north.bundle"),
     ),
     "a site away": Row(
         ADDER,
@@ -282,20 +267,6 @@ ROWS = {
     "a site's disk full after it has submitted": disk_full("north", when=FIRST, quick=True),
     "an aggregator's disk full": disk_full(
         ADDER, fault=fill_disk_of_session, logs=r"File too large: '.*coordinator/state/journals/", when=MESSAGE
-    ),
-    "a key store away": Row(
-        "north",
-        "failed: no key store in 'north/store'",
-        lambda: Path("north/store").rename("north/away"),
-        put_store_back,
-        when=MESSAGE,
-    ),
-    "a key store exchanged": Row(
-        "north",
-        "failed: the key store has been exchanged since it was opened first: start this process again",
-        exchange_store,
-        put_store_back,
-        when=MESSAGE,
     ),
 }
 
