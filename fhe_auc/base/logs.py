@@ -5,10 +5,8 @@ to stderr, as text or JSON (`write_to_stderr`); who calls the roles from a progr
 like. Nothing in a line is secret, and a site's result is in none.
 """
 
-import json
 import logging
 import os
-import re
 import sys
 from collections.abc import MutableMapping
 from datetime import datetime, timezone
@@ -27,7 +25,6 @@ Format: TypeAlias = Literal["text", "json"]
 LOGGER = logging.getLogger("fhe_auc")
 VARIABLE = "FHE_AUC_LOG_FORMAT"  # in the environment: the format, for this process and what it starts
 _FACTS = ("session", "round", "party")
-_BEGINNING = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}\+00:00 [A-Z]+ ")
 
 
 class RoleLog(_Adapter):
@@ -66,16 +63,6 @@ class RoleFormatter(logging.Formatter):
             return json_text(told)
         about = " ".join(f"{name}={one_line(str(value))}" for name, value in facts.items())
         return " ".join(filter(None, (time, record.levelname, about, text)))
-
-    def has_made(self, line: str) -> bool:
-        """Return whether a line has this form already."""
-        if self._form == "text":
-            return _BEGINNING.match(line) is not None
-        try:
-            found = json.loads(line)
-        except (ValueError, RecursionError):
-            return False
-        return isinstance(found, dict) and {"time", "level", "message"} <= found.keys()
 
 
 def one_line(text: str) -> str:

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import errno
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from stat import S_ISDIR
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from fhe_auc.base.errors import InputError
@@ -26,6 +25,9 @@ from fhe_auc.base.files import LONGEST
 
 _PATIENCE = 30.0  # seconds for an answer
 T = TypeVar("T")
+
+_Server: TypeAlias = "_S3 | _Sftp | _WebDav"
+"""A connection; its calls are those of an `Exchange`. Errors are the library's, and `FileNotFoundError`."""
 
 
 def open_exchange(where: str) -> Exchange:
@@ -41,28 +43,6 @@ def open_exchange(where: str) -> Exchange:
     if url.password:
         raise InputError("exchange: no URL has a password: put that where the library reads it itself")
     return Remote(url)
-
-
-class _Server(ABC):
-    """A connection; names are as of an `Exchange`. Errors are the library's, and `FileNotFoundError`."""
-
-    @abstractmethod
-    def __init__(self, url: SplitResult) -> None: ...
-
-    @abstractmethod
-    def list(self, place: str) -> dict[str, Version]: ...
-
-    @abstractmethod
-    def read(self, name: str, longest: int) -> bytes: ...
-
-    @abstractmethod
-    def put(self, name: str, data: bytes) -> None: ...
-
-    @abstractmethod
-    def remove(self, name: str) -> None: ...
-
-    @abstractmethod
-    def close(self) -> None: ...
 
 
 class Remote(Exchange):
@@ -146,7 +126,7 @@ class _Bounded(BytesIO):
             raise InputError(f"{self._name!r} is longer than {self._longest:,} bytes, {advice}")
 
 
-class _S3(_Server):
+class _S3:
     def __init__(self, url: SplitResult) -> None:
         import botocore.config
         import botocore.session
@@ -195,7 +175,7 @@ class _S3(_Server):
         self._client.close()
 
 
-class _Sftp(_Server):
+class _Sftp:
     def __init__(self, url: SplitResult) -> None:
         import paramiko
 
@@ -228,9 +208,9 @@ class _Sftp(_Server):
         try:
             self._files.putfo(BytesIO(data), self._root + name)
         except FileNotFoundError:
-            for end in [at for at, letter in enumerate(name) if letter == "/"]:
+            for folder in _folders_of(name):
                 with suppress(OSError):  # it is there
-                    self._files.mkdir(self._root + name[:end])
+                    self._files.mkdir(self._root + folder)
             self._files.putfo(BytesIO(data), self._root + name)
 
     def remove(self, name: str) -> None:
@@ -243,7 +223,11 @@ class _Sftp(_Server):
         self._client.close()
 
 
-class _WebDav(_Server):
+def _folders_of(name: str) -> list[str]:
+    return [name[:at] for at, letter in enumerate(name) if letter == "/"]
+
+
+class _WebDav:
     def __init__(self, url: SplitResult) -> None:
         import httpx
         from webdav4.client import Client
@@ -281,9 +265,9 @@ class _WebDav(_Server):
         try:
             self._call("upload_fileobj", BytesIO(data), name, overwrite=True, size=len(data))
         except (ClientError, FileNotFoundError):  # servers differ in how they say that the folder is missing
-            for end in [at for at, letter in enumerate(name) if letter == "/"]:
+            for folder in _folders_of(name):
                 with suppress(ClientError):  # it is there
-                    self._client.mkdir(name[:end])
+                    self._client.mkdir(folder)
             self._call("upload_fileobj", BytesIO(data), name, overwrite=True, size=len(data))
 
     def remove(self, name: str) -> None:

@@ -1,118 +1,50 @@
-"""The aggregator's part in a session, as its configuration says, over any transport: `passes`, and `run`.
+"""The aggregator's part in a session, as its configuration says, through the places of an exchange: `passes`.
 
-A pass takes what has arrived, closes the round where that is due, sends the next message, and returns: it never sleeps.
-Who is awaited, why, and until when, the journal's status says.
+A pass takes what has arrived, closes the round where that is due, puts the next message there, and returns: it never
+sleeps. Who is awaited, why, and until when, the journal's status says.
 """
 
 import contextlib
 import math
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
+from fhe_auc.base.exchange import Arrivals, Exchange
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.base.names import HELPER
-from fhe_auc.machines.site_state import Joined, site_storage
+from fhe_auc.machines.file_transport import (
+    NOTHING,
+    Own,
+    message_name,
+    newest_round,
+    of_session,
+    off,
+    submission_name,
+    time_of,
+)
+from fhe_auc.machines.site_state import Meeting, site_storage
 from fhe_auc.question import thresholds as grids
 from fhe_auc.session.aggregator import Aggregator, SessionRecord
 from fhe_auc.session.journal import Journal, is_finished, read_record
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.messages import ENVELOPE_BYTES
 
-DEFAULTS: Mapping[str, str | int | float] = {
-    "session": "",
-    "store": "",
-    "passphrase-file": "",
-    "protocol": "",
-    "thresholds": "",
-    "min-parties": 0,
-    "round-timeout": 86_400.0,
-    "close-at": 0,
-    "journal": "",
-}
-"""The entries that `run` reads of a configuration, with their defaults."""
-
-
-class Transport(ABC):
-    """Carries the messages of one session, whose aggregator has keys; a round may take `timeout` seconds."""
-
-    close_at = 0  # set before the session starts, where round 1 ends with so many submissions; 0: it waits for all
-
-    def __init__(self, aggregator: Aggregator, journal: Journal, timeout: float) -> None:
-        if aggregator.protection is None:
-            raise EvaluationError("between machines messages are sealed and signed, and the aggregator has no keys")
-        self.aggregator = aggregator
-        self.journal = journal
-        self.timeout = timeout
-        self._told: dict[str, Any] = {}
-        self.log = RoleLog(aggregator.manifest.session.hex())
-        self.failures: dict[str, str] = {}  # by party, or its node: why there is no answer in this round
-        self.skipped: dict[str, str] = {}  # by file: why it does not count
-        self.stuck: list[str] = []  # of these, what stays as it is
-        self.trouble = ""  # what is wrong on this side
-        self.clocks: dict[str, tuple[float, str]] = {}  # by member: when it was heard, and how far its clock is off
-        self.replaced: tuple[int, str] = 0, ""  # how often others have changed what it has written, and what last
-        self.left_out: dict[str, str] = {}  # parties that have submitted and do not count, and why
-
-    @abstractmethod
-    def exchange(self, message: bytes) -> Iterator[tuple[str, bytes] | float]:
-        """Send a message to all parties; yield (party, submission) until all have answered, or the time is over.
-
-        Where there is nothing to do for a while, that is yielded, in seconds; or it waits itself. Parties whose
-        submission the aggregator has already, from before a crash, are not asked.
-        """
-
-    def awaited(self) -> list[str]:
-        """Return the parties whose submission of this round is waited for: nobody, once those that are in will do."""
-        asked = self.aggregator.asked
-        missing = [party for party in asked if not self.aggregator.has_accepted(party)]
-        enough = self.close_at and self.aggregator.round == 1 and len(asked) - len(missing) >= self.close_at
-        return [] if enough else missing
-
-    def tell(self, awaited: Mapping[str, str], deadline: float) -> None:
-        """Write down who is awaited, and why, where that has changed; the round ends at `deadline` (monotonic)."""
-        aggregator = self.aggregator
-        state: dict[str, Any] = {"round": aggregator.round, "awaited": dict(awaited)}
-        told: dict[str, Any] = {"skipped": dict(self.skipped), "left-out": dict(self.left_out), "stuck": self.stuck}
-        told |= {
-            "clocks": dict(self.clocks),
-            "trouble": self.trouble,
-            "replaced": self.replaced if self.replaced[0] else (),
-        }
-        state |= {name: found for name, found in told.items() if found}
-        if state != self._told:
-            self._told = state
-            self.journal.tell(
-                deadline=deadline,
-                session=aggregator.manifest.session.hex(),
-                rounds=aggregator.rounds,
-                counted=len(aggregator.counted),
-                **state,
-            )
-
-
-Connect: TypeAlias = Callable[[Aggregator, Journal, float], Transport]
-"""Makes the transport of an aggregator with its journal, of which a round may take so many seconds."""
-
-
-def run(config: Mapping[str, Any], connect: Connect) -> SessionRecord:
-    """Play the aggregator of one session to its end; parameters, result and errors as of `passes`."""
-    session = passes(config, connect)
-    while True:
-        try:
-            time.sleep(next(session))
-        except StopIteration as ended:
-            record: SessionRecord = ended.value
-            return record
+_DAY = 86_400.0  # seconds: what a round may take, unless configured
+_POLL, _SLOW_POLL = 0.5, 5.0  # seconds; the longer it has waited, the slower
+_NOT_GENUINE = "it is not whole, or not the party's for this round (the log says): it puts that back"
 
 
 def passes(
-    config: Mapping[str, Any], connect: Connect, files: Mapping[str, bytes] | None = None, clock: Clock = SYSTEM
+    config: Mapping[str, Any],
+    exchange: Exchange,
+    meeting: Meeting,
+    files: Mapping[str, bytes] | None = None,
+    clock: Clock = SYSTEM,
 ) -> Generator[float, None, SessionRecord]:
     """Play the aggregator of one session, or go on with it; return who took part, which is written down as well.
 
@@ -122,24 +54,23 @@ def passes(
     in them), ``store`` and ``passphrase-file`` are as the plug-in of `fhe_auc.machines.site_state` takes them.
     ``protocol``, ``thresholds``, ``min-parties``: what the session must be for; empty takes any. ``round-timeout``:
     seconds that a round may take. ``close-at``: with how many submissions the first round ends, whoever else may come;
-    0 waits for all. ``journal``: folder of `fhe_auc.session.journal`, by default beside ``session``; where it holds a
-    session that has begun, that goes on.
+    0 waits for all. ``journal``: folder of `fhe_auc.session.journal`; where it holds a session that has begun, that
+    goes on.
 
     Events are logged (`fhe_auc.base.logs`); the session's beginning and end are in the role's audit trail. Raises
     `InputError` where configuration and session do not fit; `EvaluationError`, which names the sites to blame, where
-    the session could not be finished, or another process runs it.
+    the session could not be finished, another process runs it, or a round has begun that its journal has not sent.
     """
-    with Journal(journal_folder(config), clock) as journal:
+    with Journal(Path(str(config["journal"])), clock) as journal:
         before = read_record(journal.folder)
         if before is not None and "counted" not in before:  # whoever waits for it is to see this run's
             journal.forget_record()
             before = None
         finished = is_finished(before)
         try:
-            timeout = float(config.get("round-timeout") or DEFAULTS["round-timeout"])
+            timeout = float(config.get("round-timeout") or _DAY)
             if not 0 < timeout < math.inf:
                 raise InputError(f"round-timeout must be a number of seconds above 0, got {timeout}")
-            config = {**config, "round-timeout": timeout}
             joined = site_storage(clock).aggregator(config, files)
             journal.bind(joined.manifest.session)
             if before is not None and finished:
@@ -147,7 +78,11 @@ def passes(
                 return SessionRecord.from_dict(before)
             joined.records.note("started")
             try:
-                record = yield from _conducted(config, joined, journal, connect)
+                _require(joined.manifest, config)
+                aggregator = joined.aggregator()
+                aggregator.journal = journal
+                rounds = _Rounds(aggregator, journal, exchange, meeting, timeout, int(config.get("close-at") or 0))
+                record = yield from rounds.conducted()
             except Exception as error:
                 with contextlib.suppress(OSError):
                     joined.records.note("stopped", error=type(error).__name__)
@@ -164,69 +99,159 @@ def passes(
         return record
 
 
-def journal_folder(config: Mapping[str, Any]) -> Path:
-    """Return the folder of a session's journal; raise `InputError` where no session is configured."""
-    if not config.get("session"):
-        raise InputError("session is not configured")
-    return Path(str(config.get("journal") or f"{config['session']}.journal"))
+class _Rounds:
+    """The rounds of a session whose aggregator has keys, each of which may take `timeout` seconds.
 
+    Round 1 ends with `close_at` submissions; 0: it waits for all.
+    """
 
-def _conducted(
-    config: Mapping[str, Any], joined: Joined, journal: Journal, connect: Connect
-) -> Generator[float, None, SessionRecord]:
-    manifest, timeout = joined.manifest, config["round-timeout"]
-    _require(manifest, config)
-    aggregator = joined.aggregator()
-    aggregator.journal = journal
-    transport = connect(aggregator, journal, timeout)
-    transport.close_at = int(config.get("close-at") or 0)
-    log, parties = transport.log, len(manifest.parties)
-    log.info("the session begins, or goes on: %s, %d parties", manifest.protocol, parties)
-    try:
-        message: bytes | None = aggregator.start()
-        while message is not None:
-            yield from _round(transport, aggregator, message)
-            message = aggregator.finish_round()
-        record = aggregator.result()
-    except EvaluationError as error:
-        few = isinstance(error, TooFewPartiesError)
-        advice = ": have them answer, or ask for a session without them" if few else ""
-        reasons = {**transport.failures, **aggregator.refusals}  # what is known of the sites that did not answer
-        if told := "; ".join(f"{who}: {why}" for who, why in list(reasons.items())[:10]):
-            raise type(error)(f"{error} [{told}]{advice}") from None
-        raise
-    ended = "the session has ended: %d of %d parties counted, %d have confirmed the last round"
-    log.info(ended, len(record.counted), parties, len(record.delivered))
-    return record
+    def __init__(
+        self,
+        aggregator: Aggregator,
+        journal: Journal,
+        exchange: Exchange,
+        meeting: Meeting,
+        timeout: float,
+        close_at: int,
+    ) -> None:
+        if aggregator.protection is None:
+            raise EvaluationError("between machines messages are sealed and signed, and the aggregator has no keys")
+        self._aggregator, self._journal, self._meeting = aggregator, journal, meeting
+        self._timeout, self._close_at = timeout, close_at
+        self._log = RoleLog(aggregator.manifest.session.hex())
+        self._place = meeting.place(meeting.aggregator)
+        self._view = Arrivals(exchange, self._log, journal.clock, of_session)
+        self._failures: dict[str, str] = {}  # by party: why there is no answer in this round
+        self._trouble = ""  # what is wrong on this side
+        self._clocks: dict[str, tuple[float, str]] = {}  # by member: when it was heard, and how far its clock is off
+        self._replaced: tuple[int, str] = 0, ""  # how often others have changed what it has written, and what last
+        self._left_out: dict[str, str] = {}  # parties that have submitted and do not count, and why
+        self._told: dict[str, Any] = {}
+        begun = newest_round(self._view, self._place, meeting.session, protection=aggregator.protection)
+        journal.require_sent(begun and begun.number, self._view.shown(self._place))
 
-
-def _round(transport: Transport, aggregator: Aggregator, message: bytes) -> Iterator[float]:
-    """Send a round's message, and take what comes, until nobody is awaited any more; yield pauses."""
-    log, awaited = transport.log, len(transport.awaited())
-    log.round = aggregator.round
-    log.info("round %d of %d: %d bytes for each party, %d awaited", log.round, aggregator.rounds, len(message), awaited)
-    transport.failures = {}
-    for party, why in aggregator.refusals.items():
-        if aggregator.round > 1 and party not in (*aggregator.counted, *transport.left_out, HELPER):
-            transport.left_out[party] = why
-            log.warning("left out: %s", why, extra={"party": party})
-    for arrived in transport.exchange(message):
-        if isinstance(arrived, float):
-            yield arrived
-            continue
-        party, submission = arrived
-        known = aggregator.has_accepted(party)
+    def conducted(self) -> Generator[float, None, SessionRecord]:
+        """Play all rounds; yield pauses."""
+        aggregator, log = self._aggregator, self._log
+        parties = len(aggregator.manifest.parties)
+        log.info("the session begins, or goes on: %s, %d parties", aggregator.manifest.protocol, parties)
         try:
-            aggregator.receive(party, submission)
+            message: bytes | None = aggregator.start()
+            while message is not None:
+                yield from self._round(message)
+                message = aggregator.finish_round()
+            record = aggregator.result()
+        except EvaluationError as error:
+            few = isinstance(error, TooFewPartiesError)
+            advice = ": have them answer, or ask for a session without them" if few else ""
+            reasons = {**self._failures, **aggregator.refusals}  # what is known of the sites that did not answer
+            if told := "; ".join(f"{who}: {why}" for who, why in list(reasons.items())[:10]):
+                raise type(error)(f"{error} [{told}]{advice}") from None
+            raise
+        ended = "the session has ended: %d of %d parties counted, %d have confirmed the last round"
+        log.info(ended, len(record.counted), parties, len(record.delivered))
+        return record
+
+    def _round(self, message: bytes) -> Iterator[float]:
+        """Send a round's message, and take what comes, until nobody is awaited any more; yield pauses."""
+        aggregator, log, waiting = self._aggregator, self._log, len(self._awaited())
+        log.round = aggregator.round
+        sent = "round %d of %d: %d bytes for each party, %d awaited"
+        log.info(sent, log.round, aggregator.rounds, len(message), waiting)
+        self._failures = {}
+        for party, why in aggregator.refusals.items():
+            if aggregator.round > 1 and party not in (*aggregator.counted, *self._left_out, HELPER):
+                self._left_out[party] = why
+                log.warning("left out: %s", why, extra={"party": party})
+        yield from self._exchanged(message)
+        for party in self._awaited():
+            why = self._failures.get(party, "why is not known")
+            log.warning("no submission in this round: %s", why, extra={"party": party})
+
+    def _exchanged(self, message: bytes) -> Iterator[float]:
+        """Put a message into this role's place, and take submissions until all are there, or time is over."""
+        aggregator, clock, view = self._aggregator, self._journal.clock, self._view
+        helps = aggregator.asked == (HELPER,)
+        own = Own(view, self._place + message_name(aggregator.round, to_helper=helps), message)
+        file, longest = submission_name(aggregator.round), aggregator.submission_limit + ENVELOPE_BYTES
+        members = {party: self._meeting.helper if helps else party for party in aggregator.asked}
+        places = {party: self._meeting.place(member) for party, member in members.items()}
+        view.names(self._place)
+        own.keep(lambda: message)  # else the round does not begin
+        started = clock.monotonic()
+        while True:
+            over = clock.monotonic() > started + self._timeout
+            before, self._trouble = self._trouble, ""
+            view.begin()
+            view.names(self._place)
+            try:
+                if why := own.keep(lambda: message):
+                    self._replaced = self._replaced[0] + 1, f"{view.shown(own.name)}: {why}"
+                    self._log.warning("%s", self._replaced[1])
+            except (OSError, InputError) as error:
+                self._trouble = f"the message is not there: {error}"
+                if self._trouble != before:
+                    self._log.warning("%s", self._trouble)
+            for party in self._awaited():
+                view.names(places[party])
+                if (data := view.read(places[party] + file, longest)) is not None:
+                    self._take(party, data)
+                    if not aggregator.has_accepted(party):
+                        view.name(places[party] + file, _NOT_GENUINE)
+                    else:
+                        why = off(time_of(data), time_of(message), clock.now().timestamp())
+                        self._clocks[members[party]] = clock.monotonic(), why
+            reasons = dict.fromkeys(self._awaited(), NOTHING)
+            for party in reasons:
+                why = view.skipped.get(places[party] + file) or view.skipped.get(places[party], "")
+                reasons[party] = aggregator.refusals.get(party) or why or NOTHING
+            self._tell(reasons, started + self._timeout)
+            if not reasons or over:
+                self._failures = {party: f"{why} in {view.shown(places[party])}" for party, why in reasons.items()}
+                return
+            yield max(_POLL, min((clock.monotonic() - started) / 100, _SLOW_POLL))
+
+    def _take(self, party: str, submission: bytes) -> None:
+        try:
+            self._aggregator.receive(party, submission)
         except MessageError as error:
-            log.warning("%s", error)
-        if not known and aggregator.has_accepted(party):
-            awaited -= 1
-            transport.failures.pop(party, None)
-            log.info("submission of %d bytes accepted, %d awaited", len(submission), awaited, extra={"party": party})
-    for party in transport.awaited():
-        why = transport.failures.get(party, "why is not known")
-        log.warning("no submission in this round: %s", why, extra={"party": party})
+            self._log.warning("%s", error)
+        if self._aggregator.has_accepted(party):
+            accepted = "submission of %d bytes accepted, %d awaited"
+            self._log.info(accepted, len(submission), len(self._awaited()), extra={"party": party})
+
+    def _awaited(self) -> list[str]:
+        """Return the parties whose submission of this round is waited for: nobody, once those that are in will do."""
+        asked = self._aggregator.asked
+        missing = [party for party in asked if not self._aggregator.has_accepted(party)]
+        enough = self._close_at and self._aggregator.round == 1 and len(asked) - len(missing) >= self._close_at
+        return [] if enough else missing
+
+    def _tell(self, awaited: Mapping[str, str], deadline: float) -> None:
+        """Write down who is awaited, and why, where that has changed; the round ends at `deadline` (monotonic)."""
+        aggregator, view = self._aggregator, self._view
+        told: dict[str, Any] = {
+            "skipped": {view.shown(name): why for name, why in view.skipped.items()},
+            "left-out": dict(self._left_out),
+            "stuck": [view.shown(name) for name in view.stuck],
+            "clocks": dict(self._clocks),
+            "trouble": self._trouble,
+            "replaced": self._replaced if self._replaced[0] else (),
+        }
+        state = {
+            "round": aggregator.round,
+            "awaited": dict(awaited),
+            **{name: found for name, found in told.items() if found},
+        }
+        if state != self._told:
+            self._told = state
+            self._journal.tell(
+                deadline=deadline,
+                session=aggregator.manifest.session.hex(),
+                rounds=aggregator.rounds,
+                counted=len(aggregator.counted),
+                **state,
+            )
 
 
 def _require(manifest: Manifest, config: Mapping[str, Any]) -> None:

@@ -14,24 +14,20 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from fhe_auc.base.errors import InputError, MessageError
-from fhe_auc.base.exchange import Arrivals, Exchange
+from fhe_auc.base.errors import MessageError
+from fhe_auc.base.exchange import Arrivals
 from fhe_auc.base.files import LONGEST
-from fhe_auc.base.names import AGGREGATOR, HELPER
-from fhe_auc.machines.aggregator_role import Transport
-from fhe_auc.machines.site_state import Meeting
-from fhe_auc.session.messages import ENVELOPE_BYTES, MESSAGE, Message, Protection
+from fhe_auc.base.names import AGGREGATOR
+from fhe_auc.session.messages import MESSAGE, Message, Protection
 
-_POLL, _SLOW_POLL = 0.5, 5.0  # seconds; the longer it has waited, the slower
 _MOST_OFF = 600.0  # seconds
 _COMPARED = 600.0  # seconds
 _MESSAGE = re.compile(r"(round|helper)-([1-9][0-9]?)\.message")
 _SUBMISSION = re.compile(r"round-[1-9][0-9]?\.submission")
-_NOT_GENUINE_SUBMISSION = "it is not whole, or not the party's for this round (the log says): it puts that back"
 
 ANNOUNCEMENT, FOR_AGGREGATOR = "session", "aggregator.bundle"
 """Names of a maker's files in a session's place."""
@@ -91,68 +87,6 @@ class Own:
             self._is_there = True
             return ""
         return "it was replaced by another, and is put back" if found else "it was removed, and is put back"
-
-
-class FileTransport(Transport):
-    """Carries rounds through the places of a session's `meeting`; the rest is as of `Transport`.
-
-    Raises `EvaluationError` where a round has begun there that was not sent from this journal.
-    """
-
-    def __init__(self, exchange: Exchange, meeting: Meeting, *session: Any) -> None:
-        super().__init__(*session)
-        self._meeting = meeting
-        self._place = meeting.place(meeting.aggregator)
-        self._view = Arrivals(exchange, self.log, self.journal.clock, of_session)
-        begun = newest_round(self._view, self._place, meeting.session, protection=self.aggregator.protection)
-        self.journal.require_sent(begun and begun.number, self._view.shown(self._place))
-
-    def exchange(self, message: bytes) -> Iterator[tuple[str, bytes] | float]:
-        """Write a message into this role's place; yield (party, submission) until all are there, or time is over."""
-        aggregator, clock, view = self.aggregator, self.journal.clock, self._view
-        helps = aggregator.asked == (HELPER,)
-        own = Own(view, self._place + message_name(aggregator.round, to_helper=helps), message)
-        file, longest = submission_name(aggregator.round), aggregator.submission_limit + ENVELOPE_BYTES
-        places = {party: self._meeting.place(self._meeting.helper if helps else party) for party in aggregator.asked}
-        view.names(self._place)
-        own.keep(lambda: message)  # else the round does not begin
-        started = clock.monotonic()
-        while True:
-            over = clock.monotonic() > started + self.timeout
-            self.trouble = ""
-            view.begin()
-            view.names(self._place)
-            try:
-                if why := own.keep(lambda: message):
-                    self.replaced = self.replaced[0] + 1, f"{view.shown(own.name)}: {why}"
-                    self.log.warning("%s", self.replaced[1])
-            except (OSError, InputError) as error:
-                self.trouble = f"the message is not there: {error}"
-            for party in self.awaited():
-                view.names(places[party])
-                if (data := view.read(places[party] + file, longest)) is not None:
-                    yield party, data
-                    if not aggregator.has_accepted(party):
-                        view.name(places[party] + file, _NOT_GENUINE_SUBMISSION)
-                    else:
-                        why = off(time_of(data), time_of(message), clock.now().timestamp())
-                        self.clocks[self._meeting.helper if helps else party] = clock.monotonic(), why
-            reasons = dict.fromkeys(self.awaited(), NOTHING)
-            for party in reasons:
-                why = view.skipped.get(places[party] + file) or view.skipped.get(places[party], "")
-                reasons[party] = aggregator.refusals.get(party) or why or NOTHING
-            self.skipped = {view.shown(name): why for name, why in view.skipped.items()}
-            self.stuck = [view.shown(name) for name in view.stuck]
-            if self.trouble and self.trouble != self._logged:
-                self.log.warning("%s", self.trouble)
-            self._logged = self.trouble
-            self.tell(reasons, started + self.timeout)
-            if not reasons or over:
-                self.failures = {party: f"{why} in {view.shown(places[party])}" for party, why in reasons.items()}
-                return
-            yield max(_POLL, min((clock.monotonic() - started) / 100, _SLOW_POLL))
-
-    _logged = ""
 
 
 def time_of(data: bytes) -> int:

@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +17,7 @@ from fhe_auc.base.exchange import Arrivals, Folder
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.base.names import HELPER
 from fhe_auc.machines import aggregator_role, outcomes, site_role
-from fhe_auc.machines.file_transport import FileTransport, message_name, newest_round, submission_name
+from fhe_auc.machines.file_transport import message_name, newest_round, submission_name
 from fhe_auc.machines.processes import Processes
 from fhe_auc.machines.site_state import LocalSites, Meeting, site_storage
 from fhe_auc.question.analysis import Analysis
@@ -112,7 +111,7 @@ class Stage:
         answering = [_Role(name, config, Folder(exchanges[name]), meeting) for name, config in configs]
         place.start(server, exchanges)
         config = {**made.aggregator, "journal": str(place.folder / "journal"), "round-timeout": self.round_timeout}
-        session = aggregator_role.passes(config, partial(FileTransport, Folder(server), meeting))
+        session = aggregator_role.passes(config, Folder(server), meeting)
         while True:
             try:
                 next(session)

@@ -22,7 +22,6 @@ from fhe_auc.machines.file_transport import (
     FOR_AGGREGATOR,
     NOTHING,
     Begun,
-    FileTransport,
     Own,
     is_submission,
     message_name,
@@ -417,12 +416,12 @@ class Conducting(Part):
         write_atomically(session.journal / _ENDS, meeting.ends.isoformat().encode(), mode=0o600, durable=True)
         shown = session.view.shown(session.place)
         config = {**self.config, "session": shown, "journal": str(session.journal)}
-        connect = partial(FileTransport, session.view.exchange, meeting)
+        conducted = config, session.view.exchange, meeting, files, self.clock
         session.retry.plan(wanted=False)
         journal.forget_status(session.journal)  # of an earlier process
         session.outcome, session.times = None, 0
         session.work = self.isolation.begin(
-            lambda: aggregator_role.passes(config, connect, files, self.clock),
+            lambda: aggregator_role.passes(*conducted),
             lambda: "error" in (journal.read_record(session.journal) or {}),  # which the status tells
         )
         self._see(session, session.work)

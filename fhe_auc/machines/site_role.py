@@ -49,7 +49,6 @@ class Answer(NamedTuple):
 def answer(
     config: Mapping[str, Any],
     message: bytes,
-    rows: Callable[[str, Joined], PartyData] | None = None,
     *,
     own: Iterable[bytes] = (),
     log: RoleLog | None = None,
@@ -63,7 +62,6 @@ def answer(
     ``decimal`` and ``encoding`` are as of `fhe_auc.rows.party_files.Entries` and `fhe_auc.rows.csv_files.TextFormat`.
     ``results`` is the folder for the sessions' outcomes, a file each (`fhe_auc.machines.outcomes.write`).
 
-    `rows`, if given, returns the rows for an analysis in place of ``data``; the same ones until they are submitted.
     `own` is what lies where its answers in the session belong (`fhe_auc.machines.answers.answer`).
     `log` learns session, round and party as soon as they are known.
 
@@ -74,7 +72,7 @@ def answer(
         log.party = kept.name
         asked = Message.from_bytes(message, limit=len(message))
         log.session, log.round = asked.session.hex(), asked.round
-        submission = answers.answer(kept, message, rows or _reader(config), _writer(config, log, clock), own)
+        submission = answers.answer(kept, message, _reader(config), _writer(config, log, clock), own)
         outcome = answers.ending(kept, asked.session)
     log.info("answered, %d bytes", len(submission))
     return Answer(submission, outcome)

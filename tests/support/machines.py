@@ -4,7 +4,6 @@ import copy
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,13 +14,13 @@ from fhe_auc.base.clock import SYSTEM
 from fhe_auc.base.exchange import Arrivals, Exchange, Folder
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.machines import aggregator_role, outcomes
-from fhe_auc.machines.file_transport import FileTransport, submission_name
+from fhe_auc.machines.file_transport import submission_name
 from fhe_auc.machines.isolation import Isolation
 from fhe_auc.machines.served_session import Answering, Session
-from fhe_auc.machines.site_state import Meeting, Standing, site_storage
+from fhe_auc.machines.site_state import Standing, site_storage
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
-from fhe_auc.session.journal import read_record
+from fhe_auc.session.journal import read_record, read_status
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import claimed
 from fhe_auc_keys.bundles.sealed_bundles import Kept
@@ -132,31 +131,6 @@ class Attendant:
         return self.exchange.read(self.meeting.place(self.name) + submission_name(number))
 
 
-class Attended(FileTransport):
-    """All who are asked answer as soon as the message is there, and asked twice say the same; each from its store.
-
-    The aggregator dies once the round `killed_in` is answered; who is `absent` answers nothing.
-    """
-
-    def __init__(
-        self, exchange: Exchange, roles: Mapping[str, Any], meeting: Meeting, killed_in: int, absent: str, *rest: Any
-    ) -> None:
-        super().__init__(exchange, meeting, *rest)
-        self._roles = {name: Attendant(config, exchange, meeting.session) for name, config in roles.items()}
-        self._killed_in, self._absent = killed_in, absent
-
-    def tell(self, awaited: Mapping[str, str], deadline: float) -> None:
-        super().tell(awaited, deadline)
-        for name in set(self.aggregator.asked) - {self._absent}:
-            said = set[bytes]()
-            for _ in range(2):
-                self._roles[name].look()
-                said.add(self._roles[name].said(self.aggregator.round))
-            assert len(said) == 1
-        if self.aggregator.round == self._killed_in:
-            raise KeyboardInterrupt
-
-
 def played_over_files(
     aggregator: Mapping[str, Any],
     roles: Mapping[str, Any],
@@ -166,8 +140,29 @@ def played_over_files(
     absent: str = "",
     **changes: Any,
 ) -> Any:
-    """The record of a session of these roles, by their configurations."""
+    """The record of a session of these roles, by their configurations.
+
+    All who are awaited answer at each pass, and asked twice say the same; each from its store. The aggregator dies once
+    the round `killed_in` is answered; who is `absent` answers nothing.
+    """
     meeting = site_storage().opens(aggregator)
     assert meeting is not None
-    asked = Folder(exchange, make=True), roles, meeting, killed_in, absent
-    return aggregator_role.run({**aggregator, "round-timeout": 60.0, **changes}, partial(Attended, *asked))
+    folder = Folder(exchange, make=True)
+    attendants = {name: Attendant(config, folder, meeting.session) for name, config in roles.items()}
+    session = aggregator_role.passes({**aggregator, "round-timeout": 60.0, **changes}, folder, meeting)
+    while True:
+        try:
+            next(session)
+        except StopIteration as ended:
+            return ended.value
+        status = read_status(Path(aggregator["journal"]))
+        assert status is not None
+        for name in set(status["awaited"]) - {absent}:
+            said = set[bytes]()
+            for _ in range(2):
+                attendants[name].look()
+                said.add(attendants[name].said(status["round"]))
+            assert len(said) == 1
+        if status["round"] == killed_in:
+            session.close()
+            raise KeyboardInterrupt

@@ -26,7 +26,7 @@ import pytest
 from fhe_auc.base import serialise
 from fhe_auc.base.clock import SYSTEM
 from fhe_auc.base.logs import LOGGER, RoleFormatter
-from fhe_auc.machines import file_transport, serve
+from fhe_auc.machines import aggregator_role, serve
 from fhe_auc_keys.cli import common
 from tests.support.command_line import call
 from tests.support.keys_folder import ADDER
@@ -98,7 +98,7 @@ def template(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def as_the_world_is(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "1000")
-    monkeypatch.setattr(file_transport, "_POLL", 0.05)
+    monkeypatch.setattr(aggregator_role, "_POLL", 0.05)
     WORLD.heal()
     monkeypatch.setattr(serve.Server, "look", lambda server, *stop: WORLD.look(server, *stop))
     monkeypatch.setattr(SYSTEM, "now", WORLD.now)
@@ -152,16 +152,6 @@ def add_row() -> None:
 def spoil_rows() -> None:
     shutil.move("north.csv", "kept.csv")
     Path("north.csv").write_text("a,b\n1,2\n")
-
-
-def exchange_store() -> None:
-    shutil.move("north/store", "north/away")
-    shutil.copytree("south/store", "north/store")
-
-
-def put_store_back() -> None:
-    shutil.rmtree("north/store", ignore_errors=True)
-    shutil.move("north/away", "north/store")
 
 
 def child() -> int:
@@ -220,11 +210,6 @@ ROWS = {
     "half a bundle": bundle(
         "north", rf"bundle {DAMAGED}", lambda: half(Path("night-1/north.bundle")), others=True, quick=True
     ),
-    "another certificate": bundle(
-        "north",
-        "the bundle is sealed to the keys .*, not to those that 'north' has now: ask for a new session",
-        lambda: shutil.copy("night-1/south.bundle", place(HOLDER) / "north.bundle"),
-    ),
     "a site away": Row(
         ADDER,
         "2 of 3 parties submitted.* missing: 'west' .*: have them answer, or ask for a session without them",
@@ -282,20 +267,6 @@ ROWS = {
     "a site's disk full after it has submitted": disk_full("north", when=FIRST, quick=True),
     "an aggregator's disk full": disk_full(
         ADDER, fault=fill_disk_of_session, logs=r"File too large: '.*coordinator/state/journals/", when=MESSAGE
-    ),
-    "a key store away": Row(
-        "north",
-        "failed: no key store in 'north/store'",
-        lambda: Path("north/store").rename("north/away"),
-        put_store_back,
-        when=MESSAGE,
-    ),
-    "a key store exchanged": Row(
-        "north",
-        "failed: the key store has been exchanged since it was opened first: start this process again",
-        exchange_store,
-        put_store_back,
-        when=MESSAGE,
     ),
 }
 

@@ -15,18 +15,12 @@ from fhe_auc.base.errors import EvaluationError, ResultCheckError
 from fhe_auc.base.exchange import Arrivals, Folder, Version, place_of
 from fhe_auc.base.names import HELPER
 from fhe_auc.cli import main
-from fhe_auc.machines import file_transport
 from fhe_auc.machines.file_transport import Own
 from fhe_auc.rows.party_data import PartyData
 from tests.support.exact_sessions import pairs_of
 from tests.support.machines import GRID, Attendant, MachineSession, played_over_files
 
 pytestmark = pytest.mark.usefixtures("nothing_installed")
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_transport, "_POLL", 0.01)
 
 
 def trail_of(session: MachineSession, role: str) -> list[str]:

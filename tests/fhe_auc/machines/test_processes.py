@@ -82,38 +82,6 @@ def test_what_is_started_calls_nobody_home_and_closing_leaves_nothing_and_can_be
     made.close()
 
 
-FORKING = """
-import subprocess, threading
-from concurrent.futures import ThreadPoolExecutor
-import grpc
-server = grpc.server(ThreadPoolExecutor(4))
-echo = {"y": grpc.unary_unary_rpc_method_handler(lambda request, context: request)}
-server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("x", echo),))
-address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-server.start()
-stopping = threading.Event()
-def talk():
-    with grpc.insecure_channel(address) as channel:
-        while not stopping.is_set():
-            channel.unary_unary("/x/y")(b"")
-talking = [threading.Thread(target=talk) for _ in range(4)]
-for each in talking:
-    each.start()
-print({subprocess.Popen(["true"], preexec_fn=lambda: None).wait() for _ in range(400)})
-stopping.set()
-for each in talking:
-    each.join()
-server.stop(None)
-"""
-
-
-@pytest.mark.slow
-def test_what_is_forked_beside_talking_threads_lives_as_ray_and_flower_need_it() -> None:
-    pytest.importorskip("grpc", reason="the extra fhe-auc[flower] is not installed")
-    with Processes() as made:  # of 400 children, some twenty died where gRPC had its fork handlers
-        assert made.call([sys.executable, "-c", FORKING], timeout=300).splitlines()[-1] == "{0}"
-
-
 def test_memory_without_room_or_not_writable_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TMPDIR", raising=False)
     monkeypatch.setattr(processes, "_MEMORY", tmp_path / "missing")
@@ -242,15 +210,3 @@ def test_what_is_started_and_loses_its_parent_while_the_owner_lives_is_known_in_
     watching.join()
     cleanup._end(family)
     assert not started.lives()
-
-
-def test_the_program_ends_children_without_environment_and_folder(mark: str, started: Started, tmp_path: Path) -> None:
-    folder = tmp_path / "private"
-    folder.mkdir()
-    (folder / "secret").write_text("share")
-    ender = cleanup.clean_up_after_this_process(mark, folder)
-    assert started.lives()
-    ender.communicate()
-    assert ender.returncode == 0
-    assert not started.lives()
-    assert not folder.exists()
