@@ -45,7 +45,7 @@ AGGREGATOR, PARTY = "fhe_auc/session/aggregator.py", "fhe_auc/session/party.py"
 RESTORED = "self._round, self.ended, self._seconds = saved.round,"
 NAMED = {
     "a submission is taken twice": (AGGREGATOR, "if self.has_accepted(party):", "if False:"),
-    "nobody looks who is asked": (AGGREGATOR, "if not self._parties.is_asked(party):", "if False:"),
+    "nobody looks who is asked": (AGGREGATOR, "if not self._is_asked(party):", "if False:"),
     "senders are not compared": (AGGREGATOR, "            sender=party,\n", ""),
     "digests are not compared": ("fhe_auc/session/messages.py", "if digest != rest[:DIGEST]:", "if False:"),
     "no message is kept": (AGGREGATOR, "self.journal.keep_message(number, message)", "pass"),
@@ -53,7 +53,7 @@ NAMED = {
     "a closed round is forgotten": (AGGREGATOR, "self.journal.close_round(self.round, answered)", "pass"),
     "a party forgets its round": (PARTY, RESTORED, "_, self.ended, self._seconds = 0,"),
     "a party forgets its own state": (PARTY, "self._side.restore(saved.own)", "pass"),
-    "too few are enough": (AGGREGATOR, "self._parties.require(", "(lambda least: None)("),
+    "too few are enough": (AGGREGATOR, "if len(self._digests) >= least:", "if True:"),
     "below is above": ("fhe_auc/sums/terms.py", '.over == "below":', '.over == "above":'),
 }
 

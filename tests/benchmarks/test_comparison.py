@@ -11,15 +11,15 @@ from click.testing import CliRunner, Result
 from scipy import stats
 
 from fhe_auc import Setup, federated_auc
-from fhe_auc.base.errors import InputError, ResultCheckError
+from fhe_auc.base.errors import InputError
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.comparison import simulated as simulation
-from fhe_auc_benchmarks.comparison.measure import SKLEARN, ProtocolComparison, Row, compare, subsample
+from fhe_auc_benchmarks.comparison.measure import SKLEARN, ProtocolComparison, Row, compare, spread, subsample
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, LAPLACE, Budget
 from fhe_auc_protocols.dpauc.roc import statistics
-from tests.support.pooled import pooled, sklearns_auc
+from tests.support.pooled import pooled
 from tests.support.synthetic_scores import CRITEO_AUC, criteo_like
 
 
@@ -85,24 +85,14 @@ def test_on_large_data_both_are_good_and_the_papers_cell_comes_out() -> None:
     assert row.deviation == pytest.approx(0.001649, rel=0.35)
 
 
-def test_mean_deviation_and_errors_are_those_of_the_runs_and_a_row_without_any_says_why() -> None:
-    parties = sites(500)
-    aucs = np.array([0.5, 0.6, 0.9, np.nan])
-    wanted = asked(protocols=("dpauc-rr",), runs=4, simulated=lambda *_, **__: aucs)
-    row = of(compare(parties, wanted), "dpauc-rr")
-    truth = sklearns_auc(parties)
-    errors = np.abs(aucs[:3] - truth)
-    assert (row.runs, row.auc, row.deviation) == (3, pytest.approx(2 / 3), pytest.approx(aucs[:3].std(ddof=1)))
-    assert row.error == pytest.approx(errors.mean())
-    assert (row.error_low, row.error_high) == pytest.approx(tuple(np.percentile(errors, (10, 90))))
-    assert row.note.startswith("1 of 4 runs gave no number")
-
-    def refuse(*_: Any, **__: Any) -> None:
-        raise ResultCheckError("the slots differ")
-
-    row = of(compare(sites(100), asked(protocols=("semi-honest",), session=refuse)), "semi-honest")
-    assert math.isnan(row.auc)
-    assert (row.runs, row.note) == (0, "the slots differ")
+def test_mean_deviation_and_errors_are_those_of_the_runs_that_gave_a_number() -> None:
+    aucs = np.array([0.5, 0.6, 0.9])
+    found, errors = spread(aucs, 0.7), np.array([0.2, 0.1, 0.2])
+    assert (found["runs"], found["auc"], found["deviation"]) == (3, pytest.approx(2 / 3), aucs.std(ddof=1))
+    assert found["error"] == pytest.approx(errors.mean())
+    assert (found["error_low"], found["error_high"]) == pytest.approx(tuple(np.percentile(errors, (10, 90))))
+    none = spread(np.array([]), 0.7)
+    assert (none["runs"], math.isnan(none["auc"])) == (0, True)
 
 
 def test_a_subsample_of_all_rows_is_all_a_party_without_any_takes_no_part_and_other_sizes_are_refused() -> None:

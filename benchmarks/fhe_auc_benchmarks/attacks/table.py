@@ -35,7 +35,7 @@ def on_malicious() -> dict[str, Row]:
         if name in ("scale-all", "change-coefficient", "flip-bytes"):  # it may be a coefficient that tells nothing
             may |= {HARMLESS}
         of_both = {"semi-honest": _OF_SEMI_HONEST[own.semi_honest], "malicious": may}
-        found[name] = Row("aggregator", own.what, of_both, partial(blinded.play, name))
+        found[name] = Row("aggregator", own.what, of_both, partial(blinded.play, own.tell))
     for name, (what, tell) in simulated.LUCKIEST.items():
         for end, tolerance, more in (("", None, frozenset[str]()), ("-loose", simulated.LOOSE, {PASSED, HARMLESS})):
             said = f"on numbers, at a tolerance of {tolerance:g}" if tolerance else "on numbers"

@@ -57,7 +57,6 @@ class ProtocolComparison:
     The [DPAUC] ones with each of the budgets `epsilons`, dpauc-gaussian with this `delta`, and `verified` without and
     with each; so many `runs` of each are simulated. Grids are `thresholds.dpauc`, and their sizes also |Θ| of the
     budget; `backend` is that of the encrypted protocols, `seed` that of the rows drawn and of the simulated noise.
-    `session` runs a real session, `simulated` draws the AUCs of simulated ones.
     """
 
     protocols: tuple[str, ...]
@@ -68,8 +67,6 @@ class ProtocolComparison:
     delta: float = 1e-6
     backend: str | None = None
     seed: int = 0
-    session: Callable[..., Evaluation] = federated_auc
-    simulated: Callable[..., NDArray[np.float64]] = simulated.dpauc_aucs
 
     def measured(self) -> list[_Measured]:
         """Return what is measured on each sample; raise `InputError` for a protocol, budget or grid that is none."""
@@ -220,11 +217,11 @@ def _row(sample: _Sample, asked: ProtocolComparison, measured: _Measured) -> Row
         try:
             evaluation, cost = _session(sample, asked, measured, {})
         except (EvaluationError, InputError) as refusal:
-            return Row(**row, **_spread(np.array([]), sample.truth), privacy="no number", note=str(refusal))
-        return Row(**row, **_spread(np.array([evaluation.auc]), sample.truth), **cost, privacy=_encryption(evaluation))
+            return Row(**row, **spread(np.array([]), sample.truth), privacy="no number", note=str(refusal))
+        return Row(**row, **spread(np.array([evaluation.auc]), sample.truth), **cost, privacy=_encryption(evaluation))
     if isinstance(budget, Budget):
         exact = statistics(rows.y_true, rows.y_score, measured.grid)
-        aucs = asked.simulated(exact, budget, parties=len(sample.parties), runs=asked.runs, random=random)
+        aucs = simulated.dpauc_aucs(exact, budget, parties=len(sample.parties), runs=asked.runs, random=random)
         auc, options = float(estimate(exact.astype(np.float64), budget.curve)), budget.as_options()
         delta = "" if budget.delta is None else f", δ = {budget.delta:g}"
         scores = " (scores show)" if budget.mechanism == RANDOMIZED_RESPONSE else ""
@@ -236,17 +233,16 @@ def _row(sample: _Sample, asked: ProtocolComparison, measured: _Measured) -> Row
         options = {"epsilon": budget, "epsilon_unit": terms.unit}
         row |= {"epsilon": budget, "privacy": f"ε = {budget:g}, encrypted, aggregation verified"}
     row["threshold_error"], aucs = abs(auc - sample.truth), aucs[np.isfinite(aucs)]
-    if len(aucs) < asked.runs:
-        none = asked.runs - len(aucs)
+    if none := asked.runs - len(aucs):
         row["note"] = f"{none} of {asked.runs} runs gave no number: noise had left one label only"
     try:
         row |= _session(sample, asked, measured, options)[1]
     except UndefinedAucError:
         row.setdefault("note", "the session run for its cost gave no number: noise had left one label only")
-    return Row(**row, **_spread(aucs, sample.truth))
+    return Row(**row, **spread(aucs, sample.truth))
 
 
-def _spread(aucs: NDArray[np.float64], truth: float) -> dict[str, Any]:
+def spread(aucs: NDArray[np.float64], truth: float) -> dict[str, Any]:
     """Return mean and spread of AUCs and of their errors; NaN for none."""
     names, numbers = ("auc", "deviation", "error", "error_low", "error_high"), [math.nan] * 5
     if len(aucs):
@@ -263,7 +259,7 @@ def _session(
     setup = Setup(max_rows=max(DEFAULT_MAX_ROWS, sample.rows), backend=asked.backend if plugin.encrypts else None)
     protocol = chosen(plugin.options, measured.protocol, options)
     started = time.perf_counter()
-    evaluation = asked.session(sample.parties, protocol=protocol, thresholds=measured.grid, setup=setup)
+    evaluation = federated_auc(sample.parties, protocol=protocol, thresholds=measured.grid, setup=setup)
     return evaluation, {
         "verified": verified_as_dict(evaluation.verified),
         "warnings": evaluation.warnings,
@@ -274,6 +270,5 @@ def _session(
 
 
 def _encryption(evaluation: Evaluation) -> str:
-    if not evaluation.security_bits:
-        return "not encrypted"
-    return "encrypted, aggregation verified" if evaluation.verified else "encrypted"
+    encrypted = "encrypted, aggregation verified" if evaluation.verified else "encrypted"
+    return encrypted if evaluation.security_bits else "not encrypted"

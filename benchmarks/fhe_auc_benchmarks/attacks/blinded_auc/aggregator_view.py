@@ -3,10 +3,10 @@
 It holds sums of all submissions, z, a ciphertext a block: one z for both runs, or one for each. Without evaluation
 keys, what parties read is
 
-    some components, summed over slots, of   Σ_blocks alpha·z² + beta·z + constants
+    some components, summed over slots, of   Σ_blocks alpha·z² + constants
 
-for polynomials alpha and beta of its choice: a complex number a slot for each component, as z has them; and it may
-write what it likes in the place of any coefficient.
+for a polynomial alpha of its choice, here a complex number a slot; and it may write what it likes in the place of any
+coefficient. (Of alpha with several components, and beta·z: commit 87aa8b88.)
 
 To give attacks their best chance, liars know about how many rows there are, and choose the blinding multiplier as large
 as the modulus allows: weights are rounded to integer polynomials, and so become as exact as they can be.
@@ -17,8 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,15 +32,13 @@ SPARE_BITS = 8  # of the modulus, for what attacks add
 _MAX_MULTIPLIER_BITS = 40
 
 Submission: TypeAlias = Sequence[Words]  # a ciphertext a block, run by run: values at roots of unity
-Weights: TypeAlias = Mapping[int, Any]  # by component, of all positions of all z: shape (squares, positions), or less
 
 
 @dataclass
 class BlindedView:
     """What a lying aggregator has in hand: what parties have sent, and about how many rows; the generator is its own.
 
-    `change` is by which fraction to change what is scaled or added to. `earlier` is what parties have sent in another
-    session under the same keys, and its result, if any.
+    `change` is by which fraction to change what is scaled or added to.
     """
 
     context: PublicContext
@@ -51,7 +47,6 @@ class BlindedView:
     generator: np.random.Generator
     rows: int
     change: float
-    earlier: tuple[Mapping[str, Submission], bytes] | None = None
 
     def __post_init__(self) -> None:
         unused = 2 * math.log2(max(self.plan.workload.max_rows / self.rows, 1))
@@ -62,17 +57,6 @@ class BlindedView:
     def size(self) -> float:
         """About twice r·den, as which numbers decrypt."""
         return float(self.multiplier * self.rows**2)
-
-    @cached_property
-    def roots(self) -> Complex:
-        """Of every position, y."""
-        slots = self.plan.parameters.slots
-        return np.tile(np.exp(0.5j * np.pi / slots * (4 * np.arange(slots) + 1)), self.plan.blocks_of_a_square)
-
-    def moved(self, by: int) -> dict[int, Any]:
-        """Return the weights that move what is in component k to k + `by`: x to that power."""
-        components = self.plan.parameters.components
-        return {by % components: self.roots ** (by // components)}
 
     def guessed(self, how_many: int | None = None) -> Floats:
         """Return 1 at so many positions of each z, or a quarter, and 0 elsewhere: shape (squares, positions).
@@ -106,42 +90,30 @@ class BlindedView:
 
     def result(
         self,
-        alpha: Weights = MappingProxyType({0: 1}),
-        beta: Weights = MappingProxyType({}),
+        alpha: Any = 1,
         *,
         sums: Sequence[Sequence[Words]] | None = None,
         plus: Complex | None = None,
         change: Callable[[list[Words]], object] = list,
     ) -> bytes:
-        """Return a result's bytes: alpha·z² + beta·z, times the multiplier; by default the honest one, not flooded.
+        """Return a result's bytes: alpha·z², times the multiplier; by default the honest one, not flooded.
 
-        `sums` are z. `plus`, shape (runs, 2), is added to what decrypts. `change` may alter each square's part of the
-        result: four coefficients for each run in it, then two polynomials of `kept_shape`.
+        `alpha` is of all positions of all z, shape (squares, positions), or less, and `sums` are z. `plus`, shape
+        (runs, 2), is added to what decrypts. `change` may alter each square's part of the result: four coefficients for
+        each run in it, then two polynomials of `kept_shape`.
         """
-        half, scale, squares = self._half, self.plan.parameters.scale, list[Words]()
-        sums = self.sums() if sums is None else sums
-        for number, blocks in enumerate(sums):
+        plan, half, slots, squares = self.plan, self._half, self.plan.parameters.slots, list[Words]()
+        every = np.broadcast_to(alpha, (plan.squares, plan.positions))
+        for number, blocks in enumerate(self.sums() if sums is None else sums):
             parts = [half.zeros() for _ in range(3)]
             for block, z in enumerate(blocks):
-                quadratic, linear = (self._slots(each, number, block) for each in (alpha, beta))
-                square = np.split(self.context.sum_of_squares([z]), 3)
-                self._add(parts, square, self._encoded(quadratic, self.multiplier))
-                if beta:
-                    self._add(parts, np.split(z, 2), self._encoded(linear, self.multiplier * scale))
+                weights = np.zeros((plan.parameters.components, slots), complex)
+                weights[0] = every[number, block * slots : (block + 1) * slots]
+                factor = self._encoded(weights, self.multiplier)
+                for part, own in zip(parts, np.split(self.context.sum_of_squares([z]), 3), strict=True):
+                    half.add_in_place(part, half.multiply(own, factor))
             squares.append(np.concatenate(parts))
         return self._changed(self.context.dump_sums(squares, 1, 0), plus, change)
-
-    def _slots(self, weights: Weights, number: int, block: int) -> Slots:
-        plan, slots = self.plan, self.plan.parameters.slots
-        found = np.zeros((plan.parameters.components, slots), complex)
-        for component, values in weights.items():
-            every = np.broadcast_to(values, (plan.squares, plan.positions))
-            found[component] = every[number, block * slots : (block + 1) * slots]
-        return found
-
-    def _add(self, parts: Sequence[Words], added: Sequence[Words], factor: Words) -> None:
-        for part, each in zip(parts, added, strict=False):
-            self._half.add_in_place(part, self._half.multiply(each, factor))
 
     def _encoded(self, slots: Slots, scale: float) -> Words:
         return values_of(self._half, encoding.message(self._half, encoding.coefficients(slots) * scale))

@@ -15,7 +15,6 @@ import numpy as np
 
 from fhe_auc import ckks
 from fhe_auc.ckks import Slots
-from fhe_auc.ckks.parameters import PRODUCTS
 from fhe_auc.rlwe.ciphertexts import unwrap, wrap
 from fhe_auc.rlwe.modular import multiply, residues
 from fhe_auc.rlwe.polynomials import Words
@@ -24,7 +23,7 @@ from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import SPARE_BITS, B
 from fhe_auc_protocols.blinded_auc import masked_shares
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import packed
 from fhe_auc_protocols.blinded_auc.masked_shares import Complex
-from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, WEIGHT
+from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT
 from fhe_auc_protocols.blinded_auc.semi_honest import vectors
 
 Tell: TypeAlias = Callable[[BlindedView], bytes]
@@ -45,7 +44,7 @@ def _scale_all(view: BlindedView) -> bytes:
 
 def _scale_runs(view: BlindedView) -> bytes:
     turn = np.exp(2j * np.pi * view.generator.random((view.plan.squares, 1)))
-    return view.result({0: 1 + view.change * turn})
+    return view.result(1 + view.change * turn)
 
 
 def _times_wanted(*factors: int) -> Tell:
@@ -64,20 +63,6 @@ def _add_constant(view: BlindedView) -> bytes:
     return view.result(plus=plus)
 
 
-def _swap_runs(view: BlindedView) -> bytes:
-    """In one ciphertext by x⁸: run 1's numbers take the place of run 2's, and run 2's come to run 1 with weights y."""
-    if view.plan.runs_together > 1:
-        return view.result(view.moved(8))
-    return view.result(sums=view.sums()[::-1])
-
-
-def _add_at_position(view: BlindedView) -> bytes:
-    """Add to Y of every run, or to X of either class, at a position guessed for each."""
-    part = int(view.generator.integers(3))
-    size = view.rows * (WEIGHT if part == 0 else 1 / WEIGHT)
-    return view.result(beta={each[part]: size * view.guessed(1) for each in PRODUCTS[view.plan.parameters.components]})
-
-
 def _made_up(view: BlindedView) -> list[Slots]:
     """Return what a party with made-up rows would encrypt; where that takes the common secret, with one made up."""
     plan = view.plan
@@ -90,10 +75,8 @@ def _made_up(view: BlindedView) -> list[Slots]:
 
 
 def _replay_session(view: BlindedView) -> bytes:
-    replaced = view.one()
-    if view.earlier is not None and replaced in view.earlier[0]:
-        return view.without(replaced, view.earlier[0][replaced])
-    own = ckks.generate(view.plan.parameters)
+    """What a party has sent in another session is under another key."""
+    own, replaced = ckks.generate(view.plan.parameters), view.one()
     return view.without(replaced, [own.public.read_submission(own.secret.encrypt(each)) for each in _made_up(view)])
 
 
@@ -102,13 +85,11 @@ def _chosen_values(view: BlindedView) -> bytes:
     numbers: Complex = np.array([[view.generator.uniform(0.95, 0.99), 1 + 1j * CHECK_WEIGHT]])
     if view.plan.split:
         numbers = view.generator.standard_normal((view.plan.runs, 2, 2)) @ np.array([1, 1j]) / math.sqrt(2)
-    return view.result({}, plus=view.size / 2 * numbers)
+    return view.result(0, plus=view.size / 2 * numbers)
 
 
 def _earlier_result(view: BlindedView) -> bytes:
-    """Of an earlier session under the same keys; where there was none, one under other keys."""
-    if view.earlier is not None:
-        return view.earlier[1]
+    """Under another key, in a container of this one."""
     own = ckks.generate(view.plan.parameters).public
     squares = [own.sum_of_squares(each) for each in view.sums()]
     return _sealed(view, bytes(unwrap("result", own.dump_sums(squares, 1, 0))[1]))
@@ -163,27 +144,18 @@ STRATEGIES: Mapping[str, BlindedStrategy] = {
     "scale-all": BlindedStrategy(
         "multiply all numbers by a constant (changes nothing: r is the aggregator's own)", _scale_all, HARMLESS
     ),
-    "turn-all": BlindedStrategy("turn all numbers by a quarter turn", lambda view: view.result({0: 1j}), REDUNDANT),
+    "turn-all": BlindedStrategy("turn all numbers by a quarter turn", lambda view: view.result(1j), REDUNDANT),
     "scale-runs": BlindedStrategy("multiply each run by a complex number", _scale_runs, REDUNDANT),
     "scale-class": BlindedStrategy("multiply class 0 of both runs by a constant", _times_wanted(3, 3, 1, 1), REDUNDANT),
-    "mix-classes": BlindedStrategy(  # by 1/x²: class 1 gets sums of what else is two components further
-        "add a multiple of either class to the other",
-        lambda view: view.result({0: 1, **{at: view.change * by for at, by in view.moved(-2).items()}}),
-        REDUNDANT,
-    ),
     "zero-class": BlindedStrategy("return zero for a class", _times_wanted(0, 0, 1, 1), REDUNDANT),
     "add-constant": BlindedStrategy("add constants", _add_constant, PASSES),
-    "swap-runs": BlindedStrategy("swap the runs", _swap_runs, HARMLESS),
     "scale-last": BlindedStrategy(
         "scale the last position, guessed",
-        lambda view: view.result({0: 1 + 100 * view.change * view.guessed(1)}),
+        lambda view: view.result(1 + 100 * view.change * view.guessed(1)),
         PASSES,
     ),
-    "scale-bin": BlindedStrategy("scale a bin, guessed", lambda view: view.result({0: 1 - view.guessed(1)}), PASSES),
-    "add-at-position": BlindedStrategy("add to X or Y of a guessed position", _add_at_position),
-    "zero-slots": BlindedStrategy(
-        "set random positions to zero", lambda view: view.result({0: 1 - view.guessed()}), PASSES
-    ),
+    "scale-bin": BlindedStrategy("scale a bin, guessed", lambda view: view.result(1 - view.guessed(1)), PASSES),
+    "zero-slots": BlindedStrategy("set random positions to zero", lambda view: view.result(1 - view.guessed()), PASSES),
     "drop-party": BlindedStrategy("leave one party out of the sum", lambda view: view.without(view.one())),
     "count-twice": BlindedStrategy(
         "add one party's submission twice", lambda view: view.result(sums=view.sums([*view.submissions, view.one()]))
@@ -202,6 +174,3 @@ STRATEGIES: Mapping[str, BlindedStrategy] = {
     "flip-bytes": BlindedStrategy("flip bytes of the result", _flip_bytes),
 }
 """By name."""
-
-NEED_EARLIER = frozenset({"replay-session", "earlier-result"})
-"""Strategies for which an earlier session is played."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar
 
-import msgspec
 import numpy as np
 
 from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, UndefinedAucError
@@ -24,7 +22,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import Aggregator, conduct
 from fhe_auc.session.attacks import Attacks
 from fhe_auc.session.computation import Result
-from fhe_auc.session.manifest import SESSION_BYTES, Manifest
+from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Request
 from fhe_auc.sums.pads import PadKey
@@ -41,7 +39,7 @@ from fhe_auc_benchmarks.attacks.laboratory import (
     made_up_sites,
     refused_by,
 )
-from fhe_auc_keys.bundles.session_keys import SEED_BYTES, DealtSession, aggregator_material, public_context
+from fhe_auc_keys.bundles.session_keys import public_context
 from fhe_auc_keys.roles.helped import HelpedAggregator, HelpedSubmission
 from fhe_auc_keys.roles.helper import PAD_KEY_ROUND
 from fhe_auc_keys.roles.sealed import SealedAggregator
@@ -202,24 +200,6 @@ def judged(roles: Sequence[Party[Evaluation]], counted: Sequence[PartyData]) -> 
     return PASSED if PASSED in found else min(found - {HARMLESS}, default=HARMLESS)
 
 
-@lru_cache
-def _dealt(protocol: str) -> DealtSession:
-    session = PROTOCOLS[protocol]().prepare(request_for())
-    if not isinstance(session, DealtSession):
-        raise TypeError("a session with sealed keys deals secrets")
-    return session
-
-
-def _anew(keys: DealtSession, generator: np.random.Generator) -> DealtSession:
-    """Return another session under the same encryption keys, which takes nothing from a liar, with pads of its own."""
-    manifest = msgspec.structs.replace(keys.manifest, session=generator.bytes(SESSION_BYTES))
-    seeds, computation = {name: secrets.token_bytes(SEED_BYTES) for name in SITES}, ExactComputation(manifest)
-    pads = computation.sum_of_pads(enumerate(seeds.values()))
-    pad_key = computation.pad_key(computation.secret(keys.common.context), pads)
-    material = aggregator_material(public_context(keys.aggregator_material)[0], pad_key)
-    return replace(keys, manifest=manifest, seeds=seeds, aggregator_material=material)
-
-
 def played(
     strategy: Strategy,
     keys: str,
@@ -233,7 +213,7 @@ def played(
     Returns the aggregator's side, and what comes of it, of `judged`.
     """
     plugin = PROTOCOLS[protocol]()
-    session = _anew(_dealt(protocol), generator) if keys == "sealed" else plugin.prepare(request_for(keys=keys))
+    session = plugin.prepare(request_for(keys=keys))
     manifest, delivery, sites = session.manifest, session.delivery(), made_up_sites(generator)
     guess = sum(int(count(each, GRID).bin_positives[0]) for each in sites)
     roles = [plugin.party(manifest, delivery.parties[site.name], site) for site in sites]
