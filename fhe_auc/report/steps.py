@@ -29,12 +29,13 @@ from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.report import words
 from fhe_auc.results.asked import Asked, ReportAsked
+from fhe_auc.results.decisions import net_benefits
 from fhe_auc.results.estimates import NESTED, Comparison
 from fhe_auc.results.evaluation import NOT_TOLD_APART, CellCounts, Evaluation, Outcome, QuantileThresholds, preceded
 from fhe_auc.results.group_decisions import calibrations, of_cells
 from fhe_auc.results.intervals import of_difference
 from fhe_auc.results.report_card import Facts, ReportCard, TwoModels, report_card
-from fhe_auc.results.report_measures import Measure, net_benefits
+from fhe_auc.results.report_measures import Measure
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 

@@ -25,21 +25,12 @@ from fhe_auc.metrics import (
 )
 from fhe_auc.metrics.calibration import CALIBRATION_BINS
 from fhe_auc.metrics.small_cells import Shown
+from fhe_auc.results.decisions import LABELS, Decision, OperatingPoint, decision, operating_points
 from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.group_decisions import GroupCalibration, GroupDecision
 from fhe_auc.results.heterogeneity import SiteSummary
-from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, quantile, wilson
-from fhe_auc.results.report_measures import (
-    LABELS,
-    Decision,
-    Measure,
-    OperatingPoint,
-    calibration_measures,
-    decision,
-    operating_points,
-    rate_interval,
-    score_measures,
-)
+from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, quantile, rate_interval, wilson
+from fhe_auc.results.report_measures import Measure, calibration_measures, score_measures
 
 MOST_THRESHOLDS = 10  # asked for: what is not shown at one of many would tell where single rows lie
 DIGITS = 4  # of numbers that are not of the counts shown, also in figures: all of them would tell where single rows lie
