@@ -119,7 +119,8 @@ def of_cells(
             yield GroupDecision(variable.name, level, counts, together)
 
 
-class GroupCalibration(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class GroupCalibration:
     """How well scores are calibrated in one group: observed over expected events, and calibration slope."""
 
     variable: str
