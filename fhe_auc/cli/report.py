@@ -150,7 +150,15 @@ def report(
     require("plots")
     if pdf:
         require("pdf")
-    wanted = cards.Decisions(threshold=asked_thresholds, cost_ratio=cost_ratio, alert_rate=alert_rate)
+    wanted = ReportAsked(
+        protocol=session.plugin.name,
+        options=dict(session.options),
+        threshold=asked_thresholds,
+        cost_ratio=cost_ratio,
+        alert_rate=alert_rate,
+        min_cell=asked.min_cell,
+        title=title or "",
+    )
     _check_folder(out, cards.FILES, force=force)
     if table is not None:
         _check_folder(table.parent, (table.name,), force=force)
@@ -160,23 +168,10 @@ def report(
         made = replace(made, facts=replace(made.facts, title=title or made.facts.title))
     else:
         parties, analysis = files.read_for(replace(asked, min_cell=min(asked.min_cell, MOST_MIN_CELL)))
-        question = Asked(
-            analysis=analysis,
-            interval=interval,
-            report=ReportAsked(
-                protocol=session.plugin.name,
-                options=dict(session.options),
-                threshold=wanted.thresholds,
-                cost_ratio=cost_ratio,
-                alert_rate=alert_rate,
-                min_cell=asked.min_cell,
-                title=title or "",
-            ),
-        )
         with output.progress("Keys and parties") as progress:
             made = cards.report_of(
                 parties,
-                question,
+                Asked(analysis=analysis, interval=interval, report=wanted),
                 thresholds=session.in_one_process,
                 specification=session.specification,
                 setup=session.setup,

@@ -18,9 +18,9 @@ from fhe_auc.report.page import save as save
 from fhe_auc.report.report import Report as Report
 from fhe_auc.report.session import federated_report as federated_report
 from fhe_auc.report.session import report_of as report_of
+from fhe_auc.results.decisions import Decision as Decision
 from fhe_auc.results.report_card import Decisions as Decisions
 from fhe_auc.results.report_card import Facts as Facts
 from fhe_auc.results.report_card import ReportCard as ReportCard
 from fhe_auc.results.report_card import report_card as report_card
 from fhe_auc.results.report_json import as_dict as as_dict
-from fhe_auc.results.report_measures import Decision as Decision

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from markupsafe import Markup
 
 from fhe_auc.figures.report_card import level_text, model_text
+from fhe_auc.results.decisions import Decision
 from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.group_decisions import CELLS, GroupDecision
 from fhe_auc.results.intervals import WIDENED
 from fhe_auc.results.report_card import ReportCard, TwoModels
-from fhe_auc.results.report_measures import NOT_SHOWN, Decision, Measure
+from fhe_auc.results.report_measures import NOT_SHOWN, Measure
 
 ABREAST = 4  # decisions in one table
 CONFUSION = {"True positives": (1, 1), "False positives": (0, 1), "False negatives": (1, 0), "True negatives": (0, 0)}

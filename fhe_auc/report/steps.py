@@ -29,12 +29,13 @@ from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.report import words
 from fhe_auc.results.asked import Asked, ReportAsked
+from fhe_auc.results.decisions import net_benefits
 from fhe_auc.results.estimates import NESTED, Comparison
 from fhe_auc.results.evaluation import NOT_TOLD_APART, CellCounts, Evaluation, Outcome, QuantileThresholds, preceded
 from fhe_auc.results.group_decisions import calibrations, of_cells
 from fhe_auc.results.intervals import of_difference
-from fhe_auc.results.report_card import Facts, ReportCard, TwoModels, report_card
-from fhe_auc.results.report_measures import Measure, net_benefits
+from fhe_auc.results.report_card import PANELS, Facts, ReportCard, TwoModels, report_card
+from fhe_auc.results.report_measures import Measure
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 
@@ -256,10 +257,7 @@ def _of_two(
         title=report.title.strip() or f"{' and '.join(names)} on the rows of {words.number_of(compared)}",
         privacy=first.facts.privacy + words.TWO_MODELS,
         warnings=tuple(warnings),
-        groups=first.facts.groups + second.facts.groups,
-        group_decisions=first.facts.group_decisions + second.facts.group_decisions,
-        group_calibrations=first.facts.group_calibrations + second.facts.group_calibrations,
-        sites=first.facts.sites + second.facts.sites,
+        **{of: getattr(first.facts, of) + getattr(second.facts, of) for of in PANELS},
         models=TwoModels(second.card, comparison, benefits),
     )
     return Parts(first.card, facts, tuple(own_warnings))
@@ -313,14 +311,9 @@ def _wider(histogram: Histogram, asked: Sequence[float]) -> NDArray[np.float64]:
 
 def _named(parts: Parts, model: str) -> Parts:
     """Return the parts of one model, where it and all that is of it have the model's name."""
-    facts = replace(
-        parts.facts,
-        groups=tuple(replace(each, model=model) for each in parts.facts.groups),
-        group_decisions=tuple(replace(each, model=model) for each in parts.facts.group_decisions),
-        group_calibrations=tuple(each._replace(model=model) for each in parts.facts.group_calibrations),
-        sites=tuple(replace(each, model=model) for each in parts.facts.sites),
-    )
-    return parts._replace(card=replace(parts.card, model=model), facts=facts)
+    facts = parts.facts
+    own: dict[str, Any] = {of: tuple(replace(each, model=model) for each in getattr(facts, of)) for of in PANELS}
+    return parts._replace(card=replace(parts.card, model=model), facts=replace(facts, **own))
 
 
 def _told(parts: Sequence[Parts], told: Sequence[Sequence[str]]) -> list[str]:

@@ -120,7 +120,8 @@ class Comparison:
         of them, otherwise over at most 67 wider ones of either's scores. None where the protocol does not release what
         it takes, or both models order all rows alike.
     standard_error_off : float or None
-        About the share by which it may differ from DeLong's over the rows (`fhe_auc.results.intervals.paired_delong`).
+        About the share by which it may differ from DeLong's over the rows (`paired_delong` of
+        `fhe_auc.results.standard_errors`).
     interval : Interval or None
         Confidence interval of the difference.
     p_value : float or None

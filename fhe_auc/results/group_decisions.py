@@ -28,9 +28,10 @@ from fhe_auc.metrics import Histogram
 from fhe_auc.metrics.small_cells import hidden_rows
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.binning import bins_of
+from fhe_auc.results.decisions import OfBothLabels
 from fhe_auc.results.estimates import GroupEstimate
-from fhe_auc.results.intervals import Interval
-from fhe_auc.results.report_measures import Measure, OfBothLabels, calibration_measures, rate_interval
+from fhe_auc.results.intervals import Interval, rate_interval
+from fhe_auc.results.report_measures import Measure, calibration_measures
 
 CELLS = ("TP", "FP", "FN", "TN")
 RATES = {
@@ -118,7 +119,8 @@ def of_cells(
             yield GroupDecision(variable.name, level, counts, together)
 
 
-class GroupCalibration(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class GroupCalibration:
     """How well scores are calibrated in one group: observed over expected events, and calibration slope."""
 
     variable: str

@@ -6,7 +6,7 @@ import datetime
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,24 +25,19 @@ from fhe_auc.metrics import (
 )
 from fhe_auc.metrics.calibration import CALIBRATION_BINS
 from fhe_auc.metrics.small_cells import Shown
+from fhe_auc.results.decisions import LABELS, Decision, OperatingPoint, decision, operating_points
 from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.group_decisions import GroupCalibration, GroupDecision
 from fhe_auc.results.heterogeneity import SiteSummary
-from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, quantile, wilson
-from fhe_auc.results.report_measures import (
-    LABELS,
-    Decision,
-    Measure,
-    OperatingPoint,
-    calibration_measures,
-    decision,
-    operating_points,
-    rate_interval,
-    score_measures,
-)
+from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, quantile, rate_interval, wilson
+from fhe_auc.results.report_measures import Measure, calibration_measures, score_measures
 
 MOST_THRESHOLDS = 10  # asked for: what is not shown at one of many would tell where single rows lie
 DIGITS = 4  # of numbers that are not of the counts shown, also in figures: all of them would tell where single rows lie
+
+
+PANELS = ("groups", "group_decisions", "group_calibrations", "sites")
+"""What `Facts` have of groups and sites, each of one model."""
 
 
 class Band(NamedTuple):
@@ -138,14 +133,8 @@ class Facts:
 
     def of_model(self, name: str) -> Facts:
         """Return the facts of one model alone."""
-        return replace(
-            self,
-            groups=tuple(each for each in self.groups if each.model == name),
-            group_decisions=tuple(each for each in self.group_decisions if each.model == name),
-            group_calibrations=tuple(each for each in self.group_calibrations if each.model == name),
-            sites=tuple(each for each in self.sites if each.model == name),
-            models=None,
-        )
+        own: dict[str, Any] = {of: tuple(each for each in getattr(self, of) if each.model == name) for of in PANELS}
+        return replace(self, **own, models=None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from fhe_auc.metrics.calibration import CALIBRATION_BINS
+from fhe_auc.results.decisions import Decision
 from fhe_auc.results.group_decisions import alike, differences, fairness
 from fhe_auc.results.intervals import Interval
 from fhe_auc.results.report_card import DIGITS, Facts, ReportCard
-from fhe_auc.results.report_measures import Decision, Measure
+from fhe_auc.results.report_measures import Measure
 
 _OF_SECOND = (
     *("small_cells", "metrics", "calibration", "brier_decomposition", "decisions", "histogram"),

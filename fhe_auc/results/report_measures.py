@@ -1,4 +1,4 @@
-"""The report's metrics: of scores, of calibration, and of decisions at one threshold, each with its interval."""
+"""The report's metrics of scores and of calibration, each with its interval."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fhe_auc import metrics
 from fhe_auc.metrics import Estimate, Histogram
@@ -17,17 +15,17 @@ from fhe_auc.results.intervals import (
     FEWEST,
     WALD,
     WALD_LOGIT,
-    WILSON,
     WILSON_CUT,
     Interval,
     of_auc,
-    of_bins,
     on_logit_scale,
     quantile,
     student_t,
     widened,
     wilson,
+    wilson_interval,
 )
+from fhe_auc.results.standard_errors import of_bins
 
 NOT_PROBABILITIES = "scores are not probabilities"
 _OF_PROBABILITIES = ("expected_calibration_error", "brier", "scaled_brier", "log_loss", "normalised_entropy")
@@ -39,29 +37,10 @@ _NEARLY_SURE = 0.1
 _FARTHEST = 300.0
 """Of a logarithm: an interval that reaches farther says nothing, and its ends leave the range of floats."""
 
-_ACTS = {"first": (0, 0, 1, 1), "second": (0, 1, 0, 1), "difference": (0, 1, -1, 0)}
-"""Who acts on rows above by neither model, by the second alone, by the first alone, and by both."""
-
 NOT_SHOWN = "not shown"
-LABELS = ("positive", "negative")
-_LABELS_OF = {"recall": LABELS[:1], "specificity": LABELS[1:]}
-"""Rows of which label tell a rate at a threshold; others are told by both together."""
-
 TOO_FEW = f"fewer than {FEWEST} rows: too few for an interval"
-_HELD = (0.9, 0.95)  # specificity, or sensitivity, at the operating points
+HELD = (0.9, 0.95)  # specificity, or sensitivity, at the operating points
 _MAX_FPR = 0.1
-
-
-class OfBothLabels(Protocol):
-    """Rows of each label in cells of some kind."""
-
-    @property
-    def positives(self) -> NDArray[Any]:
-        """Those of label 1, shape (cells,)."""
-
-    @property
-    def negatives(self) -> NDArray[Any]:
-        """Those of label 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,33 +60,11 @@ class Measure:
     no_interval: str = ""  # why not, where its rows are too few
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Decision:
-    """The classifier at one threshold: a score at or above it is predicted positive.
-
-    `title` says which threshold this is; `confusion` counts whole rows, ((TN, FP), (FN, TP)); None is not shown.
-    """
-
-    title: str
-    threshold: float
-    measures: tuple[Measure, ...]
-    confusion: tuple[tuple[int | None, int | None], tuple[int | None, int | None]]
-    hidden: str = ""  # why some of it is not shown
-
-
-class OperatingPoint(NamedTuple):
-    """A decision at a threshold that the counts choose, by name and title; none where no bin begins there."""
-
-    name: str
-    title: str
-    decision: Decision | None
-
-
 def _wald_logit(value: float, error: float, level: float, rows: float, off: float) -> Interval | None:
     """Return an interval of a value from 0 to 1; where it is an end, or has no error, Wilson's of so many rows."""
     interval = on_logit_scale(Fraction(value), error, level, WALD_LOGIT)
     if interval is None and rows > 0:
-        interval = _wilson(value * rows, rows, level)
+        interval = wilson_interval(value * rows, rows, level)
     return widened(interval, error, off)
 
 
@@ -148,7 +105,7 @@ def _rates_held(histogram: Histogram, level: float | None, min_cell: int) -> Ite
     ):
         (fpr, tpr, _), rows, others = metrics.roc_curve(bins), bins.positives.sum(), bins.negatives.sum()
         tied = meant[bins.counts > 0][::-1]
-        for least in _HELD:
+        for least in HELD:
             at = min(int(np.searchsorted(fpr, 1 - least, side="right")), len(fpr) - 1)
             part = (1 - least - fpr[at - 1]) / (fpr[at] - fpr[at - 1]) if fpr[at] > fpr[at - 1] else 1.0
             rate = float(tpr[at - 1] + part * (tpr[at] - tpr[at - 1]))
@@ -239,16 +196,6 @@ _OF_CALIBRATION = {
     "e50": ("E50", "Median of these distances."),
     "e90": ("E90", "Nine rows of ten are nearer than that."),
     "emax": ("Emax", "Largest of these distances."),
-}
-
-_OF_DECISIONS = {
-    "precision": ("Precision (PPV)", "Of rows predicted positive, the share that truly are."),
-    "recall": ("Recall (sensitivity)", "Of positive rows, the share that is found."),
-    "specificity": ("Specificity", "Of negative rows, the share that is left alone."),
-    "npv": ("Negative predictive value", "Of rows predicted negative, the share that truly are."),
-    "f1": ("F1", "Harmonic mean of precision and recall."),
-    "accuracy": ("Accuracy", "Share of rows predicted right."),
-    "balanced_accuracy": ("Balanced accuracy", "Mean of recall and specificity; 0.5 is chance."),
 }
 
 
@@ -350,91 +297,3 @@ def calibration_measures(histogram: Histogram, level: float | None, *, smooth: b
     for name, value in (metrics.smooth_calibration(histogram)._asdict() if smooth else {}).items():
         found[name] = Estimate(value, -math.inf, math.inf), None
     return tuple(Measure(name, *texts, *found.get(name, (None, None))) for name, texts in _OF_CALIBRATION.items())
-
-
-def operating_points(
-    histogram: Histogram, level: float | None, cost_ratio: float | None, alert_rate: float | None
-) -> Iterator[OperatingPoint]:
-    """Yield decisions at each specificity and sensitivity that is held, by Youden, and by a cost and an alert rate."""
-    find = {
-        **{f"specificity_{least:.2f}": metrics.threshold_of_specificity(histogram, least) for least in _HELD},
-        **{f"recall_{least:.2f}": metrics.threshold_of_recall(histogram, least) for least in _HELD},
-        "youden": metrics.cheapest_threshold(histogram, histogram.negatives.sum() / histogram.positives.sum()),
-    }
-    titles = [f"{rate} at least {least:.2f}" for rate in ("Specificity", "Sensitivity") for least in _HELD]
-    titles.append("Youden's index")
-    if cost_ratio is not None:
-        find["least_cost"] = metrics.cheapest_threshold(histogram, cost_ratio)
-        titles.append(f"Least cost, ratio {cost_ratio:g} (in theory {1 / (1 + cost_ratio):.4g})")
-    if alert_rate is not None:
-        find["alert_rate"] = metrics.threshold_of_alert_rate(histogram, alert_rate)
-        titles.append(f"At most {100 * alert_rate:.4g}% flagged")
-    for (name, threshold), title in zip(find.items(), titles, strict=True):
-        yield OperatingPoint(name, title, None if threshold is None else decision(histogram, title, threshold, level))
-
-
-def decision(
-    histogram: Histogram, title: str, threshold: float, level: float | None, *, few: str = "", min_cell: int = 1
-) -> Decision:
-    """Return the classifier at a threshold; rates have Wilson's intervals.
-
-    `few` names the labels, of `LABELS`, whose counts are not shown there, nor what would tell them.
-    """
-    confusion = metrics.confusion_matrix(histogram, threshold)
-    (tn, fp), (fn, tp) = confusion.tolist()
-    rates = {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "specificity": (tn, tn + fp), "npv": (tn, tn + fn)}
-    rates["accuracy"] = (tp + tn, tp + tn + fp + fn)
-    found = metrics.decision_metrics(histogram, threshold)
-    why = few and f"{NOT_SHOWN}: from 1 to {min_cell - 1} {few} rows lie on one side, or up to another threshold"
-    measures = []
-    for name, texts in _OF_DECISIONS.items():
-        if any(label in few for label in _LABELS_OF.get(name, LABELS)):
-            measures.append(Measure(name, *texts, None, missing=why))
-        else:
-            value, rate = found[name], rates.get(name, (0.0, 0.0))
-            estimate = None if value is None else Estimate(value, value, value)
-            interval = rate_interval(*rate, level)
-            measures.append(Measure(name, *texts, estimate, interval, no_interval=_too_few(rate[1])))
-    of_positive, of_negative = (
-        (None, None) if label in few else row for label, row in zip(LABELS, ((fn, tp), (tn, fp)), strict=True)
-    )
-    return Decision(title, float(threshold), tuple(measures), (of_negative, of_positive), why)
-
-
-def _too_few(rows: float) -> str:
-    return TOO_FEW if 0 < rows < FEWEST else ""
-
-
-def rate_interval(successes: float, rows: float, level: float | None) -> Interval | None:
-    """Return Wilson's interval of a rate; None without a level, or of fewer than 20 rows."""
-    if level is None or rows < FEWEST:
-        return None
-    return _wilson(successes, rows, level)
-
-
-def _wilson(successes: float, rows: float, level: float) -> Interval:
-    low, high = wilson(successes, rows, level)
-    return Interval(level, float(low), float(high), WILSON)
-
-
-def net_benefits(
-    names: tuple[str, ...], cells: OfBothLabels, threshold: float, level: float | None, min_cell: int
-) -> tuple[Measure, ...]:
-    """Return the net benefit at a threshold below 1 of two models on the same rows, and the second's minus the first's.
-
-    `cells` are four, as in `_ACTS`. What acting on a row is worth is 1 if it is positive, else -t/(1 - t);
-    intervals are Wald's of its mean over rows. The difference has none where it could give away a count from 1 to
-    ``min_cell - 1``.
-    """
-    counts, measures = np.stack([cells.positives, cells.negatives]), list[Measure]()
-    odds = threshold / (1 - threshold)
-    for (name, acts), title in zip(_ACTS.items(), (*names, f"{names[1]} minus {names[0]}"), strict=True):
-        worth = np.outer([1, -odds], acts)
-        value = float((counts * worth).sum() / counts.sum())
-        error = math.sqrt((counts * (worth - value) ** 2).sum()) / float(counts.sum())
-        shown = error > 0 and (name != "difference" or not ((counts > 0) & (counts < min_cell)).any())
-        reach = quantile(level or 0.5) * error
-        interval = Interval(level, value - reach, value + reach, WALD) if level and shown else None
-        meaning = f"True positives a row at the threshold {threshold:.4g}, less {odds:.4g} of each false one."
-        measures.append(Measure(name, f"Net benefit, {title}", meaning, Estimate(value, value, value), interval))
-    return tuple(measures)

@@ -18,8 +18,8 @@ from fhe_auc.results.group_decisions import (
     fairness,
 )
 from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary
-from fhe_auc.results.intervals import WIDENED, Interval
-from fhe_auc.results.report_measures import Measure, rate_interval
+from fhe_auc.results.intervals import WIDENED, Interval, rate_interval
+from fhe_auc.results.report_measures import Measure
 
 if TYPE_CHECKING:
     from fhe_auc.results.report_card import Facts, ReportCard

@@ -26,8 +26,9 @@ from fhe_auc import federated_auc, federated_report
 from fhe_auc.metrics import Histogram
 from fhe_auc.question import thresholds
 from fhe_auc.question.binning import next_number
+from fhe_auc.results.decisions import decision
 from fhe_auc.results.intervals import FEWEST, Interval
-from fhe_auc.results.report_measures import decision, score_measures
+from fhe_auc.results.report_measures import score_measures
 from fhe_auc.rows.party_data import PartyData
 
 Rows: TypeAlias = tuple[NDArray[np.bool_], NDArray[np.float64]]

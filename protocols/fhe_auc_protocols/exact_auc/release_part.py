@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.question.analysis import Analysis, Contrast
 from fhe_auc.question.binning import in_bins
-from fhe_auc.results import intervals
+from fhe_auc.results import intervals, standard_errors
 from fhe_auc.results.estimates import Comparison, GroupEstimate, Headline
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
@@ -87,9 +87,9 @@ class Errors:
             return None, None
         rows, method = (own.positives, own.negatives), intervals.DELONG
         if own.q10 is None or own.q01 is None:
-            method, error = intervals.HANLEY_MCNEIL, intervals.hanley_mcneil(own.auc, *rows)
+            method, error = intervals.HANLEY_MCNEIL, standard_errors.hanley_mcneil(own.auc, *rows)
         else:
-            delong = intervals.delong(own.auc, *rows, own.q10, own.q01)
+            delong = standard_errors.delong(own.auc, *rows, own.q10, own.q01)
             corrected = None if delong is None else self.corrected(contrast, own, delong)
             if corrected is None:
                 return None, None
@@ -115,8 +115,8 @@ class Errors:
         return None
 
     def paired(
-        self, pair: tuple[int, int], first: AucOfSums, second: AucOfSums, error: intervals.PairedError
-    ) -> intervals.PairedError:
+        self, pair: tuple[int, int], first: AucOfSums, second: AucOfSums, error: standard_errors.PairedError
+    ) -> standard_errors.PairedError:
         """Return the standard error of a difference as it is here."""
         return error
 

@@ -33,18 +33,8 @@ SMALL = ("--thresholds", "uniform:25", "--backend", "tenseal")
 KEYS = {
     *("auc", "estimates", "comparisons", "sites", "fraction", "standard_error", "interval"),
     *("decimals", "binning_error", "binning_error_fraction", "numerical_error", "positives", "negatives", "histogram"),
-    *(
-        "protocol",
-        "backend",
-        "parties",
-        "thresholds",
-        "keys",
-        "rounds",
-        "settings",
-        "study",
-        "warnings",
-        "own_warnings",
-    ),
+    *("protocol", "backend", "parties", "thresholds", "keys", "rounds", "settings", "study"),
+    *("warnings", "own_warnings"),
     *("verified", "unproved_parties", "soundness", "security_bits", "seconds"),
     *("upload_bytes_per_party", "download_bytes_per_party"),
 }

@@ -28,6 +28,7 @@ pytestmark = pytest.mark.usefixtures("without_figures")  # but for the module's 
 
 CREDIT = (str(resources.files("fhe_auc") / "data" / "credit_default.npz"), "--site-column", "site")
 AT = ("--threshold", "0.3")
+TWICE = ("--score-columns", "y_score,y_score", "--score-column", "y_score")
 CURVES = ("roc_curve", "precision_recall_curve", "calibration_curve", "decision_curve")
 NUMBERS = ("metrics", "calibration", "decisions", "prevalence", "small_cells", *CURVES, "histogram")
 
@@ -165,13 +166,6 @@ def test_people_get_a_table_with_the_headlines_and_the_place(folder: Path) -> No
     assert "90 % confidence interval" in (folder / "report" / "report.html").read_text()
 
 
-def test_a_helper_gives_the_same_counts(folder: Path, made: tuple[Path, dict[str, Any]]) -> None:
-    said = told(*CREDIT, *AT, "--keys", "helper")
-    assert said["session"]["keys"] == "helper"
-    assert "A helper takes the pads off the sum" in said["privacy"]
-    assert [said[name] for name in NUMBERS] == [made[1][name] for name in NUMBERS]
-
-
 def test_small_counts_are_shown_where_that_is_asked_for_and_warned_of(folder: Path, pool: PartyData) -> None:
     options = ("--min-cell", "1", "--thresholds", "uniform:100", "--backend", "tenseal", "--no-interval")
     result = call(*CREDIT, *options)
@@ -226,8 +220,7 @@ def test_a_noisy_model_is_reported_with_its_budget_and_without_a_half_width(fold
         (("--epsilon", "1", "-o", "epsilon=2"), "epsilon is given twice"),
         (("--threshold", "0.5,x"), "could not convert .*; give numbers"),
         (("--threshold", "nan"), "threshold is nan; it must be a finite"),
-        (("--threshold", "0.1", "--threshold", "0.1"), "at most 10 different ones"),
-        (("--alert-rate", "1"), "alert_rate is 1.*above 0 and below 1"),
+        (TWICE, "--score-column and --score-columns contradict each other"),
         (("--table", "held/scores.png"), "already holds scores.png"),
         (("--interval", "0.9", "--no-interval"), "contradict each other"),
         (("--min-cell", "0"), "0 is not in the range"),

@@ -23,9 +23,9 @@ import pytest
 
 from fhe_auc import report
 from fhe_auc.metrics import Histogram
+from fhe_auc.results.decisions import net_benefits
 from fhe_auc.results.estimates import Comparison
 from fhe_auc.results.report_card import TwoModels
-from fhe_auc.results.report_measures import net_benefits
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from tests.support.command_line import printed

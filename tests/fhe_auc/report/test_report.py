@@ -657,19 +657,8 @@ def test_groups_and_sites_have_a_panel_each_where_there_are_any_and_names_are_es
     page = report.render(card(), facts)
     expected = {"sex: <script>F", "5,555", "1,234", "0.751", "CI 0.710 to 0.790", "sex: M", too_few(10)}
     assert {"TP 1,234, FP 32, FN 43, TN 54", "not shown", "sex: equalized odds"} <= set(Page(page).texts)
-    assert expected | {
-        "0.773",
-        "23",
-        "55",
-        "0.772",
-        "29.1%",
-        "0.210",
-        "0.660 to 0.855",
-        "0.721 to",
-        "0.812",
-        "0.781",
-        "0.701 to",
-    } <= set(Page(page).texts)
+    expected |= {"0.773", "23", "55", "0.772", "29.1%", "0.210", "0.660 to 0.855", "0.812", "0.781"}
+    assert expected | {"0.701 to", "0.721 to"} <= set(Page(page).texts)
     assert "<script>" not in page
     told = json.loads(json.dumps(report.as_dict(card(), facts), allow_nan=False))
     (shown, hidden), sites = told["groups"], told["sites"]

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,10 @@ from numpy.typing import NDArray
 from fhe_auc import InputError, Report
 from fhe_auc.figures.report_card import FIGURES, draw
 from fhe_auc.metrics import Histogram
-from fhe_auc.results.report_measures import net_benefits
+from fhe_auc.results.decisions import net_benefits
 from fhe_auc_protocols.options import HistogramLocalDp
 from tests.support import delong
 from tests.support.chosen import federated_report
-from tests.support.command_line import assert_refused, call, printed
 from tests.support.html_page import Page
 from tests.support.lazy import Lazy
 from tests.support.synthetic_scores import two_models
@@ -210,18 +208,3 @@ def test_what_two_models_do_not_go_with_is_refused_before_a_session(
     with pytest.raises(InputError, match=told):
         federated_report(tables, **{**BOTH, **asked}, progress=lambda *each: events.append(each))
     assert not events
-
-
-@pytest.mark.usefixtures("without_figures")
-def test_the_command_says_the_same(rows: Any, report: Report, tmp_path: Path) -> None:
-    rows.to_csv(tmp_path / "all.csv", index=False)
-    options = ["report", str(tmp_path / "all.csv"), "--site-column", "hospital", "--label-column", "died"]
-    options += ["--positive-label", "True", "--score-columns", "risk,$<b>_old", "--threshold", str(AT)]
-    np.savetxt(tmp_path / "grid.txt", GRID)
-    shown = printed(*options, "--thresholds", str(tmp_path / "grid.txt"), "--out", str(tmp_path / "out"))
-    assert report.facts.models is not None
-    difference = report.facts.models.net_benefits[2].estimate
-    assert difference is not None
-    assert f"{difference.value:.4f}" in shown
-    assert f"{report.facts.models.card.auc.value:.4f}" in shown
-    assert_refused(call(*options, "--score-column", "risk"), "contradict each other")

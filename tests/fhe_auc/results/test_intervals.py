@@ -9,23 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.results.intervals import (
-    Interval,
+from fhe_auc.results.intervals import Interval, expit, of_difference, on_logit_scale, plain, quantile, widened, wilson
+from fhe_auc.results.standard_errors import (
     Moments,
     OneModel,
     PairedError,
     PairedSums,
     delong,
-    expit,
     hanley_mcneil,
     of_bins,
-    of_difference,
-    on_logit_scale,
     paired_delong,
-    plain,
-    quantile,
-    widened,
-    wilson,
 )
 from tests.support.delong import of_rows, paired_of_rows
 from tests.support.lazy import Lazy

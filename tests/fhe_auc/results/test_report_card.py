@@ -1,4 +1,4 @@
-"""Thresholds that a reader asks for: they stay, are counted exactly, and tell no small count; what counts choose."""
+"""A report card: thresholds asked for stay, are exact and tell no small count; what counts choose; any scores."""
 
 import datetime
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.metrics import Histogram
 from fhe_auc.results.report_card import Decisions, Facts, ReportCard, report_card
 from fhe_auc.results.report_json import as_dict
+from fhe_auc.results.report_measures import NOT_PROBABILITIES
 from fhe_auc.rows.party_data import PartyData
 from tests.support.lazy import Lazy
 
@@ -172,3 +173,30 @@ def test_the_band_of_net_benefit_is_that_of_a_mean_over_rows() -> None:
         pytest.approx(worth.mean() - reach),
         pytest.approx(worth.mean() + reach),
     )
+
+
+POSITIVES, NEGATIVES = np.array([0, 20, 30, 40, 50, 60]), np.array([0, 200, 150, 100, 100, 12])
+MISSING = {"expected_calibration_error", "brier", "scaled_brier", "log_loss", "normalised_entropy"}
+
+
+@pytest.mark.parametrize("min_cell", [1, 10])
+def test_only_what_needs_probabilities_is_missing_and_says_why(min_cell: int) -> None:
+    points, shares = (
+        report_card(
+            Histogram(np.arange(7.0) / of, POSITIVES, NEGATIVES),
+            wanted=Decisions(threshold=(3 / of,)),
+            min_cell=min_cell,
+        )
+        for of in (1, 10)
+    )
+    assert (points.brier, points.calibration, points.decision_curve, points.observed_band) == (None,) * 4
+    for each, other in zip(points.measures, shares.measures, strict=True):
+        if each.name in MISSING:
+            assert (each.estimate, each.missing) == (None, NOT_PROBABILITIES)
+        else:
+            assert (each.estimate, each.interval) == (other.estimate, other.interval)
+    assert {each.missing for each in points.calibration_measures} == {NOT_PROBABILITIES}
+    assert points.chosen[0].threshold == 3
+    assert points.chosen[0].confusion == shares.chosen[0].confusion
+    if min_cell == 1:
+        assert points.best.confusion == shares.best.confusion
