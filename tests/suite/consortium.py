@@ -33,9 +33,9 @@ from fhe_auc.report.studies import next_session
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import is_finished, read_record, read_status
 from fhe_auc.session.messages import Message
+from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.site.agreed_studies import agree, decide, waiting
 from fhe_auc_keys.site.making import sealed_files
-from fhe_auc_keys.site.session_files import announced_to_party
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.budget import Ledger, Limit
 from fhe_auc_keys.store.key_store import KeyStore
@@ -249,8 +249,7 @@ class World:
         for name in names:
             with self.store(name) as store:
                 document = waiting(store)[night.session].announcement
-                members = certified(self.sites).members
-                decide(store, announced_to_party(document, members, holder="north", at=at), yes=True, at=at)
+                decide(store, open_announcement(document, certified(self.sites).members, at=at), yes=True, at=at)
             write_atomically(self.folder / name / "state" / serve.DECIDED, str(at).encode())
 
     def write_rows(self, name: str) -> None:

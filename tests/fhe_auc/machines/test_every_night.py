@@ -33,6 +33,7 @@ from fhe_auc.machines import outcomes, serve, service
 from fhe_auc.report import Report, federated_report
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc_keys.cli import common
+from fhe_auc_keys.trust import joining
 from tests.support.exchanges import server_of
 from tests.support.platforms import needs_unix_files
 from tests.support.processes import wait_for
@@ -206,8 +207,9 @@ def consortium(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("HOME", str(folder))
     for name in ("XDG_CONFIG_HOME", "SSH_AUTH_SOCK", "NETRC"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(serve, "_LOOK", (0.2, 0.5))  # in their processes too
+    monkeypatch.setattr(serve, "_LOOK", (0.4, 1.0))  # in their processes too
     monkeypatch.setattr(serve, "_RENEWAL", 0.5)
+    monkeypatch.setattr(joining, "_COST", 2**10)  # of a comparison, which people wait for
     monkeypatch.setattr(clock.Clock, "now", now)
     monkeypatch.setattr(common, "now", now)
     LATER.value = 0.0
@@ -281,54 +283,38 @@ def kill_some(they: Consortium, moments: random.Random, number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("consortium", "seed", "kills"),
+    ("consortium", "together", "without", "kills"),
     [
-        ("folder", 1, 1),
-        *(pytest.param("folder", seed, 12, marks=pytest.mark.slow) for seed in (2, 3, 4)),
-        *(pytest.param(kind, 5, 4, marks=pytest.mark.slow) for kind in ("s3", "sftp", "webdav")),
+        ("folder", 0, 1, 1),
+        *(pytest.param("folder", 1, 1, kills, marks=pytest.mark.slow) for kills in (11, 12, 13)),
+        *(pytest.param(kind, 1, 1, 4, marks=pytest.mark.slow) for kind in ("s3", "sftp", "webdav")),
+        pytest.param("folder", 0, 10, 10, marks=pytest.mark.slow),
     ],
     indirect=["consortium"],
 )
 def test_five_sites_need_14_commands_and_6_comparisons_and_then_nothing_whoever_is_killed_or_away(
-    consortium: Consortium, seed: int, kills: int
+    consortium: Consortium, together: int, without: int, kills: int
 ) -> None:
-    """In the second night all get new rows; in the third a site is away."""
-    they, moments = consortium, random.Random(seed)
+    """After the first night so many are of all, then so many without a site, all with new rows and kills."""
+    they, moments, counted = consortium, random.Random(kills), SITES
     new_rows(they)
     set_up(they)
     check_night(they, 1, *SITES)
-    new_rows(they)
-    next_night(they)
-    kill_some(they, moments, kills)
-    check_night(they, 2, *SITES)
-    they.kill(AWAY)
-    config = (they.folder / SERVER / "config.toml").read_text()
-    they.write(f"{SERVER}/config.toml", f"{config}close-at = 4\n")
-    next_night(they)
-    kill_some(they, moments, kills)
-    check_night(they, 3, *(name for name in SITES if name != AWAY))
+    for number in range(together + without):
+        if number == together:
+            they.kill(AWAY)
+            counted = tuple(name for name in SITES if name != AWAY)
+            config = (they.folder / SERVER / "config.toml").read_text()
+            they.write(f"{SERVER}/config.toml", f"{config}close-at = {len(counted)}\n")
+        new_rows(they)
+        next_night(they)
+        kill_some(they, moments, kills)
+        check_night(they, 2 + number, *counted)
     they.boot(AWAY)
     they.wait(lambda: "has begun, and 'west' was not there" in they.status(AWAY)[0])
     they.wait(lambda: they.status(AWAY)[1] == "")
-    assert len(they.results(AWAY)) == 2
+    assert len(they.results(AWAY)) == 1 + together
     assert len(they.typed) == COMMANDS
-
-
-@pytest.mark.slow
-def test_a_hundred_kills_in_ten_nights_without_one_site_cost_no_result(consortium: Consortium) -> None:
-    """Each night has new rows."""
-    they, moments = consortium, random.Random(6)
-    new_rows(they)
-    set_up(they)
-    check_night(they, 1, *SITES)
-    they.kill(AWAY)
-    config = (they.folder / SERVER / "config.toml").read_text()
-    they.write(f"{SERVER}/config.toml", f"{config}close-at = 4\n")
-    for number in range(2, 12):
-        new_rows(they)
-        next_night(they)
-        kill_some(they, moments, 10)
-        check_night(they, number, *(name for name in SITES if name != AWAY))
 
 
 LEVELS = {"sex": ["F", "M"], "age": ["<40", "40-59", "60-79", "80-89", "90+"]}
