@@ -1,4 +1,4 @@
-"""A made-up next version of what a key store keeps, at one site: it plays with the others, and its store says what it is.
+"""A made-up next version of what a key store keeps, at one site: it plays with others, and its store says what it is.
 
 Messages have no such steps: `tests.suite.test_told_nights` plays one of the next version, which others refuse.
 """
