@@ -10,6 +10,7 @@ from fhe_auc.base.extras import require
 from fhe_auc.base.files import write_atomically
 from fhe_auc.figures.report_card import FIGURES, draw, model_text, png, shown_in, svg
 from fhe_auc.results.group_decisions import SHOWN_RATES
+from fhe_auc.results.intervals import WIDENED
 from fhe_auc.results.report_card import Facts, ReportCard
 from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.result_tables import (
@@ -36,7 +37,7 @@ def render(metrics: ReportCard, facts: Facts) -> str:
     require("plots")
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    from fhe_auc.report import sections
+    from fhe_auc.report import page_filters
 
     page = Environment(
         loader=PackageLoader("fhe_auc.report", ""),
@@ -46,7 +47,7 @@ def render(metrics: ReportCard, facts: Facts) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    page.filters |= sections.FILTERS
+    page.filters |= page_filters.FILTERS
     cards = facts.cards(metrics)
     return page.get_template("page.html").render(
         facts=facts,
@@ -54,9 +55,10 @@ def render(metrics: ReportCard, facts: Facts) -> str:
         names=[card.model for card in cards],
         figures=[_figure(cards, name) for name in FIGURES if shown_in(cards, name)],
         tripod=tripod_items(groups=bool(facts.groups), sites=bool(facts.sites)),
-        confusion=sections.CONFUSION,
-        abreast=sections.ABREAST,
+        confusion=page_filters.CONFUSION,
+        abreast=page_filters.ABREAST,
         rates=list(SHOWN_RATES.values()),
+        widened=WIDENED,
         zip=zip,
         **{each.__name__: each for each in (ends, p_of, of_fairness, of_group_calibrations, of_group_decisions)},
         of_group_differences=of_group_differences,

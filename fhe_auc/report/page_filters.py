@@ -1,4 +1,4 @@
-"""What sections of the page say, as its template takes it: numbers as text, sentences about a card, headings."""
+"""What the template of the page calls: numbers and names as text, headings, groups of what one row shows."""
 
 import math
 import zlib
@@ -10,8 +10,7 @@ from fhe_auc.figures.report_card import level_text, model_text
 from fhe_auc.results.decisions import Decision
 from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.group_decisions import CELLS, GroupDecision
-from fhe_auc.results.intervals import WIDENED
-from fhe_auc.results.report_card import ReportCard, TwoModels
+from fhe_auc.results.report_card import ReportCard
 from fhe_auc.results.report_measures import NOT_SHOWN, Measure
 
 ABREAST = 4  # decisions in one table
@@ -19,20 +18,6 @@ CONFUSION = {"True positives": (1, 1), "False positives": (0, 1), "False negativ
 """Where a decision has how many rows."""
 
 _NEGLIGIBLE = 5e-5  # what four decimals do not show
-_RANGE_HOLDS = {
-    False: "the metric of the counted rows lies inside it.",
-    True: "it leaves out the noise that the counts carry for privacy, so the metric of the rows may lie outside.",
-}
-
-
-def number(value: float, form: str = ".4g") -> str:
-    """Write a number."""
-    return f"{value:{form}}"
-
-
-def percent(share: float) -> str:
-    """Write a share."""
-    return f"{100 * share:.3g}%"
 
 
 def whole(count: int | None, unknown: str = NOT_SHOWN) -> str:
@@ -111,52 +96,13 @@ def counts(decision: GroupDecision) -> str:
     return "" if decision.counts is None else ", ".join(map("{} {:,}".format, CELLS, decision.counts))
 
 
-def left_open(cards: Sequence[ReportCard]) -> str:
-    """Say what the range beside a measure is."""
-    where = "The range" if len(cards) == 1 else "The last range"
-    return f"{where} is what the bins leave open: {_RANGE_HOLDS[cards[0].noisy]}"
-
-
-def about_models(models: TwoModels) -> str:
-    """Say how two models are compared."""
-    about = "Both models on the same rows."
-    if models.comparison is not None and models.comparison.interval is not None:
-        about += f" Interval and p of the AUCs: {models.comparison.interval.method}."
-    if models.net_benefits:
-        about += f" Net benefit: {models.net_benefits[0].meaning[0].lower()}{models.net_benefits[0].meaning[1:]}"
-    return about
-
-
-def headline_range(card: ReportCard) -> str:
-    """Say what noise or bins leave open; where an interval is not widened by it, tables alone have it."""
-    if card.noisy:
-        return "computed from counts with random noise, which no range on this page covers"
-    if card.interval is not None and not card.interval.method.endswith(WIDENED):
-        return ""
-    low, high = f"{card.auc.low:.3f}", f"{card.auc.high:.3f}"
-    return f"binning: the AUC of these rows lies between {low} and {high}" if low != high else ""
-
-
-def at_best_f1(card: ReportCard) -> dict[str, float]:
-    """Return what the decision with the best F1 has, by name."""
-    return {each.name: each.estimate.value for each in card.best.measures if each.estimate is not None}
-
-
-def brier_in_words(cards: Sequence[ReportCard]) -> str:
-    """Say of which parts the Brier score of each model with probabilities consists."""
-    told = []
-    for card in (each for each in cards if each.brier is not None):
-        merged, parts = card.histogram.bins < card.fine_bins, map("{:.4f}".format, card.brier or ())
-        told.append(
-            "The Brier score{} is {}reliability {} − resolution {} + uncertainty {} (Murphy, 1973; by bins{}).".format(
-                of(card), "about " * merged, *parts, ", which leave out how scores differ inside" * merged
-            )
-        )
-    return " ".join(told)
+def named(measures: Sequence[Measure], name: str) -> Measure:
+    """Return one of the measures."""
+    return next(each for each in measures if each.name == name)
 
 
 FILTERS: Mapping[str, Callable[..., object]] = {
     **{name: each for name, each in vars().items() if getattr(each, "__module__", "") == __name__},
-    **{"level_text": level_text, "model_text": model_text},
+    **{"level_text": level_text, "model_text": model_text, "number": format},
 }
 """What the template calls by these names: the functions here."""
