@@ -158,7 +158,7 @@ def _advanced(
 
 def _ended(series: _Series) -> Made:
     """Say that a turn has all its results, by its last session."""
-    step, last = max(series.made.items(), key=lambda each: (each[1].turn, each[0]))
+    step, last = max(series.made.items(), key=lambda each: (each[1].turn, int(each[0])))
     return Made(series.study, int(step), last.session, ended=True)
 
 
