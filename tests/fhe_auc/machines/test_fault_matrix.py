@@ -86,12 +86,11 @@ _WARNING = re.compile(r"[0-9T:.-]{23}\+00:00 (WARNING|ERROR) ")
 
 @pytest.fixture(scope="module")
 def template(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Roles, and sessions that are not in the inbox yet."""
+    """Roles, and a session that is not in the inbox yet."""
     folder = Path(shutil.copytree(template, tmp_path_factory.mktemp("made") / "here"))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         make_session("night-1", publish=False)
-        make_session("night-0", publish=False)
     return folder
 
 
@@ -189,7 +188,6 @@ class Row:
     west_is_away: bool = False  # until the fault is mended
     ends: tuple[str, ...] = SITES  # who has a result in the end, of these sites' rows
     timeout: float = 1000.0
-    others: bool = False  # whether another session goes on meanwhile
     restart: bool = False  # whether the role's process is another one afterwards
     quick: bool = False
 
@@ -207,9 +205,7 @@ def disk_full(role: str, *, fault: Callable[[], object] | None = None, logs: str
 
 DAMAGED = "truncated or damaged .*: its sender puts it there again"
 ROWS = {
-    "half a bundle": bundle(
-        "north", rf"bundle {DAMAGED}", lambda: half(Path("night-1/north.bundle")), others=True, quick=True
-    ),
+    "half a bundle": bundle("north", rf"bundle {DAMAGED}", lambda: half(Path("night-1/north.bundle")), quick=True),
     "a site away": Row(
         ADDER,
         "2 of 3 parties submitted.* missing: 'west' .*: have them answer, or ask for a session without them",
@@ -298,15 +294,12 @@ def test_a_fault_is_told_with_what_to_do(name: str) -> None:
         if not row.when and not row.lacks:
             put()
         until(lambda: logged(row.logs or row.says) and says(row))
-        if row.others:
-            put("night-0")
-            until(lambda: delivered(*SITES))
         row.mend()
         if row.restart:
             role.close()
             role.enter_context(serving(row.role))
         all_roles.enter_context(serving(*away))
-        until(lambda: delivered(*row.ends, number=1 + row.others))
+        until(lambda: delivered(*row.ends))
         check_results(*row.ends, counted=row.ends)
         if row.ends:
             assert not submitted or first.read_bytes() == submitted

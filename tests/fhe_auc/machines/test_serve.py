@@ -125,6 +125,7 @@ def test_who_comes_too_late_is_told_so_and_its_turn_is_not_spent_on_what_is_over
         until(lambda: status("west")["wrong"] == "")
 
 
+@pytest.mark.slow
 def test_an_aggregator_that_has_lost_what_opened_a_session_says_so_and_goes_on_once_it_is_back(here: Path) -> None:
     make_session()
     bundle = place(HOLDER) / "aggregator.bundle"

@@ -14,6 +14,7 @@ from fhe_auc.base.remote import open_exchange
 from tests.support.exchanges import server_of
 from tests.support.keys_folder import ADDER
 from tests.support.platforms import needs_linux
+from tests.support.processes import wait_for
 from tests.support.served import (
     HOLDER,
     MOST_MEMORY,
@@ -22,6 +23,7 @@ from tests.support.served import (
     change,
     delivered,
     kill,
+    look,
     make_session,
     serving,
     start,
@@ -74,7 +76,7 @@ def test_a_hundred_rounds_of_ten_thousand_rows_leave_the_process_as_small_as_it_
                     session = make_session(f"night-{night}", publish=False, thresholds="hybrid:1000")
                     for file in sorted(Path(f"night-{night}").iterdir()):
                         exchange.put(f"{HOLDER}/{session}/{file.name}", file.read_bytes())
-                    until(lambda night=night: delivered(*SITES, number=night))
+                    wait_for(lambda night=night: delivered(*SITES, number=night), 600.0, meanwhile=look, pause=0.02)
                     sizes.append(resident(process))
             rounds = Path("south.log").read_text().count(" answered, ")
             spent = (cpu_seconds(process) - before) / rounds
