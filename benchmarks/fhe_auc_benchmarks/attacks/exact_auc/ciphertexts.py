@@ -55,8 +55,7 @@ HONEST = Strategy("", honest)
 class LyingExactSide(LyingSide):
     """What an aggregator sends that returns what a strategy makes of padded sketches and pad keys.
 
-    `pad_key` is what it has been given; with a helper it asks for one. `earlier` is the side of an earlier session,
-    if any; generator and `guess` are for choices.
+    `pad_key` is what it has been given; with a helper it asks for one. Generator and `guess` are for choices.
     """
 
     def __init__(
@@ -66,12 +65,11 @@ class LyingExactSide(LyingSide):
         generator: np.random.Generator,
         *,
         pad_key: bytes = b"",
-        earlier: LyingExactSide | None = None,
         guess: int = 0,
     ) -> None:
         self._computation = computation = ExactComputation(manifest)
         self._manifest, self._strategy, self._generator = manifest, strategy, generator
-        self._earlier, self._guess, self._material = earlier, guess, pad_key
+        self._guess, self._material = guess, pad_key
         if manifest.keys == "helper":
             super().__init__(HelpedAggregator(manifest, computation), PAD_KEY_ROUND, self.result)
         else:  # the honest sum is never asked for
@@ -105,17 +103,15 @@ class LyingExactSide(LyingSide):
     def result(self, _: Mapping[str, bytes], counted: tuple[str, ...]) -> bytes:
         """Return the encrypted result, flooded as honest ones are."""
         plan, seed, made = self._computation.plan, self._generator.integers(2**63), []
-        own, before = self.sketches, self._earlier.sketches if self._earlier else []
+        own = self.sketches
         for which, prime in enumerate(plan.parameters.plain_moduli):
             generator = np.random.default_rng(seed)  # the same choices for every prime
-            sketches, earlier = ([each[which] for each in kept] for kept in (own, before))
-            view = View(plan.computed, prime, sketches, earlier, self._guess, generator)
+            view = View(plan.computed, prime, [each[which] for each in own], self._guess, generator)
             claim, public = self._strategy.tell(view), self.pad_key.public
             constants = plan.layout.mask(KeyStream(generator.bytes(32)), claim.constants(view), prime)
             found = public.encrypt(constants, which)
             for each in claim.computed:
-                pad_key = self._earlier.pad_key if each.earlier and self._earlier else self.pad_key
-                public.add_in_place(found, evaluated(pad_key, which, each))
+                public.add_in_place(found, evaluated(self.pad_key, which, each))
             made.append(public.dump_result(public.flood(found), plan.kept))
         return encode(Result(counted, encode(tuple(made))))
 
@@ -200,32 +196,22 @@ def judged(roles: Sequence[Party[Evaluation]], counted: Sequence[PartyData]) -> 
     return PASSED if PASSED in found else min(found - {HARMLESS}, default=HARMLESS)
 
 
-def played(
+def play(
     strategy: Strategy,
     keys: str,
     protocol: str,
     generator: np.random.Generator,
-    earlier: LyingExactSide | None = None,
     helper: Callable[[Manifest, bytes], Party[Any]] | None = None,
-) -> tuple[LyingExactSide, str]:
-    """Play a session in which the aggregator plays a strategy, by default with an honest helper.
-
-    Returns the aggregator's side, and what comes of it, of `judged`.
-    """
+) -> str:
+    """Play a session in which the aggregator plays a strategy, by default with an honest helper, if any: `judged`."""
     plugin = PROTOCOLS[protocol]()
     session = plugin.prepare(request_for(keys=keys))
     manifest, delivery, sites = session.manifest, session.delivery(), made_up_sites(generator)
     guess = sum(int(count(each, GRID).bin_positives[0]) for each in sites)
     roles = [plugin.party(manifest, delivery.parties[site.name], site) for site in sites]
-    side = LyingExactSide(manifest, strategy, generator, pad_key=delivery.aggregator, earlier=earlier, guess=guess)
+    side = LyingExactSide(manifest, strategy, generator, pad_key=delivery.aggregator, guess=guess)
     aggregator, everybody = Aggregator(manifest, side), list[Party[Any]](roles)
     if delivery.helper is not None:
         everybody.append((helper or plugin.helper)(manifest, delivery.helper))
     conduct(aggregator, answering(aggregator, everybody))
-    return side, judged(roles, sites)
-
-
-def play(strategy: Strategy, keys: str, protocol: str, generator: np.random.Generator) -> str:
-    """Play a session in which the aggregator plays a strategy, after an honest one where it takes that."""
-    earlier = played(HONEST, keys, protocol, generator)[0] if strategy.staged else None
-    return played(strategy, keys, protocol, generator, earlier)[1]
+    return judged(roles, sites)

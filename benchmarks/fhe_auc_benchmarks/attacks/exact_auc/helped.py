@@ -17,7 +17,7 @@ from fhe_auc.rlwe.modular import Residues, add
 from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import Party
-from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import HONEST, PROTOCOLS, judged, played, request_for
+from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import HONEST, PROTOCOLS, judged, play, request_for
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, lying_party
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import Strategy, View
 from fhe_auc_benchmarks.attacks.laboratory import HARMLESS, SITES, answering, made_up_sites, refused_by
@@ -45,7 +45,7 @@ class _Forging(ExactComputation):
         seed, found = self._generator.integers(2**63), []  # the same choices for every prime
         for totals, prime in zip(super().decrypt(secret, result), self.primes, strict=True):
             unseen = [np.zeros(self.size, np.uint64)]
-            view = View(self.plan.computed, prime, unseen, (), 0, np.random.default_rng(seed))
+            view = View(self.plan.computed, prime, unseen, 0, np.random.default_rng(seed))
             claim = self._strategy.tell(view)
             found.append(add(totals if claim.computed else np.zeros_like(totals), claim.constants(view), prime))
         return found
@@ -58,7 +58,7 @@ def play_forged(strategy: Strategy, protocol: str, generator: np.random.Generato
         own = decode(material, HelperMaterial, "material")
         return Party(manifest, HELPER, Helper(manifest, _Forging(manifest, strategy, generator), own))
 
-    return played(HONEST, "helper", protocol, generator, helper=forging)[1]
+    return play(HONEST, "helper", protocol, generator, helper=forging)
 
 
 class Trial(NamedTuple):

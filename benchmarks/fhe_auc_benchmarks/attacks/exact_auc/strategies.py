@@ -1,8 +1,8 @@
 """What a lying aggregator may try against exact sessions, by name.
 
 It sees every padded sketch in the clear, and the pad key, products of the pads encrypted slot by slot. From these it
-makes sums: those of any numbers that it puts in the place of the padded sketches' sum, each times a weight, under one
-pad key or several, plus constants. A lie says which (`Claim`), for each prime.
+makes sums: those of any numbers that it puts in the place of the padded sketches' sum, each times a weight, under the
+pad key, plus constants. A lie says which (`Claim`), for each prime.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ class Computed(NamedTuple):
 
     pooled: Residues
     weights: Mapping[int, int] = MappingProxyType({})
-    earlier: bool = False  # under an earlier session's pad key
 
 
 class Claim(NamedTuple):
@@ -46,14 +45,12 @@ class Claim(NamedTuple):
 class View(NamedTuple):
     """What the aggregator has in hand, for one prime: padded sketches, shape (size,), in the parties' order.
 
-    Of an `earlier` session of the same parties too. It guesses a count right, `guess`: the positives in the first bin.
-    The generator is for its choices.
+    It guesses a count right, `guess`: the positives in the first bin. The generator is for its choices.
     """
 
     release: Release
     prime: int
     sketches: Sequence[Residues]
-    earlier: Sequence[Residues]
     guess: int
     generator: np.random.Generator
 
@@ -83,6 +80,10 @@ class View(NamedTuple):
         split = [each.name.partition(" at ") for each in self.release.sums]
         return [k for k, (own, _, at) in enumerate(split) if own in (names or (own,)) and z in (None, int(at or 0))]
 
+    def random_sketch(self) -> Residues:
+        """Return what any sketch is under a pad that the pad key does not take off."""
+        return self.generator.integers(0, self.prime, self.release.sketch.size, np.uint64)
+
     def some(self, number: int) -> int:
         """Return one of 0 … number − 1."""
         return int(self.generator.integers(number))
@@ -99,7 +100,7 @@ class Strategy(NamedTuple):
     """One way of lying: what the aggregator does, and what it returns.
 
     `exact` accepts it where it `passes`; where it is `harmless` the result is right. `on_tags` makes sense with
-    authenticators only. What is `staged` takes more than a session has by itself: an earlier one, or a count.
+    authenticators only. What is `staged` takes a count that nobody who lies has.
     """
 
     what: str
@@ -201,10 +202,6 @@ def _replaced(made: Callable[[View, int], Residues]) -> Tell:
     return lie
 
 
-def _earlier(view: View) -> Computed:
-    return view.sum_of(view.earlier)._replace(earlier=True)
-
-
 STRATEGIES: Mapping[str, Strategy] = {
     "negate-difference": Strategy("return minus the difference: one minus the AUC", _scale(-1, "difference"), True),
     "zero-ties": Strategy("return no ties: a half-width of zero", _scale(0, "ties"), True),
@@ -237,10 +234,8 @@ STRATEGIES: Mapping[str, Strategy] = {
     "count-twice": Strategy(
         "add a submission twice", _replaced(lambda view, k: view.sum_of([view.sketches[k]] * 2).pooled)
     ),
-    "replay-session": Strategy("replay an earlier one", _replaced(lambda view, k: view.earlier[k]), staged=True),
-    "old-pad-key": Strategy(
-        "use an earlier pad key", lambda view: Claim((view.honest._replace(earlier=True),)), staged=True
+    "replay-session": Strategy(
+        "replace a submission by an earlier one, under another pad", _replaced(lambda view, k: view.random_sketch())
     ),
-    "earlier-result": Strategy("return an earlier result", lambda view: Claim((_earlier(view),)), staged=True),
 }  # fmt: skip
 """By name."""
