@@ -1,26 +1,23 @@
 """The report as one HTML page: nothing to fetch, nothing to run, every text passed in escaped."""
 
+from __future__ import annotations
+
 import base64
 import json
 import os
 import re
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fhe_auc.base.extras import require
 from fhe_auc.base.files import write_atomically
 from fhe_auc.figures.report_card import FIGURES, draw, model_text, png, shown_in, svg
-from fhe_auc.results.group_decisions import SHOWN_RATES
-from fhe_auc.results.intervals import WIDENED
 from fhe_auc.results.report_card import Facts, ReportCard
 from fhe_auc.results.report_json import as_dict
-from fhe_auc.results.result_tables import (
-    ends,
-    of_fairness,
-    of_group_calibrations,
-    of_group_decisions,
-    of_group_differences,
-    p_of,
-)
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 FILES = (
     *("report.html", "report.json", "report.pdf"),
@@ -35,11 +32,24 @@ _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 def render(metrics: ReportCard, facts: Facts) -> str:
     """Write the report as one self-contained page in HTML 5: no script, no request, all texts of `facts` escaped."""
     require("plots")
+    cards = facts.cards(metrics)
+    return _template().render(
+        facts=facts,
+        cards=cards,
+        names=[card.model for card in cards],
+        figures=[_figure(cards, name) for name in FIGURES if shown_in(cards, name)],
+        tripod=tripod_items(groups=bool(facts.groups), sites=bool(facts.sites)),
+    )
+
+
+@cache
+def _template() -> Template:
+    """Return the page's template, which takes a while to compile."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     from fhe_auc.report import page_filters
 
-    page = Environment(
+    made = Environment(
         loader=PackageLoader("fhe_auc.report", ""),
         autoescape=True,
         undefined=StrictUndefined,
@@ -47,22 +57,9 @@ def render(metrics: ReportCard, facts: Facts) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    page.filters |= page_filters.FILTERS
-    cards = facts.cards(metrics)
-    return page.get_template("page.html").render(
-        facts=facts,
-        cards=cards,
-        names=[card.model for card in cards],
-        figures=[_figure(cards, name) for name in FIGURES if shown_in(cards, name)],
-        tripod=tripod_items(groups=bool(facts.groups), sites=bool(facts.sites)),
-        confusion=page_filters.CONFUSION,
-        abreast=page_filters.ABREAST,
-        rates=list(SHOWN_RATES.values()),
-        widened=WIDENED,
-        zip=zip,
-        **{each.__name__: each for each in (ends, p_of, of_fairness, of_group_calibrations, of_group_decisions)},
-        of_group_differences=of_group_differences,
-    )
+    made.filters |= page_filters.FILTERS
+    made.globals |= page_filters.GLOBALS
+    return made.get_template("page.html")
 
 
 def _fit(value: object) -> object:

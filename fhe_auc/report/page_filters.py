@@ -9,13 +9,18 @@ from markupsafe import Markup
 from fhe_auc.figures.report_card import level_text, model_text
 from fhe_auc.results.decisions import Decision
 from fhe_auc.results.estimates import GroupEstimate
-from fhe_auc.results.group_decisions import CELLS, GroupDecision
+from fhe_auc.results.group_decisions import CELLS, SHOWN_RATES, GroupDecision
+from fhe_auc.results.intervals import WIDENED
 from fhe_auc.results.report_card import ReportCard
 from fhe_auc.results.report_measures import NOT_SHOWN, Measure
-
-ABREAST = 4  # decisions in one table
-CONFUSION = {"True positives": (1, 1), "False positives": (0, 1), "False negatives": (1, 0), "True negatives": (0, 0)}
-"""Where a decision has how many rows."""
+from fhe_auc.results.result_tables import (
+    ends,
+    of_fairness,
+    of_group_calibrations,
+    of_group_decisions,
+    of_group_differences,
+    p_of,
+)
 
 _NEGLIGIBLE = 5e-5  # what four decimals do not show
 
@@ -106,3 +111,14 @@ FILTERS: Mapping[str, Callable[..., object]] = {
     **{"level_text": level_text, "model_text": model_text, "number": format},
 }
 """What the template calls by these names: the functions here."""
+
+GLOBALS = {
+    **{each.__name__: each for each in (ends, p_of, of_fairness, of_group_calibrations, of_group_decisions)},
+    **{"of_group_differences": of_group_differences, "zip": zip, "widened": WIDENED, "abreast": 4},
+    "rates": list(SHOWN_RATES.values()),
+    "confusion": {
+        **{"True positives": (1, 1), "False positives": (0, 1)},
+        **{"False negatives": (1, 0), "True negatives": (0, 0)},
+    },
+}
+"""What else it names: tables of text; how many decisions one table has; where a decision has how many rows."""

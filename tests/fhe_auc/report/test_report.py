@@ -202,14 +202,16 @@ def test_the_table_of_tripod_names_places_that_are_on_the_page(there: bool) -> N
 
 def test_the_same_report_is_written_again_and_figures_carry_no_date_and_no_colour() -> None:
     assert report.render(card(), FACTS) == report.render(card(), FACTS)
-    one, other = (report.draw(card(), "roc") for _ in range(2))
-    assert (png(one), svg(one)) == (png(other), svg(other))
-    assert b"dc:date" not in svg(one)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     for name in FIGURES:
-        assert svg(report.draw(card(), name)) == svg(report.draw(card(), name))
-        canvas = FigureCanvasAgg(report.draw(card(), name))
+        one, other = (report.draw(card(), name) for _ in range(2))
+        drawing = svg(one)
+        assert drawing == svg(other)
+        assert b"dc:date" not in drawing
+        if name == "roc":
+            assert png(one) == png(other)
+        canvas = FigureCanvasAgg(one)
         canvas.draw()
         assert np.ptp(np.asarray(canvas.buffer_rgba())[..., :3].astype(int), axis=2).max() == 0
 
