@@ -129,4 +129,6 @@ def session_sums(parties: Sequence[PartyData], tamper: Any = None, **asked: Any)
     result, told = decode(payload_of(message), Result, "result").content, play.read(message)
     secrets_of = own_secrets(play.material[parties[0].name], play.manifest)
     computation = trapezoid_computation(play.manifest)
-    return told, recover(computation.decrypt(computation.secret(secrets_of.context), result), computation.plan)
+    return told, recover(
+        computation.decrypt(computation.secret(secrets_of.context), result), play.manifest.decoded_plan(AucPlan)
+    )
