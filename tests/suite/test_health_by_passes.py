@@ -44,6 +44,7 @@ def not_counted(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
     world.physics.passed += TIMEOUT
     look(world, ADDER, "north", "south", times=2)  # until it has ended
     yield (ADDER,), "not counted"
+    assert {problem["who"] for problem in world.status(ADDER)["problems"]} == {"west"}
     ended(world)
 
 
@@ -180,3 +181,7 @@ def test_a_cause_is_told_by_the_second_look_and_no_more_by_the_first_one_without
         for name in roles:
             world.look(name)
             assert world.status(name)["health"] == "ok"
+        if cause not in (refused_at_the_key_holder, repeat_that_failed):  # in which people, and north, go on
+            look(world, times=8)
+            assert world.all_have_results
+            assert {world.status(role)["health"] for role in world.roles} == {"ok"}

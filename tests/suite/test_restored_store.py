@@ -5,6 +5,7 @@ import pytest
 from fhe_auc_keys.store import budget
 from tests.suite.consortium import ADDER, CASES, EPSILON, World
 from tests.suite.test_told_nights import look
+from tests.support.nothing import installed
 
 
 @pytest.mark.parametrize("before", [0, 2], ids=["before it has opened the bundle", "before it has answered"])
@@ -41,3 +42,22 @@ def test_a_restored_store_answers_nothing_twice_says_so_and_goes_on_with_new_ses
             look(world, times=12)
         assert world.result("south", world.nights[1]) is not None
         assert world.status("south")["health"] == "ok"
+
+
+@pytest.mark.parametrize("looks", [0, 1], ids=["made before it is noticed", "made afterwards"])
+@pytest.mark.parametrize("what", ["", "store"], ids=["a machine", "a store"])
+def test_a_restored_site_answers_no_second_session_of_a_turn(what, looks, tmp_path):
+    """Two results of one turn would tell what has changed in between."""
+    with installed(tmp_path), World(CASES[-1], 0) as world:
+        look(world)
+        world.back_up("south")
+        first = world.make_night()
+        look(world, times=4)
+        assert "south" in first.said
+        world.restore("south", what)
+        look(world, "south", times=looks)
+        world.physics.passed += 36_000
+        second = world.make_night()
+        look(world, times=4)
+        assert "south" not in second.said
+        assert "was put back to an older one" in world.step("south", second)

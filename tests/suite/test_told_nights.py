@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.serialise import FORMAT_VERSION
-from tests.suite.consortium import ADDER, CASES, SITES, TIMEOUT, World
+from tests.suite.consortium import ADDER, CASES, SITES, World
 from tests.support.nothing import installed
 from tests.support.wire import changed
 
@@ -162,17 +162,6 @@ def test_a_submission_that_stays_half_is_told_by_the_aggregator(world):
     assert {world.status(role)["health"] for role in world.roles} == {"ok"}
 
 
-def test_a_site_that_does_not_count_is_told_until_it_counts(world):
-    look(world, ADDER, "north", "south", times=3)
-    world.physics.passed += TIMEOUT
-    look(world, ADDER, "north", "south", times=5)
-    assert [(each["rule"], each["who"]) for each in world.status(ADDER)["problems"]] == [("not counted", "west")]
-    world.physics.passed += 86_400
-    world.make_night()
-    look(world, times=7)
-    assert world.status(ADDER)["health"] == "ok"
-
-
 def test_a_role_removes_its_files_once_a_session_is_over(world):
     look(world, times=6)
     assert world.exchange.files
@@ -195,30 +184,6 @@ def test_a_site_s_clock_a_day_ahead_is_told_by_the_aggregator_and_by_the_site_un
     assert world.all_have_results
     assert world.status("south")["health"] == "ok"
     world.physics.passed += 2 * 86_400  # as it says that it took part at a time that has not been
-    world.make_night()
-    look(world, times=7)
-    assert {world.status(role)["health"] for role in world.roles} == {"ok"}
-
-
-@pytest.mark.parametrize("who", ["south", ADDER])
-def test_who_is_a_day_behind_refuses_what_has_not_begun_until_the_clock_is_set(world, who):
-    world.physics.ahead[who] = -86_400.0
-    look(world, times=2)
-    assert "set the clock" in world.status(who)["health"]
-    world.physics.ahead.clear()
-    look(world, times=8)
-    assert world.all_have_results
-    assert {world.status(role)["health"] for role in world.roles} == {"ok"}
-
-
-def test_an_aggregator_s_clock_a_day_ahead_is_told_by_the_sites_until_it_has_signed_another_time(world):
-    world.physics.ahead[ADDER] = 86_400.0
-    look(world, times=2)
-    assert all(f"{ADDER}: its clock is 24.0 h ahead of" in world.status(name)["health"] for name in SITES)
-    world.physics.ahead.clear()
-    look(world, times=6)
-    assert world.all_have_results
-    world.physics.passed += 86_400
     world.make_night()
     look(world, times=7)
     assert {world.status(role)["health"] for role in world.roles} == {"ok"}

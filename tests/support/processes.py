@@ -31,13 +31,6 @@ def kill(pids: Iterable[int], sent: int = 9) -> list[int]:
     return found
 
 
-def running_first(folder: Path, code: str) -> dict[str, str]:
-    """Variables with which a process's Python runs some code first, that is written into this folder."""
-    folder.mkdir(exist_ok=True)
-    (folder / "sitecustomize.py").write_text(code)
-    return {"PYTHONPATH": os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))}
-
-
 def wait_for(
     condition: Callable[[], Any],
     seconds: float = 60.0,

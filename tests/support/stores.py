@@ -19,10 +19,3 @@ def alter(store: Path, entry: str, change: Callable[[bytes], bytes]) -> None:
     with Database(store / STORE) as database:
         ((data,),) = database.rows("select data from entry where kind = ? and name = ?", *where)
         database.change("update entry set data = ? where kind = ? and name = ?", change(data), *where)
-
-
-def bytes_of(store: Path, entry: str) -> bytes:
-    """The bytes of an entry, kind/name, as they are in the file."""
-    found: list[bytes] = []
-    alter(store, entry, lambda data: found.append(data) or data)  # type: ignore[func-returns-value]
-    return found[0]

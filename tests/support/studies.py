@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,18 @@ from click.testing import CliRunner, Result
 from fhe_auc.cli import main
 from fhe_auc.machines import outcomes
 from tests.support.keys_folder import ADDER
+from tests.support.machines import toml
 from tests.support.served import SITES, make_roles, results
 
-STUDY = f"""
-model = "net 2"
-outcome = "sepsis"
-cohort = "adults"
-period = "2030"
-sites = {list(SITES)}
-maker = "north"
-aggregator = "{ADDER}"
-thresholds = "uniform:16"
-"""
+
+def study_text(sites: Sequence[str], aggregator: str, **more: Any) -> str:
+    """A study as a file has it, whose sessions the first of these sites makes."""
+    about = {"model": "net 2", "outcome": "sepsis", "cohort": "adults", "period": "2030", "thresholds": "uniform:16"}
+    asked = {**about, "sites": sites, "maker": sites[0], "aggregator": aggregator, **more}
+    return toml({name.replace("_", "-"): value for name, value in asked.items()})
+
+
+STUDY = study_text(SITES, ADDER)
 
 
 @pytest.fixture

@@ -38,6 +38,7 @@ from tests.support.exchanges import server_of
 from tests.support.platforms import needs_unix_files
 from tests.support.processes import wait_for
 from tests.support.served import auc_of
+from tests.support.studies import study_text
 from tests.support.users import give, is_root, start
 
 pytestmark = [needs_unix_files, pytest.mark.timeout(1800)]
@@ -64,20 +65,7 @@ NEEDED = (
     "encodings.utf_16_be",
     "encodings.utf_8_sig",
 )
-STUDY = f"""
-model = "sepsis-net 2.1"
-outcome = "sepsis within 48 hours"
-cohort = "adults"
-period = "2026"
-sites = {list(SITES)}
-maker = "{MAKER}"
-aggregator = "{SERVER}"
-helper = "{HELPER}"
-every = "day"
-min-parties = 4
-most-away = 1
-thresholds = "uniform:16"
-"""
+ASKED = {"helper": HELPER, "every": "day", "min_parties": 4, "most_away": 1}
 SYSTEMCTL = """#!/bin/sh
 case "$*" in
 *is-system-running) echo running ;;
@@ -223,7 +211,7 @@ def consortium(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         yield made
 
 
-def set_up(they: Consortium, study: str = STUDY) -> None:
+def set_up(they: Consortium, **study: Any) -> None:
     """All that people do, once."""
     told = they.run(MAKER, "members", "new", they.exchange, MAKER, "--data", f"{MAKER}/rows.csv")
     (link,) = re.findall(r"\S+#[a-z2-7]{32}", told.replace("\n", ""))
@@ -232,7 +220,7 @@ def set_up(they: Consortium, study: str = STUDY) -> None:
         how = ("--data", f"{name}/rows.csv") if role == "site" else ("--role", role)
         they.run(name, "join", link, name, *how, typed="y\n")
     they.run(MAKER, "members", "admit", f"{MAKER}/config.toml", typed="y\n" * len(ROLES[1:]))
-    they.write(f"{MAKER}/study.toml", study)
+    they.write(f"{MAKER}/study.toml", study_text(SITES, SERVER, **ASKED | study))
     they.run(MAKER, "session", "make", f"{MAKER}/study.toml", f"{MAKER}/config.toml")
     for name in (*SITES[1:], HELPER):
         they.wait(lambda name=name: "it waits for a person" in they.status(name)[0])
@@ -335,15 +323,16 @@ def test_a_report_of_five_sites_has_everywhere_the_digits_of_one_process(consort
         lines = [",".join(table), *(",".join(map(str, row)) for row in zip(*table.values(), strict=True))]
         they.write(f"{name}/rows.csv", "\n".join(lines) + "\n")
         tables[name] = table
-    more = """
-    report = true
-    label-column = "died"
-    score-columns = ["a", "b"]
-    by = ["sex=F,M", "age=<40,40-59,60-79,80-89,90+"]
-    cluster = "id"
-    decisions = [0.4]
-    """
-    set_up(they, STUDY.replace("uniform:16", "quantile:20") + more)
+    set_up(
+        they,
+        thresholds="quantile:20",
+        report=True,
+        label_column="died",
+        score_columns=["a", "b"],
+        by=["sex=F,M", "age=<40,40-59,60-79,80-89,90+"],
+        cluster="id",
+        decisions=[0.4],
+    )
     they.wait(lambda: all(len(they.results(name)) == 7 for name in SITES))
     asked = {"label": "died", "score": ["a", "b"], "by": LEVELS, "cluster": "id", "threshold": [0.4]}
     alone = federated_report(tables, thresholds="quantile:20", **asked)
