@@ -31,9 +31,9 @@ from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.session import FleetSession
 from fhe_auc_keys.fleet.simulation import MOST_ROWS, simulate
 from fhe_auc_keys.fleet.tasks import Workers
-from fhe_auc_keys.store import audit
+from fhe_auc_keys.store import audit, known_members
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import Vault
+from fhe_auc_keys.store.vault import Vault, own_identity
 from fhe_auc_keys.trust.members import MAX_DAYS, Change, FleetList
 
 _SESSION = click.argument("session_file", metavar="SESSION", type=common.FILE)
@@ -111,7 +111,8 @@ def _as_role(command: Callable[..., Any]) -> Callable[..., Any]:
     @trust.key_store
     @wraps(command)
     def as_role(*args: Any, session_file: Path, holder: str, vault: Vault, **options: Any) -> None:
-        with trust.opened(vault) as (store, identity, members):
+        with vault.open() as store:
+            identity, members = own_identity(store), known_members.stored(store)
             with about(session_file):
                 data = read_from_others(session_file)
                 session = FleetSession.open(data, identity, members, holder=holder, at=common.now())
@@ -201,7 +202,8 @@ def convene(
         row_caps=None if no_proofs else row_cap,
         **asked,
     )
-    with trust.opened(vault) as (store, convener, members):
+    with vault.open() as store:
+        convener, members = own_identity(store), known_members.stored(store)
         made = announce(
             convener,
             registry.load("exact").prepare(request).manifest,

@@ -3,8 +3,7 @@
 import functools
 import getpass
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import about
 from fhe_auc_keys.store import known_members
-from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import PASSPHRASE_VARIABLE, Vault, own_identity
-from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.store.vault import PASSPHRASE_VARIABLE, Vault
 from fhe_auc_keys.trust.members import Members
 
 STORE_VARIABLE = "FHE_AUC_STORE"
@@ -84,10 +81,3 @@ def members_option(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*args, vault=vault, members=members, **options)
 
     return with_members
-
-
-@contextmanager
-def opened(vault: Vault) -> Iterator[tuple[KeyStore, Identity, Members]]:
-    """Open a member's key store; yield it, its identity, and the members that it knows."""
-    with vault.open() as store:
-        yield store, own_identity(store), known_members.stored(store)
