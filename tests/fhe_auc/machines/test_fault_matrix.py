@@ -260,7 +260,7 @@ ROWS = {
         west_is_away=True,
         quick=True,
     ),
-    "a site's disk full after it has submitted": disk_full("north", when=FIRST, quick=True),
+    "a site's disk full after it has submitted": disk_full("north", when=FIRST),
     "an aggregator's disk full": disk_full(
         ADDER, fault=fill_disk_of_session, logs=r"File too large: '.*coordinator/state/journals/", when=MESSAGE
     ),

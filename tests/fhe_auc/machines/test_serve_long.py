@@ -6,6 +6,7 @@ import os
 import random
 import signal
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,7 @@ def test_a_hundred_rounds_of_ten_thousand_rows_leave_the_process_as_small_as_it_
                     session = make_session(f"night-{night}", publish=False, thresholds="hybrid:1000")
                     for file in sorted(Path(f"night-{night}").iterdir()):
                         exchange.put(f"{HOLDER}/{session}/{file.name}", file.read_bytes())
-                    wait_for(lambda night=night: delivered(*SITES, number=night), 600.0, meanwhile=look, pause=0.02)
+                    wait_for(partial(delivered, *SITES, number=night), 600.0, meanwhile=look, pause=0.02)
                     sizes.append(resident(process))
             rounds = Path("south.log").read_text().count(" answered, ")
             spent = (cpu_seconds(process) - before) / rounds
