@@ -27,7 +27,7 @@ WITHOUT_DEFAULT: Mapping[str, str] = {
         "leads to a secret": ("passphrase_file",),
         "decides who is trusted with what": ("protocol", "model"),
         "says whom or what a person has checked and agreed to": (
-            *("study_file", "holder", "aggregator", "helper"),
+            *("study", "holder", "aggregator", "helper"),
             *("compared", "yes", "no", "members_folder", "coordinators", "signatures"),
         ),
         "bounds what a result tells, or what noise protects": (
