@@ -4,15 +4,8 @@ import pytest
 
 from tests.suite.consortium import CASES
 from tests.suite.nights import drawn, play, shrunk
-from tests.support.nothing import installed
 
 _CASES = CASES[8:]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _nothing(tmp_path_factory):
-    with installed(tmp_path_factory.mktemp("installed")):
-        yield
 
 
 @pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 11))])

@@ -6,17 +6,9 @@ import pytest
 
 from tests.suite.consortium import CASES, SITES, Case
 from tests.suite.nights import Story, drawn, play, shrunk
-from tests.support.nothing import installed
 
 FAULTS = ("restore", "rows", "killed before", "killed after", "full", "stale", "mend")
-SLOW = {"semi-honest": [pytest.mark.slow]}  # it takes long, and `malicious` has the same rounds and one more
 MANY = 3  # restores of a site in a story, at least
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _nothing(tmp_path_factory: pytest.TempPathFactory):
-    with installed(tmp_path_factory.mktemp("installed")):
-        yield
 
 
 def restored(story: Story) -> bool:
@@ -32,6 +24,7 @@ def restored(story: Story) -> bool:
 @pytest.mark.parametrize(
     "case",
     [
+        # `semi-honest` takes long, and `malicious` has its rounds and one more.
         pytest.param(case, marks=[pytest.mark.slow] if case.protocol == "semi-honest" else [], id=case.name)
         for case in CASES
     ],

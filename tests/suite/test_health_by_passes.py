@@ -4,7 +4,6 @@ Each cause does something, and yields who can see it and by which rule of `fhe_a
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from datetime import timedelta
 
 import pytest
@@ -14,7 +13,6 @@ from fhe_auc_keys.site import making
 from tests.suite.consortium import ADDER, CASES, HELPER, ROWS, SITES, TIMEOUT, Night, World
 from tests.suite.nights import DAY
 from tests.suite.test_told_nights import look
-from tests.support.nothing import installed
 
 Cause = Callable[[World], Iterator[tuple[tuple[str, ...], str]]]
 
@@ -156,14 +154,12 @@ def nothing_for_30_hours(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
     ],
 )
 def test_a_cause_is_told_by_the_second_look_and_no_more_by_the_first_one_without_it(
-    cause: Cause, tmp_path, monkeypatch: pytest.MonkeyPatch
+    cause: Cause, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = CASES[2] if cause is refused_at_the_key_holder else CASES[-1]
     config = World.config
     monkeypatch.setattr(World, "config", lambda world, name: {**config(world, name), "result-hours": 30.0})
-    with ExitStack() as ends:
-        ends.enter_context(installed(tmp_path))
-        world = ends.enter_context(World(case, 0))
+    with World(case, 0) as world:
         look(world)
         played = cause(world)
         roles, rule = next(played)

@@ -12,7 +12,6 @@ from fhe_auc_keys.site import agreed_studies
 from tests.suite.consortium import CASES, World
 from tests.suite.nights import DAY
 from tests.suite.test_told_nights import look
-from tests.support.nothing import installed
 
 OLD = agreed_studies._BOOK.form
 NEW = KeptFormat(
@@ -22,9 +21,9 @@ REFUSED = f"record of agreed studies of format version {NEW.version}, from a new
 
 
 def test_a_site_of_the_next_version_plays_with_others_and_its_store_is_refused_by_this_one(
-    tmp_path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with installed(tmp_path), World(CASES[-1], 0) as world:
+    with World(CASES[-1], 0) as world:
 
         def night(*others: str, upgraded: bool) -> None:
             """Others are of this version, and south of the next one, or of this one again."""

@@ -5,7 +5,6 @@ import pytest
 from fhe_auc_keys.store import budget
 from tests.suite.consortium import ADDER, CASES, EPSILON, World
 from tests.suite.test_told_nights import look
-from tests.support.nothing import installed
 
 
 @pytest.mark.parametrize("before", [0, 2], ids=["before it has opened the bundle", "before it has answered"])
@@ -46,9 +45,9 @@ def test_a_restored_store_answers_nothing_twice_says_so_and_goes_on_with_new_ses
 
 @pytest.mark.parametrize("looks", [0, 1], ids=["made before it is noticed", "made afterwards"])
 @pytest.mark.parametrize("what", ["", "store"], ids=["a machine", "a store"])
-def test_a_restored_site_answers_no_second_session_of_a_turn(what, looks, tmp_path):
+def test_a_restored_site_answers_no_second_session_of_a_turn(what, looks):
     """Two results of one turn would tell what has changed in between."""
-    with installed(tmp_path), World(CASES[-1], 0) as world:
+    with World(CASES[-1], 0) as world:
         look(world)
         world.back_up("south")
         first = world.make_night()

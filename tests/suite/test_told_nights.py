@@ -7,14 +7,7 @@ import pytest
 
 from fhe_auc.base.serialise import FORMAT_VERSION
 from tests.suite.consortium import ADDER, CASES, SITES, World
-from tests.support.nothing import installed
 from tests.support.wire import changed
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _nothing(tmp_path_factory):
-    with installed(tmp_path_factory.mktemp("installed")):
-        yield
 
 
 @pytest.fixture
