@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # NVIDIA FLARE 2.9.0: as `nvflare provision` makes them, all servers of a machine keep their jobs in one folder:
-# /tmp/nvflare/jobs-storage. A server lists, and runs with its own clients, jobs that were submitted to another project,
-# by people whom it does not know; and a restart of the machine, which empties /tmp, forgets all.
+# /tmp/nvflare/jobs-storage. A server has in its list, waiting to be run, what was submitted to another project, by people
+# whom it does not know; and whatever empties /tmp, such as a restart of the machine, forgets all jobs.
 #
 # Here a job is submitted to one project's server, which has no client for it and then ends. The administrator of
 # another project, with a certificate authority of its own, finds the job in his server's list.
-# Why it matters: two studies on one machine, or a trial beside the real one, each take up the other's jobs. Set uri_root
-# of job_manager and root_dir of snapshot_persistor in local/resources.json.
+# Why it matters: two studies on one machine, or a trial beside the real one, meet each other's jobs. Set uri_root of
+# job_manager and root_dir of snapshot_persistor in local/resources.json.
 set -euo pipefail
 folder=$(mktemp -d)
 started=()
@@ -47,4 +47,4 @@ kill "${started[0]}"
 wait "${started[0]}" || true
 serve second
 jobs_of second | tee list
-grep -q "$job" list
+grep -q "\"$job\".*\"SUBMITTED\"" list
