@@ -121,7 +121,7 @@ class Comparison:
         it takes, or both models order all rows alike.
     standard_error_off : float or None
         About the share by which it may differ from DeLong's over the rows (`paired_delong` of
-        `fhe_auc.results.standard_errors`).
+        `fhe_auc.results.intervals`).
     interval : Interval or None
         Confidence interval of the difference.
     p_value : float or None

@@ -18,6 +18,7 @@ from fhe_auc.results.intervals import (
     WILSON_CUT,
     Interval,
     of_auc,
+    of_bins,
     on_logit_scale,
     quantile,
     student_t,
@@ -25,7 +26,6 @@ from fhe_auc.results.intervals import (
     wilson,
     wilson_interval,
 )
-from fhe_auc.results.standard_errors import of_bins
 
 NOT_PROBABILITIES = "scores are not probabilities"
 _OF_PROBABILITIES = ("expected_calibration_error", "brier", "scaled_brier", "log_loss", "normalised_entropy")

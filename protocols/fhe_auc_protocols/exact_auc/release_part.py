@@ -26,10 +26,11 @@ from numpy.typing import NDArray
 
 from fhe_auc.question.analysis import Analysis, Contrast
 from fhe_auc.question.binning import in_bins
-from fhe_auc.results import intervals, standard_errors
+from fhe_auc.results import intervals
 from fhe_auc.results.estimates import Comparison, GroupEstimate, Headline
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
+from fhe_auc.results.standard_errors import PairedError
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
@@ -87,9 +88,9 @@ class Errors:
             return None, None
         rows, method = (own.positives, own.negatives), intervals.DELONG
         if own.q10 is None or own.q01 is None:
-            method, error = intervals.HANLEY_MCNEIL, standard_errors.hanley_mcneil(own.auc, *rows)
+            method, error = intervals.HANLEY_MCNEIL, intervals.hanley_mcneil(own.auc, *rows)
         else:
-            delong = standard_errors.delong(own.auc, *rows, own.q10, own.q01)
+            delong = intervals.delong(own.auc, *rows, own.q10, own.q01)
             corrected = None if delong is None else self.corrected(contrast, own, delong)
             if corrected is None:
                 return None, None
@@ -114,9 +115,7 @@ class Errors:
         """Return by how much intervals are wider than on the logit scale; None: they are those of so many rows."""
         return None
 
-    def paired(
-        self, pair: tuple[int, int], first: AucOfSums, second: AucOfSums, error: standard_errors.PairedError
-    ) -> standard_errors.PairedError:
+    def paired(self, pair: tuple[int, int], first: AucOfSums, second: AucOfSums, error: PairedError) -> PairedError:
         """Return the standard error of a difference as it is here."""
         return error
 

@@ -25,7 +25,7 @@ from fhe_auc.metrics import Histogram, roc_auc_score
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question.binning import of_one_number
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.results.standard_errors import of_bins
+from fhe_auc.results.intervals import of_bins
 from fhe_auc.rows.counts import Counts
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest

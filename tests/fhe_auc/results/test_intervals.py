@@ -9,17 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.results.intervals import Interval, expit, of_difference, on_logit_scale, plain, quantile, widened, wilson
-from fhe_auc.results.standard_errors import (
-    Moments,
-    OneModel,
-    PairedError,
-    PairedSums,
+from fhe_auc.results.intervals import (
+    Interval,
     delong,
+    expit,
     hanley_mcneil,
     of_bins,
-    paired_delong,
+    of_difference,
+    on_logit_scale,
+    plain,
+    quantile,
+    widened,
+    wilson,
 )
+from fhe_auc.results.standard_errors import Moments, OneModel, PairedError, PairedSums, paired_delong
 from tests.support.delong import of_rows, paired_of_rows
 from tests.support.lazy import Lazy
 

@@ -23,9 +23,8 @@ from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.results.estimates import Comparison
 from fhe_auc.results.heterogeneity import WITHIN
-from fhe_auc.results.intervals import Interval, on_logit_scale
+from fhe_auc.results.intervals import Interval, hanley_mcneil, on_logit_scale
 from fhe_auc.results.result_tables import of_sites
-from fhe_auc.results.standard_errors import hanley_mcneil
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.exact_auc.plan import AnalysisSums
