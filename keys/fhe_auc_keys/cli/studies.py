@@ -142,7 +142,8 @@ def _tell_role(settings: Mapping[str, Any]) -> None:
 
 def _agreed(told: common.Rows) -> bool:
     """Show what waits, and ask; where nobody is there, nothing is agreed to."""
-    click.echo("".join(f"{first:<7}{label:<18}{text}\n" for first, label, text in told), err=True)
+    width = max(len(label) for _, label, _ in told) + 2
+    click.echo("".join(f"{first:<7}{label:<{width}}{text}\n" for first, label, text in told), err=True)
     return common.agreed("Answer this session, and those that its study makes from now on?")
 
 
