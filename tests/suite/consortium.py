@@ -466,7 +466,7 @@ class World:
             raise Broken(f"{name} has submitted more often than its limit allows")
 
     def _check_results(self, night: Night) -> None:
-        for name in self.counted(night):
+        for name in (name for name in self.counted(night) if name not in self.away):
             file = self.result(name, night)
             if file is None:
                 raise Broken(f"{name} has no result of {night}, which has ended")
@@ -499,9 +499,11 @@ class World:
         """
         for night in self.open:
             sure, night.judged = not night.scarred, True
-            if is_finished(read_record(self.journal(night))):
-                if sure:
-                    self._check_results(night)
+            absent = self.away.intersection(self.counted(night))  # they get theirs once they are back
+            finished = is_finished(read_record(self.journal(night)))
+            if sure and (finished or absent):
+                self._check_results(night)
+            if finished:
                 for name in self.counted(night):
                     with self.store(name) as store:
                         trail = store.trail()
@@ -513,11 +515,12 @@ class World:
             steps = {name: self.step(name, night) for name in self.roles}
             said = " | ".join((night.why, *steps.values(), *health.values()))
             passed = any(other.turn >= night.turn for other in self.nights if other is not night)
-            if sure and not (passed and any("of the same step and turn" in step for step in steps.values())):
+            passed = passed and any("of the same step and turn" in step for step in steps.values())
+            if sure and not absent and not passed:
                 raise Broken(f"{night} has no result, and nothing has kept it from that: {said}")
             asked = steps[ADDER].startswith(("ended, but not for", "refused"))
-            awaited = steps[ADDER].partition("awaits ")[2]  # who was put back never confirms the last round
-            asked = asked or any(name in awaited for name in self.restored)
+            awaited = steps[ADDER].partition("awaits ")[2]  # who was put back, or is away, confirms no last round
+            asked = asked or any(name in awaited for name in self.restored | self.away)
             asked = asked or (bool(self.restored) and health[ADDER] != "ok")
             if not any(name in night.why for name in (*self.roles, "helper", str(night))) and not asked:
                 raise Broken(f"{night} has not ended, and nobody is named: {said}")
