@@ -26,7 +26,7 @@ from fhe_auc.base.errors import BackendUnavailableError
 from fhe_auc.bfv import BfvParameters
 from fhe_auc.ckks import CkksParameters
 from fhe_auc.machines import answers, outcomes, postman
-from fhe_auc.metrics import CalibrationMap
+from fhe_auc.metrics.calibration import CalibrationMap
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
 from fhe_auc.question.fleet import Fleet

@@ -18,7 +18,8 @@ from fhe_auc.question.analysis import DEFAULT_MIN_CELL
 from fhe_auc.results.evaluation import Evaluation, verified_as_dict
 
 if TYPE_CHECKING:
-    from fhe_auc.metrics import CalibrationMap, Histogram
+    from fhe_auc.metrics.calibration import CalibrationMap
+    from fhe_auc.metrics.histogram import Histogram
     from fhe_auc.rows.csv_files import TextFormat
 
 _LOWERED = 0.001  # an AUC that the map lowers by more is told
@@ -60,7 +61,8 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
     FILE may also be a site's result of a report between machines (.json): the map is of its histogram, of two models of
     that whose --score-column this is.
     """
-    from fhe_auc import metrics
+    from fhe_auc.metrics import small_cells
+    from fhe_auc.metrics.calibration import bayesian_binning, expected_calibration_error
     from fhe_auc.results import calibration_file
     from fhe_auc.results.report_card import DIGITS
 
@@ -77,9 +79,9 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
     if histogram is None:
         raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
     noisy = math.isnan(evaluation.binning_error)  # else the map would tell where single rows lie
-    calibration = metrics.bayesian_binning(histogram if noisy else metrics.crowded(histogram, DEFAULT_MIN_CELL))
+    calibration = bayesian_binning(histogram if noisy else small_cells.crowded(histogram, DEFAULT_MIN_CELL))
     before, after = (
-        round(metrics.expected_calibration_error(histogram, strategy="quantile", calibration=used).value, DIGITS)
+        round(expected_calibration_error(histogram, strategy="quantile", calibration=used).value, DIGITS)
         for used in (None, calibration)
     )
     calibration_file.save(out, calibration)
@@ -116,7 +118,7 @@ def _in_result(path: Path, model: str | None) -> tuple[Evaluation, str]:
 
     Raises `InputError` where there is none of that model, or of several, and none is named.
     """
-    from fhe_auc.metrics import of_probabilities
+    from fhe_auc.metrics.probabilities import of_probabilities
     from fhe_auc.results import result_file
 
     found = result_file.read(path)
@@ -195,7 +197,8 @@ def apply(
 
 def _ranking_warnings(histogram: Histogram, calibration: CalibrationMap) -> tuple[str, ...]:
     """Warn where the map puts together, or in another order, what the scores tell apart."""
-    from fhe_auc import metrics
+    from fhe_auc.metrics import ranking
+    from fhe_auc.metrics.histogram import Histogram
 
     counts = histogram.cleaned()
     if min(counts.positives.sum(), counts.negatives.sum()) <= 0:
@@ -204,8 +207,8 @@ def _ranking_warnings(histogram: Histogram, calibration: CalibrationMap) -> tupl
     positives, negatives = (
         np.bincount(of_bins, each).astype(np.float64) for each in (counts.positives, counts.negatives)
     )
-    mapped = metrics.Histogram(np.arange(len(values) + 1, dtype=np.float64), positives, negatives)
-    before, after = (metrics.roc_auc_score(each).value for each in (counts, mapped))
+    mapped = Histogram(np.arange(len(values) + 1, dtype=np.float64), positives, negatives)
+    before, after = (ranking.roc_auc_score(each).value for each in (counts, mapped))
     if before - after <= _LOWERED:
         return ()
     return (

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.figures.plot import GREY, INK, LIGHT, blank_figure, current, tidy
-from fhe_auc.metrics import Histogram
+from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.results.decisions import Decision
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.report_card import ReportCard

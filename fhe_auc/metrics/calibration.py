@@ -74,16 +74,6 @@ class CalibrationCurve(NamedTuple):
     rows: NDArray[np.float64]
 
 
-def histogram_binning(histogram: Histogram) -> CalibrationMap:
-    """Map each bin's scores to its share of positive rows ([FCE] section 6).
-
-    At best, bins hold about equally many rows. Scores of one without rows become its middle.
-    """
-    usable = with_rows(histogram, "nothing to calibrate by")
-    rates = np.divide(usable.positives, usable.counts, out=usable.centres, where=usable.counts > 0)
-    return CalibrationMap(usable.edges, rates)
-
-
 def bayesian_binning(histogram: Histogram) -> CalibrationMap:
     """Compute the BBQ calibration map from a histogram with many bins, on the histogram's own bins.
 

@@ -1,7 +1,7 @@
 """The report card of a classifier: one page for people, the same content as JSON for programs, and its figures.
 
 >>> import datetime
->>> from fhe_auc.metrics import Histogram
+>>> from fhe_auc.metrics.histogram import Histogram
 >>> card = report_card(Histogram([0, 0.5, 1], [1, 3], [4, 2]))
 >>> day = datetime.date(2026, 11, 23)
 >>> facts = Facts(title="Two bins", date=day, privacy="Made-up counts.", session={"parties": 1})

@@ -24,7 +24,8 @@ from msgspec import UNSET, structs
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import EvaluationError, InputError
-from fhe_auc.metrics import Histogram, of_probabilities
+from fhe_auc.metrics.histogram import Histogram
+from fhe_auc.metrics.probabilities import of_probabilities
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.report import words

@@ -9,7 +9,8 @@ import numpy as np
 
 from fhe_auc import __version__
 from fhe_auc.base.quantities import chance_text
-from fhe_auc.metrics import Histogram, of_probabilities
+from fhe_auc.metrics.histogram import Histogram
+from fhe_auc.metrics.probabilities import of_probabilities
 from fhe_auc.metrics.recalibration import NEAREST_END
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis

@@ -18,7 +18,7 @@ import numpy as np
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import write_atomically
-from fhe_auc.metrics import CalibrationMap
+from fhe_auc.metrics.calibration import CalibrationMap
 
 _HEADER = {"format": "fhe-auc calibration map", "version": 1, "method": "bbq"}
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -34,7 +34,7 @@ class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def save(path: str | os.PathLike[str], calibration: CalibrationMap) -> None:
-    """Write a map that `fhe_auc.metrics.bayesian_binning` has made; raise `OSError` where that fails."""
+    """Write a map that `fhe_auc.metrics.calibration.bayesian_binning` has made; raise `OSError` where that fails."""
     content = {**_HEADER, **calibration.as_dict()}
     write_atomically(path, (json.dumps(content, allow_nan=False) + "\n").encode())
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc import metrics
-from fhe_auc.metrics import Estimate, Histogram
+from fhe_auc.metrics import precision_recall
+from fhe_auc.metrics.histogram import Estimate, Histogram
 from fhe_auc.results.intervals import FEWEST, WALD, Interval, quantile, rate_interval
 from fhe_auc.results.report_measures import HELD, NOT_SHOWN, TOO_FEW, Measure
 
@@ -73,17 +73,17 @@ def operating_points(
 ) -> Iterator[OperatingPoint]:
     """Yield decisions at each specificity and sensitivity that is held, by Youden, and by a cost and an alert rate."""
     find = {
-        **{f"specificity_{least:.2f}": metrics.threshold_of_specificity(histogram, least) for least in HELD},
-        **{f"recall_{least:.2f}": metrics.threshold_of_recall(histogram, least) for least in HELD},
-        "youden": metrics.cheapest_threshold(histogram, histogram.negatives.sum() / histogram.positives.sum()),
+        **{f"specificity_{least:.2f}": precision_recall.threshold_of_specificity(histogram, least) for least in HELD},
+        **{f"recall_{least:.2f}": precision_recall.threshold_of_recall(histogram, least) for least in HELD},
+        "youden": precision_recall.cheapest_threshold(histogram, histogram.negatives.sum() / histogram.positives.sum()),
     }
     titles = [f"{rate} at least {least:.2f}" for rate in ("Specificity", "Sensitivity") for least in HELD]
     titles.append("Youden's index")
     if cost_ratio is not None:
-        find["least_cost"] = metrics.cheapest_threshold(histogram, cost_ratio)
+        find["least_cost"] = precision_recall.cheapest_threshold(histogram, cost_ratio)
         titles.append(f"Least cost, ratio {cost_ratio:g} (in theory {1 / (1 + cost_ratio):.4g})")
     if alert_rate is not None:
-        find["alert_rate"] = metrics.threshold_of_alert_rate(histogram, alert_rate)
+        find["alert_rate"] = precision_recall.threshold_of_alert_rate(histogram, alert_rate)
         titles.append(f"At most {100 * alert_rate:.4g}% flagged")
     for (name, threshold), title in zip(find.items(), titles, strict=True):
         yield OperatingPoint(name, title, None if threshold is None else decision(histogram, title, threshold, level))
@@ -96,11 +96,11 @@ def decision(
 
     `few` names the labels, of `LABELS`, whose counts are not shown there, nor what would tell them.
     """
-    confusion = metrics.confusion_matrix(histogram, threshold)
+    confusion = precision_recall.confusion_matrix(histogram, threshold)
     (tn, fp), (fn, tp) = confusion.tolist()
     rates = {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "specificity": (tn, tn + fp), "npv": (tn, tn + fn)}
     rates["accuracy"] = (tp + tn, tp + tn + fp + fn)
-    found = metrics.decision_metrics(histogram, threshold)
+    found = precision_recall.decision_metrics(histogram, threshold)
     why = few and f"{NOT_SHOWN}: from 1 to {min_cell - 1} {few} rows lie on one side, or up to another threshold"
     measures = []
     for name, texts in _OF_DECISIONS.items():

@@ -23,7 +23,7 @@ from fhe_auc.results.result_tables import ends, notebook_html, of_comparisons, o
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from fhe_auc.metrics import Histogram
+    from fhe_auc.metrics.histogram import Histogram
 
 
 FRACTIONS = ("fraction", "binning_error_fraction")
@@ -124,7 +124,7 @@ class Evaluation(Outcome):
     verified : bool
         Whether the aggregation is verified: the protocol would have caught a lying aggregator, for every number of the
         pooled rows here. It says nothing of what a party puts in: see `inputs_proved`.
-    histogram : fhe_auc.metrics.Histogram or None
+    histogram : fhe_auc.metrics.histogram.Histogram or None
         Pooled rows of each label in each bin, where the protocol tells the parties; negative counts may occur with
         privacy noise.
     fraction, binning_error_fraction : fractions.Fraction or None

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.numerics import chi_squared_tail
-from fhe_auc.metrics import Histogram
+from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.small_cells import hidden_rows
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.binning import bins_of

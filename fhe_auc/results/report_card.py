@@ -11,19 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc import metrics
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.options import CheckedNames
-from fhe_auc.metrics import (
-    BrierDecomposition,
-    CalibrationCurve,
-    DecisionCurve,
-    Estimate,
-    Histogram,
-    PrecisionRecallCurve,
-    RocCurve,
-)
-from fhe_auc.metrics.calibration import CALIBRATION_BINS
+from fhe_auc.metrics import ranking, small_cells
+from fhe_auc.metrics.calibration import CALIBRATION_BINS, CalibrationCurve, calibration_curve
+from fhe_auc.metrics.histogram import Estimate, Histogram
+from fhe_auc.metrics.precision_recall import DecisionCurve, best_f1_threshold, decision_curve, net_benefit_error
+from fhe_auc.metrics.probabilities import BrierDecomposition, brier_decomposition, of_probabilities
+from fhe_auc.metrics.ranking import PrecisionRecallCurve, RocCurve
 from fhe_auc.metrics.small_cells import Shown
 from fhe_auc.results.decisions import LABELS, Decision, OperatingPoint, decision, operating_points
 from fhe_auc.results.estimates import Comparison, GroupEstimate
@@ -196,7 +191,7 @@ def report_card(
 
     Thresholds that are `wanted` are edges, as numbers (`fhe_auc.question.binning`). Those that are `added` to the grid
     for this alone part no bin of measures without a threshold. `level`, from 0.5 to 0.9999, is that of the confidence
-    intervals; None for none. Bins are merged (`fhe_auc.metrics.merge_small_cells`) until no count that is shown is
+    intervals; None for none. Bins are merged (`small_cells.merge_small_cells`) until no count that is shown is
     from 1 to ``min_cell - 1``, and no edge tells where fewer rows lie; 1 merges nothing. A threshold stays where it is
     asked for: what would show a small count there is missing. `noisy` counts, and those that are no integers, have no
     intervals and, since the noise hides small counts, are not merged.
@@ -205,20 +200,20 @@ def report_card(
     rows; `InputError` if a threshold is no edge, or `level` or `min_cell` is out of range.
     """
     counted = histogram.cleaned()
-    fine = usable = metrics.joined(counted, added)
+    fine = usable = small_cells.joined(counted, added)
     if noisy or any((side % 1).any() for side in (fine.positives, fine.negatives)):
         level, min_cell = None, 1
     bins = [counted.bin_of(threshold) for threshold in wanted.thresholds]
-    probabilities, calibration = metrics.of_probabilities(fine), None
+    probabilities, calibration = of_probabilities(fine), None
     hidden = [""] * len(bins)
     if min_cell > 1:
         # Groups of the reliability diagram end at edges of merged bins: else differences of both would be small counts.
-        shown = metrics.shown_at(counted, bins, min_cell)
-        crowded = metrics.crowded(counted, min_cell, shown)
+        shown = small_cells.shown_at(counted, bins, min_cell)
+        crowded = small_cells.crowded(counted, min_cell, shown)
         at = np.searchsorted(counted.edges[:-1], crowded.edges[1:-1])
         mean_scores = _in_cuts(counted, at).prob_pred
         ends = at[_groups(crowded, counted, mean_scores, shown, min_cell) - 1] if probabilities else at[:0]
-        usable = metrics.merge_small_cells(counted, min_cell, keep=counted.edges[ends], shown=shown)
+        usable = small_cells.merge_small_cells(counted, min_cell, keep=counted.edges[ends], shown=shown)
         if probabilities:
             calibration = _in_cuts(counted, ends)
             calibration = calibration._replace(prob_pred=calibration.prob_pred.round(DIGITS))
@@ -226,11 +221,11 @@ def report_card(
         told = [dict(zip(LABELS, (at == 0 or at in own for own in shown), strict=True)) for at in bins]
         hidden = [" and ".join(label for label in LABELS if not each[label]) for each in told]
     else:
-        calibration = metrics.calibration_curve(fine, strategy="quantile") if probabilities else None
+        calibration = calibration_curve(fine, strategy="quantile") if probabilities else None
         mean_scores = fine.centres
     positives, negatives = float(usable.positives.sum()), float(usable.negatives.sum())
-    roc = metrics.roc_curve(usable)
-    curve = metrics.decision_curve(usable) if probabilities else None
+    roc = ranking.roc_curve(usable)
+    curve = decision_curve(usable) if probabilities else None
     return ReportCard(
         histogram=usable,
         fine_bins=counted.bins if min_cell > 1 else fine.bins,
@@ -239,21 +234,21 @@ def report_card(
         level=level,
         measures=tuple(score_measures(fine, usable, level, min_cell)),
         calibration_measures=calibration_measures(fine, level),
-        brier=metrics.brier_decomposition(usable, mean_scores) if probabilities else None,
-        best=decision(usable, "Best F1", metrics.best_f1_threshold(usable), level),
+        brier=brier_decomposition(usable, mean_scores) if probabilities else None,
+        best=decision(usable, "Best F1", best_f1_threshold(usable), level),
         chosen=tuple(
             decision(counted, "Asked for", threshold, level, few=few, min_cell=min_cell)
             for threshold, few in zip(wanted.thresholds, hidden, strict=True)
         ),
         operating_points=tuple(operating_points(usable, level, wanted.cost_ratio, wanted.alert_rate)),
         roc=roc,
-        precision_recall=metrics.precision_recall_curve(usable),
+        precision_recall=ranking.precision_recall_curve(usable),
         calibration=calibration,
         decision_curve=curve,
         tpr_band=_band(roc.tpr, positives, level),
         fpr_band=_band(roc.fpr, negatives, level),
         observed_band=calibration and _band(calibration.prob_true, calibration.rows, level),
-        net_benefit_band=curve and _around(curve.model, metrics.net_benefit_error(usable), level),
+        net_benefit_band=curve and _around(curve.model, net_benefit_error(usable), level),
         prevalence_interval=rate_interval(positives, positives + negatives, level),
     )
 
@@ -287,7 +282,7 @@ def _groups(
             for each in held if len(cuts) else ():
                 moved[np.abs(rows[cuts] - rows[each]).argmin()] = each
             for ends in (cuts, np.unique(moved)):
-                if metrics.clear_of(counted, at[ends], shown, min_cell):
+                if small_cells.clear_of(counted, at[ends], shown, min_cell):
                     return ends
     return held[:0]
 

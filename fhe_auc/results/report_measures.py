@@ -9,8 +9,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from fhe_auc import metrics
-from fhe_auc.metrics import Estimate, Histogram
+from fhe_auc.metrics import calibration, probabilities, ranking, recalibration
+from fhe_auc.metrics.histogram import Estimate, Histogram
+from fhe_auc.metrics.smooth_calibration import smooth_calibration
 from fhe_auc.results.intervals import (
     FEWEST,
     WALD,
@@ -98,12 +99,12 @@ def _rates_held(histogram: Histogram, level: float | None, min_cell: int) -> Ite
     mirrored = Histogram(
         np.arange(histogram.bins + 1, dtype=np.float64), histogram.negatives[::-1], histogram.positives[::-1]
     )
-    single = metrics.of_one_score(histogram)
+    single = ranking.of_one_score(histogram)
     for bins, meant, found, held in (
         (histogram, single, "sensitivity", "specificity"),
         (mirrored, single[::-1], "specificity", "sensitivity"),
     ):
-        (fpr, tpr, _), rows, others = metrics.roc_curve(bins), bins.positives.sum(), bins.negatives.sum()
+        (fpr, tpr, _), rows, others = ranking.roc_curve(bins), bins.positives.sum(), bins.negatives.sum()
         tied = meant[bins.counts > 0][::-1]
         for least in HELD:
             at = min(int(np.searchsorted(fpr, 1 - least, side="right")), len(fpr) - 1)
@@ -205,23 +206,23 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
     The Kolmogorov-Smirnov statistic, a difference of two counts, is of those `shown`, after merging. A measure that
     would tell of from 1 to ``min_cell - 1`` rows at the wrong end of the scores is left out.
     """
-    auc, precision = metrics.roc_auc_score(fine), metrics.average_precision_score(fine)
-    partial, partial_error = metrics.partial_auc_score(fine, _MAX_FPR)
+    auc, precision = ranking.roc_auc_score(fine), ranking.average_precision_score(fine)
+    partial, partial_error = ranking.partial_auc_score(fine, _MAX_FPR)
     found = {
         "roc_auc": auc,
         "average_precision": precision,
         "partial_auc": partial,
-        "ks": metrics.ks_statistic(shown),
+        "ks": ranking.ks_statistic(shown),
     }
     left_out, scaled = dict[str, str](), None
-    if metrics.of_probabilities(fine):
-        scaled = metrics.scaled_brier_score(fine)
+    if probabilities.of_probabilities(fine):
+        scaled = probabilities.scaled_brier_score(fine)
         found |= {
-            "expected_calibration_error": metrics.expected_calibration_error(fine, strategy="quantile"),
-            "brier": metrics.brier_score_loss(fine),
+            "expected_calibration_error": calibration.expected_calibration_error(fine, strategy="quantile"),
+            "brier": probabilities.brier_score_loss(fine),
             "scaled_brier": scaled[0],
-            "log_loss": metrics.log_loss(fine),
-            "normalised_entropy": metrics.normalised_entropy(fine),
+            "log_loss": probabilities.log_loss(fine),
+            "normalised_entropy": probabilities.normalised_entropy(fine),
         }
         left_out = _deciding_few(fine, found["brier"], min_cell)
     else:
@@ -236,12 +237,12 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
         if error is not None:
             intervals["roc_auc"] = widened(of_auc(exact, rows, error, level), error, auc.half_width)
         # Less a part of its bias: of more, intervals held too little where models are good.
-        value = precision.value - min(0.5, 0.7 * (1 - precision.value)) * metrics.average_precision_bias(fine)
-        spread = metrics.average_precision_error(fine) * student_t(min(rows), level) / quantile(level)
+        value = precision.value - min(0.5, 0.7 * (1 - precision.value)) * ranking.average_precision_bias(fine)
+        spread = ranking.average_precision_error(fine) * student_t(min(rows), level) / quantile(level)
         intervals["average_precision"] = _wald_logit(value, spread, level, min(rows), precision.half_width)
         intervals["partial_auc"] = _partial_auc_interval(partial, partial_error, level, rows[0])
         if scaled is not None:
-            error = metrics.brier_score_error(fine)
+            error = probabilities.brier_score_error(fine)
             intervals["brier"] = _wald_logit(found["brier"].value, error, level, 0, found["brier"].half_width)
             intervals["scaled_brier"] = _wald(*scaled, level)
     for name, texts in _OF_SCORES.items():
@@ -274,12 +275,12 @@ def calibration_measures(histogram: Histogram, level: float | None, *, smooth: b
     The smooth curve takes two thirds of all rows anywhere, so four digits of its distances tell no row's label. The
     largest may be that of the row with the last score; where that is stays open, since the curve is not shown.
     """
-    if not metrics.of_probabilities(histogram):
+    if not probabilities.of_probabilities(histogram):
         return tuple(Measure(name, *texts, None, missing=NOT_PROBABILITIES) for name, texts in _OF_CALIBRATION.items())
-    large, large_error = metrics.calibration_in_the_large(histogram)
+    large, large_error = recalibration.calibration_in_the_large(histogram)
     found = dict[str, tuple[Estimate, Interval | None]]()
     found["calibration_in_the_large"] = large, _wald(large, large_error, level)
-    if (known := metrics.observed_expected_ratio(histogram)) is not None:
+    if (known := recalibration.observed_expected_ratio(histogram)) is not None:
         (ratio, error), of_ratio = known, None
         # On the log scale, as Debray et al., BMJ 356 (2017), i6460, but events vary by what the scores leave open, and
         # not as if all rows had one risk: that covers too much for good models.
@@ -287,13 +288,13 @@ def calibration_measures(histogram: Histogram, level: float | None, *, smooth: b
             of_ratio = Interval(level, ratio.value / math.exp(reach), ratio.value * math.exp(reach), WALD)
             of_ratio = widened(of_ratio, ratio.value * error, ratio.half_width, (0.0, math.inf))
         found["observed_expected_ratio"] = ratio, of_ratio
-    if (line := metrics.calibration_line(histogram)) is not None:
+    if (line := recalibration.calibration_line(histogram)) is not None:
         for name, value, error, off in (
             ("calibration_slope", line.slope, line.slope_error, line.slope_off),
             ("calibration_intercept", line.intercept, line.intercept_error, line.intercept_off),
         ):
             estimate = Estimate(value, value - off, value + off)
             found[name] = estimate, _wald(estimate, error, level)
-    for name, value in (metrics.smooth_calibration(histogram)._asdict() if smooth else {}).items():
+    for name, value in (smooth_calibration(histogram)._asdict() if smooth else {}).items():
         found[name] = Estimate(value, -math.inf, math.inf), None
     return tuple(Measure(name, *texts, *found.get(name, (None, None))) for name, texts in _OF_CALIBRATION.items())

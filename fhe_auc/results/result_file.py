@@ -185,7 +185,7 @@ def _of_plain(told: Mapping[str, Any]) -> Outcome:
     found["comparisons"] = msgspec.convert(found["comparisons"], tuple[Comparison, ...])
     found["sites"] = msgspec.convert(found["sites"], tuple[SiteSummary, ...])
     if found["histogram"] is not None:
-        from fhe_auc.metrics import Histogram
+        from fhe_auc.metrics.histogram import Histogram
 
         found["histogram"] = Histogram(**{side: np.array(values) for side, values in found["histogram"].items()})
     return Evaluation(**found)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from fhe_auc import federated_auc, federated_report
-from fhe_auc.metrics import Histogram
+from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.question import thresholds
 from fhe_auc.question.binning import next_number
 from fhe_auc.results.decisions import decision

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError
-from fhe_auc.metrics import Histogram, roc_auc_score
+from fhe_auc.metrics.histogram import Histogram
+from fhe_auc.metrics.ranking import roc_auc_score
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question.binning import of_one_number
 from fhe_auc.results.evaluation import Evaluation

@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from fhe_auc import metrics
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli.session_options import SessionOptions
-from fhe_auc.metrics import CalibrationMap, Histogram
+from fhe_auc.metrics import calibration, small_cells
+from fhe_auc.metrics.calibration import CalibrationMap
+from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.question import thresholds
 from fhe_auc.results import calibration_file
 from fhe_auc.rows import datasets
@@ -94,7 +95,7 @@ def test_the_map_is_that_of_the_pooled_rows_in_the_clear(folder: Path, rows: Any
     assert all(each in shown for each in ("calibration error", "warning: there is only one party"))
     edges = np.concatenate(([0.0], thresholds.uniform(50)[1:], [1.0]))
     fine = Histogram.from_rows(PartyData.from_arrays("all", labels, scores), edges)
-    expected = metrics.bayesian_binning(metrics.crowded(fine, 10))  # no edge tells where fewer than ten rows lie
+    expected = calibration.bayesian_binning(small_cells.crowded(fine, 10))  # no edge tells where fewer rows lie
     assert calibration_file.load("map.json").as_dict() == expected.as_dict()
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fhe_auc.metrics import Histogram
-from fhe_auc.metrics import roc_auc_score as roc_auc_score_of
+from fhe_auc.metrics.histogram import Histogram
+from fhe_auc.metrics.ranking import roc_auc_score as roc_auc_score_of
 from fhe_auc.question import thresholds
 from fhe_auc.report import FILES, Decisions, Facts, as_dict, report_card
 from fhe_auc.rows import datasets

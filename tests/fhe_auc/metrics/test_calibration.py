@@ -9,17 +9,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fhe_auc import metrics
 from fhe_auc.base.errors import InputError, UndefinedMetricError
-from fhe_auc.metrics import (
+from fhe_auc.metrics import recalibration
+from fhe_auc.metrics.calibration import (
     CalibrationMap,
-    Histogram,
     bayesian_binning,
     calibration_curve,
     expected_calibration_error,
-    histogram_binning,
-    smooth_calibration,
 )
+from fhe_auc.metrics.histogram import Histogram
+from fhe_auc.metrics.smooth_calibration import smooth_calibration
 from fhe_auc.question import thresholds as grids
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
@@ -143,22 +142,14 @@ def test_a_calibration_map_mends_the_calibration_error() -> None:
     data, fresh = distorted(50_000), distorted(50_000, seed=6)
     edges = np.linspace(0, 1, 257)
     histogram = Histogram.from_rows(data, edges)
-    for calibration in (
-        histogram_binning(Histogram.from_rows(data, np.linspace(0, 1, 17))),
-        bayesian_binning(histogram),
-    ):
-        before, after = (ece_of_rows(fresh, scores) for scores in (fresh.y_score, calibration(fresh.y_score)))
-        assert before > 0.1
-        assert after < 0.01
-        estimate = expected_calibration_error(Histogram.from_rows(fresh, edges), calibration=calibration)
-        assert estimate.value == pytest.approx(after, abs=1e-12)  # the map is constant in each bin
-        assert estimate.half_width < 1e-12
-
-
-def test_histogram_binning_gives_shares() -> None:
-    calibration = histogram_binning(Histogram([0, 0.25, 0.5, 1], [1, 0, 6], [3, 0, 2]))
-    assert calibration([0, 0.3, 0.5, 1]).tolist() == [0.25, 0.375, 0.75, 0.75]
-    assert repr(calibration) == "CalibrationMap(bins=3)"
+    calibration = bayesian_binning(histogram)
+    assert repr(calibration) == "CalibrationMap(bins=256)"
+    before, after = (ece_of_rows(fresh, scores) for scores in (fresh.y_score, calibration(fresh.y_score)))
+    assert before > 0.1
+    assert after < 0.01
+    estimate = expected_calibration_error(Histogram.from_rows(fresh, edges), calibration=calibration)
+    assert estimate.value == pytest.approx(after, abs=1e-12)  # the map is constant in each bin
+    assert estimate.half_width < 1e-12
 
 
 def reference_cuts(counts: list[int], bins: int) -> list[int]:
@@ -223,7 +214,7 @@ def test_bad_maps_scores_and_evaluation_bins_and_empty_histograms_are_refused() 
         with pytest.raises(InputError, match="row 1: score is"):
             CalibrationMap([0, 1], [0.5])([0.5, score])
     empty = Histogram([0, 1], [0], [0])
-    for function in (histogram_binning, bayesian_binning, calibration_curve, expected_calibration_error):
+    for function in (bayesian_binning, calibration_curve, expected_calibration_error):
         with pytest.raises(UndefinedMetricError, match="nothing to calibrate by"):
             function(empty)
     with pytest.raises(InputError, match="n_bins is 0"):
@@ -259,27 +250,27 @@ def test_line_and_intercept_are_those_of_statsmodels() -> None:
     """
     histogram = Histogram.exact(rows(SCORES, POSITIVES, NEGATIVES))
     expected = (-0.09852328, 0.78195973, 0.11493191, 0.12676284)
-    assert metrics.calibration_line(histogram) == pytest.approx((*expected, 0, 0), abs=2e-8)
-    large, error = metrics.calibration_in_the_large(histogram)
+    assert recalibration.calibration_line(histogram) == pytest.approx((*expected, 0, 0), abs=2e-8)
+    large, error = recalibration.calibration_in_the_large(histogram)
     assert (large.value, error) == pytest.approx((0.01483882, 0.09313813), abs=2e-8)
     inner = slice(1, -1)
     histogram = Histogram.exact(rows(SCORES[inner], POSITIVES[inner], NEGATIVES[inner]))
     expected = (0.03754426, 1.02933138, 0.10311542, 0.074301)  # White's, and Fisher's
-    assert metrics.calibration_line(histogram) == pytest.approx((*expected, 0, 0), abs=2e-8)
+    assert recalibration.calibration_line(histogram) == pytest.approx((*expected, 0, 0), abs=2e-8)
 
 
 def test_the_line_of_real_rows_is_scikit_learns_and_of_true_scores_the_diagonal() -> None:
     for name in ["covid-clinics", "credit-default"]:
         labels, scores = (np.concatenate([getattr(p, of) for p in datasets.load(name)]) for of in ("y_true", "y_score"))
         model = LogisticRegression(penalty=None, tol=1e-10).fit(logit(scores)[:, None], labels)
-        line = metrics.calibration_line(Histogram.exact(PartyData.from_arrays("pool", labels, scores)))
+        line = recalibration.calibration_line(Histogram.exact(PartyData.from_arrays("pool", labels, scores)))
         assert (line.intercept, line.slope) == pytest.approx((model.intercept_[0], model.coef_[0, 0]), abs=1e-4)
     generator = np.random.default_rng(4)
     scores = generator.beta(1, 2, 200_000)
     histogram = Histogram.from_rows(
         PartyData.from_arrays("pool", generator.random(len(scores)) < scores, scores), np.linspace(0, 1, 1001)
     )
-    line = metrics.calibration_line(histogram)
+    line = recalibration.calibration_line(histogram)
     assert abs(line.slope - 1) < 4 * line.slope_error < 0.05
     assert abs(line.intercept) < 4 * line.intercept_error < 0.05
 
@@ -294,10 +285,10 @@ def test_ranges_hold_the_rows_own_values(scores: list[float], edges: np.ndarray)
     histogram = Histogram.from_rows(data, edges)
     linear = logit(np.clip(data.y_score, 1e-8, 1 - 1e-8))
     own = brentq(lambda a: expit(a + linear).sum() - data.y_true.sum(), -60, 60, xtol=1e-12)
-    large, _ = metrics.calibration_in_the_large(histogram)
+    large, _ = recalibration.calibration_in_the_large(histogram)
     assert large.low - 1e-6 <= own <= large.high + 1e-6
     assert large.low <= large.value <= large.high
-    ratio, _ = metrics.observed_expected_ratio(histogram)
+    ratio, _ = recalibration.observed_expected_ratio(histogram)
     expected = data.y_score.sum()
     assert ratio.low * expected <= data.y_true.sum() * (1 + 1e-9)
     if math.isfinite(ratio.high):
@@ -306,7 +297,7 @@ def test_ranges_hold_the_rows_own_values(scores: list[float], edges: np.ndarray)
 
 def test_observed_over_expected_and_its_error_are_the_definitions_over_rows() -> None:
     data = rows(SCORES, POSITIVES, NEGATIVES)
-    found, error = metrics.observed_expected_ratio(Histogram.exact(data))
+    found, error = recalibration.observed_expected_ratio(Histogram.exact(data))
     ratio = data.y_true.sum() / data.y_score.sum()
     expected = math.sqrt(np.square(data.y_true - ratio * data.y_score).sum()) / data.y_true.sum()
     assert (found.value, error) == pytest.approx((ratio, expected), rel=1e-12)
@@ -320,9 +311,9 @@ def test_what_has_no_slope_or_no_value_is_said() -> None:
         ([0, 5, 0], [0, 5, 0]),
     ]:
         histogram = Histogram([0, 0.2, 0.7, 1], positives, negatives)
-        assert metrics.calibration_line(histogram) is None
-        assert math.isfinite(metrics.calibration_in_the_large(histogram)[0].value)
-    assert metrics.observed_expected_ratio(Histogram([0, 1e-8, 1], [1, 0], [1, 0])) is None
+        assert recalibration.calibration_line(histogram) is None
+        assert math.isfinite(recalibration.calibration_in_the_large(histogram)[0].value)
+    assert recalibration.observed_expected_ratio(Histogram([0, 1e-8, 1], [1, 0], [1, 0])) is None
 
 
 @pytest.mark.filterwarnings("error")
@@ -334,7 +325,7 @@ def test_what_has_no_slope_or_no_value_is_said() -> None:
     ],
 )
 def test_bins_whose_ends_part_the_labels_leave_the_slope_open(histogram: Histogram) -> None:
-    line = metrics.calibration_line(histogram)
+    line = recalibration.calibration_line(histogram)
     assert math.isfinite(line.slope)
     assert (line.intercept_off, line.slope_off) == (math.inf, math.inf)
 

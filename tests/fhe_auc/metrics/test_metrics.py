@@ -16,9 +16,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fhe_auc import metrics
 from fhe_auc.base.errors import InputError, UndefinedAucError, UndefinedMetricError
-from fhe_auc.metrics import Estimate, Histogram
+from fhe_auc.metrics import precision_recall, probabilities, ranking, recalibration
+from fhe_auc.metrics.histogram import Estimate, Histogram
 from fhe_auc.metrics.trapezoid import auc_of_rows
 from fhe_auc.rows.party_data import PartyData
 from tests.support.lazy import Lazy
@@ -38,15 +38,15 @@ def sklearn_log_loss(labels: Rows, scores: Rows) -> float:
 
 
 OF_SCORES: dict[str, tuple[Callable[[Histogram], Estimate], Callable[[Rows, Rows], float]]] = {
-    "roc_auc": (metrics.roc_auc_score, sklearn_metrics.roc_auc_score),
-    "average_precision": (metrics.average_precision_score, sklearn_metrics.average_precision_score),
-    "ks": (metrics.ks_statistic, lambda y, s: float(Lazy("scipy.stats").ks_2samp(s[y], s[~y]).statistic)),
-    "log_loss": (metrics.log_loss, sklearn_log_loss),
+    "roc_auc": (ranking.roc_auc_score, sklearn_metrics.roc_auc_score),
+    "average_precision": (ranking.average_precision_score, sklearn_metrics.average_precision_score),
+    "ks": (ranking.ks_statistic, lambda y, s: float(Lazy("scipy.stats").ks_2samp(s[y], s[~y]).statistic)),
+    "log_loss": (probabilities.log_loss, sklearn_log_loss),
     "normalised_entropy": (
-        metrics.normalised_entropy,
+        probabilities.normalised_entropy,
         lambda y, s: sklearn_log_loss(y, s) / sklearn_log_loss(y, np.full(len(y), y.mean())),
     ),
-    "brier": (metrics.brier_score_loss, sklearn_metrics.brier_score_loss),
+    "brier": (probabilities.brier_score_loss, sklearn_metrics.brier_score_loss),
 }
 
 OF_DECISIONS: dict[str, Callable[[Rows, Rows], float]] = {
@@ -92,11 +92,11 @@ def test_decisions_equal_scikit_learns_at_every_distinct_score() -> None:
     data = make_rows(0, rows=150)
     histogram = Histogram.exact(data)
     for threshold in np.unique(data.y_score):
-        found, predicted = metrics.decision_metrics(histogram, float(threshold)), data.y_score >= threshold
+        found, predicted = precision_recall.decision_metrics(histogram, float(threshold)), data.y_score >= threshold
         expected = {name: theirs(data.y_true, predicted) for name, theirs in OF_DECISIONS.items()}
         assert found == pytest.approx(expected | {"npv": None} if predicted.all() else expected, abs=EXACT)
         matrix = sklearn_metrics.confusion_matrix(data.y_true, predicted)
-        assert metrics.confusion_matrix(histogram, float(threshold)).tolist() == matrix.tolist()
+        assert precision_recall.confusion_matrix(histogram, float(threshold)).tolist() == matrix.tolist()
 
 
 @settings(max_examples=40)
@@ -105,7 +105,7 @@ def test_the_auc_of_rows_and_of_an_exact_histogram_is_the_fraction_of_pairs(data
     positives, negatives = data.y_score[data.y_true], data.y_score[~data.y_true]
     twice = sum(2 * int((negatives < score).sum()) + int((negatives == score).sum()) for score in positives)
     assert auc_of_rows(data.y_true, data.y_score) == Fraction(twice, 2 * len(positives) * len(negatives))
-    assert metrics.roc_auc_score(Histogram.exact(data)).value == float(auc_of_rows(data.y_true, data.y_score))
+    assert ranking.roc_auc_score(Histogram.exact(data)).value == float(auc_of_rows(data.y_true, data.y_score))
 
 
 @settings(max_examples=30)
@@ -126,15 +126,15 @@ def test_curves_equal_scikit_learns_point_by_point() -> None:
     data = make_rows(1)
     histogram = Histogram.exact(data)
     for ours, theirs in (
-        (metrics.roc_curve(histogram), sklearn_metrics.roc_curve(data.y_true, data.y_score, drop_intermediate=False)),
-        (metrics.precision_recall_curve(histogram), sklearn_metrics.precision_recall_curve(data.y_true, data.y_score)),
+        (ranking.roc_curve(histogram), sklearn_metrics.roc_curve(data.y_true, data.y_score, drop_intermediate=False)),
+        (ranking.precision_recall_curve(histogram), sklearn_metrics.precision_recall_curve(data.y_true, data.y_score)),
     ):
         for one, other in zip(ours, theirs, strict=True):
             np.testing.assert_array_equal(one, other)
 
 
 def test_a_confusion_matrix_has_whole_rows_that_add_up_where_counts_carry_noise_too() -> None:
-    found = metrics.confusion_matrix(Histogram([0, 0.5, 1], [2.4, 7.7], [10.6, 5.2]), 0.5)
+    found = precision_recall.confusion_matrix(Histogram([0, 0.5, 1], [2.4, 7.7], [10.6, 5.2]), 0.5)
     assert found.tolist() == [[11, 5], [2, 8]]
     assert found.dtype == np.int64
 
@@ -144,7 +144,7 @@ def test_average_precision_reaches_its_ends_and_is_scikit_learns_of_points_in_fi
     lower, upper = np.arange(5) / 20, 0.5 + np.arange(6) / 20
     worst = np.concatenate([lower[:3], lower[3:], upper[:2], upper[2:]])  # negatives of each bin above its positives
     best = np.concatenate([np.full(3, 0.4), lower[:2], np.full(2, 0.9), upper[:4]])
-    estimate = metrics.average_precision_score(Histogram(edges, [3, 2], [2, 4]))
+    estimate = ranking.average_precision_score(Histogram(edges, [3, 2], [2, 4]))
     assert estimate.low == pytest.approx(sklearn_metrics.average_precision_score(labels, worst), abs=EXACT)
     assert estimate.high == pytest.approx(sklearn_metrics.average_precision_score(labels, best), abs=EXACT)
     # Rows of a bin between empty ones share their score: they come at once, not one by one.
@@ -153,7 +153,7 @@ def test_average_precision_reaches_its_ends_and_is_scikit_learns_of_points_in_fi
     points = generator.binomial(10, np.where(labels, 0.6, 0.4)) / 10
     histogram = Histogram.from_rows(PartyData.from_arrays("rows", labels, points), np.arange(1001) / 1000)
     expected = sklearn_metrics.average_precision_score(labels, points)
-    assert metrics.average_precision_score(histogram).value == pytest.approx(expected, abs=EXACT)
+    assert ranking.average_precision_score(histogram).value == pytest.approx(expected, abs=EXACT)
 
 
 def test_errors_are_those_of_the_bootstrap_and_the_bias_what_rows_count_in_their_own_precision() -> None:
@@ -161,8 +161,8 @@ def test_errors_are_those_of_the_bootstrap_and_the_bias_what_rows_count_in_their
     histogram = Histogram.exact(data)
     rows = generator.integers(0, 1500, (200, 1500))
     for error, of_rows in (
-        (metrics.average_precision_error, sklearn_metrics.average_precision_score),
-        (metrics.brier_score_error, sklearn_metrics.brier_score_loss),
+        (ranking.average_precision_error, sklearn_metrics.average_precision_score),
+        (probabilities.brier_score_error, sklearn_metrics.brier_score_loss),
     ):
         drawn = [of_rows(data.y_true[each], data.y_score[each]) for each in rows]
         assert error(histogram) == pytest.approx(np.std(drawn), rel=0.1)
@@ -174,7 +174,7 @@ def test_errors_are_those_of_the_bootstrap_and_the_bias_what_rows_count_in_their
     value = sklearn_metrics.average_precision_score(labels, scores)
     places = np.arange(1, len(labels) + 1)
     without = ((np.cumsum(labels) - 1 + value) / places)[labels].mean()
-    found = metrics.average_precision_bias(Histogram.exact(data))
+    found = ranking.average_precision_bias(Histogram.exact(data))
     assert found == pytest.approx(value - without, abs=EXACT)
 
 
@@ -187,38 +187,40 @@ def test_errors_are_those_of_the_bootstrap_and_the_bias_what_rows_count_in_their
     ],
 )
 def test_a_positive_in_a_higher_bin_counts_one_and_in_the_same_half(histogram: Histogram, expected: Any) -> None:
-    assert metrics.roc_auc_score(histogram) == Estimate(*expected)
+    assert ranking.roc_auc_score(histogram) == Estimate(*expected)
 
 
 def test_the_best_f1_and_operating_points_are_the_best_on_scikit_learns_curve() -> None:
     data = make_rows(0)
     histogram = Histogram.exact(data)
-    threshold = metrics.best_f1_threshold(histogram)
+    threshold = precision_recall.best_f1_threshold(histogram)
     precision, recalls, thresholds = sklearn_metrics.precision_recall_curve(data.y_true, data.y_score)
     f1 = 2 * precision[:-1] * recalls[:-1] / np.maximum(precision[:-1] + recalls[:-1], 1e-300)
-    assert metrics.decision_metrics(histogram, threshold)["f1"] == pytest.approx(f1.max(), abs=EXACT)
+    assert precision_recall.decision_metrics(histogram, threshold)["f1"] == pytest.approx(f1.max(), abs=EXACT)
     assert threshold in thresholds
     fpr, tpr, _ = sklearn_metrics.roc_curve(data.y_true, data.y_score, drop_intermediate=False)
     for least in [0.5, 0.9, 0.95]:
-        found = metrics.decision_metrics(histogram, metrics.threshold_of_specificity(histogram, least))
+        found = precision_recall.decision_metrics(
+            histogram, precision_recall.threshold_of_specificity(histogram, least)
+        )
         assert found["specificity"] >= least
         assert found["recall"] == tpr[1 - fpr >= least].max()
-        found = metrics.decision_metrics(histogram, metrics.threshold_of_recall(histogram, least))
+        found = precision_recall.decision_metrics(histogram, precision_recall.threshold_of_recall(histogram, least))
         assert found["recall"] >= least
         assert found["specificity"] == pytest.approx(1 - fpr[tpr >= least].min(), abs=EXACT)
 
 
 def test_a_specificity_that_is_nine_of_ten_is_reached_in_spite_of_rounding_unless_the_highest_bin_spoils_it() -> None:
     histogram = Histogram([0, 0.5, 1], [1, 9], [9, 1])
-    assert metrics.threshold_of_specificity(histogram, 0.9) == 0.5
-    assert metrics.threshold_of_recall(histogram, 0.9) == 0.5
-    assert metrics.threshold_of_specificity(Histogram([0, 0.5, 1], [1, 9], [5, 5]), 0.9) is None
+    assert precision_recall.threshold_of_specificity(histogram, 0.9) == 0.5
+    assert precision_recall.threshold_of_recall(histogram, 0.9) == 0.5
+    assert precision_recall.threshold_of_specificity(Histogram([0, 0.5, 1], [1, 9], [5, 5]), 0.9) is None
 
 
 def test_the_parts_of_the_brier_score_are_murphys_and_add_up() -> None:
     """By rows: one group for each forecast."""
     data = make_rows(2)
-    found = metrics.brier_decomposition(Histogram.exact(data))
+    found = probabilities.brier_decomposition(Histogram.exact(data))
     share, rows = data.y_true.mean(), len(data.y_true)
     groups = [(score, data.y_true[data.y_score == score]) for score in np.unique(data.y_score)]
     assert found.reliability == pytest.approx(sum(len(y) * (s - y.mean()) ** 2 for s, y in groups) / rows, abs=EXACT)
@@ -253,7 +255,7 @@ def test_the_clean_up_is_the_nearest_by_least_squares_with_no_larger_error(true:
 @example(p=[0.0] * 6, n=[0.0, -1.9969193780180063, 2.0, 29.0, 100.0, -0.22781447784607423])  # sums exceed their total
 def test_metrics_of_noisy_counts_stay_in_range_or_say_why_not(p: list[float], n: list[float]) -> None:
     histogram = Histogram(np.linspace(0, 1, 7), p, n)
-    values = metrics.decision_metrics(histogram, histogram.edges[3]).values()
+    values = precision_recall.decision_metrics(histogram, histogram.edges[3]).values()
     estimates = [Estimate(value, value, value) for value in values if value is not None]
     for ours, _ in OF_SCORES.values():
         with suppress(UndefinedAucError, UndefinedMetricError):
@@ -262,7 +264,7 @@ def test_metrics_of_noisy_counts_stay_in_range_or_say_why_not(p: list[float], n:
         assert 0 <= estimate.low <= estimate.value <= estimate.high
         assert np.isfinite(estimate.high)
     if sum(p) > 0 and sum(n) > 0:
-        rates = np.stack(metrics.roc_curve(histogram)[:2])
+        rates = np.stack(ranking.roc_curve(histogram)[:2])
         assert (np.diff(rates) >= 0).all()
         assert rates[:, -1].tolist() == [1, 1]
 
@@ -280,15 +282,16 @@ def test_without_rows_of_a_label_most_metrics_have_no_value(
 ) -> None:
     histogram = Histogram([0, 0.5, 1], positives, negatives)
     for ours in (
-        *(metrics.roc_auc_score, metrics.roc_curve, metrics.precision_recall_curve, metrics.average_precision_score),
-        *(metrics.ks_statistic, metrics.normalised_entropy, metrics.best_f1_threshold, metrics.calibration_line),
+        *(ranking.roc_auc_score, ranking.roc_curve, ranking.precision_recall_curve, ranking.average_precision_score),
+        *(ranking.ks_statistic, probabilities.normalised_entropy, precision_recall.best_f1_threshold),
+        recalibration.calibration_line,
     ):
         with pytest.raises(UndefinedAucError, match=f"no {missing} row, so there is no AUC; add rows of both labels"):
             ours(histogram)
-    found = metrics.decision_metrics(histogram, 0.5)
+    found = precision_recall.decision_metrics(histogram, 0.5)
     assert {name for name, value in found.items() if value is not None} == decisions
     if not decisions:
-        for ours in (metrics.log_loss, metrics.brier_score_loss, metrics.decision_curve, metrics.histogram_binning):
+        for ours in (probabilities.log_loss, probabilities.brier_score_loss, precision_recall.decision_curve):
             with pytest.raises(UndefinedMetricError, match="the histogram holds no row"):
                 ours(histogram)
 
@@ -296,18 +299,18 @@ def test_without_rows_of_a_label_most_metrics_have_no_value(
 def test_scores_outside_the_bins_or_0_to_1_and_thresholds_that_are_no_numbers_are_refused() -> None:
     histogram = Histogram([-2, 0, 2], [1, 2], [2, 1])
     for ours in (
-        *(metrics.log_loss, metrics.brier_score_loss, metrics.normalised_entropy, metrics.histogram_binning),
-        *(metrics.decision_curve, metrics.calibration_line, metrics.calibration_in_the_large),
-        metrics.observed_expected_ratio,
+        *(probabilities.log_loss, probabilities.brier_score_loss, probabilities.normalised_entropy),
+        *(precision_recall.decision_curve, recalibration.calibration_line, recalibration.calibration_in_the_large),
+        recalibration.observed_expected_ratio,
     ):
         with pytest.raises(InputError, match=r"from -2\.0 to 2\.0; scores must be probabilities"):
             ours(histogram)
-    assert metrics.roc_auc_score(histogram).value == pytest.approx(0.5 + 1 / 6)
+    assert ranking.roc_auc_score(histogram).value == pytest.approx(0.5 + 1 / 6)
     data = PartyData.from_arrays("north", [0, 1], [0.5, 1.25])
     assert Histogram.from_rows(data, [0, 0.5, 1]).counts.tolist() == [0, 2]  # the end bins are open
     for threshold in (np.nan, np.inf):
         with pytest.raises(InputError, match="is no edge of the histogram"):
-            metrics.decision_metrics(Histogram([0, 1], [1], [1]), threshold)
+            precision_recall.decision_metrics(Histogram([0, 1], [1], [1]), threshold)
 
 
 @pytest.mark.parametrize(
@@ -344,7 +347,7 @@ def test_histograms_are_frozen_and_silent_and_no_metric_warns_on_extreme_ones() 
             histogram = Histogram([0, 1e-300, 1, 1], p, n)
             for ours, _ in OF_SCORES.values():
                 ours(histogram)
-            metrics.decision_metrics(histogram, 1e-300)
+            precision_recall.decision_metrics(histogram, 1e-300)
 
 
 def test_net_benefit_is_its_definition_over_rows_and_that_of_treating_all_0_at_the_prevalence() -> None:
@@ -352,7 +355,7 @@ def test_net_benefit_is_its_definition_over_rows_and_that_of_treating_all_0_at_t
     scores = np.round(generator.random(300), 2)
     data = PartyData.from_arrays("rows", generator.random(300) < scores, scores)
     edges = np.append(np.arange(0, 100, 5) / 100, [1.0, 1.0])  # the last bin is the score 1 alone
-    curve = metrics.decision_curve(Histogram.from_rows(data, edges))
+    curve = precision_recall.decision_curve(Histogram.from_rows(data, edges))
     assert curve.thresholds.tolist() == edges[:-2].tolist()
     for threshold, model, treat_all in zip(*curve, strict=True):
         odds = Fraction(threshold) / (1 - Fraction(threshold))
@@ -360,5 +363,5 @@ def test_net_benefit_is_its_definition_over_rows_and_that_of_treating_all_0_at_t
             tp, fp = int((treated & data.y_true).sum()), int((treated & ~data.y_true).sum())
             assert found == pytest.approx(float((tp - fp * odds) / 300), abs=1e-12)
     # Treating all is worth nothing at the share of positive rows (Vickers and Elkin, 2006).
-    curve = metrics.decision_curve(Histogram([0, 0.25, 0.5, 1], [10, 5, 10], [60, 10, 5]))
+    curve = precision_recall.decision_curve(Histogram([0, 0.25, 0.5, 1], [10, 5, 10], [60, 10, 5]))
     assert curve.treat_all[1] == pytest.approx(0, abs=1e-12)

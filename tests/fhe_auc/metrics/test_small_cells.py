@@ -7,10 +7,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fhe_auc import metrics
 from fhe_auc.base.errors import EvaluationError, InputError
-from fhe_auc.metrics import Histogram, crowded, merge_small_cells
-from fhe_auc.metrics.small_cells import Shown
+from fhe_auc.metrics import precision_recall, small_cells
+from fhe_auc.metrics.histogram import Histogram
+from fhe_auc.metrics.small_cells import Shown, crowded, merge_small_cells
 
 counts = st.one_of(st.just(0), st.integers(0, 12), st.integers(0, 60))
 cells = st.lists(st.tuples(counts, counts), min_size=1, max_size=9)
@@ -80,7 +80,7 @@ def test_many_bins_are_merged_as_a_search_over_all_starts_would_and_no_edge_has_
     fine = histogram(list(zip(generator.poisson(1, 500), generator.poisson(2, 500), strict=True)))
     merged = merge_small_cells(fine, 10)
     for edge in merged.edges[:-1]:
-        assert not small(metrics.confusion_matrix(merged, float(edge)), 10)
+        assert not small(precision_recall.confusion_matrix(merged, float(edge)), 10)
 
 
 def test_a_minimum_of_1_merges_nothing_and_no_edge_stays_with_few_rows_beyond_it() -> None:
@@ -164,7 +164,7 @@ def test_nothing_that_is_shown_differs_by_few_rows_and_a_threshold_asked_for_fir
     fine = histogram(pairs)
     assume(not small(np.array([fine.positives.sum(), fine.negatives.sum()]), least))
     asked = data.draw(st.lists(st.integers(0, fine.bins - 1), max_size=4, unique=True))
-    shown = metrics.shown_at(fine, asked, least)
+    shown = small_cells.shown_at(fine, asked, least)
     merged = merge_small_cells(fine, least, shown=shown)
     assert merge_small_cells(merged, least).edges.tolist() == merged.edges.tolist()
     inside = [int(np.flatnonzero(fine.edges == edge)[0]) for edge in merged.edges]
@@ -176,7 +176,7 @@ def test_nothing_that_is_shown_differs_by_few_rows_and_a_threshold_asked_for_fir
             if not small(np.array([part.sum() for part in np.split(side, sorted([*kept, each]))]), least):
                 kept.append(each)
         assert [each for each in sorted(kept) if each] == own.tolist()
-        assert metrics.clear_of(fine, np.array(inside), shown, least)
+        assert small_cells.clear_of(fine, np.array(inside), shown, least)
     for each in set(shown.positives) & set(shown.negatives):  # an edge, unless no rows part it from another one
         assert each in inside or any(
             not fine.counts[min(each, edge) : max(each, edge)].any() for edge in (*inside, *asked) if edge != each

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 from fhe_auc import report
-from fhe_auc.metrics import Histogram
+from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.results.decisions import net_benefits
 from fhe_auc.results.estimates import Comparison
 from fhe_auc.results.report_card import TwoModels

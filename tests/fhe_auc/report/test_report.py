@@ -18,10 +18,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fhe_auc import metrics, report
+from fhe_auc import report
 from fhe_auc.base.errors import EvaluationError, UndefinedAucError, UndefinedMetricError
 from fhe_auc.figures.report_card import FIGURES, _shares, draw, png, svg
-from fhe_auc.metrics import Histogram
+from fhe_auc.metrics import precision_recall, probabilities, ranking, recalibration
+from fhe_auc.metrics.histogram import Histogram
+from fhe_auc.metrics.smooth_calibration import smooth_calibration
 from fhe_auc.question import thresholds
 from fhe_auc.report.page import tripod_items
 from fhe_auc.results import report_card as report_card_module
@@ -96,12 +98,13 @@ def card(kind: str = "plain", threshold: float = 0.4, **options: Any) -> report.
 def test_the_json_holds_what_the_metrics_say() -> None:
     ours, of = card(), card().histogram
     plain = json.loads(json.dumps(report.as_dict(ours, FACTS), allow_nan=False))
-    told, line = [*plain["metrics"].values(), plain["calibration"]["calibration_slope"]], metrics.calibration_line(of)
+    told = [*plain["metrics"].values(), plain["calibration"]["calibration_slope"]]
+    line = recalibration.calibration_line(of)
     auc, slope = ((each["value"], each["low"], each["high"]) for each in (told[0], told[-1]))
-    assert auc == tuple(getattr(metrics.roc_auc_score(of), end) for end in ("value", "low", "high"))
+    assert auc == tuple(getattr(ranking.roc_auc_score(of), end) for end in ("value", "low", "high"))
     assert slope == (line.slope, line.slope - line.slope_off, line.slope + line.slope_off)
     lines = {"observed_expected_ratio", "calibration_in_the_large", "calibration_slope", "calibration_intercept"}
-    smooth = metrics.smooth_calibration(of)._asdict()
+    smooth = smooth_calibration(of)._asdict()
     assert plain["calibration"].keys() == lines | smooth.keys()
     unknown = {"low": None, "high": None, "interval": None}
     assert all(plain["calibration"][name] == {"value": value, **unknown} for name, value in smooth.items())
@@ -110,15 +113,15 @@ def test_the_json_holds_what_the_metrics_say() -> None:
     chosen, session = plain["decisions"]["threshold_0.4"], plain["session"]
     for found, expected in (
         (plain["date"], "2026-11-23"),
-        (plain["brier_decomposition"], metrics.brier_decomposition(of)._asdict()),
-        (plain["decision_curve"]["model"], metrics.decision_curve(of).model.tolist()),
+        (plain["brier_decomposition"], probabilities.brier_decomposition(of)._asdict()),
+        (plain["decision_curve"]["model"], precision_recall.decision_curve(of).model.tolist()),
         ((plain["rows"], plain["positive_rows"]), (4000, of.positives.sum())),
         (
             (chosen["threshold"], chosen["metrics"]["recall"]["value"]),
             (0.4, sklearn_metrics.recall_score(rows().y_true, rows().y_score >= 0.4)),
         ),
         (chosen["confusion_matrix"], sklearn_metrics.confusion_matrix(rows().y_true, rows().y_score >= 0.4).tolist()),
-        (plain["decisions"]["best_f1"]["threshold"], metrics.best_f1_threshold(of)),
+        (plain["decisions"]["best_f1"]["threshold"], precision_recall.best_f1_threshold(of)),
         (plain["roc_curve"]["thresholds"][0], None),
         (plain["histogram"]["positives"], of.positives.tolist()),
         ((session["seconds"], session["limit"]), ({"keys": 0.27534567, "submit": 0.5}, "inf")),
@@ -533,7 +536,7 @@ def test_the_interval_of_the_scaled_brier_score_holds(shift: float) -> None:
         logits = random.normal(shift, 1.5, size)
         return binned(random.random(size) < expit(logits), expit(1.3 * logits))
 
-    assert_intervals_hold(study, scaled_brier=metrics.scaled_brier_score(study(2_000_000))[0].value)
+    assert_intervals_hold(study, scaled_brier=probabilities.scaled_brier_score(study(2_000_000))[0].value)
 
 
 @pytest.mark.slow
@@ -545,7 +548,7 @@ def test_the_slopes_interval_holds_where_log_odds_are_not_linear() -> None:
         logits = random.normal(0, 1.5, size)
         return binned(random.random(size) < expit(logits**2 - 2), expit(logits))
 
-    assert_intervals_hold(study, calibration_slope=metrics.calibration_line(study(2_000_000)).slope)
+    assert_intervals_hold(study, calibration_slope=recalibration.calibration_line(study(2_000_000)).slope)
 
 
 @pytest.mark.parametrize(("start", "width"), [(0.6, 0.001), (0.6, 0.02), (0.0, 1.0)])
@@ -590,7 +593,7 @@ def test_hiding_small_counts_moves_no_interval(kind: str) -> None:
 def test_intervals_are_wilsons_by_scipy_and_those_of_calibration_walds() -> None:
     ours = card(level=0.9)
     plain = report.as_dict(ours, FACTS)
-    (tn, fp), (fn, tp) = (map(int, row) for row in metrics.confusion_matrix(ours.histogram, ours.best.threshold))
+    (tn, fp), (fn, tp) = precision_recall.confusion_matrix(ours.histogram, ours.best.threshold).tolist()
     rates = {"recall": (tp, tp + fn), "precision": (tp, tp + fp), "specificity": (tn, tn + fp), "npv": (tn, tn + fn)}
     for name, (successes, of) in {**rates, "accuracy": (tp + tn, tp + tn + fp + fn)}.items():
         theirs = binomtest(successes, of).proportion_ci(0.9, method="wilson")
@@ -610,7 +613,7 @@ def test_intervals_are_wilsons_by_scipy_and_those_of_calibration_walds() -> None
         assert low == pytest.approx(theirs.low, abs=1e-9)
     # The ratio's by simulation: of so many events as scores, mended in the large, let happen, it strays so far.
     ours = report.report_card(Histogram.from_rows(rows(), HYBRID))
-    told, line = report.as_dict(ours, FACTS)["calibration"], metrics.calibration_line(ours.histogram)
+    told, line = report.as_dict(ours, FACTS)["calibration"], recalibration.calibration_line(ours.histogram)
     low, high = line.slope - 1.959964 * line.slope_error, line.intercept + 1.959964 * line.intercept_error
     assert told["calibration_slope"]["interval"]["low"] == pytest.approx(low)
     assert told["calibration_intercept"]["interval"]["high"] == pytest.approx(high)

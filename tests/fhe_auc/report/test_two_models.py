@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fhe_auc import InputError, Report
 from fhe_auc.figures.report_card import FIGURES, draw
-from fhe_auc.metrics import Histogram
+from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.results.decisions import net_benefits
 from fhe_auc_protocols.options import HistogramLocalDp
 from tests.support import delong

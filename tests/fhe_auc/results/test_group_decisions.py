@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fhe_auc import InputError, Report
-from fhe_auc.metrics import Histogram
+from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.question.analysis import Analysis, Variable
 from fhe_auc.results.estimates import NESTED, GroupEstimate
 from fhe_auc.results.group_decisions import (

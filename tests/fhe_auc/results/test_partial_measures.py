@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from fhe_auc.metrics import Histogram, partial_auc_score
+from fhe_auc.metrics.histogram import Histogram
+from fhe_auc.metrics.ranking import partial_auc_score
 from fhe_auc.results.report_measures import Measure, score_measures
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.metrics import Histogram
+from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.results.report_card import Decisions, Facts, ReportCard, report_card
 from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_measures import NOT_PROBABILITIES

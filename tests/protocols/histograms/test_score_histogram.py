@@ -18,7 +18,9 @@ from scipy import stats
 from fhe_auc import ckks
 from fhe_auc.base.errors import EvaluationError, InputError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.base.serialise import encode
-from fhe_auc.metrics import Histogram, decision_metrics, roc_auc_score
+from fhe_auc.metrics.histogram import Histogram
+from fhe_auc.metrics.precision_recall import decision_metrics
+from fhe_auc.metrics.ranking import roc_auc_score
 from fhe_auc.question import thresholds
 from fhe_auc.question.thresholds import cell_starts
 from fhe_auc.rows import datasets
