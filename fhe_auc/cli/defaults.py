@@ -29,14 +29,16 @@ WITHOUT_DEFAULT: Mapping[str, str] = {
         "says whom or what a person has checked and agreed to": (
             *("study", "holder", "aggregator", "helper"),
             *("compared", "yes", "no", "members_folder", "coordinators", "signatures"),
+            *("acknowledge", "reconcile", "again"),
         ),
         "bounds what a result tells, or what noise protects": (
             *("min_cell", "min_parties", "heterogeneity", "cluster", "each_pair"),
-            *("epsilon", "epsilons", "delta", "options"),
+            *("epsilon", "epsilons", "delta", "options", "limit", "row_cap", "no_proofs"),
         ),
         "makes randomness known": ("seed",),
         "lets somebody lie": ("cheat",),
         "overwrites files": ("force",),
+        "gives a result up": ("lose_result",),
         "changes what the command does": ("stolen",),
         "is the caller's: programs rely on it": ("as_json", "brief"),
     }.items()

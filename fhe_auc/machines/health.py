@@ -106,7 +106,8 @@ def metrics(status: Mapping[str, Any]) -> str:
     for name, help_text, samples in families:
         kind = "counter" if name.endswith("_total") else "gauge"
         lines += [f"# HELP fhe_auc_{name} {help_text}", f"# TYPE fhe_auc_{name} {kind}"]
-        lines += [f"fhe_auc_{name}{{{_labels({**role, **labels})}}} {value:.15g}" for labels, value in samples]
+        series = {_labels({**role, **labels}): value for labels, value in samples}  # one of each: else all is refused
+        lines += [f"fhe_auc_{name}{{{labels}}} {value:.15g}" for labels, value in series.items()]
     return "\n".join(lines) + "\n"
 
 

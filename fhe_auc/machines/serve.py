@@ -136,7 +136,8 @@ class Server:
             self._isolation.end(session.work for session in self._sessions.values() if session.work is not None)
             if self._hook is not None:
                 self._hook.end()
-            self._tell(ended=True)
+            if self._told is not None:  # else it has not looked, and knows nothing
+                self._tell(ended=True)
         self._log.info("%s: ended", self.role)
 
     def run(self, stop: threading.Event) -> None:
@@ -166,8 +167,7 @@ class Server:
         if self._wrong or self._standing.wrong or self._clock.monotonic() > self._renewal:
             self._wrong = self._renewed()
         problems = [*self._upkeep(), *self._find()]
-        if self.role == "site":
-            problems += [Problem("repeat", why) for why in self._storage.make_due(self.config, self._exchange)]
+        problems += self._due()
         for session in list(self._sessions.values()):
             if stop is not None and stop.is_set():
                 return
@@ -243,6 +243,14 @@ class Server:
             return [Problem("restored", why)] if why else []
         except (FheAucError, OSError) as error:
             return [Problem("role", sentence(error))]
+
+    def _due(self) -> list[Problem]:
+        """Make the sessions that are due at a site; return what is wrong with them, and with where they are put."""
+        try:
+            due = self._storage.make_due(self.config, self._exchange) if self.role == "site" else []
+            return [Problem("repeat", why) for why in due]
+        except Exception as error:
+            return [Problem("repeat", sentence(error))]
 
     def _find(self) -> list[Problem]:
         """Find the sessions, and forget those that are not there any more; return what is wrong with the exchange."""
@@ -328,22 +336,25 @@ class Server:
         """Return what is wrong with a site's file of rows, as it was when the process or its configuration began."""
         if self._columns is None or self._columns:
             why = ""
-            if self.role == "site":
-                why = self._isolation.call(
-                    partial(site_role.wrong_columns, self.config, *self._storage.columns(self.config))
-                )
+            try:
+                if self.role == "site":
+                    asked = self._storage.columns(self.config)
+                    why = self._isolation.call(partial(site_role.wrong_columns, self.config, *asked))
+            except Exception as error:
+                why = sentence(error)
             self._columns = [Problem("columns", why)] if why else []
         return self._columns
 
     def _old(self) -> list[Problem]:
         """Return that the last result is too old, if it is."""
-        if self.role == "site":
-            files = Path(str(self.config["results"])).glob("*-*.json")
-            self._result = max((file.name.partition("-")[0] for file in files), default="")
+        hours = float(self.config.get("result-hours") or 0)
+        if self.role == "site":  # not what people have put there, nor what a clock was ahead at
+            latest = f"{self._clock.now() + timedelta(hours=hours or 24):%Y%m%dT%H%M%SZ}"
+            times = (file.name.partition("-")[0] for file in Path(str(self.config["results"])).glob("*-*.json"))
+            self._result = max((time for time in times if _COMPACT.fullmatch(time) and time <= latest), default="")
         else:
             over = [session.since for session in self._sessions.values() if session.is_over]
             self._result = max([self._result, *over])
-        hours = float(self.config.get("result-hours") or 0)
         if not hours:
             return []
         last = _time(self._result) or datetime.fromisoformat(self._since)
@@ -369,8 +380,10 @@ class Server:
     def _is_past(self, name: str) -> bool:
         if self.role == "aggregator":
             return over(self.state / "journals" / name, _REST, self._clock)
-        ends = self._storage.ends(self.config, bytes.fromhex(name))
-        return ends is not None and ends + _REST < self._clock.now()
+        with suppress(FheAucError):  # what is damaged is for `keys check` to tell, and stays
+            ends = self._storage.ends(self.config, bytes.fromhex(name))
+            return ends is not None and ends + _REST < self._clock.now()
+        return False
 
     def _tell(self, *, ended: bool = False) -> None:
         """Write the status where it has changed, or has not been written for a while."""

@@ -1,11 +1,15 @@
 """Nights that are told step by step: what people see of what happens."""
 
 import shutil
+import sqlite3
 
 import numpy as np
 import pytest
 
+from fhe_auc.base.errors import InputError
 from fhe_auc.base.serialise import FORMAT_VERSION
+from fhe_auc.machines.serve import METRICS
+from fhe_auc_keys.site import making
 from tests.suite.consortium import ADDER, CASES, SITES, World
 from tests.support.wire import changed
 
@@ -180,3 +184,55 @@ def test_a_site_s_clock_a_day_ahead_is_told_by_the_aggregator_and_by_the_site_un
     world.make_night()
     look(world, times=7)
     assert {world.status(role)["health"] for role in world.roles} == {"ok"}
+
+
+def test_a_maker_that_cannot_reach_the_exchange_says_so_and_goes_on(monkeypatch):
+    """It would end at each start, for as long as that lasts, and answer nobody's session."""
+    with World(CASES[-1], 0) as world:
+        with world.store("north") as store:
+            making.begin(store, world.case.study)
+        look(world, "north")
+        for error in (OSError(5, "away"), InputError("there are more than 10,000 files")):
+
+            def fails(*_, error=error):
+                raise error
+
+            for name in ("list", "put"):
+                with monkeypatch.context() as patch:
+                    patch.setattr(world.exchange, name, fails)
+                    world.exchange.files.clear()
+                    world.exchange._in.clear()
+                    look(world, "north")
+                    found = {problem["rule"] for problem in world.status("north")["problems"]}
+                    assert "repeat" in found
+                    series = (world.folder / "north" / "state" / METRICS).read_text().splitlines()
+                    names = [line.rpartition(" ")[0] for line in series if not line.startswith("#")]
+                    assert len(names) == len(set(names))  # Prometheus would refuse all
+            look(world, "north")
+            assert world.status("north")["health"] == "ok"
+
+
+def test_what_a_store_has_of_an_old_session_may_be_damaged_and_the_role_goes_on(world):
+    look(world, times=6)
+    world._bury("south")
+    with sqlite3.connect(world.folder / "south" / "store" / "store.sqlite") as database:
+        database.execute("update entry set data = ? where kind = 'bundle'", (bytes(60),))
+    database.close()
+    world.physics.passed += 86_400
+    world.make_night()
+    look(world, times=8)
+    assert world.result("south", world.nights[1]) is not None
+
+
+@pytest.mark.parametrize("name", ["report-for-the-board.json", f"20310501T120000Z-{'0' * 32}.json"])
+def test_a_file_of_a_person_or_of_a_clock_that_was_ahead_is_no_last_result(world, monkeypatch, name):
+    config = {**world.config("south"), "result-hours": 30}
+    monkeypatch.setattr(world, "config", lambda role: config if role == "south" else World.config(world, role))
+    look(world, times=6)
+    (world.folder / "south" / "results" / name).write_text("{}")
+    world._bury("south")
+    for hours, health in ((29, "ok"), (2, "the last result is older than 30 hours")):
+        world.physics.passed += hours * 3600
+        world.look("south")
+        assert world.status("south")["health"] == health
+        assert world.status("south")["result"].startswith("2030-05-01")

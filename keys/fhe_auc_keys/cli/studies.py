@@ -120,7 +120,7 @@ def pending(config: Path, yes: str | None, no: str | None) -> common.Report:
         why = printable(each.why)
         told: common.Rows = [("waits", name, why), *(("", label, text) for label, _, text in study.lines())]
         if asks and _agreed(told):  # nobody holds the store while somebody thinks
-            rows.append(("yes", _decided(vault, name, yes=True), ""))
+            rows.append(("yes", _decided(vault, name, yes=True, seen=each.announcement), ""))
             continue
         facts["waiting"][name] = {"why": each.why, "step": manifest.step, "study": study.as_dict()}
         rows += [("waits", name, why)] if asks else told
@@ -147,8 +147,11 @@ def _agreed(told: common.Rows) -> bool:
     return common.agreed("Answer this session, and those that its study makes from now on?")
 
 
-def _decided(vault: Vault, begins: str, *, yes: bool) -> str:
-    """Decide on the one session that waits whose id begins so, or take back the agreement to a study; return its id."""
+def _decided(vault: Vault, begins: str, *, yes: bool, seen: bytes = b"") -> str:
+    """Decide on the one session that waits whose id begins so, or take back the agreement to a study; return its id.
+
+    Where the person has `seen` its announcement, it has to be that one.
+    """
     with vault.open() as store:
         waiting = agreed_studies.waiting(store)
         known = [name for name in waiting if name.startswith(begins.lower())]
@@ -157,6 +160,8 @@ def _decided(vault: Vault, begins: str, *, yes: bool) -> str:
             return begins
         if len(known) != 1:
             raise KeysError(f"{len(known)} of the sessions that wait begin with {begins!r}")
+        if seen not in (b"", waiting[known[0]].announcement):
+            raise KeysError(f"session {known[0]} is another one than was shown: nothing was agreed to")
         at = common.now()
         announced = open_announcement(waiting[known[0]].announcement, known_members.stored(store), at=at)
         agreed_studies.decide(store, announced, yes=yes, at=at)

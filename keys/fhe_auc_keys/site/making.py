@@ -182,7 +182,8 @@ def _published(
         if announced.study.series != series.study.series or manifest != asked.named(manifest, turn):
             continue
         new = series.with_made(asked.step, Answered(manifest.session, manifest.turn, begun))
-        sent = _Sent(tuple(_listed(exchange, [place])), int(announced.not_after.timestamp()))
+        there = tuple(file for file in _listed(exchange, [place]) if not file.endswith("/"))  # no folder is ours
+        sent = _Sent(there, int(announced.not_after.timestamp()))
         _RECORD.keep(store, record.changed(series, new, {session: sent}))
         return manifest.session
     return None

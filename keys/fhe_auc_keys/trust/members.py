@@ -328,6 +328,7 @@ def _parsed(data: bytes) -> Metadata[Root]:
         raise TamperedError(f"a members' file has at most {MAX_BYTES:,} bytes")
     try:
         metadata: Metadata[Root] = Metadata.from_bytes(data)
+        metadata.signed_bytes  # noqa: B018 - which cannot be of all JSON, such as fractions
     except RepositoryError:  # whatever is wrong in it
         raise TamperedError("this is no members' file, or a damaged one") from None
     signed: object = metadata.signed  # of any type that `tuf` knows
@@ -359,7 +360,8 @@ def _read(metadata: Metadata[Root]) -> bytes:
     _check_members(file.members)
     # tuf counts one key under two identifiers as two signers (findings/tuf-one-key-under-two-names-is-two-signers.sh).
     own = {key.keyid: key for key in (_coordinator_key(line) for line in file.members.lines)}
-    if any(own.get(each) != key for each, key in metadata.signed.keys.items()):
+    keys, named = metadata.signed.keys, metadata.signed.roles["root"].keyids
+    if any(own.get(each) != key for each, key in keys.items()) or any(each not in keys for each in named):
         raise UnfitError("a coordinator in the members' file is no member, or has another identifier")
     return data
 

@@ -15,6 +15,7 @@ SECRET_OR_WEAKER = {
     *("--passphrase-file", "--compared", "--yes", "--members", "--coordinator", "--signatures", "--stolen", "--study"),
     *("--min-cell", "--min-parties", "--epsilon", "--epsilons", "--delta", "--option", "--cheat"),
     *("--protocol", "--model", "--heterogeneity", "--seed", "--force", "--holder"),
+    *("--acknowledge", "--reconcile", "--again", "--limit", "--row-cap", "--no-proofs", "--lose-result"),
 }
 
 

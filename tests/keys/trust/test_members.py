@@ -131,6 +131,23 @@ def test_other_bytes_are_refused(data: bytes) -> None:
         founded().newer(data)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text["signed"].update(other=1.5),  # of which there are no canonical bytes
+        lambda text: text["signed"]["members"].update(other=float("nan")),
+        lambda text: text["signed"]["roles"]["root"].update(keyids=["of nobody"]),
+        lambda text: text["signed"].update(keys={}),
+    ],
+)
+def test_what_tuf_stumbles_over_is_refused_as_all_else_is(change) -> None:
+    """Whoever writes into the exchange would keep all from every newer version, and from joining."""
+    for kept, data in ((Members(()), founded().files[0]), (founded(), draft(founded(), "north"))):
+        for signed in (True, False):
+            with pytest.raises(KeysError):
+                kept.newer(altered(data, change), signed=signed)
+
+
 def test_a_large_file_is_refused_before_it_is_parsed() -> None:
     large = b"[" + b"1," * members.MAX_BYTES + b"1]"
     begun = time.process_time()
