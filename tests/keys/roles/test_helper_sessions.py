@@ -65,7 +65,7 @@ def config(name: str) -> dict[str, Any]:
 
 def played(**options: int) -> Any:
     roles = {name: config(name) for name in SITES} | {HELPER: config("registry")}
-    settings = {**config(ADDER), "session": "helped/session"}
+    settings = {**config(ADDER), "session": "helped/session", "journal": "journal"}
     return played_over_files(settings, roles, EXCHANGE, **options)
 
 

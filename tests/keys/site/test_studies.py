@@ -63,7 +63,8 @@ def test_a_turn_that_begins_soon_after_the_last_one_waits_for_a_while_and_nobody
     assert second["new"]
 
 
-def test_where_no_session_can_be_made_that_is_what_make_says() -> None:
+def test_where_no_session_can_be_made_that_is_what_make_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     with KeyStore(Path("north/store"), PASSPHRASE) as store:
         known_members.keep(store, Members(known_members.stored(store).files[:1]))  # which has the coordinator alone
     said = call("session", "make", "study.toml", "north.toml", json=False)
