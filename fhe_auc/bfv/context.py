@@ -93,11 +93,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
 
     def encrypt(self, values: ArrayLike, prime: int) -> Ciphertext:
         """Return a fresh encryption under the public key of integers in [0, t), shape (N,); ValueError as `checked`."""
-        residues = checked(values, self.parameters, prime)
-        message = encoded(self._half, self.parameters.plain_moduli[prime], residues)
-        words = self._zero()
-        self._half.add_in_place(words[: len(message)], values_of(self._half, message))
-        return Ciphertext(prime, words)
+        return self.add_values(Ciphertext(prime, self._zero()), values)
 
     def add_in_place(self, total: Ciphertext, ciphertext: Ciphertext) -> None:
         """Add `ciphertext` to `total`, which must be the caller's own."""
