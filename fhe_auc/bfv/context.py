@@ -93,11 +93,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
 
     def encrypt(self, values: ArrayLike, prime: int) -> Ciphertext:
         """Return a fresh encryption under the public key of integers in [0, t), shape (N,); ValueError as `checked`."""
-        residues = checked(values, self.parameters, prime)
-        message = encoded(self._half, self.parameters.plain_moduli[prime], residues)
-        words = self._zero()
-        self._half.add_in_place(words[: len(message)], values_of(self._half, message))
-        return Ciphertext(prime, words)
+        return self.add_values(Ciphertext(prime, self._zero()), values)
 
     def add_in_place(self, total: Ciphertext, ciphertext: Ciphertext) -> None:
         """Add `ciphertext` to `total`, which must be the caller's own."""
@@ -142,10 +138,10 @@ class PublicContext(BasePublicContext[BfvParameters]):
 
         Fewer primes, fewer bytes: `flooding_margin` knows how few do. ValueError without so many.
         """
-        shape = _result_shape(self._half, kept)
-        halves = np.split(ciphertext.words, 2)
-        both = np.concatenate([switched(self._half, words, len(shape.moduli) // 2) for words in halves])
-        return wrap(result_kind(self.parameters, ciphertext.prime, kept), self.fingerprint, shape.pack(both))
+        half = _result_shape(self._half, kept)
+        halves = [switched(self._half, words, len(half.moduli)) for words in np.split(ciphertext.words, 2)]
+        packed = b"".join(map(half.pack, halves))
+        return wrap(result_kind(self.parameters, ciphertext.prime, kept), self.fingerprint, packed)
 
 
 class SecretContext(BaseSecretContext[BfvParameters]):
@@ -169,11 +165,9 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         Raises `DeserialisationError` for what is damaged, made for another context, another prime or another number of
         `kept` primes, or not a ciphertext of these parameters; or one that hides nothing. ValueError as `dump_result`.
         """
-        shape = _result_shape(self.mask_shape, kept)
+        half = _result_shape(self.mask_shape, kept)
         _, packed = unwrap(result_kind(self.parameters, prime, kept), data, self.fingerprint)
-        words = unpack_result(shape, packed)
-        half = Polynomials(shape.ring_dimension, shape.moduli[: len(shape.moduli) // 2])
-        phase = phase_of(half, words, self.secret_words[: len(half.moduli)])
+        phase = phase_of(half, unpack_result(half, packed), self.secret_words[: len(half.moduli)])
         return decoded(half, self.parameters.plain_moduli[prime], phase)
 
 
@@ -266,9 +260,8 @@ def kind_of(what: str, parameters: BfvParameters, prime: int) -> str:
 
 
 def _result_shape(half: Polynomials, kept: int | None) -> Polynomials:
-    """Return the shape of a result's two polynomials; ValueError where there are not so many primes."""
-    shape = half if kept is None else kept_shape(half, kept)
-    return Polynomials(half.ring_dimension, 2 * shape.moduli)
+    """Return the shape of each of a result's polynomials; ValueError where there are not so many primes."""
+    return half if kept is None else kept_shape(half, kept)
 
 
 def result_kind(parameters: BfvParameters, prime: int, kept: int | None) -> str:

@@ -175,7 +175,7 @@ class SecretContext(BaseSecretContext[CkksParameters]):
             whole.add_in_place(first, whole.multiply(second, secret))
             phase = coefficients_of(whole, whole.multiply(first, secret))[:, positions]
             few.add_in_place(phase, wanted)
-            found.append(_centred(few, phase))
+            found.append([float(each) for each in centred(list(phase), few.moduli)])
         unit = float(math.prod(half.moduli[kept:]))
         numbers = np.array(found).reshape(-1, 2, 2) * (unit * self.parameters.slots / self.parameters.scale**2)
         return np.asarray(numbers[..., 0] + 1j * numbers[..., 1])
@@ -232,11 +232,6 @@ def _result_shapes(half: Polynomials, parameters: CkksParameters) -> tuple[Polyn
     """Return the shapes of a result's parts: of the coefficients of sums, and of each of two whole polynomials."""
     whole = kept_shape(half, parameters.kept)
     return Polynomials(2 * len(encoding.summed(parameters.components)), whole.moduli), whole
-
-
-def _centred(shape: Polynomials, residues: Words) -> NDArray[np.float64]:
-    """Return the integers around zero with these residues, rounded to doubles."""
-    return np.array([float(each) for each in centred(list(residues), shape.moduli)])
 
 
 class KeyPair(NamedTuple):

@@ -227,14 +227,13 @@ def check_not_small(shape: Polynomials, coefficients: Words) -> None:
         raise DeserialisationError("not a ciphertext: a polynomial that multiplies the secret key is small")
 
 
-def unpack_result(whole: Polynomials, packed: bytes | memoryview) -> Words:
-    """Return the values of a result's polynomials, of the shape `whole`.
+def unpack_result(half: Polynomials, packed: bytes | memoryview) -> Words:
+    """Return the values of a result's two polynomials, each of the shape `half`.
 
     Raises `DeserialisationError` as `Polynomials.unpack`, and where the second polynomial is zero or small.
     """
-    words = whole.unpack(packed)
+    words = Polynomials(half.ring_dimension, 2 * half.moduli).unpack(packed)
     check_not_transparent(words)
-    half = Polynomials(whole.ring_dimension, whole.moduli[: len(whole.moduli) // 2])
     check_not_small(half, coefficients_of(half, words[len(half.moduli) :]))
     return words
 

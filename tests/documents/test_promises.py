@@ -1,9 +1,11 @@
-"""What the page of promises says of chances and budgets is what the code's own functions say, a night and a year."""
+"""What pages on security say of chances, budgets and sizes is what the code's own functions and `plan` say."""
 
 import math
 from pathlib import Path
 
-from fhe_auc.base.quantities import chance_text
+import pytest
+
+from fhe_auc.base.quantities import bytes_text, chance_text
 from fhe_auc.input_proofs.statement import FORGERY_BITS
 from fhe_auc.question import thresholds
 from fhe_auc.rlwe.parameters import DEFAULT_FLOODING_BITS
@@ -15,8 +17,10 @@ from fhe_auc_protocols.blinded_auc.semi_honest import PUBLISHED_BITS
 from fhe_auc_protocols.exact_auc.epsilon_noise import _INCIDENT_BITS, _OVERFLOW_BITS
 from fhe_auc_protocols.exact_auc.protocol import Verified
 from fhe_auc_protocols.histograms.distributed_noise import _OVERFLOW
+from tests.support.command_line import told
 
-PAGE = Path(__file__).parents[2] / "docs" / "security" / "promises.md"
+SECURITY = Path(__file__).parents[2] / "docs" / "security"
+PAGE = SECURITY / "promises.md"
 SITES, NIGHTS = tuple(f"site {number}" for number in range(20)), 365
 
 
@@ -57,3 +61,17 @@ def test_what_adds_up_over_a_year_of_nights_is_computed() -> None:
     section = PAGE.read_text("utf-8").split("\n## Composition over nights\n")[1].split("\n## ")[0]
     rows = [tuple(map(str.strip, line.split("|")[1:-1])) for line in section.splitlines() if line.startswith("|")]
     assert {what: (once, year) for what, once, year in rows[2:]} == expected
+
+
+@pytest.mark.openfhe
+def test_uploads_of_malicious_up_to_253_thresholds_and_above() -> None:
+    found = []
+    for number in (253, 254, 1021):
+        plans = told("plan", "--protocol", "malicious", "--thresholds", f"uniform:{number}")["plans"]
+        (size,) = {bytes_text(plans[backend]["upload_bytes"]) for backend in ("openfhe", "tenseal")}
+        found.append(size)
+    few, many, most = found
+    said = " ".join((SECURITY / "malicious.md").read_text(encoding="utf-8").split())
+    assert many == most
+    assert f"Up to 253 thresholds both runs are in one ciphertext of a party, {few}, with L = 256" in said
+    assert f"up to 1,021 each has its own, {many}, with L = 1024" in said

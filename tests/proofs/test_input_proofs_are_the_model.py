@@ -177,19 +177,6 @@ def test_query_points_are_all_points_outside_the_roots_and_each_proofs_are_its_o
     assert len(np.unique(points, axis=1).T) == PROOFS
 
 
-def test_numbers_and_what_wraps_around_are_the_models() -> None:
-    for base, prime in FIELDS:
-        statement = stated(base, prime)
-        counts = np.array([0, 1, base**2 - 1])
-        digits = statement.digits_of(counts).reshape(3, 2)
-        assert [sum(base**j * int(d) for j, d in enumerate(own)) for own in digits] == counts.tolist()
-        assert (3 + 1) * base**2 < prime  # `no_wrap`
-    with pytest.raises(CapacityError):
-        stated(2, 13)
-    with pytest.raises(CapacityError):
-        stated(2, 16)  # 4·2² is not below it
-
-
 @pytest.mark.parametrize("bits", [34, 36, 42, 61])
 def test_a_shape_is_taken_only_if_all_proofs_but_a_lucky_one_fail_as_the_theorem_says(bits: int) -> None:
     prime = next(n for n in range(2**bits - 2**20 + 1, 0, -(2**20)) if pow(3, n - 1, n) == 1)

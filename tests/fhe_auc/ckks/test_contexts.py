@@ -49,6 +49,8 @@ def masked_sum(pair: ckks.KeyPair, parts: list[Any]) -> Any:
         ({"ring_dimension": 1000}, "ring dimension 1000 is not one of"),
         ({"ring_dimension": 4096}, "below 128-bit security"),
         ({"modulus_bits": (60, 60, 60, 60)}, "below 128-bit security"),
+        ({"ring_dimension": 16384}, "not supported by the .* backend at ring dimension 16384"),
+        ({"modulus_bits": (49, 49, 49)}, "not supported by the .* backend at ring dimension 8192"),
         ({"modulus_bits": ()}, "does not fit|not supported"),
         ({"modulus_bits": (61, 50)}, "not supported"),
         ({"special_bits": 61}, "not supported"),

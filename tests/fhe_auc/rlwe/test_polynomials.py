@@ -13,12 +13,13 @@ from fhe_auc import bfv, ckks
 from fhe_auc.base.errors import BackendUnavailableError, DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
-from fhe_auc.rlwe.ciphertexts import FRESH_VARIANCE, SEED_BYTES, VARIANCE, Seeded
+from fhe_auc.rlwe.ciphertexts import FRESH_VARIANCE, SEED_BYTES, VARIANCE, Seeded, unpack_result
 from fhe_auc.rlwe.context import library_for
 from fhe_auc.rlwe.modular import is_prime, primes_above, primes_below
 from fhe_auc.rlwe.polynomials import WORD, Polynomials, PolynomialSum, Words, coefficients_of, smallest_root, values_of
 from tests.support.bfv_contexts import parameters_of
 from tests.support.platforms import needs_fork
+from tests.support.polynomials import polynomial, signed
 from tests.support.schemes import Ckks
 
 N = 4
@@ -173,9 +174,9 @@ def test_sums_differences_and_products_are_those_of_integers(case: tuple[int, li
     assert modular.subtract(x, y, prime).tolist() == [(a - b) % prime for a, b in zip(left, right, strict=True)]
     assert modular.multiply(x, y, prime).tolist() == [a * b % prime for a, b in zip(left, right, strict=True)]
     assert int(modular.total(x, prime)) == sum(left) % prime
-    prime, left, right = case
-    x, y = np.array(left, np.uint64) + np.uint64(prime), np.array(right, np.uint64)
-    assert modular.multiply(x, y, prime).tolist() == [a * b % prime for a, b in zip(left, right, strict=True)]
+    assert modular.multiply(x + np.uint64(prime), y, prime).tolist() == [
+        a * b % prime for a, b in zip(left, right, strict=True)
+    ]
 
 
 def test_moduli_may_differ_by_element_residues_have_either_sign_and_57_bits_are_refused() -> None:
@@ -321,7 +322,6 @@ def test_seal_keeps_the_same_values_in_the_same_order() -> None:
     import tenseal.sealapi as seal
 
     from fhe_auc.rlwe import seal_library
-    from fhe_auc.rlwe.context import library_for
 
     library = library_for(parameters_of("tenseal", primes_above(2**41, 1, 8192)))
     context, layout, ciphertext = library.context, library.submission, seal.Ciphertext()
@@ -332,9 +332,6 @@ def test_seal_keeps_the_same_values_in_the_same_order() -> None:
 
 
 # --- Seeds ------------------------------------------------------------------------------------------------------------
-
-
-"""Probability with which the statistical test here fails although all is well."""
 
 
 def noise_of(pair: ckks.KeyPair, words: Words) -> np.ndarray:
@@ -485,3 +482,22 @@ def test_both_polynomials_of_a_submission_look_uniform_and_another_length_is_ref
         seeded = Seeded(pair.public.ciphertext_shape)
         with pytest.raises(DeserialisationError, match="bytes of coefficients and seed"):
             seeded.expand(bytes(seeded.half.packed_size + SEED_BYTES + change))
+
+
+def test_a_small_polynomial_is_refused_and_a_structured_one_passes_and_hides_nothing_under_every_second_key() -> None:
+    """What the documents say of the look at a result's second polynomial: it is no proof that it hides anything."""
+    size, primes = 1024, (12289, 40961, 61441)
+    half, largest = Polynomials(size, primes), math.prod(primes)
+    random, bare = np.random.default_rng(1), 0
+    small = polynomial(half, random.integers(-largest // 100, largest // 100, size).tolist())
+    with pytest.raises(DeserialisationError, match="not a ciphertext: "):
+        unpack_result(half, half.pack(half.zeros()) + half.pack(small))
+    second = polynomial(half, [(largest - 1) // 2] * size)
+    unpack_result(half, half.pack(half.zeros()) + half.pack(second))
+    for _ in range(20):
+        key = random.integers(-1, 2, size)
+        times = coefficients_of(half, half.multiply(second, polynomial(half, key.tolist())))
+        noise = max(map(abs, signed(half, times)))
+        assert noise < size if key.sum() % 2 == 0 else noise > largest // 2 - size
+        bare += noise < size
+    assert 0 < bare < 20
