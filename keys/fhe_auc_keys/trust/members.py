@@ -44,6 +44,7 @@ MAX_DAYS = 398  # of a file; so long can who withholds the next one hide from a 
 FINGERPRINT = 20
 """Bytes of a file's fingerprint: who wants a first file of his own with the same tries 2^160."""
 
+_MORE = 2**16  # bytes that a file may have for signatures, and what later versions say, beside as many as it needs
 _LINE = b"member 1"
 _WARNING = timedelta(days=30)  # before a file's end somebody has to renew it; of short ones a quarter of their life
 _SHA256 = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
@@ -326,6 +327,14 @@ def _parsed(data: bytes) -> Metadata[Root]:
 
     if len(data) > MAX_BYTES:
         raise TamperedError(f"a members' file has at most {MAX_BYTES:,} bytes")
+    try:  # tuf takes 50 times a file's length of memory, and seconds: first whether that is for what a file says
+        file = msgspec.json.decode(data, type=_File)
+    except (msgspec.DecodeError, DeserialisationError, RecursionError):
+        raise TamperedError("this is no members' file, or a damaged one") from None
+    if (most := max(len(file.signed.members.lines), len(file.signed.keys))) > MAX_MEMBERS:
+        raise UnfitError(f"a members' file has at most {MAX_MEMBERS:,} members, got {most:,}")
+    if len(data) > 2 * (length := len(msgspec.json.encode(file))) + _MORE:
+        raise TamperedError(f"this is no members' file: of {len(data):,} bytes {length:,} say something")
     try:
         metadata: Metadata[Root] = Metadata.from_bytes(data)
         metadata.signed_bytes  # noqa: B018 - which cannot be of all JSON, such as fractions
@@ -368,8 +377,6 @@ def _read(metadata: Metadata[Root]) -> bytes:
 
 def _check_members(fields: _Fields) -> None:
     lines = fields.lines
-    if len(lines) > MAX_MEMBERS:
-        raise UnfitError(f"a members' file has at most {MAX_MEMBERS:,} members, got {len(lines):,}")
     for line in lines:
         line.check()
     if (twice := first_alike([line.name for line in lines])) is not None:

@@ -71,6 +71,8 @@ class Published:
                 break
             members = newer
         before = members.as_of(max(1, members.version - 1))  # others may look for the newest with its coordinators yet
+        if left := set(before.coordinators).difference(members.coordinators):  # they may stop who is behind
+            listed |= self._listed(sorted(left))
         if own in (*members.coordinators, *before.coordinators):
             self._put_back(members, own, listed)
         for file in _of_version(listed, members.version):
