@@ -49,7 +49,7 @@ class PartyFiles:
         return found[0] if found else None
 
     def read(self) -> list[PartyData]:
-        """Read the parties; raise `InputError` as `fhe_auc.rows.party_files.read_parties` does."""
+        """Read the parties; raise `InputError` as `fhe_auc.rows.party_files.read_for` does."""
         return self.read_for(Questions(score_columns=()))[0]
 
     def read_for(self, questions: Questions) -> tuple[list[PartyData], Analysis]:

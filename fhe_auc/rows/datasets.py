@@ -3,8 +3,9 @@
 from importlib import resources
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.question.analysis import Questions
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.rows.party_files import read_parties
+from fhe_auc.rows.party_files import read_for
 
 NAMES = ("covid-clinics", "credit-default")  # the bundled data sets
 
@@ -23,4 +24,4 @@ def load(name: str) -> list[PartyData]:
         raise InputError(f"there is no data set {name!r}; there are {', '.join(NAMES)}")
     resource = resources.files("fhe_auc") / "data" / f"{name.replace('-', '_')}.npz"
     with resources.as_file(resource) as file:
-        return read_parties(file, site_column="site")
+        return read_for(Questions(score_columns=("y_score",)), file, site_column="site")[0]

@@ -83,31 +83,6 @@ class _Part(NamedTuple):
         return _Part(self.file, self.piece.chosen(which), self.sites.chosen(which), np.array(self.rows)[which])
 
 
-def read_parties(
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    *,
-    site_column: str | None = None,
-    label_column: str = "y_true",
-    score_column: str = "y_score",
-    entries: Entries | None = None,
-) -> list[PartyData]:
-    """Read the parties' test rows of one model from files.
-
-    Files are ``.csv``, ``.tsv`` (also ``.gz``), ``.parquet``, ``.feather`` or ``.npz``. ``-`` is standard input, CSV;
-    without a site column its party is called "stdin".
-
-    Without `site_column` every file is one party, named by the file name without its suffix. With it the rows of all
-    files are grouped by the text in this column, which names the party (``007`` stays ``007``), in order of first
-    appearance. In an ``.npz`` file that has an array ``<site_column>_names`` the column holds indices into it.
-
-    Raises `InputError` for a file that is missing, given twice, no plain file, unreadable or of an unknown kind; lacks
-    a column (the message lists its columns); names the same party as another; or holds an entry that is missing or no
-    label, score or site (the message names file, line, column and value), or one label in two spellings.
-    """
-    questions = Questions(score_columns=(score_column,))
-    return read_for(questions, paths, site_column=site_column, label_column=label_column, entries=entries)[0]
-
-
 def read_for(
     questions: Questions,
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
@@ -118,8 +93,17 @@ def read_for(
 ) -> tuple[list[PartyData], Analysis]:
     """Read the parties' test rows for questions, and what these are now that all levels are known.
 
-    Files, sites and errors are as of `read_parties`. Columns that rows are grouped by hold text, or whole numbers that
-    stand for something; in an ``.npz`` file indices into ``<column>_names``, if there are such.
+    Files are ``.csv``, ``.tsv`` (also ``.gz``), ``.parquet``, ``.feather`` or ``.npz``. ``-`` is standard input, CSV;
+    without a site column its party is called "stdin".
+
+    Without `site_column` every file is one party, named by the file name without its suffix. With it the rows of all
+    files are grouped by the text in this column, which names the party (``007`` stays ``007``), in order of first
+    appearance. Columns that rows are grouped by hold text, or whole numbers that stand for something. In an ``.npz``
+    file that has an array ``<column>_names`` such a column holds indices into it, and so does that of sites.
+
+    Raises `InputError` for a file that is missing, given twice, no plain file, unreadable or of an unknown kind; lacks
+    a column (the message lists its columns); names the same party as another; or holds an entry that is missing or no
+    label, score or site (the message names file, line, column and value), or one label in two spellings.
     """
     entries = entries or Entries()
     files = _distinct_files([paths] if isinstance(paths, (str, os.PathLike)) else paths, entries.form)
@@ -318,7 +302,7 @@ def write_rows(path: Path, data: PartyData, analysis: Analysis) -> None:
 def read_column(path: str | os.PathLike[str], column: str, form: TextFormat | None = None) -> NDArray[np.float64]:
     """Read a column of numbers, shape (n,).
 
-    The file is as for `read_parties`, and so are errors: the message names the file, the row, the column and the value.
+    The file is as for `read_for`, and so are errors: the message names the file, the row, the column and the value.
     """
     (file,) = _distinct_files([path], form or TextFormat())
     found: list[NDArray[np.float64]] = [np.empty(0)]

@@ -8,6 +8,15 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import feather, parquet
 
+from fhe_auc.question.analysis import Questions
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.rows.party_files import read_for
+
+
+def read_parties(paths: Any, *, score_column: str = "y_score", **how: Any) -> list[PartyData]:
+    """Read the parties' rows of one model."""
+    return read_for(Questions(score_columns=(score_column,)), paths, **how)[0]
+
 
 def write_lines(name: str, *lines: str, encoding: str = "utf-8") -> str:
     Path(name).write_text("\n".join(lines) + "\n", encoding=encoding)

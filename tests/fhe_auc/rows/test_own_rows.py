@@ -27,10 +27,11 @@ from fhe_auc.rows.own_rows import (
     warnings_of,
 )
 from fhe_auc.rows.party_data import SCALES, PartyData, rescaled, to_probabilities
-from fhe_auc.rows.party_files import Entries, read_parties
+from fhe_auc.rows.party_files import Entries
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request, new_manifest
 from tests.support.chosen import federated_auc, federated_thresholds
+from tests.support.tables import read_parties
 
 NAMED = ("uniform:20", "hybrid:50", "dpauc:20")
 LOGITS = np.linspace(-5, 5, 21)

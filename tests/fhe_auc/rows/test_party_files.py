@@ -18,10 +18,10 @@ from fhe_auc.rows import csv_files
 from fhe_auc.rows.csv_files import TextFormat
 from fhe_auc.rows.own_rows import check_scores
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.rows.party_files import Entries, read_parties
+from fhe_auc.rows.party_files import Entries
 from fhe_auc.rows.quotes import QuoteError, Quotes
+from tests.support.tables import read_parties, write_table
 from tests.support.tables import write_lines as write
-from tests.support.tables import write_table
 
 
 def plain(parties: list[PartyData]) -> dict[str, tuple[list[int], list[float]]]:

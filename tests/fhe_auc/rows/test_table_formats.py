@@ -21,9 +21,9 @@ from fhe_auc.question.analysis import Questions
 from fhe_auc.rows import csv_files, row_store
 from fhe_auc.rows.csv_files import TextFormat
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.rows.party_files import Entries, read_for, read_parties
+from fhe_auc.rows.party_files import Entries, read_for
 from tests.support import missing
-from tests.support.tables import write_lines, write_table
+from tests.support.tables import read_parties, write_lines, write_table
 
 LABELS, SCORES = [1, 0, 1, 0], [0.5, 0.25, 0.75, 0.125]
 COLUMNS = {"label_column": "died", "score_column": "risk"}
