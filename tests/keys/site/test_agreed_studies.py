@@ -150,6 +150,21 @@ def test_each_turn_has_one_session_until_the_study_ends_and_what_is_over_leaves_
     assert published(exchange) == []
 
 
+def test_a_session_whose_place_is_obstructed_keeps_no_later_one_from_the_exchange(
+    tmp_path: Path, store_of: Callable[[str], KeyStore]
+) -> None:
+    store, exchange = store_of("north"), Folder(tmp_path / "exchange", make=True)
+    making.begin(store, DAILY)
+    look(store, exchange)
+    (file,) = exchange.root.glob("*/*/session")
+    file.unlink()
+    file.mkdir()
+    for day in (1, 2):
+        with pytest.raises(OSError, match="directory"):
+            look(store, exchange, at=NOW + day * DAY)
+    assert sum(path.is_file() for path in exchange.root.glob("*/*/session")) == 2
+
+
 def test_a_clock_that_goes_ahead_and_back_makes_no_second_session_of_any_turn(
     tmp_path: Path, store_of: Callable[[str], KeyStore]
 ) -> None:
