@@ -85,9 +85,11 @@ class Isolation:
         if not self._apart:
             return work()
         reading, writing = os.pipe()
-        child = self._fork(lambda: _write(writing, pickle.dumps(_outcome(work))), self._told, writing)
-        os.close(writing)
         with os.fdopen(reading, "rb") as file:
+            try:
+                child = self._fork(lambda: _write(writing, pickle.dumps(_outcome(work))), self._told, writing)
+            finally:  # also where there can be no more processes
+                os.close(writing)
             returned = file.read()
         _, status = os.waitpid(child, 0)
         if status:

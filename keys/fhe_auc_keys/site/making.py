@@ -261,7 +261,8 @@ def sent_files(store: KeyStore, session: bytes) -> Mapping[str, bytes]:
 def _publish(store: KeyStore, exchange: Exchange, at: datetime) -> None:
     """Put what is not in the exchange; take what is over out of it, and forget it."""
     record, past = _RECORD.stored(store), (at - _REST).timestamp()
-    for name, sent in record.sent.items():
+    newest_first = sorted(record.sent.items(), key=lambda each: -each[1].ends)
+    for name, sent in newest_first:  # one whose place is obstructed stops no later one
         if sent.ends < past:
             for file in sent.files:
                 exchange.remove(file)

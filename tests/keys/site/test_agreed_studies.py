@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ from fhe_auc.report.studies import Session, next_session
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import announce, open_announcement
+from fhe_auc_keys.cli import common, studies
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import agreed_studies, making
 from fhe_auc_keys.site.agreed_studies import Site, WaitsForPersonError, admit, agree
@@ -146,6 +148,21 @@ def test_each_turn_has_one_session_until_the_study_ends_and_what_is_over_leaves_
     assert len(set(made)) == len(made) == 21
     assert store.names("made") == ()
     assert published(exchange) == []
+
+
+def test_a_session_whose_place_is_obstructed_keeps_no_later_one_from_the_exchange(
+    tmp_path: Path, store_of: Callable[[str], KeyStore]
+) -> None:
+    store, exchange = store_of("north"), Folder(tmp_path / "exchange", make=True)
+    making.begin(store, DAILY)
+    look(store, exchange)
+    (file,) = exchange.root.glob("*/*/session")
+    file.unlink()
+    file.mkdir()
+    for day in (1, 2):
+        with pytest.raises(OSError, match="directory"):
+            look(store, exchange, at=NOW + day * DAY)
+    assert sum(path.is_file() for path in exchange.root.glob("*/*/session")) == 2
 
 
 def test_a_clock_that_goes_ahead_and_back_makes_no_second_session_of_any_turn(
@@ -284,6 +301,23 @@ def test_a_yes_is_to_what_the_person_has_seen_and_to_no_other_session_of_the_sam
     for made in (seen, other):
         with pytest.raises(KeysError, match="a person has refused this session"):
             admitted(store, made)
+
+
+def test_a_yes_at_the_question_is_to_what_was_shown_whatever_has_come_meanwhile(
+    store_of: Callable[[str], KeyStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A maker that announces more than are kept has the one that is looked at go, and another of its id come."""
+    store, seen = store_of("south"), session(DAILY)
+    other = session(DAILY, study=msgspec.structs.replace(DAILY, by=("name=a,b",)), manifest=one_id(seen))
+    late = [session(DAILY, NOW + timedelta(minutes=each)) for each in range(1, agreed_studies.MOST_WAITING + 1)]
+    for made in (seen, *late, other):
+        with pytest.raises(WaitsForPersonError):
+            admitted(store, made, NOW + timedelta(minutes=30))
+    monkeypatch.setattr(common, "now", lambda: NOW)
+    vault: Any = SimpleNamespace(open=lambda: nullcontext(store))
+    with pytest.raises(KeysError, match="another one than was shown: nothing was agreed to"):
+        studies._decided(vault, seen[0].manifest.session.hex(), yes=True, seen=seen[1])
+    assert agreed_studies.agreed(store) == ()
 
 
 def one_id(made: Any) -> dict[str, Any]:
