@@ -399,6 +399,8 @@ class Conducting(Part):
             meeting = self.storage.opens(self.config, files)
             if meeting is not None and meeting.session.hex() != session.name:
                 why = f"it is of session {meeting.session.hex()}, and lies in the place of another"
+            elif meeting is not None and meeting.maker != session.maker:  # else it would begin twice
+                why = f"{meeting.maker!r} has made it, and it lies in the place of {session.maker!r}"
         except FheAucError as error:
             meeting, why = None, told(error)
         for name in names:

@@ -35,7 +35,10 @@ from fhe_auc_keys.trust.public_keys import SKEW
 
 NAME = "studies"  # of the entry of kind "trust"
 _LOST = "0"  # no step: of one that a site may have forgotten
-MOST_WAITING = 10  # sessions of each maker, the newest: anybody who is a member can announce more, and hides no other's
+MOST_WAITING = 10
+"""Sessions of each maker: any member can announce more, and hides no other's. None goes for a newer one: a maker could
+have another session of the same id, of which it signs several, take the place of what a person has looked at.
+"""
 
 
 class WaitsForPersonError(KeysError):
@@ -134,7 +137,7 @@ def admit(store: KeyStore, announced: Announcement, site: Site, document: bytes,
     for a session that no agreed study makes, which is kept for a person; `TooSoonError`; `RefusedByPersonError`; and
     `KeysError` for one after the study's end.
     """
-    book, manifest = _BOOK.stored(store), announced.manifest
+    book, manifest = _tidied(_BOOK.stored(store), at), announced.manifest
     session = manifest.session.hex()
     said_yes = _yes(manifest) in book.decided
     if session in book.decided:
@@ -145,19 +148,17 @@ def admit(store: KeyStore, announced: Announcement, site: Site, document: bytes,
     if not said_yes:
         if why := next(_objections(book, known, announced, site), ""):
             new = Waiting(document, announced.holder.name, why, int(announced.not_after.timestamp()))
+            others = sum(each.maker == new.maker for name, each in book.waiting.items() if name != session)
+            if others >= MOST_WAITING:
+                raise WaitsForPersonError(
+                    f"{others} sessions of its maker wait already: decide on them (fhe-auc pending)"
+                )
             if book.waiting.get(session) != new:
-                _BOOK.keep(store, _tidied(msgspec.structs.replace(book, waiting=_with(book.waiting, session, new)), at))
+                _BOOK.keep(store, msgspec.structs.replace(book, waiting={**book.waiting, session: new}))
             raise WaitsForPersonError(f"it waits for a person (fhe-auc pending): {why}")
         assert known is not None  # noqa: S101 - else there is an objection
         _check_time(known, announced, at)
     _write_down(store, book, known or Agreed(announced.study), announced, at, by_person=said_yes)
-
-
-def _with(waiting: dict[str, Waiting], session: str, new: Waiting) -> dict[str, Waiting]:
-    """Return what waits with another session, in place of its maker's oldest ones where that has too many."""
-    same = sorted((each.ends, name) for name, each in waiting.items() if each.maker == new.maker and name != session)
-    gone = {name for _, name in same[: len(same) - MOST_WAITING + 1]} if len(same) >= MOST_WAITING else set()
-    return {**{name: each for name, each in waiting.items() if name not in gone}, session: new}
 
 
 def waiting(store: KeyStore) -> Mapping[str, Waiting]:

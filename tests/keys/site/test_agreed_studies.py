@@ -306,13 +306,18 @@ def test_a_yes_is_to_what_the_person_has_seen_and_to_no_other_session_of_the_sam
 def test_a_yes_at_the_question_is_to_what_was_shown_whatever_has_come_meanwhile(
     store_of: Callable[[str], KeyStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A maker that announces more than are kept has the one that is looked at go, and another of its id come."""
+    """Newer ones of its maker take no place; but what is shown may be over meanwhile, and another of its id come."""
     store, seen = store_of("south"), session(DAILY)
     other = session(DAILY, study=msgspec.structs.replace(DAILY, by=("name=a,b",)), manifest=one_id(seen))
     late = [session(DAILY, NOW + timedelta(minutes=each)) for each in range(1, agreed_studies.MOST_WAITING + 1)]
-    for made in (seen, *late, other):
+    for made in (seen, *late):
         with pytest.raises(WaitsForPersonError):
             admitted(store, made, NOW + timedelta(minutes=30))
+    with pytest.raises(KeysError, match="another session of the same id"):
+        admitted(store, other, NOW + timedelta(minutes=30))
+    other = session(DAILY, NOW + 10 * DAY, study=other[0].study, manifest=one_id(seen))
+    with pytest.raises(WaitsForPersonError):
+        admitted(store, other, NOW + 10 * DAY)
     monkeypatch.setattr(common, "now", lambda: NOW)
     vault: Any = SimpleNamespace(open=lambda: nullcontext(store))
     with pytest.raises(KeysError, match="another one than was shown: nothing was agreed to"):
@@ -434,13 +439,14 @@ def test_who_announces_many_sessions_hides_nobody_else_s_and_those_that_are_over
         admitted(store, honest)
     for number in range(most + 3):
         at = NOW + timedelta(minutes=number)
-        with pytest.raises(WaitsForPersonError, match="nobody here has agreed to its study"):
+        told = "nobody here has agreed to its study" if number < most else "10 sessions of its maker wait already"
+        with pytest.raises(WaitsForPersonError, match=told):
             admitted(store, session(DAILY, at), at)
     waits = agreed_studies.waiting(store)
     assert honest[0].manifest.session.hex() in waits
     ends = [each.ends for each in waits.values() if each.maker == "north"]
     assert (len(waits), len(ends)) == (most + 1, most)
-    assert min(ends) == (NOW + timedelta(days=7, minutes=3)).timestamp()
+    assert min(ends) == (NOW + timedelta(days=7)).timestamp()
     late = NOW + 10 * DAY
     with pytest.raises(WaitsForPersonError):
         admitted(store, session(DAILY, late), late)

@@ -471,7 +471,8 @@ def test_both_sessions_run_for_real_and_say_what_they_spend(name: str, keys: str
     assert "how many pooled rows lie in each" not in said
     assert "not small" not in said
     assert found.auc == roc_auc_score(found.histogram).value
-    few = federated_auc(random_sites(3, rows=60), protocol=name, thresholds="uniform:10", epsilon=1.0 / 3)
+    epsilon = 4.0 if name == "histogram-local-dp" else 1.0 / 3  # with less, its noise can leave a class no row
+    few = federated_auc(random_sites(3, rows=60), protocol=name, thresholds="uniform:10", epsilon=epsilon)
     assert any("not small against the rarer class" in warning for warning in few.warnings)
 
 
