@@ -24,8 +24,10 @@ _MOUNTS = Path("/proc/self/mountinfo")
 _ERRORS = {"full": errno.ENOSPC, "I/O error": errno.EIO, "readonly": errno.EROFS, "unable to open": errno.EACCES}
 
 # Extra: what was committed is there after a power cut. A bundle must not open twice, since an answer may have left.
-_OPENING = """pragma locking_mode=exclusive; pragma synchronous=extra; pragma secure_delete=on;
-pragma trusted_schema=off; begin exclusive; commit"""
+# In the mode of one process a lock for reading is kept while the other one is waited for: two who open a file at one
+# moment would keep each other out until their patience ends. So the mode comes last.
+_OPENING = """pragma synchronous=extra; pragma secure_delete=on; pragma trusted_schema=off;
+begin exclusive; pragma locking_mode=exclusive; commit"""
 
 
 class Database(AbstractContextManager["Database"]):

@@ -34,7 +34,7 @@ from tests.support.wire import changed
 
 
 def test_nothing_that_the_maker_has_not_signed_for_this_session_starts_a_process(here: Path) -> None:
-    """Neither rubbish, nor a bundle whose signature is gone, nor the bundle of a session in the place of another."""
+    """Neither rubbish, nor a bundle whose signature is gone, nor what is a session's in the place of another."""
     session = make_session()
     whole = (place(HOLDER) / "aggregator.bundle").read_bytes()
     body = whole[40:-1] + bytes([whole[-1] ^ 1])
@@ -47,12 +47,14 @@ def test_nothing_that_the_maker_has_not_signed_for_this_session_starts_a_process
         Path("exchange", HOLDER, name).mkdir()
         Path("exchange", HOLDER, name, "aggregator.bundle").write_bytes(data)
         shutil.copy(place(HOLDER) / "session", Path("exchange", HOLDER, name))
+    shutil.copytree(place(HOLDER), Path("exchange", "south", session))
     with serving(ADDER):
         look()
         assert [each.name for each in _HERE[0]._sessions.values() if each.work] == [session]
-        steps = {each["session"]: each["step"] for each in status(ADDER)["sessions"]}
-        assert all(steps[name].startswith("refused") for name in spoilt)
-        assert f"it is of session {session}" in steps["c" * 32]
+        steps = [(each["session"], each["step"]) for each in status(ADDER)["sessions"]]
+        assert {name for name, step in steps if step.startswith("refused")} == {*spoilt, session}
+        assert f"it is of session {session}" in dict(steps)["c" * 32]
+        assert (session, "refused: 'north' has made it, and it lies in the place of 'south'") in steps
 
 
 def test_what_strangers_put_into_the_exchange_is_not_looked_at_and_steers_no_terminal(here: Path) -> None:

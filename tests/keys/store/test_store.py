@@ -108,6 +108,18 @@ def test_entries_are_not_overwritten_unasked_and_stores_never(directory, store) 
     unopened(directory / "nowhere", StoreError, "no key store in")
 
 
+def test_two_processes_that_open_a_store_at_one_moment_do_not_keep_each_other_out(directory: Path) -> None:
+    """Were a lock for reading kept while a process waits, neither would get the whole one."""
+    opening = (
+        "import sys\nfrom pathlib import Path\nfrom fhe_auc_keys.store.database import Database\n"
+        "for _ in range(100): Database(Path(sys.argv[1]), patience=60.0).close()"
+    )
+    processes = [Popen([sys.executable, "-c", opening, str(directory / STORE)], stderr=PIPE) for _ in range(2)]
+    for process in processes:
+        assert process.communicate()[1] == b""
+        assert process.returncode == 0
+
+
 @needs_modes
 @pytest.mark.parametrize("path", [".", "store.sqlite"])
 def test_what_others_can_read_is_refused(directory, path) -> None:
