@@ -136,8 +136,8 @@ def pending(config: Path, yes: str | None, no: str | None) -> common.Report:
 
 def _tell_role(settings: Mapping[str, Any]) -> None:
     """Have the role that serves look at all again."""
-    if (state := Path(str(settings["state"]))).is_dir():
-        write_atomically(state / DECIDED, str(common.now()).encode())
+    if (state := settings.get("state")) and Path(str(state)).is_dir():
+        write_atomically(Path(str(state)) / DECIDED, str(common.now()).encode())
 
 
 def _agreed(told: common.Rows) -> bool:
