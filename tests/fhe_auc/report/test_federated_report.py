@@ -235,7 +235,9 @@ def drawn_rows(scores: str) -> pd.DataFrame:
     return pd.DataFrame({"hospital": places, "died": died, "risk": risk, "other": other, "sex": sexes, "id": ids})
 
 
-@pytest.mark.parametrize("scores", ["probabilities", pytest.param("points", marks=pytest.mark.slow), "crowded"])
+@pytest.mark.parametrize(
+    "scores", [*(pytest.param(each, marks=pytest.mark.slow) for each in ("probabilities", "points")), "crowded"]
+)
 @pytest.mark.parametrize(
     "asked",
     [{}, *(pytest.param(each, marks=pytest.mark.slow) for each in ({"by": "sex"}, {"cluster": "id"}))],
