@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 _SLOWEST = 10
-_SHARE = (
-    40  # of the whole run's time a file may take one part in so many: that is what the limit is where a CPU is slow
-)
+# Of the whole run's time a file may take one part in so many: that is what the limit is where a CPU is slow.
+_SHARE = 30
 
 
 def _cpu_seconds() -> float:
