@@ -52,18 +52,18 @@ from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.fleet import device, helper, tables
 from fhe_auc_keys.fleet import session as fleet_session
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
-from fhe_auc_keys.site import agreed_studies, making, restored
+from fhe_auc_keys.site import making, policy, restored
 from fhe_auc_keys.store import budget, fixed_lists, key_store, known_members
 from fhe_auc_keys.store.budget import Entry, Ledger, Limit
 from fhe_auc_keys.store.database import Database
 from fhe_auc_keys.store.key_store import STORE, KeyStore
-from fhe_auc_keys.trust import joining, members, signed_json
+from fhe_auc_keys.trust import join_request, members, signed_json
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.message_signatures import SessionProtection
 from fhe_auc_keys.trust.sealing import PrivateKeys
 from fhe_auc_keys.trust.signed_documents import sign
-from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload
-from fhe_auc_protocols.exact_auc.plan import ExactPlan
+from fhe_auc_protocols.blinded_auc.blinded_plan import AucPlan, Workload
+from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
 
 PACKAGES = ("fhe_auc", "keys/fhe_auc_keys", "protocols/fhe_auc_protocols", "benchmarks/fhe_auc_benchmarks")
 ROOT = Path(__file__).parents[1]
@@ -125,7 +125,7 @@ RELEASE = Release(
     Sketch((("p", 2), ("n", 2))),
     (Sum("s", (Term((Factor((Part("p"), Part("n", "below", -2))), Factor(constants=(1, -3)))),)),),
 )
-NEWEST = {"1": agreed_studies.Answered(SESSION, 2, 2**31)}
+NEWEST = {"1": policy.Answered(SESSION, 2, 2**31)}
 STUDY = Study(
     model="sepsis-net 2.1", outcome="sepsis", cohort="adults", period="2025", row_caps={"north": 5000, "south": 70_000}
 )
@@ -225,11 +225,11 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "what a fleet's member signs": lambda _: fleet_session.signed_of(b"blob", b"about", b"randomness"),
     "identity": lambda _: NORTH.to_bytes(),
     "member's line": lambda _: serialise.encode(NORTH.line),
-    "request to be a member": lambda _: joining.request(NORTH.line),
+    "request to be a member": lambda _: join_request.request(NORTH.line),
     "first members' file": lambda _: MEMBERS.files[0],
     "members' file": lambda _: MEMBERS.files[1],
     "fingerprint of a consortium": lambda _: MEMBERS.root,
-    "comparison with a coordinator": lambda _: joining.comparison(MEMBERS.root, SOUTH.line).encode(),
+    "comparison with a coordinator": lambda _: join_request.comparison(MEMBERS.root, SOUTH.line).encode(),
     "members' files in a key store": lambda _: known_members._FORMAT.frame(known_members._Stored((b"one", b"two"))),
     "signature of JSON": lambda _: serialise.encode(signed_json.sign(NORTH, b"result 1", {"time": AT.isoformat()})),
     "announcement": lambda _: _announcement(),
@@ -239,12 +239,12 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "digest of a message": lambda _: MESSAGE.digest,
     "bundle": lambda _: sign(bundles.BUNDLE, NORTH, bundles._Body(FINGERPRINT, FINGERPRINT, b"seal")),
     "privacy ledger": lambda _: budget._LEDGER.form.frame(LEDGER),
-    "record of agreed studies": lambda _: agreed_studies._BOOK.form.frame(
-        agreed_studies._Book(
-            (agreed_studies.Agreed(STUDY, NEWEST, b"thresholds"),),
+    "record of agreed studies": lambda _: policy._BOOK.form.frame(
+        policy._Book(
+            (policy.Agreed(STUDY, NEWEST, b"thresholds"),),
             (("model", "outcome", ("north", "south")),),
             {"00": (True, 2**31)},
-            {"01": agreed_studies.Waiting(b"announcement", "north", "why", 2**31)},
+            {"01": policy.Waiting(b"announcement", "north", "why", 2**31)},
         )
     ),
     "record of studies made here": lambda _: making._RECORD.form.frame(

@@ -13,7 +13,7 @@ from typing import ClassVar
 from fhe_auc.base.errors import CapacityError
 from fhe_auc.rlwe.ciphertexts import VARIANCE
 from fhe_auc.rlwe.modular import is_prime
-from fhe_auc.rlwe.parameters import BackendName, Chain, RingParameters
+from fhe_auc.rlwe.ring_parameters import BackendName, Chain, RingParameters
 
 CHAINS: dict[BackendName, tuple[Chain, ...]] = {
     # The first is for plaintext moduli of up to 42 bits, the second for larger ones. Keys take the special prime, which

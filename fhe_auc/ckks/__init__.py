@@ -8,8 +8,8 @@ from fhe_auc.ckks.context import load_public as load_public
 from fhe_auc.ckks.context import load_secret as load_secret
 from fhe_auc.ckks.encoding import Slots as Slots
 from fhe_auc.ckks.parameters import CkksParameters as CkksParameters
-from fhe_auc.rlwe.parameters import BACKENDS as BACKENDS
-from fhe_auc.rlwe.parameters import SECURITY_BITS as SECURITY_BITS
-from fhe_auc.rlwe.parameters import BackendName as BackendName
-from fhe_auc.rlwe.parameters import available_backends as available_backends
-from fhe_auc.rlwe.parameters import choose_backend as choose_backend
+from fhe_auc.rlwe.ring_parameters import BACKENDS as BACKENDS
+from fhe_auc.rlwe.ring_parameters import SECURITY_BITS as SECURITY_BITS
+from fhe_auc.rlwe.ring_parameters import BackendName as BackendName
+from fhe_auc.rlwe.ring_parameters import available_backends as available_backends
+from fhe_auc.rlwe.ring_parameters import choose_backend as choose_backend

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from fhe_auc.base.errors import CapacityError
-from fhe_auc.rlwe.parameters import BackendName, Chain, RingParameters
+from fhe_auc.rlwe.ring_parameters import BackendName, Chain, RingParameters
 
 CHAINS: dict[BackendName, tuple[Chain, ...]] = {
     # Coefficients travel in whole bytes, seven for each prime, and our own arithmetic takes 56 bits. There are no

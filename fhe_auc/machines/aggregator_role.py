@@ -14,9 +14,9 @@ import numpy as np
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
-from fhe_auc.base.exchange import Arrivals, Exchange
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.base.names import HELPER
+from fhe_auc.exchange.exchange import Arrivals, Exchange
 from fhe_auc.machines.file_transport import (
     NOTHING,
     Own,

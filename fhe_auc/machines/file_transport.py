@@ -1,4 +1,4 @@
-"""Sessions carried as files in an exchange (`fhe_auc.base.exchange`), where each role writes in its own place alone.
+"""Sessions carried as files in an exchange (`fhe_auc.exchange`), where each role writes in its own place alone.
 
     MAKER/SESSION/session                       the announcement, signed, for all
     MAKER/SESSION/aggregator.bundle             sealed to it, as those to the parties: PARTY.bundle
@@ -19,9 +19,9 @@ from functools import partial
 from typing import NamedTuple
 
 from fhe_auc.base.errors import MessageError
-from fhe_auc.base.exchange import Arrivals
 from fhe_auc.base.files import LONGEST
 from fhe_auc.base.names import AGGREGATOR
+from fhe_auc.exchange.exchange import Arrivals
 from fhe_auc.session.messages import MESSAGE, Message, Protection
 
 _MOST_OFF = 600.0  # seconds

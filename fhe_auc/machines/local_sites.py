@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fhe_auc.base.errors import EvaluationError
-from fhe_auc.base.exchange import Arrivals, Folder
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.base.names import HELPER
+from fhe_auc.exchange.exchange import Arrivals, Folder
 from fhe_auc.machines import aggregator_role, outcomes, site_role
 from fhe_auc.machines.file_transport import message_name, newest_round, submission_name
 from fhe_auc.machines.processes import Processes

@@ -22,9 +22,9 @@ from typing import TypeAlias
 import msgspec
 
 from fhe_auc.base.errors import FheAucError, InputError, MessageError
-from fhe_auc.base.exchange import Exchange, Version, file_of, place_of
 from fhe_auc.base.logs import RoleLog, one_line
 from fhe_auc.base.serialise import frame, unframe
+from fhe_auc.exchange.exchange import Exchange, Version, file_of, place_of
 
 _MAGIC = b"fhepost"
 _PART = r"[A-Za-z0-9=_~-](?:[A-Za-z0-9=_~. -]{0,253}[A-Za-z0-9=_~-])?"  # of a name, on any file system

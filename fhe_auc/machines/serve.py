@@ -28,10 +28,10 @@ from typing import Any
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import FheAucError, InputError
-from fhe_auc.base.exchange import Arrivals, Exchange, Version, place_of
 from fhe_auc.base.files import read_config, write_atomically
 from fhe_auc.base.logs import RoleLog, one_line
-from fhe_auc.base.remote import open_exchange
+from fhe_auc.exchange.exchange import Arrivals, Exchange, Version, place_of
+from fhe_auc.exchange.remote import open_exchange
 from fhe_auc.machines import site_role
 from fhe_auc.machines.file_transport import ANNOUNCEMENT, is_submission, of_session
 from fhe_auc.machines.health import Health, Problem, metrics
@@ -72,12 +72,11 @@ DECIDED = "decided"
 class Server:
     """Plays a role while it is open, a context manager; `config` has `ENTRIES` of its ``role``.
 
-    ``exchange`` is a folder or a URL (`fhe_auc.base.remote.open_exchange`), ``state`` a folder of its own. ``store``
-    and ``passphrase-file`` are as the plug-in of `fhe_auc.machines.site_state` takes them; with
-    ``result-hours`` it is a problem that the last result is older; the rest is as `site_role.answer`,
-    `aggregator_role.passes` and `ResultHook` take it. An `exchange` may stand in place of the one configured. What is
-    done `apart` has a process of its own (`fhe_auc.machines.isolation`). The configuration is read again once `file`,
-    which it is from, has changed.
+    ``exchange`` is a folder or a URL (`fhe_auc.exchange.remote`), ``state`` a folder of its own. ``store`` and
+    ``passphrase-file`` are as the plug-in of `fhe_auc.machines.site_state` takes them; with ``result-hours`` it is a
+    problem that the last result is older; the rest is as `site_role.answer`, `aggregator_role.passes` and `ResultHook`
+    take it. An `exchange` may stand in place of the one configured. What is done `apart` has a process of its own
+    (`fhe_auc.machines.isolation`). The configuration is read again once `file`, which it is from, has changed.
 
     Raises `InputError` for a configuration that cannot be, `FheAucError` where another process has ``state`` or
     ``store``, or that cannot be opened.

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from fhe_auc.base.clock import Clock, Retry
 from fhe_auc.base.errors import FheAucError, InputError, MessageError
-from fhe_auc.base.exchange import Arrivals, file_of, place_of, told
 from fhe_auc.base.files import LONGEST, write_atomically
 from fhe_auc.base.logs import RoleLog, one_line
+from fhe_auc.exchange.exchange import Arrivals, file_of, place_of, told
 from fhe_auc.machines import aggregator_role, site_role
 from fhe_auc.machines.file_transport import (
     ANNOUNCEMENT,

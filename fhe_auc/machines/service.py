@@ -18,8 +18,8 @@ from pathlib import Path
 from string import Template
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import place_of
 from fhe_auc.base.files import read_config, write_atomically
+from fhe_auc.exchange.exchange import place_of
 
 USER = "fhe-auc"
 """Who runs the roles that root has made."""

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import Exchange, place_of
+from fhe_auc.exchange.exchange import Exchange, place_of
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.asked import Asked
 from fhe_auc.rows.party_data import PartyData

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError, UndefinedMetricError
-from fhe_auc.base.numerics import log_beta
+from fhe_auc.base.special_functions import log_beta
 from fhe_auc.metrics.histogram import Estimate, Histogram, bin_index
 from fhe_auc.metrics.probabilities import require_probabilities, with_rows
 

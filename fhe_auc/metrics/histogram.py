@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError, UndefinedAucError
-from fhe_auc.question.binning import bins_of, numbers
+from fhe_auc.question.score_bins import bins_of, numbers
 from fhe_auc.rows.party_data import PartyData
 
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.numerics import digamma
+from fhe_auc.base.special_functions import digamma
 from fhe_auc.metrics.histogram import Estimate, Histogram, with_both_labels
-from fhe_auc.question.binning import of_one_number
+from fhe_auc.question.score_bins import of_one_number
 
 
 class RocCurve(NamedTuple):

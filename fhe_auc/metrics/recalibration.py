@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.numerics import expit, root
+from fhe_auc.base.special_functions import expit, root
 from fhe_auc.metrics.histogram import Estimate, Histogram, with_both_labels
 from fhe_auc.metrics.probabilities import require_probabilities
 

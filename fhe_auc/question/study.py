@@ -21,7 +21,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_toml
 from fhe_auc.base.names import all_printable, first_alike, known_names, problem_with
 from fhe_auc.base.serialise import encode
-from fhe_auc.question import binning
+from fhe_auc.question import score_bins
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, PLAIN, Analysis, Variable, levels_of
 
@@ -232,7 +232,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def listed(self) -> NDArray[np.float64] | None:
         """Thresholds of the listed score values, shape (m,); None where any scores may be."""
-        return binning.thresholds_of(binning.parse_listed(self.score_values)) if self.score_values else None
+        return score_bins.thresholds_of(score_bins.parse_listed(self.score_values)) if self.score_values else None
 
     @property
     def caps(self) -> dict[str, int]:

@@ -23,8 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import write_atomically
-from fhe_auc.question import binning
-from fhe_auc.question.binning import numbers
+from fhe_auc.question import score_bins
+from fhe_auc.question.score_bins import numbers
 
 MIN_SIZE = 2  # with a single bin every AUC is 1/2
 MAX_SIZE = 2**20
@@ -175,7 +175,7 @@ def parse(spec: str) -> NDArray[np.float64]:
     """Make the thresholds that a specification names: read-only, shape (m,).
 
     `spec` is ``uniform:100``, ``hybrid:1000``, ``hybrid`` (1,000 points), ``dpauc:100``, ``values:0:9`` (listed scores,
-    as `fhe_auc.question.binning.parse_listed` takes them), or the path of a ``.npy`` file with a one-dimensional
+    as `fhe_auc.question.score_bins.parse_listed` takes them), or the path of a ``.npy`` file with a one-dimensional
     array, or of a ``.txt`` or ``.csv`` file with one number a line and no header. Raises `InputError` for anything else
     (the message lists what is understood), or a file that does not hold thresholds.
     """
@@ -183,7 +183,7 @@ def parse(spec: str) -> NDArray[np.float64]:
         raise InputError(f"thresholds {spec!r} have to be found first, by a session of all parties, not here")
     name, colon, size = spec.strip().partition(":")
     if name == VALUES:
-        return explicit(binning.thresholds_of(binning.parse_listed(size)))
+        return explicit(score_bins.thresholds_of(score_bins.parse_listed(size)))
     if name in GRIDS:
         if not colon and name == "hybrid":
             return hybrid()
@@ -303,7 +303,7 @@ def with_asked(grid: NDArray[np.float64], asked: Sequence[float]) -> NDArray[np.
     """
     wanted = np.array(asked, np.float64)
     new = wanted[~np.isin(numbers(wanted), numbers(grid))]
-    if len(new) and (values := binning.listed(grid)) is not None:
+    if len(new) and (values := score_bins.listed(grid)) is not None:
         raise InputError(
             f"threshold {new[0]:g} is none of the values that scores have: {values[0]:g} to {values[-1]:g}"
         )

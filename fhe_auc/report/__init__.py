@@ -12,12 +12,12 @@ True
 """
 
 from fhe_auc.figures.report_card import draw as draw
+from fhe_auc.report.from_rows import federated_report as federated_report
+from fhe_auc.report.from_rows import report_of as report_of
 from fhe_auc.report.page import FILES as FILES
 from fhe_auc.report.page import render as render
 from fhe_auc.report.page import save as save
 from fhe_auc.report.report import Report as Report
-from fhe_auc.report.session import federated_report as federated_report
-from fhe_auc.report.session import report_of as report_of
 from fhe_auc.results.decisions import Decision as Decision
 from fhe_auc.results.report_card import Decisions as Decisions
 from fhe_auc.results.report_card import Facts as Facts

@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.numerics import chi_squared_tail
+from fhe_auc.base.special_functions import chi_squared_tail
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.small_cells import hidden_rows
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.question.binning import bins_of
+from fhe_auc.question.score_bins import bins_of
 from fhe_auc.results.decisions import OfBothLabels
 from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.intervals import Interval, rate_interval

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.numerics import root
+from fhe_auc.base.special_functions import root
 
 DELONG = "DeLong, logit scale"
 PLAIN_DELONG = "DeLong, plain"

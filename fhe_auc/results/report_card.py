@@ -189,12 +189,12 @@ def report_card(
 
     Where edges leave [0, 1] scores are no probabilities: what needs these is missing.
 
-    Thresholds that are `wanted` are edges, as numbers (`fhe_auc.question.binning`). Those that are `added` to the grid
-    for this alone part no bin of measures without a threshold. `level`, from 0.5 to 0.9999, is that of the confidence
-    intervals; None for none. Bins are merged (`small_cells.merge_small_cells`) until no count that is shown is
-    from 1 to ``min_cell - 1``, and no edge tells where fewer rows lie; 1 merges nothing. A threshold stays where it is
-    asked for: what would show a small count there is missing. `noisy` counts, and those that are no integers, have no
-    intervals and, since the noise hides small counts, are not merged.
+    Thresholds that are `wanted` are edges, as numbers (`fhe_auc.question.score_bins`). Those that are `added` to the
+    grid for this alone part no bin of measures without a threshold. `level`, from 0.5 to 0.9999, is that of the
+    confidence intervals; None for none. Bins are merged (`small_cells.merge_small_cells`) until no count that is shown
+    is from 1 to ``min_cell - 1``, and no edge tells where fewer rows lie; 1 merges nothing. A threshold stays where it
+    is asked for: what would show a small count there is missing. `noisy` counts, and those that are no integers, have
+    no intervals and, since the noise hides small counts, are not merged.
 
     Raises `UndefinedAucError` without positive or negative rows, `EvaluationError` if a class has fewer than `min_cell`
     rows; `InputError` if a threshold is no edge, or `level` or `min_cell` is out of range.

@@ -53,8 +53,8 @@ from fhe_auc.base.errors import BackendUnavailableError, DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import decode, encode, marked, unmarked
 from fhe_auc.rlwe.modular import fill, multiply
-from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
 from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of, values_of
+from fhe_auc.rlwe.ring_parameters import FINGERPRINT_BYTES
 
 MAGIC = b"fherlwe"
 SEED_BYTES = 32

@@ -28,8 +28,8 @@ import numpy as np
 from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.ciphertexts import Seeded, unwrap, wrap
-from fhe_auc.rlwe.parameters import LIBRARIES, RingParameters, choose_backend
 from fhe_auc.rlwe.polynomials import WORD, Polynomials, Words
+from fhe_auc.rlwe.ring_parameters import LIBRARIES, RingParameters, choose_backend
 
 P = TypeVar("P", bound=RingParameters)
 Zeros: TypeAlias = Callable[[], Words]

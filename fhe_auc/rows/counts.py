@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.question import thresholds as grids
-from fhe_auc.question.binning import bins_of
+from fhe_auc.question.score_bins import bins_of
 from fhe_auc.rows.entries import frozen
 from fhe_auc.rows.party_data import PartyData
 

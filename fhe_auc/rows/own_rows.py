@@ -5,8 +5,8 @@ thresholds from 0 to 1 all lie in the last bin. Nobody else sees the rows, so ea
 messages are for that party's own people, and never sent.
 
 **Own values.** Most risk scores have few values: points, a tree's leaves, rounded percentages. With v' the next number
-after v (`fhe_auc.question.binning`), thresholds at v and v' give v a bin of its own, where rows tie since their scores
-do. The rows are all rows of one process, or those of who makes a session.
+after v (`fhe_auc.question.score_bins`), thresholds at v and v' give v a bin of its own, where rows tie since their
+scores do. The rows are all rows of one process, or those of who makes a session.
 
 - own values are the numbers that at least 10 of the rows have, the most frequent first, 500 of them at most, with a
   quarter of all thresholds at most;
@@ -33,7 +33,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.options import Options
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.question.binning import listed, numbers, with_bins_of
+from fhe_auc.question.score_bins import listed, numbers, with_bins_of
 from fhe_auc.rows.party_data import PartyData
 
 _NEARLY_ALL = 0.99  # of a party's rows in one end bin: more likely another column than a classifier's scores
@@ -54,7 +54,7 @@ def check_scores(data: PartyData, thresholds: NDArray[np.float64]) -> None:
     Thresholds within [0, 1], as all named grids are, are for probabilities: no score may lie outside [0, 1], not even
     by a rounding error, since histograms have no bin there. Other thresholds may be for scores of any range, and scores
     may lie beyond them; refused is only a party of which 99 % of the rows, with different scores, lie below the first
-    threshold, or at or above the last one. Thresholds of listed values (`fhe_auc.question.binning`) are for these
+    threshold, or at or above the last one. Thresholds of listed values (`fhe_auc.question.score_bins`) are for these
     alone. The message names party, column, row, value and range.
     """
     for model in range(len(data.scores)):

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.names import MAX_CHARACTERS, problem_with
-from fhe_auc.base.numerics import expit
+from fhe_auc.base.special_functions import expit
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.rows.entries import Coded, checked_labels, coded_entries, finite_numbers, known_codes, one_dimensional
 from fhe_auc.rows.row_store import BATCH, Column, release

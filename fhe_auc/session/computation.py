@@ -24,8 +24,8 @@ import msgspec
 from fhe_auc.input_proofs.sessions import InputProof, InputProofs
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rlwe.parameters import RingParameters
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
+from fhe_auc.rlwe.ring_parameters import RingParameters
 from fhe_auc.session.aggregator import RunningSum
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R

@@ -17,7 +17,7 @@ from fhe_auc.base.serialise import decode, encode
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.study import Study
 from fhe_auc.question.thresholds import explicit
-from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES, RingParameters
+from fhe_auc.rlwe.ring_parameters import FINGERPRINT_BYTES, RingParameters
 from fhe_auc.session.plan import EncodedPlan, Keys, Plan
 
 SESSION_BYTES = 16

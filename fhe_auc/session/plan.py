@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, NamedTuple, Protocol
 import msgspec
 
 from fhe_auc.base import quantities
-from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, SECURITY_BITS, RingParameters
+from fhe_auc.rlwe.ring_parameters import MAX_MODULUS_BITS, SECURITY_BITS, RingParameters
 
 Keys = Literal["none", "sealed", "helper"]
 """Who makes a session's keys: nobody, a key holder, or a helper."""

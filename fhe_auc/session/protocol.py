@@ -22,7 +22,7 @@ from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.study import MOST_ROWS
 from fhe_auc.results.evaluation import Evaluation, Outcome
 from fhe_auc.results.intervals import quantile
-from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
+from fhe_auc.rlwe.ring_parameters import FINGERPRINT_BYTES
 from fhe_auc.rows.own_rows import check_scores, warnings_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import Aggregator

@@ -8,14 +8,14 @@ import pytest
 from fhe_auc.base.quantities import bytes_text, chance_text
 from fhe_auc.input_proofs.statement import FORGERY_BITS
 from fhe_auc.question import thresholds
-from fhe_auc.rlwe.parameters import DEFAULT_FLOODING_BITS
+from fhe_auc.rlwe.ring_parameters import DEFAULT_FLOODING_BITS
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.roles.sealed import ECHO_BYTES
 from fhe_auc_protocols.blinded_auc.semi_honest import PUBLISHED_BITS
 from fhe_auc_protocols.exact_auc.epsilon_noise import _INCIDENT_BITS, _OVERFLOW_BITS
-from fhe_auc_protocols.exact_auc.protocol import Verified
+from fhe_auc_protocols.exact_auc.exact_protocols import Verified
 from fhe_auc_protocols.histograms.distributed_noise import _OVERFLOW
 from tests.support.command_line import told
 

@@ -22,8 +22,8 @@ from fhe_auc.sums.proof import Authenticator, authenticated
 from fhe_auc.sums.vector_sums import VectorAuthenticator, VectorSums
 from fhe_auc_protocols.exact_auc.auc_sums import auc_of_sums
 from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
-from fhe_auc_protocols.exact_auc.plan import AnalysisSums
-from fhe_auc_protocols.exact_auc.protocol import plan_exact
+from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums
+from fhe_auc_protocols.exact_auc.exact_protocols import plan_exact
 from fhe_auc_protocols.exact_auc.release_part import Reading
 from fhe_auc_protocols.exact_auc.site_sums import SiteSums, fraction_bits
 from tests.support.several import CLASSES, SEX, binned, made

@@ -15,7 +15,7 @@ from fhe_auc.base.errors import CapacityError
 from fhe_auc.bfv.parameters import CHAINS as BFV_CHAINS
 from fhe_auc.ckks.parameters import CHAINS as CKKS_CHAINS
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, Chain
+from fhe_auc.rlwe.ring_parameters import MAX_MODULUS_BITS, Chain
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 

@@ -15,7 +15,7 @@ from fhe_auc.base.options import check_names, described
 from fhe_auc.base.serialise import encode
 from fhe_auc.cli import main
 from fhe_auc.question.thresholds import MAX_PLACES
-from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
+from fhe_auc.rlwe.ring_parameters import FINGERPRINT_BYTES
 from fhe_auc.session import registry
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request

@@ -34,8 +34,8 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import is_finished, read_record, read_status
 from fhe_auc.session.messages import Message
 from fhe_auc_keys.bundles.announcement import open_announcement
-from fhe_auc_keys.site.agreed_studies import agree, decide, waiting
 from fhe_auc_keys.site.making import sealed_files
+from fhe_auc_keys.site.policy import agree, decide, waiting
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.budget import Ledger, Limit
 from fhe_auc_keys.store.key_store import KeyStore

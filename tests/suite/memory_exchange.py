@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import count
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import Exchange, Version
 from fhe_auc.base.files import LONGEST
+from fhe_auc.exchange.exchange import Exchange, Version
 
 
 class Memory(Exchange):

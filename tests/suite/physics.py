@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 import pytest
 
 from fhe_auc.base.clock import Clock
-from fhe_auc.base.exchange import Exchange, Version
 from fhe_auc.base.files import LONGEST
+from fhe_auc.exchange.exchange import Exchange, Version
 from fhe_auc_keys.store import database
 from tests.suite.memory_exchange import Memory
 

@@ -22,10 +22,10 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, FheAucError, InputError, MessageError
-from fhe_auc.base.exchange import Exchange
 from fhe_auc.base.names import HELPER
-from fhe_auc.base.remote import open_exchange
 from fhe_auc.base.serialise import decode, encode
+from fhe_auc.exchange.exchange import Exchange
+from fhe_auc.exchange.remote import open_exchange
 from fhe_auc.machines import file_transport, outcomes, site_role
 from fhe_auc.machines.answers import _FORMAT
 from fhe_auc.machines.site_state import Joined, site_storage

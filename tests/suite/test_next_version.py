@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from fhe_auc.base.serialise import KeptFormat
-from fhe_auc_keys.site import agreed_studies
+from fhe_auc_keys.site import policy
 from tests.suite.consortium import CASES, World
 from tests.suite.nights import DAY
 from tests.suite.test_told_nights import look
 
-OLD = agreed_studies._BOOK.form
+OLD = policy._BOOK.form
 NEW = KeptFormat(
     OLD.magic, OLD.shape, OLD.what, version=OLD.version + 1, older={OLD.version: (OLD.shape, lambda value: value)}
 )
@@ -31,7 +31,7 @@ def test_a_site_of_the_next_version_plays_with_others_and_its_store_is_refused_b
                 look(world, *others)
                 with monkeypatch.context() as patch:
                     if upgraded:
-                        patch.setattr(agreed_studies, "_BOOK", replace(agreed_studies._BOOK, form=NEW))
+                        patch.setattr(policy, "_BOOK", replace(policy._BOOK, form=NEW))
                     look(world, "south")
 
         others = [name for name in world.roles if name != "south"]

@@ -17,12 +17,12 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncodedPlan, Plan
 from fhe_auc_keys.roles.sealed import own_secrets
 from fhe_auc_protocols.blinded_auc import semi_honest
+from fhe_auc_protocols.blinded_auc.blinded_plan import AucPlan, Workload
+from fhe_auc_protocols.blinded_auc.blinded_protocol import trapezoid_computation
 from fhe_auc_protocols.blinded_auc.blinding import RandomBits
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_sums, packed
 from fhe_auc_protocols.blinded_auc.masked_shares import Run, runs
-from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload
-from fhe_auc_protocols.blinded_auc.protocol import trapezoid_computation
 from fhe_auc_protocols.blinded_auc.result_check import Recovered, Totals, accept, recover
 from tests.support.exact_sessions import Play
 from tests.support.wire import payload_of

@@ -12,8 +12,8 @@ import pytest
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rlwe.parameters import available_backends
 from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.rlwe.ring_parameters import available_backends
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
@@ -21,7 +21,7 @@ from fhe_auc.session.messages import Message
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import DealtSession
-from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
+from fhe_auc_protocols.exact_auc.exact_protocols import Exact, Verified
 from tests.support.several import auc_of
 from tests.support.wire import LIMIT
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from fhe_auc.base.exchange import Exchange, Version
 from fhe_auc.base.files import LONGEST
-from fhe_auc.base.remote import Remote, open_exchange
+from fhe_auc.exchange.exchange import Exchange, Version
+from fhe_auc.exchange.remote import Remote, open_exchange
 from tests.support.processes import wait_for
 
 KINDS = ("folder", "s3", "sftp", "webdav")

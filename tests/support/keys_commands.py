@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from fhe_auc.base.exchange import file_of
 from fhe_auc.cli import main
+from fhe_auc.exchange.exchange import file_of
 from fhe_auc.machines.file_transport import ANNOUNCEMENT
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.cli import common
@@ -21,7 +21,7 @@ from fhe_auc_keys.site.session_files import keep_for_party
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault, own_identity
-from fhe_auc_keys.trust import joining
+from fhe_auc_keys.trust import join_request
 from tests.support.certified import NOW, STUDY
 from tests.support.keys_folder import ADDER, SITES
 from tests.support.sealed_sessions import write_session
@@ -89,7 +89,7 @@ def changed(command: str, *arguments: str, **options: str) -> None:
 
 def settings(patch: pytest.MonkeyPatch, clock: Callable[[], datetime]) -> None:
     """A time that tests set, wide lines, and comparisons that are quick to make."""
-    patch.setattr(joining, "_COST", 2**10)
+    patch.setattr(join_request, "_COST", 2**10)
     patch.setenv("COLUMNS", "110")
     patch.delenv("FHE_AUC_STORE", raising=False)
     patch.setattr(common, "now", clock)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.clock import SYSTEM
-from fhe_auc.base.exchange import Arrivals, Exchange, Folder
 from fhe_auc.base.logs import RoleLog
+from fhe_auc.exchange.exchange import Arrivals, Exchange, Folder
 from fhe_auc.machines import aggregator_role, outcomes
 from fhe_auc.machines.file_transport import submission_name
 from fhe_auc.machines.isolation import Isolation

@@ -13,8 +13,8 @@ from fhe_auc.metrics.trapezoid import Trapezoid, trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.protocol import Request
+from fhe_auc_protocols.blinded_auc.blinded_plan import AucPlan, Workload
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
-from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload
 from tests.support.pooled import pooled_counts
 
 BACKENDS = ckks.available_backends()

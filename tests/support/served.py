@@ -19,7 +19,7 @@ import pytest
 from fhe_auc.base.files import read_config
 from fhe_auc.machines import outcomes, serve
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc_keys.site.agreed_studies import agree
+from fhe_auc_keys.site.policy import agree
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import OWN

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fhe_auc.question.analysis import Analysis, Cell, Variable
 from fhe_auc.rlwe import modular
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc_protocols.exact_auc.plan import AnalysisSums
+from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums
 from fhe_auc_protocols.exact_auc.release_part import Reading, Said
 from tests.support.plain_sums import PRIMES
 

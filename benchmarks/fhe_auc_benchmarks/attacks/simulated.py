@@ -28,10 +28,10 @@ from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import guessed_polynomial
 from fhe_auc_benchmarks.attacks.laboratory import HARMLESS, PASSED, refused_by
 from fhe_auc_protocols.blinded_auc import masked_shares
+from fhe_auc_protocols.blinded_auc.blinded_plan import EXTRA, MAX_TOLERANCE, AucPlan, Workload
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.masked_shares import Complex
-from fhe_auc_protocols.blinded_auc.plan import EXTRA, MAX_TOLERANCE, AucPlan, Workload
 from fhe_auc_protocols.blinded_auc.result_check import accept
 
 HARM = 0.001  # an accepted AUC this far from the honest one counts as an attack that passed

@@ -33,9 +33,9 @@ from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, Setup
 from fhe_auc_benchmarks.comparison import simulated
 from fhe_auc_protocols import opendp_samplers
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, RANDOMIZED_RESPONSE, Budget
-from fhe_auc_protocols.dpauc.protocol import DpaucProtocol
+from fhe_auc_protocols.dpauc.dpauc_protocols import DpaucProtocol
 from fhe_auc_protocols.dpauc.roc import estimate, statistics
-from fhe_auc_protocols.exact_auc.protocol import Verified
+from fhe_auc_protocols.exact_auc.exact_protocols import Verified
 
 SKLEARN = "scikit-learn"  # method of the rows that state the truth
 _BAND = (10, 90)  # percentiles

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc.question.binning import bins_of
+from fhe_auc.question.score_bins import bins_of
 from fhe_auc_protocols.dpauc.budget import LAPLACE, Budget
 from fhe_auc_protocols.dpauc.roc import bins_of as bins_of_counts
 from fhe_auc_protocols.dpauc.roc import estimate, statistics_of_bins

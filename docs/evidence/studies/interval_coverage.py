@@ -25,7 +25,7 @@ from scipy.stats import norm
 from fhe_auc import federated_auc, federated_report
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.question import thresholds
-from fhe_auc.question.binning import next_number
+from fhe_auc.question.score_bins import next_number
 from fhe_auc.results.decisions import decision
 from fhe_auc.results.intervals import FEWEST, Interval
 from fhe_auc.results.report_measures import score_measures

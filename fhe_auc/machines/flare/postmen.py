@@ -19,9 +19,9 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import Folder
 from fhe_auc.base.files import read_config
 from fhe_auc.base.logs import LOGGER, write_to_stderr
+from fhe_auc.exchange.exchange import Folder
 from fhe_auc.machines.postman import Hub, answer
 
 TASK, LETTER, REFUSED = "fhe_auc", "fhe-auc.letter", "fhe-auc.refused"

@@ -18,8 +18,8 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import Folder
 from fhe_auc.base.logs import LOGGER, write_to_stderr
+from fhe_auc.exchange.exchange import Folder
 from fhe_auc.machines.postman import Hub, answer
 
 VIRTUAL_SITES = "FHE_AUC_VIRTUAL_SITES"

@@ -18,7 +18,7 @@ from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.serialise import SecretStruct, decode, encode, frame, unframe
 from fhe_auc.rlwe.ciphertexts import kind_of, unwrap
-from fhe_auc.rlwe.parameters import RingParameters
+from fhe_auc.rlwe.ring_parameters import RingParameters
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Delivery, Session
 from fhe_auc_keys.errors import KeysError

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import click
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import SHARED
 from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.base.quantities import bytes_text
 from fhe_auc.cli import inputs, output
+from fhe_auc.exchange.exchange import SHARED
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.fleet import Fleet, root_of
 from fhe_auc.question.study import MOST_ROWS as MOST_OF_A_CAP

@@ -13,23 +13,23 @@ from typing import Any
 import click
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import make_folder, place_of
 from fhe_auc.base.files import write_atomically
-from fhe_auc.base.remote import open_exchange
 from fhe_auc.cli import output
 from fhe_auc.cli.inputs import whole_number
 from fhe_auc.cli.serve import serve
+from fhe_auc.exchange.exchange import make_folder, place_of
+from fhe_auc.exchange.remote import open_exchange
 from fhe_auc.machines import service
 from fhe_auc.question.study import Study
 from fhe_auc.report.studies import check
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.site import agreed_studies
+from fhe_auc_keys.site import policy
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore, is_in
 from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.joining import REQUEST, comparison, link, request, split_link
+from fhe_auc_keys.trust.join_request import REQUEST, comparison, link, request, split_link
 from fhe_auc_keys.trust.members import MAX_DAYS, Member, found
 from fhe_auc_keys.trust.public_keys import check_name, printable
 from fhe_auc_keys.trust.published import Published
@@ -200,7 +200,7 @@ def join(link: str, making: _Making, study: Path | None, compared: tuple[str, ..
     with making.opened() as (store, _):
         known_members.keep(store, known_members.newest(store, known))
         if agreed is not None:
-            agreed_studies.agree(store, agreed)
+            policy.agree(store, agreed)
     config = making.configured(where)
     state = "is a member" if is_in else "waits to be let in, and goes on by itself"
     return making.started(config, {"member": is_in}, [(making.name, state, str(config))])

@@ -12,10 +12,10 @@ from typing import Any
 import click
 
 from fhe_auc.base.errors import FheAucError, InputError
-from fhe_auc.base.exchange import place_of
 from fhe_auc.base.files import read_config
-from fhe_auc.base.remote import open_exchange
 from fhe_auc.cli import output
+from fhe_auc.exchange.exchange import place_of
+from fhe_auc.exchange.remote import open_exchange
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.joining import compare, compared_option, days_option, new, warn_of
 from fhe_auc_keys.cli.joining import join as join
@@ -24,7 +24,7 @@ from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault, own_identity
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.joining import MAX_REQUEST, REQUEST, link, requested
+from fhe_auc_keys.trust.join_request import MAX_REQUEST, REQUEST, link, requested
 from fhe_auc_keys.trust.members import Change, Member, Members, countersign
 from fhe_auc_keys.trust.public_keys import printable
 from fhe_auc_keys.trust.published import Published

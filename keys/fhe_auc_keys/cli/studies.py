@@ -10,16 +10,16 @@ import click
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_config, write_atomically
-from fhe_auc.base.remote import open_exchange
 from fhe_auc.cli import output
 from fhe_auc.cli.defaults import CommandGroup
 from fhe_auc.cli.serve import CONFIG
+from fhe_auc.exchange.remote import open_exchange
 from fhe_auc.machines.serve import DECIDED, ENTRIES
 from fhe_auc.question.study import Study
 from fhe_auc_keys.bundles.announcement import claimed, open_announcement
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.site import agreed_studies, making
+from fhe_auc_keys.site import making, policy
 from fhe_auc_keys.site.key_store_sites import vault_of
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.vault import Vault, own_identity
@@ -109,7 +109,7 @@ def pending(config: Path, yes: str | None, no: str | None) -> common.Report:
     elif no is not None:
         decided.append(("no", _decided(vault, no, yes=False), ""))
     with vault.open() as store:
-        waiting, studies = agreed_studies.waiting(store), agreed_studies.agreed(store)
+        waiting, studies = policy.waiting(store), policy.agreed(store)
     rows: common.Rows = [*decided]
     facts: dict[str, Any] = {"waiting": {}, "agreed": {}}
     asks = not decided and not click.get_current_context().params.get("as_json")
@@ -153,10 +153,10 @@ def _decided(vault: Vault, begins: str, *, yes: bool, seen: bytes = b"") -> str:
     Where the person has `seen` its announcement, it has to be that one.
     """
     with vault.open() as store:
-        waiting = agreed_studies.waiting(store)
+        waiting = policy.waiting(store)
         known = [name for name in waiting if name.startswith(begins.lower())]
         if not known and not yes:
-            agreed_studies.withdraw(store, begins.lower())
+            policy.withdraw(store, begins.lower())
             return begins
         if len(known) != 1:
             raise KeysError(f"{len(known)} of the sessions that wait begin with {begins!r}")
@@ -164,5 +164,5 @@ def _decided(vault: Vault, begins: str, *, yes: bool, seen: bytes = b"") -> str:
             raise KeysError(f"session {known[0]} is another one than was shown: nothing was agreed to")
         at = common.now()
         announced = open_announcement(waiting[known[0]].announcement, known_members.stored(store), at=at)
-        agreed_studies.decide(store, announced, yes=yes, at=at)
+        policy.decide(store, announced, yes=yes, at=at)
     return known[0]

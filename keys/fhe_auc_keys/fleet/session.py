@@ -17,7 +17,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.serialise import encode
 from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.question.fleet import Fleet
-from fhe_auc.rlwe.parameters import RingParameters
+from fhe_auc.rlwe.ring_parameters import RingParameters
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import PaddedComputation, PaddedTask, Submission

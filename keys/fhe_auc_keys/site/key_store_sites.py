@@ -10,10 +10,10 @@ from typing import Any
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import Exchange
 from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.base.logs import LOGGER
 from fhe_auc.base.names import HELPER
+from fhe_auc.exchange.exchange import Exchange
 from fhe_auc.machines.file_transport import ANNOUNCEMENT, FOR_AGGREGATOR
 from fhe_auc.machines.site_state import (
     Arrived,
@@ -35,9 +35,9 @@ from fhe_auc_keys.bundles.sealed_bundles import check_bundle, open_for_aggregato
 from fhe_auc_keys.errors import DamagedFileError, about
 from fhe_auc_keys.roles.local_consortium import TRIAL, Consortium
 from fhe_auc_keys.site import restored, unattended
-from fhe_auc_keys.site.agreed_studies import agreed, before
 from fhe_auc_keys.site.key_erasure import close_ended, destroy_keys
 from fhe_auc_keys.site.making import NAME, make_due
+from fhe_auc_keys.site.policy import agreed, before
 from fhe_auc_keys.site.session_files import keep_for_party, kept_for_party
 from fhe_auc_keys.store import audit, budget, fixed_lists, known_members
 from fhe_auc_keys.store.key_store import KeyStore, serving

@@ -21,8 +21,8 @@ import msgspec
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import EvaluationError, FheAucError
-from fhe_auc.base.exchange import Exchange, file_of, place_of
 from fhe_auc.base.serialise import KeptFormat
+from fhe_auc.exchange.exchange import Exchange, file_of, place_of
 from fhe_auc.machines import outcomes
 from fhe_auc.machines.file_transport import ANNOUNCEMENT, FOR_AGGREGATOR
 from fhe_auc.question.study import Study
@@ -32,7 +32,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import seal_session
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError
-from fhe_auc_keys.site.agreed_studies import Answered, Newest, agree, results_of
+from fhe_auc_keys.site.policy import Answered, Newest, agree, results_of
 from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import KeyStore, Record
 from fhe_auc_keys.store.vault import own_identity

@@ -22,8 +22,8 @@ from fhe_auc.base.files import write_atomically
 from fhe_auc.base.serialise import KeptFormat
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.errors import StoreError
-from fhe_auc_keys.site.agreed_studies import note_restored
 from fhe_auc_keys.site.key_erasure import destroy_keys
+from fhe_auc_keys.site.policy import note_restored
 from fhe_auc_keys.store import audit, budget, known_members
 from fhe_auc_keys.store.key_store import KeyStore, Record, session_ids
 from fhe_auc_keys.store.vault import own_identity

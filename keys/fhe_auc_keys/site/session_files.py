@@ -9,7 +9,7 @@ from datetime import datetime
 from fhe_auc.base.errors import MessageError, UnknownProtocolError
 from fhe_auc.base.serialise import encode
 from fhe_auc.question.study import Study
-from fhe_auc.rlwe.parameters import choose_backend
+from fhe_auc.rlwe.ring_parameters import choose_backend
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement

@@ -11,7 +11,7 @@ from fhe_auc.base.errors import BackendUnavailableError, FheAucError
 from fhe_auc.machines.answers import without_secrets
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.errors import ExpiredError, RevokedError, UnsafeModeError, VersionError
-from fhe_auc_keys.site import agreed_studies, making, restored
+from fhe_auc_keys.site import making, policy, restored
 from fhe_auc_keys.site.session_files import verify_kept
 from fhe_auc_keys.store import audit, budget, known_members
 from fhe_auc_keys.store.key_store import KeyStore, Kind, session_ids
@@ -87,7 +87,7 @@ def _checks(store: KeyStore, at: datetime) -> Iterator[tuple[str, Callable[[], o
         for name in store.names(kind):
             yield f"{kind}/{name}", partial(store.get, kind, name)
     yield f"trust/{known_members.NAME}", partial(_check_members, store, at)
-    yield f"trust/{agreed_studies.NAME}", partial(agreed_studies.agreed, store)
+    yield f"trust/{policy.NAME}", partial(policy.agreed, store)
     yield f"trust/{making.NAME}", partial(making.sessions_sent, store)
     if store.has("identity", OWN):
         yield f"identity/{OWN}", partial(_check_identity, store, at)

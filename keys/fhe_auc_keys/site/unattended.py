@@ -5,15 +5,15 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from fhe_auc.base.errors import FheAucError
-from fhe_auc.base.exchange import file_of, told
 from fhe_auc.base.names import HELPER
+from fhe_auc.exchange.exchange import file_of, told
 from fhe_auc.machines.answers import said as answered
 from fhe_auc.machines.file_transport import ANNOUNCEMENT
 from fhe_auc.machines.site_state import Arrived, Meeting, Newest
 from fhe_auc_keys.bundles.announcement import claimed, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import Kept, check_bundle
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.site.agreed_studies import RefusedByPersonError, Site, TooSoonError, admit
+from fhe_auc_keys.site.policy import RefusedByPersonError, Site, TooSoonError, admit
 from fhe_auc_keys.site.restored import close_all, made_before
 from fhe_auc_keys.site.session_files import keep_for_party
 from fhe_auc_keys.store import known_members

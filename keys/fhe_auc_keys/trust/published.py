@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import MEMBERS, Exchange, Version, place_of
+from fhe_auc.exchange.exchange import MEMBERS, Exchange, Version, place_of
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.trust.members import MAX_BYTES, Members
 

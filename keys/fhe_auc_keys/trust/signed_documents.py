@@ -14,8 +14,8 @@ from typing import TypeVar
 import msgspec
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.base.exchange import told
 from fhe_auc.base.serialise import decode, encode, frame, unframe
+from fhe_auc.exchange.exchange import told
 from fhe_auc_keys.errors import KeysError, TamperedError, VersionError
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.members import Member, Members

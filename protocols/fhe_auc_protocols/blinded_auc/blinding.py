@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.rlwe.parameters import DEFAULT_FLOODING_BITS
+from fhe_auc.rlwe.ring_parameters import DEFAULT_FLOODING_BITS
 
 BLINDING_BITS = 34  # ρ: a session's multiplier lies in [2^(ρ-16), 2^ρ]
 MULTIPLIER_RANGE_BITS = 16

@@ -1,8 +1,8 @@
 """From a workload to CKKS parameters: the smallest upload that is precise and safe.
 
-Two inequalities decide. Capacity: nothing may wrap around the modulus (`fhe_auc_protocols.blinded_auc.plan`).
+Two inequalities decide. Capacity: nothing may wrap around the modulus (`fhe_auc_protocols.blinded_auc.blinded_plan`).
 Precision: the error of the AUC at the *least* number of rows, worst class balance and smallest multiplier stays below a
-target (`fhe_auc_protocols.blinded_auc.plan`). The scale takes all the room that capacity leaves.
+target (`fhe_auc_protocols.blinded_auc.blinded_plan`). The scale takes all the room that capacity leaves.
 """
 
 import math
@@ -12,8 +12,8 @@ import msgspec
 from fhe_auc.base.errors import CapacityError
 from fhe_auc.ckks import BackendName, CkksParameters
 from fhe_auc.ckks.parameters import CHAINS
-from fhe_auc.rlwe.parameters import Chain
-from fhe_auc_protocols.blinded_auc.plan import (
+from fhe_auc.rlwe.ring_parameters import Chain
+from fhe_auc_protocols.blinded_auc.blinded_plan import (
     MAX_TOLERANCE,
     PRECISION,
     AucPlan,

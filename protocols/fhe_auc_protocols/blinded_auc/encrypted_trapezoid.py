@@ -23,8 +23,8 @@ from fhe_auc.ckks import PublicContext, Slots
 from fhe_auc.ckks.parameters import PRODUCTS
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_protocols.blinded_auc import blinding
+from fhe_auc_protocols.blinded_auc.blinded_plan import WEIGHT, AucPlan
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, FLOODED_BITS, RandomBits
-from fhe_auc_protocols.blinded_auc.plan import WEIGHT, AucPlan
 
 
 def packed(plan: AucPlan, runs: Sequence[tuple[Slots, Slots]]) -> list[Slots]:

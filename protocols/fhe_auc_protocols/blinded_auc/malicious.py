@@ -18,10 +18,10 @@ from fhe_auc.session.ckks_computation import Sums
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import options as options_of
+from fhe_auc_protocols.blinded_auc.blinded_plan import CLASSES, AucPlan, least_tolerance
+from fhe_auc_protocols.blinded_auc.blinded_protocol import BlindedAuc, BlindedTask
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import packed
 from fhe_auc_protocols.blinded_auc.masked_shares import Run, runs
-from fhe_auc_protocols.blinded_auc.plan import CLASSES, AucPlan, least_tolerance
-from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, BlindedTask
 from fhe_auc_protocols.blinded_auc.result_check import accept
 from fhe_auc_protocols.result_warnings import ALL_DIGITS
 

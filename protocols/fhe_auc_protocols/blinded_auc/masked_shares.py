@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.ckks import Slots
 from fhe_auc.rows.counts import Counts
-from fhe_auc_protocols.blinded_auc.plan import (
+from fhe_auc_protocols.blinded_auc.blinded_plan import (
     CLASSES,
     EXTRA,
     MASK_RADIUS,

@@ -13,9 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import ResultCheckError, UndefinedAucError, VerificationError
+from fhe_auc_protocols.blinded_auc.blinded_plan import (
+    CHECK_WEIGHT,
+    MAX_AMPLIFICATION,
+    AucPlan,
+    error_bound,
+    total_error,
+)
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, LEAST_MULTIPLIER
 from fhe_auc_protocols.blinded_auc.masked_shares import Floats, Run
-from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, MAX_AMPLIFICATION, AucPlan, error_bound, total_error
 
 Totals = NDArray[np.complexfloating[Any, Any]]  # decrypted class totals: twice a blinded Σ Y·X, shape (runs, 2)
 

@@ -39,9 +39,9 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.ckks_computation import Sums
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_protocols import options as options_of
+from fhe_auc_protocols.blinded_auc.blinded_plan import CHECK_WEIGHT
+from fhe_auc_protocols.blinded_auc.blinded_protocol import BlindedAuc, BlindedTask
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import packed
-from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT
-from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, BlindedTask
 from fhe_auc_protocols.blinded_auc.result_check import Recovered, recover
 
 _MOST_DECIMALS = 4

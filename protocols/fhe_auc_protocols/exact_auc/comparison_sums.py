@@ -26,7 +26,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.question.binning import bins_of, of_one_number
+from fhe_auc.question.score_bins import bins_of, of_one_number
 from fhe_auc.results import intervals, standard_errors
 from fhe_auc.results.estimates import Comparison
 from fhe_auc.results.result_tables import p_text

@@ -19,15 +19,15 @@ from fhe_auc.question.thresholds import perhaps_found
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rlwe.parameters import SECURITY_BITS
 from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.rlwe.ring_parameters import SECURITY_BITS
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import PaddedComputation, PartyTask, Submission
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import check_rows
 from fhe_auc.sums.pads import PadKey, make_pad_key, pack
 from fhe_auc.sums.proof import Authenticator, released
-from fhe_auc_protocols.exact_auc.plan import ExactPlan
+from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
 from fhe_auc_protocols.exact_auc.release_part import Reading, Said
 from fhe_auc_protocols.result_warnings import of_auc
 

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.question.analysis import Analysis, Contrast
-from fhe_auc.question.binning import in_bins
+from fhe_auc.question.score_bins import in_bins
 from fhe_auc.results import intervals
 from fhe_auc.results.estimates import Comparison, GroupEstimate, Headline
 from fhe_auc.results.heterogeneity import SiteSummary

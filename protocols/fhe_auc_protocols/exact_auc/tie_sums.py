@@ -1,7 +1,7 @@
 """Ties that are meant, told from pairs that bins merge: by signs that a hash draws for each score.
 
-A bin that can hold one number only (`fhe_auc.question.binning`) merges nothing. The others are *wide*: with p_k and n_k
-their positive and negative rows (of several classes: of the model's own, and of all others),
+A bin that can hold one number only (`fhe_auc.question.score_bins`) merges nothing. The others are *wide*: with p_k and
+n_k their positive and negative rows (of several classes: of the model's own, and of all others),
 
     ties   Σ p_k·n_k    pairs of one wide bin, whether their numbers differ or not
 
@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.question.binning import in_bins, numbers
+from fhe_auc.question.score_bins import in_bins, numbers
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
 from fhe_auc_protocols.exact_auc.release_part import AucOfSums, Counts, Reading, ReleasePart, Rows, Vectors
 

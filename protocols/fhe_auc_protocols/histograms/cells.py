@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.question.analysis import PLAIN, Analysis
-from fhe_auc.question.binning import bins_of
+from fhe_auc.question.score_bins import bins_of
 from fhe_auc.results.evaluation import CellCounts
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest

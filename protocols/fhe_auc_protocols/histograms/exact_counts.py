@@ -15,7 +15,7 @@ from fhe_auc.base.errors import InputError, ResultCheckError
 from fhe_auc.base.options import check_names
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rlwe.parameters import SECURITY_BITS
+from fhe_auc.rlwe.ring_parameters import SECURITY_BITS
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import PaddedTask, PartyTask
 from fhe_auc.session.manifest import Manifest

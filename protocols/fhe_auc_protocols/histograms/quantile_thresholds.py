@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.question.binning import bins_of
+from fhe_auc.question.score_bins import bins_of
 from fhe_auc.question.thresholds import CELL_HEIGHT, MIN_SIZE, cell_starts, explicit
 from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.rows.own_rows import check_scores

@@ -24,7 +24,7 @@ from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.ranking import roc_auc_score
 from fhe_auc.metrics.trapezoid import trapezoid
-from fhe_auc.question.binning import of_one_number
+from fhe_auc.question.score_bins import of_one_number
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.intervals import of_bins
 from fhe_auc.rows.counts import Counts

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError, InputError, UndefinedAucError
-from fhe_auc.question.binning import bins_of
+from fhe_auc.question.score_bins import bins_of
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest

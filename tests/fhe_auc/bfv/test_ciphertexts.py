@@ -23,8 +23,8 @@ from fhe_auc.bfv.parameters import (
 from fhe_auc.rlwe.ciphertexts import kept_shape, phase_of, switched
 from fhe_auc.rlwe.modular import Residues, primes_above
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, coefficients_of, values_of
-from fhe_auc_protocols.exact_auc.plan import ExactPlan
-from fhe_auc_protocols.exact_auc.protocol import plan_exact
+from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
+from fhe_auc_protocols.exact_auc.exact_protocols import plan_exact
 from tests.support.bfv_contexts import PRIMES, SLOTS, Case, loaded, noise, parameters_of, scaled_noise, some
 from tests.support.polynomials import integers, polynomial, product, signed
 

@@ -14,9 +14,9 @@ from fhe_auc.question import thresholds
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.blinded_auc import ckks_parameter_choice
+from fhe_auc_protocols.blinded_auc.blinded_plan import AucPlan, Workload, error_bound
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS
-from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload, error_bound
-from fhe_auc_protocols.exact_auc.protocol import plan_exact
+from fhe_auc_protocols.exact_auc.exact_protocols import plan_exact
 from tests.support.command_line import assert_fails, call, told
 
 

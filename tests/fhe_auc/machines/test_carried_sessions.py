@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fhe_auc.base.errors import EvaluationError, FheAucError
-from fhe_auc.base.exchange import Folder
+from fhe_auc.exchange.exchange import Folder
 from fhe_auc.machines.local_sites import LocalCarrier, Stage
 from fhe_auc.machines.postman import Hub, answer
 from fhe_auc.rows.party_data import PartyData

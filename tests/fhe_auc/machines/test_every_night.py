@@ -33,7 +33,7 @@ from fhe_auc.machines import outcomes, serve, service
 from fhe_auc.report import Report, federated_report
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc_keys.cli import common
-from fhe_auc_keys.trust import joining
+from fhe_auc_keys.trust import join_request
 from tests.support.exchanges import server_of
 from tests.support.platforms import needs_unix_files
 from tests.support.processes import wait_for
@@ -197,7 +197,7 @@ def consortium(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(serve, "_LOOK", (0.4, 1.0))  # in their processes too
     monkeypatch.setattr(serve, "_RENEWAL", 0.5)
-    monkeypatch.setattr(joining, "_COST", 2**10)  # of a comparison, which people wait for
+    monkeypatch.setattr(join_request, "_COST", 2**10)  # of a comparison, which people wait for
     monkeypatch.setattr(clock.Clock, "now", now)
     monkeypatch.setattr(common, "now", now)
     LATER.value = 0.0

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from fhe_auc.base.clock import Clock
 from fhe_auc.base.errors import EvaluationError, ResultCheckError
-from fhe_auc.base.exchange import Arrivals, Folder, Version, place_of
 from fhe_auc.base.names import HELPER
 from fhe_auc.cli import main
+from fhe_auc.exchange.exchange import Arrivals, Folder, Version, place_of
 from fhe_auc.machines.file_transport import Own
 from fhe_auc.rows.party_data import PartyData
 from tests.support.exact_sessions import pairs_of

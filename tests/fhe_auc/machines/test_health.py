@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from fhe_auc.base.clock import SYSTEM
-from fhe_auc.base.exchange import Arrivals, Folder, Version, place_of
 from fhe_auc.base.files import LONGEST, read_config
 from fhe_auc.base.logs import RoleLog
+from fhe_auc.exchange.exchange import Arrivals, Folder, Version, place_of
 from fhe_auc.machines import serve
 from fhe_auc.machines.served_session import Session
 from fhe_auc.machines.site_state import Meeting

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from fhe_auc.base.errors import DeserialisationError, MessageError
-from fhe_auc.base.exchange import Folder
 from fhe_auc.base.serialise import frame
+from fhe_auc.exchange.exchange import Folder
 from fhe_auc.machines import postman
 from fhe_auc.machines.postman import Hub, Letter, Postman, answer
 

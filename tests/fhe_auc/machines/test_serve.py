@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fhe_auc.cli.serve import ending
-from fhe_auc_keys.site.agreed_studies import agreed
+from fhe_auc_keys.site.policy import agreed
 from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.command_line import call
 from tests.support.keys_folder import ADDER

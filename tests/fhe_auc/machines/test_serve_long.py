@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fhe_auc.base.remote import open_exchange
+from fhe_auc.exchange.remote import open_exchange
 from tests.support.exchanges import server_of
 from tests.support.keys_folder import ADDER
 from tests.support.platforms import needs_linux

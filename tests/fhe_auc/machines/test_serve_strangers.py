@@ -86,7 +86,7 @@ def test_a_member_that_fills_its_place_is_named_and_ends_no_session(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a thousand sessions of nothing, one of them of more files than any has; what goes on there is not lost."""
-    monkeypatch.setattr("fhe_auc.base.exchange.MOST_NAMES", 1500)
+    monkeypatch.setattr("fhe_auc.exchange.exchange.MOST_NAMES", 1500)
     make_session()
     with serving(ADDER, "south", "west"):
         until(lambda: all(step(name) == "round 1 answered" for name in ("south", "west")))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fhe_auc.base.exchange import Folder, place_of
+from fhe_auc.exchange.exchange import Folder, place_of
 from fhe_auc.machines.postman import Hub, answer
 from tests.support.keys_folder import ADDER
 from tests.support.served import HOLDER, SITES, change, check_results, delivered, make_session, serving, until

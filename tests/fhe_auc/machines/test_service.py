@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import place_of
+from fhe_auc.exchange.exchange import place_of
 from fhe_auc.machines.service import start, texts
 from tests.support.platforms import needs_linux
 from tests.support.programs import run

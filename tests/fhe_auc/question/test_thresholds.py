@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.question import binning, thresholds
-from fhe_auc.question.binning import bins_of, next_number, numbers, of_one_number
+from fhe_auc.question import score_bins, thresholds
+from fhe_auc.question.score_bins import bins_of, next_number, numbers, of_one_number
 from fhe_auc.question.study import Study
 from fhe_auc.rows.counts import count
 from fhe_auc.rows.own_rows import check_scores
@@ -246,8 +246,8 @@ WIDE = st.floats(-1e300, 1e300, allow_subnormal=False)
     ],
 )
 def test_texts_name_values_exactly(text: str, values: list[float]) -> None:
-    assert binning.parse_listed(text) == list(values)
-    assert (binning.listed(thresholds.parse(f"values:{text}")) == np.sort(numbers(np.array(values, float)))).all()
+    assert score_bins.parse_listed(text) == list(values)
+    assert (score_bins.listed(thresholds.parse(f"values:{text}")) == np.sort(numbers(np.array(values, float)))).all()
 
 
 @pytest.mark.parametrize(
@@ -265,11 +265,11 @@ def test_what_lists_no_values_is_refused_in_studies_too(text: str) -> None:
 def test_every_value_has_a_bin_of_its_own_and_nothing_else_is_taken(values: list[float]) -> None:
     own = np.unique(numbers(np.array(values)))
     assume(len(own) > 1)
-    grid = binning.thresholds_of(own)
+    grid = score_bins.thresholds_of(own)
     bins = bins_of(own, grid)
     assert len(set(bins.tolist())) == len(own)
     assert of_one_number(grid)[bins].all()
-    assert (binning.listed(grid) == own).all()
+    assert (score_bins.listed(grid) == own).all()
     check_scores(PartyData.from_arrays("north", np.arange(len(own)) % 2, own), grid)
     between = float(own[0] / 2 + own[1] / 2)
     assume(numbers(np.array([between]))[0] not in own)
@@ -279,8 +279,8 @@ def test_every_value_has_a_bin_of_its_own_and_nothing_else_is_taken(values: list
 
 @pytest.mark.parametrize("grid", ["uniform:2", "uniform:11", "hybrid:1000", "dpauc:20"])
 def test_no_other_grid_is_taken_for_listed_values(grid: str) -> None:
-    assert binning.listed(thresholds.parse(grid)) is None
-    assert binning.listed(thresholds.decimals(2)) is None
+    assert score_bins.listed(thresholds.parse(grid)) is None
+    assert score_bins.listed(thresholds.decimals(2)) is None
 
 
 def test_a_session_refuses_a_score_that_is_not_listed_with_party_row_value_and_the_nearest() -> None:

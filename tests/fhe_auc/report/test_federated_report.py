@@ -13,7 +13,7 @@ import pytest
 import fhe_auc
 from fhe_auc import EvaluationError, InputError, Report
 from fhe_auc.figures.report_card import FIGURES, draw
-from fhe_auc.question import binning
+from fhe_auc.question import score_bins
 from fhe_auc.report import FILES
 from fhe_auc_protocols.options import DpaucLaplace, HistogramLocalDp
 from tests.support.chosen import federated_report
@@ -164,7 +164,7 @@ def test_a_threshold_that_cannot_be_is_refused(rows: pd.DataFrame) -> None:
         federated_report(rows, **COLUMNS, threshold=5, thresholds=GRID)
     points = rows.assign(risk=(rows["risk"] * 20).round())
     with pytest.raises(InputError, match=r"threshold 2\.5 is none of the values that scores have: 0 to 20"):
-        federated_report(points, **COLUMNS, threshold=2.5, thresholds=binning.thresholds_of(range(21)))
+        federated_report(points, **COLUMNS, threshold=2.5, thresholds=score_bins.thresholds_of(range(21)))
 
 
 def test_groups_do_not_go_with_noise_and_no_budget_is_spent(rows: pd.DataFrame) -> None:

@@ -13,14 +13,14 @@ import tenseal.sealapi as seal
 
 from fhe_auc.base.errors import BackendUnavailableError, InputError
 from fhe_auc.rlwe import seal_library
-from fhe_auc.rlwe.parameters import available_backends, choose_backend
+from fhe_auc.rlwe.ring_parameters import available_backends, choose_backend
 from tests.support.platforms import needs_linux
 
 _TAKEN = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 from fhe_auc.base.errors import BackendUnavailableError
-from fhe_auc.rlwe.parameters import available_backends, choose_backend
+from fhe_auc.rlwe.ring_parameters import available_backends, choose_backend
 try:
     told = choose_backend("openfhe")
 except BackendUnavailableError as error:

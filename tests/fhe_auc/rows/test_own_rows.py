@@ -17,7 +17,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
-from fhe_auc.question.binning import bins_of, listed, numbers, of_one_number
+from fhe_auc.question.score_bins import bins_of, listed, numbers, of_one_number
 from fhe_auc.rows.own_rows import (
     Thresholds,
     check_scores,

@@ -20,7 +20,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Session
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.blinded_auc.blinded_plan import AucPlan
 from tests.support.blinded_auc import encoded
 
 WORDS = {"model": "sepsis-net 2.1", "outcome": "sepsis", "cohort": "adults", "period": "2029"}

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from fhe_auc.base.exchange import Folder
 from fhe_auc.base.files import read_toml
 from fhe_auc.cli import main
+from fhe_auc.exchange.exchange import Folder
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.vault import Vault, own_identity
-from fhe_auc_keys.trust.joining import comparison, link, request, requested, split_link
+from fhe_auc_keys.trust.join_request import comparison, link, request, requested, split_link
 from fhe_auc_keys.trust.members import Change, Member, Members, countersign
 from fhe_auc_keys.trust.published import Published
 from fhe_auc_keys.trust.sealing import PrivateKeys

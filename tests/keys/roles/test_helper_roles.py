@@ -12,9 +12,9 @@ import pytest
 
 from fhe_auc.api import federated_auc
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
-from fhe_auc.base.exchange import Folder
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode, encode
+from fhe_auc.exchange.exchange import Folder
 from fhe_auc.machines import site_role
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rlwe.modular import primes_above
@@ -30,7 +30,7 @@ from fhe_auc_keys.roles.helped import HelpedSecrets, HelpedSubmission, Told
 from fhe_auc_keys.roles.helper import Blobs, HelperMaterial, PadKeyOf, Response, SignedBlob, Word, response_of
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.sealing import PrivateKeys, seal_under, unseal_under
-from fhe_auc_protocols.exact_auc.plan import ExactPlan
+from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
 from tests.support.exact_sessions import GRID, PLUGINS, found_in, pairs_of, rows
 from tests.support.helped_sessions import SITES, Play, payload_of
 from tests.support.lying_parties import lying

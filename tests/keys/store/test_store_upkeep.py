@@ -10,7 +10,7 @@ import pytest
 from fhe_auc.base.errors import MessageError
 from fhe_auc.base.serialise import decode
 from fhe_auc.machines.site_state import site_storage
-from fhe_auc.rlwe import parameters as ring
+from fhe_auc.rlwe import ring_parameters as ring
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.bundles.session_keys import PartySecrets

@@ -13,7 +13,7 @@ import pytest
 
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, TamperedError, UnfitError
 from fhe_auc_keys.trust import members
-from fhe_auc_keys.trust.joining import comparison, link, split_link
+from fhe_auc_keys.trust.join_request import comparison, link, split_link
 from fhe_auc_keys.trust.members import Change, Member, Members, countersign
 from fhe_auc_keys.trust.published import Published, file_of
 from fhe_auc_keys.trust.sealing import PrivateKeys

@@ -13,12 +13,10 @@ from fhe_auc import ckks
 from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.base.serialise import decode
 from fhe_auc.ckks.parameters import CHAINS
-from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, Chain
+from fhe_auc.rlwe.ring_parameters import MAX_MODULUS_BITS, Chain
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncodedPlan
-from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, FLOODED_BITS
-from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import PRECISION, plan
-from fhe_auc_protocols.blinded_auc.plan import (
+from fhe_auc_protocols.blinded_auc.blinded_plan import (
     CHECK_WEIGHT,
     EXTRA,
     AucPlan,
@@ -27,6 +25,8 @@ from fhe_auc_protocols.blinded_auc.plan import (
     error_bound,
     largest_den_factor,
 )
+from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, FLOODED_BITS
+from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import PRECISION, plan
 from tests.support.blinded_auc import Algebra, counts_of, encoded, manifest_with
 
 BACKENDS = ("openfhe", "tenseal")  # planning needs no library

@@ -21,8 +21,8 @@ from fhe_auc.base.serialise import encode
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.rows.counts import Counts
 from fhe_auc_protocols.blinded_auc import blinding, masked_shares, semi_honest
+from fhe_auc_protocols.blinded_auc.blinded_plan import EXTRA, MASK_RADIUS, MAX_AMPLIFICATION, largest_den_factor, norms
 from fhe_auc_protocols.blinded_auc.masked_shares import Run, Stream
-from fhe_auc_protocols.blinded_auc.plan import EXTRA, MASK_RADIUS, MAX_AMPLIFICATION, largest_den_factor, norms
 from tests.support import general_purpose_generators
 from tests.support.blinded_auc import counts_of, largest_multiplier, smallest_multiplier
 from tests.support.malicious_sessions import plan_for

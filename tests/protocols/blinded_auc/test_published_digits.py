@@ -19,7 +19,7 @@ from fhe_auc.rows.counts import count
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
 from fhe_auc.session.protocol import Request
-from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, WEIGHT, AucPlan
+from fhe_auc_protocols.blinded_auc.blinded_plan import CHECK_WEIGHT, WEIGHT, AucPlan
 from fhe_auc_protocols.blinded_auc.result_check import Recovered
 from fhe_auc_protocols.blinded_auc.semi_honest import PUBLISHED, PUBLISHED_BITS, published
 from tests.support.blinded_auc import session_sums

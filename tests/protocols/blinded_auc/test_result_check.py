@@ -15,9 +15,9 @@ import pytest
 from fhe_auc import ckks
 from fhe_auc.base.errors import ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc_protocols.blinded_auc.blinded_plan import CHECK_WEIGHT, disagreement, error_bound, total_error
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, LEAST_MULTIPLIER
 from fhe_auc_protocols.blinded_auc.masked_shares import Run, Stream, runs
-from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, disagreement, error_bound, total_error
 from fhe_auc_protocols.blinded_auc.result_check import Totals, accept, recover
 from tests.support.blinded_auc import Algebra, counts_of, largest_multiplier, smallest_multiplier
 from tests.support.malicious_sessions import assert_silent, plan_for

@@ -29,9 +29,9 @@ from fhe_auc.rlwe.polynomials import Polynomials
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session
+from fhe_auc_protocols.blinded_auc.blinded_plan import AucPlan, Workload
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import PRECISION, plan
 from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
-from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonestTask
 from tests.support.blinded_auc import encoded, manifest_with
 from tests.support.chosen import federated_auc

@@ -25,7 +25,7 @@ from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.dpauc.budget import Budget
-from fhe_auc_protocols.dpauc.protocol import DpaucParty, DpaucProtocol, NoisyCounts
+from fhe_auc_protocols.dpauc.dpauc_protocols import DpaucParty, DpaucProtocol, NoisyCounts
 from fhe_auc_protocols.dpauc.roc import statistics
 from tests.support.chosen import federated_auc
 from tests.support.roles import SessionRoles, unencrypted

@@ -27,8 +27,8 @@ from fhe_auc.results.intervals import Interval, hanley_mcneil, on_logit_scale
 from fhe_auc.results.result_tables import of_sites
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc_protocols.exact_auc.plan import AnalysisSums
-from fhe_auc_protocols.exact_auc.protocol import plan_exact
+from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums
+from fhe_auc_protocols.exact_auc.exact_protocols import plan_exact
 from fhe_auc_protocols.exact_auc.release_part import Said
 from fhe_auc_protocols.options import Verified
 from tests.support import delong

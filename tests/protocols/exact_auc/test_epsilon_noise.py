@@ -26,7 +26,7 @@ from fhe_auc.sums.proof import released
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import Lie, View, lying_party
 from fhe_auc_protocols.exact_auc.epsilon_noise import VERDICT, Channel, Privacy, possible
 from fhe_auc_protocols.exact_auc.epsilon_sums import PrivateReading
-from fhe_auc_protocols.exact_auc.plan import ExactPlan
+from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
 from fhe_auc_protocols.options import Verified
 from tests.support.exact_sessions import GRID, pairs_of, slow
 from tests.support.helped_sessions import SITES, Play

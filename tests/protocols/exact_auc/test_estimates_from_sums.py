@@ -28,7 +28,7 @@ from fhe_auc.rows.party_files import read_for, write_rows
 from fhe_auc_protocols.exact_auc.auc_sums import auc_of_sums
 from fhe_auc_protocols.exact_auc.class_average import MEAN_OF_CLASSES
 from fhe_auc_protocols.exact_auc.cluster_sums import MOST_ROWS
-from fhe_auc_protocols.exact_auc.plan import AnalysisSums
+from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums
 from fhe_auc_protocols.exact_auc.release_part import Said
 from tests.support import delong, plain_sums
 from tests.support.several import AGE, CLASSES, SEX, binned, chosen, made, pool, read_in_the_clear

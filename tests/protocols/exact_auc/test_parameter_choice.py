@@ -22,8 +22,8 @@ from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import is_prime, primes_above, primes_below
 from fhe_auc.session.manifest import Manifest
-from fhe_auc_protocols.exact_auc.plan import ExactPlan
-from fhe_auc_protocols.exact_auc.protocol import plan_exact
+from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
+from fhe_auc_protocols.exact_auc.exact_protocols import plan_exact
 from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts
 from fhe_auc_protocols.exact_auc.tie_sums import TieSums
 from tests.support.chosen import federated_auc

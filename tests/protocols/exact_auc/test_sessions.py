@@ -27,7 +27,7 @@ from fhe_auc.sums.proof import Authenticator
 from fhe_auc_keys.bundles.session_keys import public_context
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_protocols.exact_auc import computations
-from fhe_auc_protocols.exact_auc.plan import AnalysisSums
+from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums
 from tests.support import delong
 from tests.support.chosen import federated_auc
 from tests.support.exact_sessions import (

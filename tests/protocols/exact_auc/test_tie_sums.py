@@ -12,7 +12,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.serialise import encode
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN
-from fhe_auc.question.binning import bins_of, starts_of
+from fhe_auc.question.score_bins import bins_of, starts_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.exact_auc.release_part import AucOfSums, Reading, Rows
 from fhe_auc_protocols.exact_auc.tie_sums import DRAWS, TieSums, runs_of

@@ -24,9 +24,9 @@ import numpy as np
 from fhe_auc.ckks import PublicContext, Slots, encoding
 from fhe_auc.rlwe.ciphertexts import Seeded, kept_shape, unpack_products, unwrap, wrap
 from fhe_auc.rlwe.polynomials import Polynomials, Words, values_of
+from fhe_auc_protocols.blinded_auc.blinded_plan import AucPlan
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS
 from fhe_auc_protocols.blinded_auc.masked_shares import Complex, Floats
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
 
 SPARE_BITS = 8  # of the modulus, for what attacks add
 _MAX_MULTIPLIER_BITS = 40

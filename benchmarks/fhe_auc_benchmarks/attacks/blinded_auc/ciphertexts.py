@@ -34,9 +34,9 @@ from fhe_auc_benchmarks.attacks.laboratory import (
 )
 from fhe_auc_benchmarks.attacks.simulated import HARM
 from fhe_auc_keys.roles.sealed import SealedAggregator
+from fhe_auc_protocols.blinded_auc.blinded_plan import AucPlan
+from fhe_auc_protocols.blinded_auc.blinded_protocol import BlindedAuc, trapezoid_computation
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, trapezoid_computation
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 PROTOCOLS: dict[str, type[BlindedAuc]] = {"semi-honest": SemiHonest, "malicious": Malicious}

@@ -21,9 +21,9 @@ from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rows.counts import Counts
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import SPARE_BITS, BlindedView
 from fhe_auc_protocols.blinded_auc import masked_shares
+from fhe_auc_protocols.blinded_auc.blinded_plan import CHECK_WEIGHT
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import packed
 from fhe_auc_protocols.blinded_auc.masked_shares import Complex
-from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT
 from fhe_auc_protocols.blinded_auc.semi_honest import vectors
 
 Tell: TypeAlias = Callable[[BlindedView], bytes]

@@ -44,8 +44,8 @@ from fhe_auc_keys.roles.helped import HelpedAggregator, HelpedSubmission
 from fhe_auc_keys.roles.helper import PAD_KEY_ROUND
 from fhe_auc_keys.roles.sealed import SealedAggregator
 from fhe_auc_protocols.exact_auc.computations import ExactComputation
-from fhe_auc_protocols.exact_auc.plan import ExactPlan
-from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
+from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
+from fhe_auc_protocols.exact_auc.exact_protocols import Exact, Verified
 
 PROTOCOLS: dict[str, type[Exact]] = {"exact": Exact, "verified": Verified}
 GRID = thresholds.uniform(8)

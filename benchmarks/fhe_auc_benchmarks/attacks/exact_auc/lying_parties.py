@@ -39,8 +39,8 @@ from fhe_auc.sums.pads import pack
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.roles.helped import HelpedParty, helped_secrets
 from fhe_auc_protocols.exact_auc.computations import ExactComputation, ExactTask
-from fhe_auc_protocols.exact_auc.plan import ExactPlan
-from fhe_auc_protocols.exact_auc.protocol import rounded
+from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
+from fhe_auc_protocols.exact_auc.exact_protocols import rounded
 from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts
 
 _NEGATIVES = 0  # the class whose counts most lies change

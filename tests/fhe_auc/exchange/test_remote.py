@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import Arrivals, Exchange
-from fhe_auc.base.remote import open_exchange
+from fhe_auc.exchange.exchange import Arrivals, Exchange
+from fhe_auc.exchange.remote import open_exchange
 from tests.support.exchanges import KINDS, url_of
 from tests.support.processes import wait_for
 
@@ -96,7 +96,7 @@ def test_what_another_has_put_there_is_seen_at_once(exchange: Exchange, url: str
 
 
 def test_more_names_than_any_session_has_are_not_taken_in(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fhe_auc.base.exchange.MOST_NAMES", 2)
+    monkeypatch.setattr("fhe_auc.exchange.exchange.MOST_NAMES", 2)
     for name in ("one", "two"):
         exchange.put(f"north/{name}", b"")
     assert set(exchange.list("north/")) == {"one", "two"}

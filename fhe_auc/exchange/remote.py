@@ -20,8 +20,8 @@ from typing import Any, TypeAlias, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import Exchange, Folder, Version, require_few
 from fhe_auc.base.files import LONGEST
+from fhe_auc.exchange.exchange import Exchange, Folder, Version, require_few
 
 _PATIENCE = 30.0  # seconds for an answer
 T = TypeVar("T")

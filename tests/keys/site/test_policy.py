@@ -18,7 +18,7 @@ import pytest
 
 from fhe_auc.base.clock import Clock
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import Folder
+from fhe_auc.exchange.exchange import Folder
 from fhe_auc.question.study import Study
 from fhe_auc.report.studies import Session, next_session
 from fhe_auc.session import registry
@@ -26,9 +26,9 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import announce, open_announcement
 from fhe_auc_keys.cli import common, studies
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.site import agreed_studies, making
-from fhe_auc_keys.site.agreed_studies import Site, WaitsForPersonError, admit, agree
+from fhe_auc_keys.site import making, policy
 from fhe_auc_keys.site.making import Made
+from fhe_auc_keys.site.policy import Site, WaitsForPersonError, admit, agree
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import OWN
@@ -271,15 +271,15 @@ def test_a_session_that_the_study_does_not_make_waits_until_a_person_says_yes(
     agree(store, study)
     with pytest.raises(WaitsForPersonError, match=why):
         admitted(store, made, site=site)
-    (waiting,) = agreed_studies.waiting(store).values()
+    (waiting,) = policy.waiting(store).values()
     assert waiting.announcement == made[1]
-    agreed_studies.decide(store, made[0], yes=False, at=NOW)
+    policy.decide(store, made[0], yes=False, at=NOW)
     with pytest.raises(KeysError, match="a person has refused this session"):
         admitted(store, made, site=site)
-    agreed_studies.decide(store, made[0], yes=True, at=NOW)
+    policy.decide(store, made[0], yes=True, at=NOW)
     admitted(store, made, site=site)
-    assert agreed_studies.waiting(store) == {}
-    assert made[0].study in [each.study for each in agreed_studies.agreed(store)]
+    assert policy.waiting(store) == {}
+    assert made[0].study in [each.study for each in policy.agreed(store)]
 
 
 def test_a_yes_is_to_what_the_person_has_seen_and_to_no_other_session_of_the_same_id(
@@ -292,12 +292,12 @@ def test_a_yes_is_to_what_the_person_has_seen_and_to_no_other_session_of_the_sam
         admitted(store, seen)
     with pytest.raises(KeysError, match="another session of the same id, which waits"):
         admitted(store, other)
-    (waiting,) = agreed_studies.waiting(store).values()
+    (waiting,) = policy.waiting(store).values()
     assert waiting.announcement == seen[1]
-    agreed_studies.decide(store, seen[0], yes=True, at=NOW)
+    policy.decide(store, seen[0], yes=True, at=NOW)
     with pytest.raises(WaitsForPersonError, match="it differs from one that is in by"):
         admitted(store, other)
-    agreed_studies.decide(store, other[0], yes=False, at=NOW)
+    policy.decide(store, other[0], yes=False, at=NOW)
     for made in (seen, other):
         with pytest.raises(KeysError, match="a person has refused this session"):
             admitted(store, made)
@@ -309,7 +309,7 @@ def test_a_yes_at_the_question_is_to_what_was_shown_whatever_has_come_meanwhile(
     """Newer ones of its maker take no place; but what is shown may be over meanwhile, and another of its id come."""
     store, seen = store_of("south"), session(DAILY)
     other = session(DAILY, study=msgspec.structs.replace(DAILY, by=("name=a,b",)), manifest=one_id(seen))
-    late = [session(DAILY, NOW + timedelta(minutes=each)) for each in range(1, agreed_studies.MOST_WAITING + 1)]
+    late = [session(DAILY, NOW + timedelta(minutes=each)) for each in range(1, policy.MOST_WAITING + 1)]
     for made in (seen, *late):
         with pytest.raises(WaitsForPersonError):
             admitted(store, made, NOW + timedelta(minutes=30))
@@ -322,7 +322,7 @@ def test_a_yes_at_the_question_is_to_what_was_shown_whatever_has_come_meanwhile(
     vault: Any = SimpleNamespace(open=lambda: nullcontext(store))
     with pytest.raises(KeysError, match="another one than was shown: nothing was agreed to"):
         studies._decided(vault, seen[0].manifest.session.hex(), yes=True, seen=seen[1])
-    assert agreed_studies.agreed(store) == ()
+    assert policy.agreed(store) == ()
 
 
 def one_id(made: Any) -> dict[str, Any]:
@@ -363,7 +363,7 @@ def test_parties_other_than_those_of_the_last_session_are_for_a_person_beyond_mo
             continue
         with pytest.raises(WaitsForPersonError, match=r"differ from those of .* in 'west': two results would tell"):
             admitted(store, fewer, NOW + DAY, left)
-        agreed_studies.decide(store, fewer[0], yes=True, at=NOW)
+        policy.decide(store, fewer[0], yes=True, at=NOW)
         admitted(store, fewer, NOW + DAY, left)
         admitted(store, session(study, NOW + 2 * DAY, ("north", "south")), NOW + 2 * DAY, left)
 
@@ -397,7 +397,7 @@ def test_thresholds_of_the_rows_are_those_that_the_site_has_found_or_that_a_pers
     first = evaluation(0, np.arange(8) / 8)
     with pytest.raises(WaitsForPersonError, match="has no result of step 1, which comes before it"):
         admitted(store, first, site=site)
-    agreed_studies.decide(store, first[0], yes=True, at=NOW)
+    policy.decide(store, first[0], yes=True, at=NOW)
     admitted(store, first, site=site)
     admitted(store, evaluation(1, np.arange(8) / 8), NOW + DAY, site)
     with pytest.raises(WaitsForPersonError, match="but for other grid"):
@@ -433,7 +433,7 @@ def test_a_helper_opens_what_the_study_makes_and_nothing_else_but_for_thresholds
 def test_who_announces_many_sessions_hides_nobody_else_s_and_those_that_are_over_do_not_wait(
     store_of: Callable[[str], KeyStore],
 ) -> None:
-    store, most = store_of("south"), agreed_studies.MOST_WAITING
+    store, most = store_of("south"), policy.MOST_WAITING
     honest = session(msgspec.structs.replace(DAILY, maker="west"), holder="west")
     with pytest.raises(WaitsForPersonError):
         admitted(store, honest)
@@ -442,7 +442,7 @@ def test_who_announces_many_sessions_hides_nobody_else_s_and_those_that_are_over
         told = "nobody here has agreed to its study" if number < most else "10 sessions of its maker wait already"
         with pytest.raises(WaitsForPersonError, match=told):
             admitted(store, session(DAILY, at), at)
-    waits = agreed_studies.waiting(store)
+    waits = policy.waiting(store)
     assert honest[0].manifest.session.hex() in waits
     ends = [each.ends for each in waits.values() if each.maker == "north"]
     assert (len(waits), len(ends)) == (most + 1, most)
@@ -450,7 +450,7 @@ def test_who_announces_many_sessions_hides_nobody_else_s_and_those_that_are_over
     late = NOW + 10 * DAY
     with pytest.raises(WaitsForPersonError):
         admitted(store, session(DAILY, late), late)
-    assert len(agreed_studies.waiting(store)) == 1
+    assert len(policy.waiting(store)) == 1
 
 
 def test_a_maker_whose_store_is_put_back_makes_no_second_session_of_a_turn_and_where_it_is_lost_people_are_asked(
@@ -496,8 +496,8 @@ def test_an_agreement_is_taken_back_by_its_id(store_of: Callable[[str], KeyStore
     store = store_of("south")
     agree(store, DAILY)
     with pytest.raises(KeysError, match="0 sessions that wait, or agreed studies, begin with 'ffff'"):
-        agreed_studies.withdraw(store, "ffff")
-    agreed_studies.withdraw(store, DAILY.digest.hex()[:8])
+        policy.withdraw(store, "ffff")
+    policy.withdraw(store, DAILY.digest.hex()[:8])
     with pytest.raises(WaitsForPersonError, match="nobody here has agreed"):
         admitted(store, session(DAILY))
 

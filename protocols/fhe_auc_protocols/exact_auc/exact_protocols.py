@@ -19,12 +19,12 @@ from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.bfv.parameters import CHAINS, MAX_PLAIN_MODULI, BfvParameters
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import PLAIN, Analysis
-from fhe_auc.question.binning import of_one_number
+from fhe_auc.question.score_bins import of_one_number
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.heterogeneity import LEAST_SITES
 from fhe_auc.results.intervals import quantile
 from fhe_auc.rlwe.modular import primes_above, primes_below
-from fhe_auc.rlwe.parameters import DEFAULT_FLOODING_BITS, BackendName, choose_backend
+from fhe_auc.rlwe.ring_parameters import DEFAULT_FLOODING_BITS, BackendName, choose_backend
 from fhe_auc.rows.own_rows import left_out
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
@@ -33,7 +33,7 @@ from fhe_auc_keys.roles.sealed import SealedPads
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_auc import epsilon_noise
 from fhe_auc_protocols.exact_auc.computations import INTERVAL, PLAIN_INTERVAL, ROUND_SCORES, ExactComputation, ExactTask
-from fhe_auc_protocols.exact_auc.plan import AnalysisSums, ExactPlan, least_prime
+from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums, ExactPlan, least_prime
 from fhe_auc_protocols.exact_auc.tie_sums import runs_of
 
 _NO_FLEET = "a fleet's members have no secret in common, which verified takes: give --protocol exact"

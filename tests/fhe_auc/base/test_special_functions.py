@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fhe_auc.base.numerics import chi_squared_tail, digamma, expit, log_beta, root
+from fhe_auc.base.special_functions import chi_squared_tail, digamma, expit, log_beta, root
 
 RANDOM = np.random.default_rng(22)
 

@@ -24,7 +24,7 @@ from fhe_auc.ckks import CkksParameters
 from fhe_auc.ckks.parameters import PRODUCTS
 from fhe_auc.question.thresholds import MAX_SIZE
 from fhe_auc.rlwe.ciphertexts import FRESH_VARIANCE
-from fhe_auc.rlwe.parameters import DEFAULT_FLOODING_BITS
+from fhe_auc.rlwe.ring_parameters import DEFAULT_FLOODING_BITS
 from fhe_auc.session import plan as plans
 from fhe_auc.session.plan import Keys, Parameter, Terms
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, integer

@@ -10,9 +10,9 @@ import pytest
 
 from fhe_auc.base.clock import Clock
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import Arrivals, Folder, Version, make_folder
 from fhe_auc.base.files import LONGEST, read_from_others
 from fhe_auc.base.logs import RoleLog
+from fhe_auc.exchange.exchange import Arrivals, Folder, Version, make_folder
 from tests.support.platforms import needs_modes, needs_unix_files
 
 

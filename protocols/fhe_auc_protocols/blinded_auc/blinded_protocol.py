@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from fhe_auc.ckks import SECURITY_BITS, Slots
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rlwe.parameters import choose_backend
+from fhe_auc.rlwe.ring_parameters import choose_backend
 from fhe_auc.rows.counts import Counts, count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.ckks_computation import CkksComputation, Sums
@@ -17,8 +17,8 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import KeyKind, Protocol, Request, check_rows
 from fhe_auc_keys.roles.sealed import SealedKeys
 from fhe_auc_protocols.blinded_auc import ckks_parameter_choice
+from fhe_auc_protocols.blinded_auc.blinded_plan import AucPlan, Workload, error_bound
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_sums
-from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload, error_bound
 from fhe_auc_protocols.blinded_auc.result_check import Recovered
 from fhe_auc_protocols.result_warnings import of_auc
 

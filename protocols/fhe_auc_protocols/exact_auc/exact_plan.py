@@ -27,7 +27,7 @@ from fhe_auc.bfv.parameters import BfvParameters, flooding_margin
 from fhe_auc.input_proofs.sessions import proof_bytes
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.question.binning import starts_of
+from fhe_auc.question.score_bins import starts_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import plan as plans
 from fhe_auc.session.plan import Keys, Parameter, Terms
