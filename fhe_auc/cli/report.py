@@ -24,7 +24,7 @@ from fhe_auc.results.intervals import WIDENED
 from fhe_auc.results.report_measures import NOT_PROBABILITIES
 
 if TYPE_CHECKING:
-    from fhe_auc.report import Decision, Facts, ReportCard
+    from fhe_auc.report import Decision, Report, ReportCard
     from fhe_auc.results.report_measures import Measure
 
 _SHOWN = ("average_precision", "expected_calibration_error", "brier", "scaled_brier")
@@ -191,7 +191,7 @@ def report(
         for warning in made.own_warnings:
             output.print_warning(warning)
     else:
-        _print(made.card, made.facts, saved)
+        _print(made, saved)
         output.print_warnings(made.own_warnings)
 
 
@@ -207,12 +207,12 @@ def _check_folder(folder: Path, names: tuple[str, ...], *, force: bool) -> None:
         raise InputError(f"folder {str(folder)!r} cannot be written to: {error.strerror}") from None
 
 
-def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
+def _print(report: Report, saved: list[Path]) -> None:
     rows: list[tuple[output.Cell, ...]] = []
-    cards = facts.cards(card)
+    card, cards, facts = report.card, report.cards.values(), report.facts
     for each in cards:
         rows += _auc(each)
-    if facts.models and (pair := facts.models.comparison):
+    if pair := facts.comparison:
         within = "none" if pair.interval is None else result_tables.ends(pair.interval, "+.4f")
         note = pair.missing if pair.p_value is None else f"p {result_tables.p_text(pair.p_value)}"
         rows += [("difference of AUCs", f"{pair.difference:+.4f}", f"{pair.second} minus {pair.first}")]
@@ -229,19 +229,17 @@ def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
             rows.append((f"Calibration{of}", "none", f"{NOT_PROBABILITIES} (--score-scale makes them of logits)"))
         points = [point.decision for point in each.operating_points if point.decision and point.name in _PRINTED]
         rows += [_decision(each, one) for one in (*each.chosen, each.best, *points)]
-    if facts.models:
-        rows += [_measure(card, one, named=False) for one in facts.models.net_benefits]
-    rows += result_tables.of_sites(facts.sites)
+    rows += [_measure(card, one, named=False) for one in facts.net_benefits]
+    rows += result_tables.of_sites(each.sites for each in cards if each.sites)
     about = "about " if card.noisy else ""
     total = f"{about}{card.histogram.counts.sum():,.0f} rows, {100 * card.prevalence:.3g}% positive"
     output.print_text(f"{facts.title}: {total}.\n")
     output.print_table(rows)
     output.print_text()
-    if facts.groups:
-        tables = [result_tables.of_estimates(facts.groups)]
+    if card.groups:
+        tables = [result_tables.of_estimates([group for each in cards for group in each.groups])]
         for each in cards:
-            own = result_tables.of_groups(facts.of_model(each.model), card.level)
-            tables += (_headed(table, each.model) for table in own)
+            tables += (_headed(table, each.model) for table in result_tables.of_groups(each) if table.rows)
         print_tables(tables)
         output.print_text()
     page, *others = saved

@@ -5,9 +5,9 @@
 >>> card = report_card(Histogram([0, 0.5, 1], [1, 3], [4, 2]))
 >>> day = datetime.date(2026, 11, 23)
 >>> facts = Facts(title="Two bins", date=day, privacy="Made-up counts.", session={"parties": 1})
->>> as_dict(card, facts)["metrics"]["roc_auc"]["value"]
+>>> as_dict([card], facts)["metrics"]["roc_auc"]["value"]
 0.7083333333333334
->>> render(card, facts).startswith("<!DOCTYPE html>")
+>>> render([card], facts).startswith("<!DOCTYPE html>")
 True
 """
 

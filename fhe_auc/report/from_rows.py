@@ -142,7 +142,7 @@ def report_of(
         try:
             step = steps.send(outcome)
         except StopIteration as ended:
-            return Report(*ended.value)
+            return Report.made_of(ended.value)
 
 
 def _of_rows(parties: Sequence[PartyData], asked: Asked) -> tuple[Grids, dict[tuple[str, ...], str]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +29,6 @@ from fhe_auc.results.report_measures import Measure, calibration_measures, score
 
 MOST_THRESHOLDS = 10  # asked for: what is not shown at one of many would tell where single rows lie
 DIGITS = 4  # of numbers that are not of the counts shown, also in figures: all of them would tell where single rows lie
-
-
-PANELS = ("groups", "group_decisions", "group_calibrations", "sites")
-"""What `Facts` have of groups and sites, each of one model."""
 
 
 class Band(NamedTuple):
@@ -72,6 +68,20 @@ class ReportCard:
     net_benefit_band: Band | None  # Wald's intervals of the model's net benefit along the decision curve
     prevalence_interval: Interval | None  # Wilson's, of the share of positive rows
     model: str = ""  # its name; empty where it is the only one
+    groups: tuple[GroupEstimate, ...] = ()  # AUCs of groups of rows, from a session of their own
+    group_decisions: tuple[GroupDecision, ...] = ()  # these groups at the first chosen threshold, from another one
+    group_calibrations: tuple[GroupCalibration, ...] = ()  # from the same session as that
+    sites: SiteSummary | None = None  # what sites have in common, from the session of groups
+
+    @property
+    def title(self) -> str:
+        """How people are told of the model."""
+        return f"model {self.model}" if self.model else "classifier"
+
+    @property
+    def level_text(self) -> str:
+        """Write the level of the intervals for people."""
+        return f"{100 * (self.level or 0):.6g} %"
 
     @property
     def auc(self) -> Estimate:
@@ -96,40 +106,17 @@ class ReportCard:
         return float(self.histogram.positives.sum() / self.histogram.counts.sum())
 
 
-class TwoModels(NamedTuple):
-    """A second model beside that of a card, and both compared."""
-
-    card: ReportCard  # of the second
-    comparison: Comparison | None  # of the two AUCs; None where one is undefined
-    net_benefits: tuple[Measure, ...]  # of both, and their difference; none without a threshold where both are shown
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the report says of the session and cannot compute itself; the page shows it as text, whatever it holds.
-
-    Groups and sites name their model as its card does.
-    """
+    """What the report says of the sessions, and of two models; the page shows it as text, whatever it holds."""
 
     title: str  # what was evaluated
     date: datetime.date  # of the report
     privacy: str  # the privacy statement; a blank line starts a new paragraph
     session: Mapping[str, object]  # by name, in the order shown: texts, numbers, or sequences and mappings of them
     warnings: tuple[str, ...] = ()  # what the reader ought to know first
-    groups: tuple[GroupEstimate, ...] = ()  # AUCs of groups of rows, from a session of their own
-    group_decisions: tuple[GroupDecision, ...] = ()  # these groups at the chosen threshold, from another one
-    group_calibrations: tuple[GroupCalibration, ...] = ()  # from the same session as that
-    sites: tuple[SiteSummary, ...] = ()  # what sites have in common, from the session of groups
-    models: TwoModels | None = None  # a second model of the same rows
-
-    def cards(self, first: ReportCard) -> tuple[ReportCard, ...]:
-        """Return the cards of all models, of which this is the first."""
-        return (first,) if self.models is None else (first, self.models.card)
-
-    def of_model(self, name: str) -> Facts:
-        """Return the facts of one model alone."""
-        own: dict[str, Any] = {of: tuple(each for each in getattr(self, of) if each.model == name) for of in PANELS}
-        return replace(self, **own, models=None)
+    comparison: Comparison | None = None  # of two models' AUCs; None where one is undefined
+    net_benefits: tuple[Measure, ...] = ()  # of both, and their difference; none without a threshold at which both are
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -120,7 +120,7 @@ def test_every_number_is_that_of_the_pooled_rows_in_the_clear(made: Made, pool: 
     counted, added = Histogram.from_rows(pool, with_asked), [0.3] * (0.3 not in grid)
     card = report_card(counted, wanted=Decisions(threshold=(0.3,)), added=added, min_cell=10)
     facts = Facts(title="", date=datetime.date.today(), privacy="", session={})
-    expected = json.loads(json.dumps(as_dict(card, facts)))
+    expected = json.loads(json.dumps(as_dict([card], facts)))
     assert {name: made[1][name] for name in NUMBERS} == {name: expected[name] for name in NUMBERS}
 
 

@@ -115,7 +115,7 @@ def test_an_edge_more_for_a_threshold_does_not_make_up_for_a_bin_that_is_merged(
     counts = Histogram(edges, [50, 50, 50, 50, 40, 43, 50, 50, 3], [80, 80, 80, 80, 40, 44, 80, 80, 80])
     ours = report_card(counts, wanted=Decisions(threshold=0.55), added=[0.55], min_cell=10)
     assert ours.histogram.bins == len(edges) - 2 < ours.fine_bins
-    plain = as_dict(ours, Facts(title="", date=datetime.date(2026, 1, 1), privacy="", session={}))
+    plain = as_dict([ours], Facts(title="", date=datetime.date(2026, 1, 1), privacy="", session={}))
     shown = plain["metrics"]["roc_auc"]["value"]  # all digits would tell of 3 rows which bin they are in
     assert shown == round(shown, 4) != ours.auc.value
 
