@@ -1,8 +1,8 @@
 """The public functions that evaluate: every role of a session runs in this process."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fhe_auc.base.errors import InputError, UnknownProtocolError
-from fhe_auc.base.options import NO_WEIGHTS, WEIGHTS, Options
+from fhe_auc.base.options import NO_WEIGHTS, WEIGHTS
 from fhe_auc.base.terminal import Progress, shown
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis
-from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
+from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds
 from fhe_auc.results.intervals import DEFAULT_LEVEL
 from fhe_auc.rows.frames import Rows, parties_of, questions_of
 from fhe_auc.rows.own_rows import default_thresholds
@@ -28,6 +28,7 @@ from fhe_auc.session.protocol import (
     DEFAULT_MIN_ROWS,
     DEFAULT_PROTOCOL,
     OptionValue,
+    Protocol,
     Request,
     Setup,
 )
@@ -73,23 +74,24 @@ def _remedy(function: Callable[..., object], protocol: str, name: str, among: st
     if name in WEIGHTS:
         return f": {NO_WEIGHTS}"
     keywords = [each for each in inspect.signature(function).parameters if each not in ("rows", "options")]
-    installed = [other for other in registry.names() if other.startswith(among)]
-    if owners := [other for other in installed if name in _options_of(other).known]:
+    plugin = registry.load(protocol)
+    same = [other for other in _loaded(among) if other.yields is plugin.yields]
+    if owners := [other.name for other in same if name in other.options.known]:
         return f" with protocol {protocol!r}; it is an option of {', '.join(owners)}"
     if name in inspect.signature(federated_auc).parameters:
         return "; federated_auc has it"
     meant = [each for each, others in _CALLED_ELSEWHERE.items() if name.lower() in others and each in keywords]
-    near = [*meant, *get_close_matches(name.lower(), [*keywords, *_options_of(protocol).known], n=2)]
-    asked = f"; did you mean {' or '.join(dict.fromkeys(near))}?" if near else ""
+    near = meant or get_close_matches(name.lower(), [*keywords, *plugin.options.known], n=2)
+    asked = f"; did you mean {' or '.join(near)}?" if near else ""
     usual = ", ".join(each for each in _USUAL if each in keywords)
     return f"{asked} (usual are {usual}; help({function.__name__}) has all)"
 
 
-def _options_of(protocol: str) -> Options:
-    try:
-        return registry.load(protocol).options
-    except UnknownProtocolError:  # a plug-in that does not load
-        return Options()
+def _loaded(among: str) -> Iterator[Protocol[Outcome]]:
+    for name in registry.names():
+        if name.startswith(among):
+            with suppress(UnknownProtocolError):  # a plug-in that does not load
+                yield registry.load(name)
 
 
 def federated_auc(
