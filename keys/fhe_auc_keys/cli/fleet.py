@@ -162,7 +162,7 @@ def list_members(config: Path, members_file: str, days: int) -> common.Report:
 @_thresholds_option
 @inputs.max_rows_option
 @inputs.backend_option
-@inputs.interval_options("Level of the confidence interval, Hanley and McNeil's.", "Leave the interval out.")
+@inputs.interval_option("Level of the confidence interval, Hanley and McNeil's; or none.")
 @trust.key_store
 @inputs.whole_number("--days", 1, MAX_LIFETIME.days, default=7, about="How long the session lasts.")
 @click.option("--out", "target", metavar="FILE", type=common.NEW_FILE, default="session.fleet", help="File to write.")
