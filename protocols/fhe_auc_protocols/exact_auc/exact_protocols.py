@@ -50,7 +50,7 @@ class Exact(Protocol[Evaluation]):
     trust = "the aggregator computes what it should and does not collude with a party, key holder or helper"
     several = True
     boundaries = "boundaries-federated"
-    options = options_of.Exact
+    options = options_of.EXACT
     authenticated: ClassVar[bool] = False
     proves_inputs = True
 
@@ -183,7 +183,7 @@ class Verified(Exact):
     """Plug-in ``verified``."""
 
     name = "verified"
-    options = options_of.Verified
+    options = options_of.VERIFIED
     summary = (
         "pads, BFV, one-time authenticators: the AUC as an exact fraction, P and N; a liar passes below 2^-40 where "
         "all must submit, without a helper"
