@@ -33,7 +33,7 @@ from fhe_auc.session.protocol import Session, Spending
 from fhe_auc_keys.bundles.announcement import Announcement, claimed, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import check_bundle, open_for_aggregator, spend_seed
 from fhe_auc_keys.errors import DamagedFileError, about
-from fhe_auc_keys.roles.local_consortium import TRIAL, Consortium
+from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.site import restored, unattended
 from fhe_auc_keys.site.key_erasure import close_ended, destroy_keys
 from fhe_auc_keys.site.making import NAME, make_due
@@ -286,7 +286,7 @@ class KeyStoreStorage(SiteStorage):
             sites[role], store = stored(number, name)
             with store:
                 who = consortium.identities[name], consortium.members
-                keep_for_party(document, bundle, *who, store, study=TRIAL, at=at)
+                keep_for_party(document, bundle, *who, store, at=at)
         aggregator, store = stored(len(sites), consortium.aggregator)
         store.close()
         write_atomically(folder / ANNOUNCEMENT, document, mode=0o600)

@@ -14,7 +14,6 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import conduct
 from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError, StoreError
-from fhe_auc_keys.roles.local_consortium import TRIAL
 from fhe_auc_keys.site import restored
 from fhe_auc_keys.site.session_files import keep_for_party
 from fhe_auc_keys.store import audit, known_members
@@ -78,7 +77,7 @@ def test_sessions_that_a_site_has_not_joined_or_whose_files_are_removed_are_neit
     with consortium.store("north") as store:
         own = own_identity(store), known_members.stored(store), store
         with pytest.raises(KeysError, match="has been opened before"):
-            keep_for_party(document, b"", *own, study=TRIAL, at=now())
+            keep_for_party(document, b"", *own, at=now())
 
 
 @pytest.mark.parametrize("days", [0, -3], ids=["", "the clock is behind when it is noticed"])
