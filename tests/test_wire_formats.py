@@ -232,7 +232,9 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "members' file": lambda _: MEMBERS.files[1],
     "fingerprint of a consortium": lambda _: MEMBERS.root,
     "comparison with a coordinator": lambda _: join_request.comparison(MEMBERS.root, SOUTH.line).encode(),
-    "members' files in a key store": lambda _: known_members._FORMAT.frame(known_members._Stored((b"one", b"two"))),
+    "members' files in a key store": lambda _: known_members._RECORD.form.frame(
+        known_members._Stored((b"one", b"two"))
+    ),
     "signature of JSON": lambda _: serialise.encode(signed_json.sign(NORTH, b"result 1", {"time": AT.isoformat()})),
     "announcement": lambda _: _announcement(),
     "signature of a message": lambda _: SessionProtection(FINGERPRINT, {}, {}, NORTH).sign(
