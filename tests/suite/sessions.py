@@ -284,7 +284,7 @@ class World:
         places = self.folder / "sites"
         places.mkdir(mode=0o700)
         local = site_storage().local_sites(self.session, places)
-        joined = site_storage().aggregator(local.aggregator)
+        joined = site_storage().aggregator(local.aggregator, local.files)
         self.manifest, self._aggregator = joined.manifest, joined.aggregator
         if self.case.way == "signed":
             self.sites = {name: SiteInMemory(self._signed(name, config)) for name, config in local.sites.items()}

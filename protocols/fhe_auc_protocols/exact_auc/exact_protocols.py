@@ -299,7 +299,7 @@ def plan_exact(
             except CapacityError as error:
                 reason = error
     if reason is None and caps:
-        others = ", leave the interval out (--no-interval; interval=None)" if interval else ""
+        others = ", leave the interval out (--interval none; interval=None)" if interval else ""
         if privacy is None:
             others += ", or prove nothing (--no-proofs; row_caps=None)"
         elif privacy.unit == "label":

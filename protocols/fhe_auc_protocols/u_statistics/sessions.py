@@ -30,12 +30,11 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, Spending
 from fhe_auc_protocols import exact_sampling, result_warnings
 from fhe_auc_protocols import options as options_of
-from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.option_values import is_whole, privacy_budget
 from fhe_auc_protocols.u_statistics.auc_estimate import Mechanism
 from fhe_auc_protocols.u_statistics.hierarchy import HierarchyMechanism
 from fhe_auc_protocols.u_statistics.krr import RandomisedResponse, bins_by_rule
-from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, SummingParty, UnencryptedProtocol
+from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, UnencryptedProtocol
 
 
 class Tallies(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -56,52 +55,6 @@ class Tallies(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=Tru
                 raise DeserialisationError(f"{name}: these are not {terms.size} counts of no more than 2^62 reports")
 
 
-class LocalParty(SummingParty[Tallies, Mechanism, Evaluation]):
-    """Randomises a party's rows one by one and tallies the reports; then estimates from the sums."""
-
-    def __init__(self, manifest: Manifest, terms: Mechanism, data: PartyData, source: Source) -> None:
-        super().__init__(manifest, Tallies, terms, data)
-        self._source = source
-
-    def submission(self) -> Tallies:
-        """Return tallies of reports, randomised anew."""
-        grid, data, bins = self._manifest.thresholds, self._data, self._terms.bins
-        # Neighbouring thresholds' bins are merged where the mechanism has fewer.
-        row_bins = bins_of(data.y_score, grid).astype(np.int64) * bins // len(grid)
-        tallies = (self._terms.tally(row_bins[rows], self._source) for rows in (data.y_true, ~data.y_true))
-        return Tallies(1, *(tuple(tally.tolist()) for tally in tallies))
-
-    def told(self, sums: Tallies) -> Evaluation:
-        """Return the estimate; raise `UndefinedAucError` where all rows have one label."""
-        positives, negatives = np.array(sums.positives, np.int64), np.array(sums.negatives, np.int64)
-        if not positives.any() or not negatives.any():
-            raise UndefinedAucError("the pooled rows have one class only, so the AUC is undefined; no number is given")
-        estimate = self._terms.estimate(positives, negatives)
-        warnings = [
-            "labels are public: the aggregator learns how many rows of each class every party has",
-            "epsilon is spent by every session: budgets of sessions on the same rows add up",
-            *result_warnings.of_parties(self._manifest, sums.parties),
-        ]
-        if not 0 <= estimate.auc <= 1:
-            warnings.append(f"the estimate is {estimate.auc:.4g}, outside [0, 1], because of noise; it is clipped")
-        settings = {
-            "epsilon": self._manifest.options["epsilon"],
-            "bins": self._terms.bins,
-            "standard error": estimate.standard_error,
-        }
-        if not math.isnan(estimate.squared_error):
-            settings["standard error bound"] = math.sqrt(estimate.squared_error)
-        if estimate.undecided:
-            settings["undecided by bins"] = estimate.undecided
-        if estimate.coarse:
-            warnings.append(
-                f"bins leave the AUC undecided by {estimate.undecided:.2g}, more than noise does: take more bins, or "
-                "thresholds that fit the scores"
-            )
-        said = {"thresholds": self._terms.bins, "settings": settings, "warnings": tuple(warnings)}
-        return self.evaluation(estimate.auc, sums.parties, **said)
-
-
 class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism, Tallies]):
     """Base of both plug-ins."""
 
@@ -118,9 +71,43 @@ class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism, Tallies]):
         """Return the budget of the scores: labels are public here."""
         return Spending(privacy_budget(manifest.options), "score")
 
-    def side(self, manifest: Manifest, terms: Mechanism, data: PartyData) -> LocalParty:
-        """Return a party's side, of its own rows."""
-        return LocalParty(manifest, terms, data, self.source())
+    def submission(self, manifest: Manifest, terms: Mechanism, data: PartyData) -> Tallies:
+        """Return tallies of reports, of rows that are randomised one by one."""
+        # Neighbouring thresholds' bins are merged where the mechanism has fewer.
+        bins = bins_of(data.y_score, manifest.thresholds).astype(np.int64) * terms.bins // len(manifest.thresholds)
+        source = self.source()
+        tallies = (terms.tally(bins[rows], source) for rows in (data.y_true, ~data.y_true))
+        return Tallies(1, *(tuple(tally.tolist()) for tally in tallies))
+
+    def told(self, manifest: Manifest, terms: Mechanism, sums: Tallies) -> Evaluation:
+        """Return the estimate; raise `UndefinedAucError` where all rows have one label."""
+        positives, negatives = np.array(sums.positives, np.int64), np.array(sums.negatives, np.int64)
+        if not positives.any() or not negatives.any():
+            raise UndefinedAucError("the pooled rows have one class only, so the AUC is undefined; no number is given")
+        estimate = terms.estimate(positives, negatives)
+        warnings = [
+            "labels are public: the aggregator learns how many rows of each class every party has",
+            "epsilon is spent by every session: budgets of sessions on the same rows add up",
+            *result_warnings.of_parties(manifest, sums.parties),
+        ]
+        if not 0 <= estimate.auc <= 1:
+            warnings.append(f"the estimate is {estimate.auc:.4g}, outside [0, 1], because of noise; it is clipped")
+        settings = {
+            "epsilon": manifest.options["epsilon"],
+            "bins": terms.bins,
+            "standard error": estimate.standard_error,
+        }
+        if not math.isnan(estimate.squared_error):
+            settings["standard error bound"] = math.sqrt(estimate.squared_error)
+        if estimate.undecided:
+            settings["undecided by bins"] = estimate.undecided
+        if estimate.coarse:
+            warnings.append(
+                f"bins leave the AUC undecided by {estimate.undecided:.2g}, more than noise does: take more bins, or "
+                "thresholds that fit the scores"
+            )
+        said = {"thresholds": terms.bins, "settings": settings, "warnings": tuple(warnings)}
+        return self.evaluation(manifest, estimate.auc, sums.parties, **said)
 
 
 class UstatKrr(LocalProtocol):

@@ -133,7 +133,7 @@ def test_what_needs_an_extra_says_so_in_one_sentence(folder: Path) -> None:
         ("benchmark", ["attack"]),
     ]
     if sys.version_info >= (3, 11):  # which Flower needs
-        asked.append(("simulation", ["flower", "simulate", "north.csv", "south.csv"]))
+        asked.append(("simulation", ["evaluate", "north.csv", "south.csv", "--flower"]))
     done = without_extras(folder, COMMANDS, [arguments for _, arguments in asked])
     for (extra, arguments), (status, stdout, stderr) in zip(asked, done, strict=True):
         assert (status, stdout) == (2, ""), arguments

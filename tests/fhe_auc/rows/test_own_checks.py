@@ -119,7 +119,7 @@ def test_sessions_that_find_thresholds_check_scores_and_a_softmax_s_rounding_err
     "command",
     [
         ("evaluate", "--thresholds", "uniform:20"),
-        ("report", "--out", "card", "--no-own-values"),
+        ("report", "--out", "card", "--thresholds", "hybrid:1000"),
         ("calibrate", "fit", "--out", "map.json"),
         ("thresholds", "--out", "found.txt"),
         pytest.param(("compare-protocols", "--protocols", "semi-honest", "--runs", "2"), marks=pytest.mark.slow),
