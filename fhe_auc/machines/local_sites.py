@@ -101,7 +101,7 @@ class Stage:
 
     def _rounds(self, place: LocalCarrier, made: LocalSites, sites: Mapping[str, Mapping[str, str]]) -> Sequence[str]:
         """Play the rounds, and return who counts; what a role raises ends the session."""
-        meeting = site_storage().opens(made.aggregator)
+        meeting = site_storage().opens(made.aggregator, made.files)
         assert meeting is not None  # noqa: S101 - for the type checker
         server, names = place.folder / "server", [meeting.helper if name == HELPER else name for name in made.sites]
         exchanges = {name: place.folder / f"exchange-{number}" for number, name in enumerate(names)}
@@ -111,7 +111,7 @@ class Stage:
         answering = [_Role(name, config, Folder(exchanges[name]), meeting) for name, config in configs]
         place.start(server, exchanges)
         config = {**made.aggregator, "journal": str(place.folder / "journal"), "round-timeout": self.round_timeout}
-        session = aggregator_role.passes(config, Folder(server), meeting)
+        session = aggregator_role.passes(config, Folder(server), meeting, made.files)
         while True:
             try:
                 next(session)

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
 from functools import partial
 from typing import NamedTuple
 
@@ -205,16 +204,15 @@ class Thresholds(NamedTuple):
 
 
 def default_thresholds(
-    parties: Sequence[PartyData], analysis: Analysis, kind: type[Options], options: Mapping[str, object]
+    parties: Sequence[PartyData], analysis: Analysis, known: Options, options: Mapping[str, object]
 ) -> Thresholds:
-    """Return the thresholds of one process where none are given, for options of a protocol, of this kind.
+    """Return the thresholds of one process where none are given, for some of the `known` options of a protocol.
 
     They are of the rows, unless the protocol adds noise, or rounds scores. Raises `InputError` where some parties have
     fractions and others percentages.
     """
-    named = kind.thresholds_for(several=analysis.coarse, compared=analysis.compared)
-    kept = {each.name: options.get(each.name, each.default) for each in fields(kind)}  # MISSING where it must be given
-    if any(kept.get(name) is not None for name in NOT_OF_ROWS):
+    named = known.thresholds_for(several=analysis.coarse, compared=analysis.compared)
+    if any(options.get(name) is not None for name in NOT_OF_ROWS):
         return Thresholds(grids.parse(named), named)
     _require_one_scale(parties)
     return of_scores([scores for data in parties for scores in data.scores], named)

@@ -204,7 +204,7 @@ def released(memory: bytes, word: bytes) -> bytes:
     if mine is None:
         raise KeysError(
             "that nothing was opened is said of no session that the device has answered, or not by the session's "
-            "helper: ask for what its `fhe-auc fleet open` or `fleet end` has written"
+            "helper: ask for what its `fhe-auc fleet open` has written"
         )
     free = msgspec.structs.replace(mine, rows=())
     return _FORMAT.frame(_Memory(known.salt, tuple(free if each is mine else each for each in known.answers)))

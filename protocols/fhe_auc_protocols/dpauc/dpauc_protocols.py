@@ -127,7 +127,7 @@ class DpaucLaplace(DpaucProtocol):
     name = "dpauc-laplace"
     summary = "label differential privacy; Laplace noise on each party's counts, nothing encrypted"
     mechanism = LAPLACE
-    options = options_of.DpaucLaplace
+    options = options_of.DPAUC_LAPLACE
 
 
 class DpaucGaussian(DpaucProtocol):
@@ -136,7 +136,7 @@ class DpaucGaussian(DpaucProtocol):
     name = "dpauc-gaussian"
     summary = "label differential privacy, but for a chance of delta; Gaussian noise on each party's counts"
     mechanism = GAUSSIAN
-    options = options_of.DpaucGaussian
+    options = options_of.DPAUC_GAUSSIAN
 
 
 class DpaucRandomizedResponse(DpaucProtocol):
@@ -146,7 +146,7 @@ class DpaucRandomizedResponse(DpaucProtocol):
     summary = "label differential privacy; each party flips labels at random, nothing encrypted"
     trust = "as dpauc-laplace: check the manifest's budget; the aggregator learns how many scores lie where"
     mechanism = RANDOMIZED_RESPONSE
-    options = options_of.DpaucRandomizedResponse
+    options = options_of.DPAUC_RANDOMIZED_RESPONSE
 
 
 def _count_limit(manifest: Manifest) -> int:

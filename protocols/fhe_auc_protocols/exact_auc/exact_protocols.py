@@ -50,7 +50,7 @@ class Exact(Protocol[Evaluation]):
     trust = "the aggregator computes what it should and does not collude with a party, key holder or helper"
     several = True
     boundaries = "boundaries-federated"
-    options = options_of.Exact
+    options = options_of.EXACT
     authenticated: ClassVar[bool] = False
     proves_inputs = True
 
@@ -183,7 +183,7 @@ class Verified(Exact):
     """Plug-in ``verified``."""
 
     name = "verified"
-    options = options_of.Verified
+    options = options_of.VERIFIED
     summary = (
         "pads, BFV, one-time authenticators: the AUC as an exact fraction, P and N; a liar passes below 2^-40 where "
         "all must submit, without a helper"
@@ -299,7 +299,7 @@ def plan_exact(
             except CapacityError as error:
                 reason = error
     if reason is None and caps:
-        others = ", leave the interval out (--no-interval; interval=None)" if interval else ""
+        others = ", leave the interval out (--interval none; interval=None)" if interval else ""
         if privacy is None:
             others += ", or prove nothing (--no-proofs; row_caps=None)"
         elif privacy.unit == "label":

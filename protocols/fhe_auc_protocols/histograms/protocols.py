@@ -43,7 +43,7 @@ class HistogramFederated(ExactCounts[Evaluation]):
     trust = "the aggregator does not collude with who has the pads; what it computes is proved; parties see pooled bins"
     boundaries = "boundaries-federated"
     readout = ExactScoreHistogram()
-    options = options_of.HistogramFederated
+    options = options_of.HISTOGRAM_FEDERATED
 
 
 class HistogramDistributedDp(DistributedNoise[Evaluation]):
@@ -56,7 +56,7 @@ class HistogramDistributedDp(DistributedNoise[Evaluation]):
     trust = "parties draw their noise, no two collude; sums are proved; of a row others learn what epsilon allows"
     boundaries = "boundaries-distributed-dp"
     readout = PrivateScoreHistogram()
-    options = options_of.HistogramDistributedDp
+    options = options_of.HISTOGRAM_WITH_NOISE
     staged = staticmethod(readout.staged)
 
 
@@ -68,7 +68,7 @@ class HistogramLocalDp(LocalRandomisation[Evaluation]):
     trust = "nobody but its own party with a row: others learn what epsilon allows; all compute what they should"
     boundaries = "boundaries-local-dp"
     readout = PrivateScoreHistogram()
-    options = options_of.HistogramLocalDp
+    options = options_of.HISTOGRAM_WITH_NOISE
     staged = staticmethod(readout.staged)
 
 
@@ -84,7 +84,7 @@ class QuantilesFederated(ExactCounts[QuantileThresholds]):
     )
     yields = QuantileThresholds
     readout = ExactQuantiles()
-    options = options_of.BoundariesFederated
+    options = options_of.BOUNDARIES_FEDERATED
     several = True
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
@@ -103,7 +103,6 @@ class CountsFederated(ExactCounts[CellCounts]):
     trust = "the aggregator does not collude with who has the pads; what it computes is proved; parties see the counts"
     yields = CellCounts
     readout = Cells()
-    options = options_of.CountsFederated
     several = True
 
     def readout_of(self, analysis: Analysis) -> Cells:
@@ -127,8 +126,8 @@ class QuantilesDistributedDp(DistributedNoise[QuantileThresholds]):
     )
     trust = "parties draw their noise, no two collude; sums are proved; of a row others learn what epsilon allows"
     yields = QuantileThresholds
-    readout = PrivateQuantiles(range(1, 14), options_of.BoundariesDistributedDp.height)
-    options = options_of.BoundariesDistributedDp
+    readout = PrivateQuantiles(range(1, 14), options_of.DISTRIBUTED_HEIGHT)
+    options = options_of.BOUNDARIES_DISTRIBUTED_DP
 
 
 class QuantilesLocalDp(LocalRandomisation[QuantileThresholds]):
@@ -138,5 +137,5 @@ class QuantilesLocalDp(LocalRandomisation[QuantileThresholds]):
     summary = "local differential privacy: quantile thresholds from one randomised report a row, nothing encrypted"
     trust = "nobody but its own party with a row: others learn what epsilon allows; all compute what they should"
     yields = QuantileThresholds
-    readout = PrivateQuantiles(range(1, 15), options_of.BoundariesLocalDp.height)
-    options = options_of.BoundariesLocalDp
+    readout = PrivateQuantiles(range(1, 15), options_of.LOCAL_HEIGHT)
+    options = options_of.BOUNDARIES_LOCAL_DP

@@ -114,7 +114,7 @@ class UstatKrr(LocalProtocol):
 
     name = "ustat-krr"
     summary = "local differential privacy: each row's binned score by randomised response, unbiased AUC"
-    options = options_of.UstatKrr
+    options = options_of.USTAT_KRR
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return the manifest's options, the number of bins, 2 to that of thresholds, among them."""
@@ -138,7 +138,7 @@ class UstatHierarchy(LocalProtocol):
 
     name = "ustat-hierarchy"
     summary = "local differential privacy: one bit a row on a tree over all thresholds' bins"
-    options = options_of.UstatHierarchy
+    options = options_of.USTAT_HIERARCHY
 
     def terms(self, options: Mapping[str, object], thresholds: int) -> Mechanism:
         """Return the tree over the session's bins; raise `InputError` for a wrong option."""

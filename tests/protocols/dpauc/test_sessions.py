@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 from scipy import stats
 
+from fhe_auc import federated_auc
 from fhe_auc.base.errors import InputError, MessageError
 from fhe_auc.base.serialise import encode
 from fhe_auc.cli import main
@@ -27,7 +28,6 @@ from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.dpauc.budget import Budget
 from fhe_auc_protocols.dpauc.dpauc_protocols import DpaucGaussian, DpaucProtocol, NoisyCounts
 from fhe_auc_protocols.dpauc.roc import statistics
-from tests.support.chosen import federated_auc
 from tests.support.roles import SessionRoles, unencrypted
 from tests.support.wire import changed, payload_of
 
