@@ -17,10 +17,10 @@ from fhe_auc.base.files import write_atomically
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.evaluation_table import binning_error_rows, interval_rows, print_tables
 from fhe_auc.cli.session_options import SessionOptions, histogram_options, naming_the_aggregator
+from fhe_auc.metrics.binning_error import WIDENED
 from fhe_auc.question.analysis import MOST_MIN_CELL, Questions
 from fhe_auc.results import result_tables
 from fhe_auc.results.asked import Asked, ReportAsked
-from fhe_auc.results.intervals import WIDENED
 from fhe_auc.results.report_measures import NOT_PROBABILITIES
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from markupsafe import Markup
 
+from fhe_auc.metrics.binning_error import WIDENED
 from fhe_auc.results.decisions import Decision
 from fhe_auc.results.group_decisions import CELLS, SHOWN_RATES, GroupDecision
-from fhe_auc.results.intervals import WIDENED
 from fhe_auc.results.report_card import ReportCard
 from fhe_auc.results.report_measures import NOT_SHOWN, Measure
 from fhe_auc.results.result_tables import ends, of_groups, p_of

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
+from fhe_auc.metrics.binning_error import WIDENED
 from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.group_decisions import (
     CELLS,
@@ -18,7 +19,7 @@ from fhe_auc.results.group_decisions import (
     fairness,
 )
 from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary
-from fhe_auc.results.intervals import WIDENED, Interval, rate_interval
+from fhe_auc.results.intervals import Interval, rate_interval
 from fhe_auc.results.report_measures import Measure
 
 if TYPE_CHECKING:
