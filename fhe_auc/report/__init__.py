@@ -18,8 +18,8 @@ from fhe_auc.report.page import FILES as FILES
 from fhe_auc.report.page import render as render
 from fhe_auc.report.page import save as save
 from fhe_auc.report.report import Report as Report
+from fhe_auc.results.asked import ReportAsked as ReportAsked
 from fhe_auc.results.decisions import Decision as Decision
-from fhe_auc.results.report_card import Decisions as Decisions
 from fhe_auc.results.report_card import Facts as Facts
 from fhe_auc.results.report_card import ReportCard as ReportCard
 from fhe_auc.results.report_card import report_card as report_card

@@ -185,9 +185,9 @@ class _OfModel(NamedTuple):
 
 
 def _of_model(one: _Model) -> Steps[_OfModel]:
-    asked, report, wanted = one.asked, one.report, one.report.decisions
+    asked, report = one.asked, one.report
     analysis, grid = asked.analysis, one.counting.thresholds
-    edges = grids.with_asked(grid, wanted.thresholds) if wanted.thresholds else grid
+    edges = grids.with_asked(grid, report.threshold) if report.threshold else grid
     request = replace(one.counting, analysis=one.alone(), thresholds=edges)
     evaluation = _expected(Evaluation, (yield Step(report.protocol, request)))
     if (histogram := evaluation.histogram) is None:
@@ -195,9 +195,9 @@ def _of_model(one: _Model) -> Steps[_OfModel]:
     if one.found is not None:
         evaluation = preceded(evaluation, one.found)
     noisy = math.isnan(evaluation.binning_error)
-    added = np.setdiff1d(histogram.edges[:-1], grid).tolist() if wanted.thresholds else ()
+    added = np.setdiff1d(histogram.edges[:-1], grid).tolist() if report.threshold else ()
     level, least = asked.interval, report.min_cell
-    card = report_card(histogram, wanted=wanted, added=added, level=level, min_cell=least, noisy=noisy)
+    card = report_card(histogram, wanted=report, added=added, level=level, min_cell=least, noisy=noisy)
     own = [*evaluation.own_warnings, *words.end_warnings(histogram, 1, card.min_cell)]
     warnings = [
         *(warning for warning in evaluation.warnings if warning not in evaluation.own_warnings),
@@ -220,7 +220,7 @@ def _of_model(one: _Model) -> Steps[_OfModel]:
         estimates = [replace(each, model=model) for each in second.estimates if each.model in ("", one.name)]
         sites = (replace(each, model=model) for each in second.sites if each.model in ("", one.name))
         panels |= {"groups": tuple(each for each in estimates if each.group), "sites": next(sites, None)}
-        counted = bool(analysis.by) and (bool(wanted.thresholds) or card.calibration is not None)
+        counted = bool(analysis.by) and (bool(report.threshold) or card.calibration is not None)
         privacy += words.evaluation_privacy(second.protocol, analysis, (_BINS_OF_GROUPS + 2) * counted)
         if analysis.cluster:
             warnings.append(words.OTHER_INTERVALS)
@@ -228,7 +228,7 @@ def _of_model(one: _Model) -> Steps[_OfModel]:
             panels["measures"] = (replace(first, interval=estimates[0].interval), *others)
         if counted:
             hidden = [each.group for each in panels["groups"] if each.auc is None and analysis.min_cell > 1]
-            asked_for = [float(histogram.edges[histogram.bin_of(each)]) for each in wanted.thresholds[:1]]
+            asked_for = [float(histogram.edges[histogram.bin_of(each)]) for each in report.threshold[:1]]
             wider = _wider(histogram, asked_for)
             request = _request(one.base, COUNTS, analysis=one.alone(by=analysis.by), thresholds=wider)
             cells = _expected(CellCounts, (yield Step(COUNTS, request)))

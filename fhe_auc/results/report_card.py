@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import InputError
 from fhe_auc.metrics import ranking, small_cells
 from fhe_auc.metrics.calibration import CALIBRATION_BINS, CalibrationCurve, calibration_curve
 from fhe_auc.metrics.histogram import Estimate, Histogram
@@ -19,6 +17,7 @@ from fhe_auc.metrics.precision_recall import DecisionCurve, best_f1_threshold, d
 from fhe_auc.metrics.probabilities import BrierDecomposition, brier_decomposition, of_probabilities
 from fhe_auc.metrics.ranking import PrecisionRecallCurve, RocCurve
 from fhe_auc.metrics.small_cells import Shown
+from fhe_auc.results.asked import ReportAsked
 from fhe_auc.results.decisions import LABELS, Decision, OperatingPoint, decision, operating_points
 from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.group_decisions import GroupCalibration, GroupDecision
@@ -26,8 +25,10 @@ from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, quantile, rate_interval, wilson
 from fhe_auc.results.report_measures import Measure, calibration_measures, score_measures
 
-MOST_THRESHOLDS = 10  # asked for: what is not shown at one of many would tell where single rows lie
 DIGITS = 4  # of numbers that are not of the counts shown, also in figures: all of them would tell where single rows lie
+
+
+NO_DECISIONS = ReportAsked()
 
 
 class Band(NamedTuple):
@@ -118,54 +119,10 @@ class Facts:
     net_benefits: tuple[Measure, ...] = ()  # of both, and their difference; none without a threshold at which both are
 
 
-@dataclass(frozen=True, kw_only=True)
-class Decisions:
-    """At which thresholds decisions are asked for.
-
-    Attributes
-    ----------
-    threshold : float, sequence of float or None
-        Thresholds, counted exactly; the first is that of groups (`Report.by_group`) and of two models' net benefits.
-        None: neither has any.
-    cost_ratio : float or None
-        How many false positives a false negative costs: the page has the threshold of the least cost.
-    alert_rate : float or None
-        Share of rows that may be flagged: the page has the lowest threshold that flags no more.
-
-    Raises `InputError` where a number cannot be that.
-    """
-
-    threshold: float | Sequence[float] | None = None
-    cost_ratio: float | None = None
-    alert_rate: float | None = None
-
-    @property
-    def thresholds(self) -> tuple[float, ...]:
-        """All thresholds that are asked for, in their order."""
-        try:
-            return () if self.threshold is None else tuple(map(float, np.ravel(self.threshold)))
-        except (TypeError, ValueError) as error:
-            raise InputError(f"threshold must be a number, or several: {error}") from None
-
-    def __post_init__(self) -> None:
-        asked = self.thresholds
-        for each in asked:
-            if not math.isfinite(each):
-                raise InputError(f"threshold is {each}; it must be a finite number")
-        if len(asked) > MOST_THRESHOLDS or len(set(asked)) < len(asked):
-            raise InputError(
-                f"threshold: got {', '.join(map('{:g}'.format, asked))}; give at most {MOST_THRESHOLDS} different ones"
-            )
-        if self.cost_ratio is not None and not 0 < self.cost_ratio < math.inf:
-            raise InputError(f"cost_ratio is {self.cost_ratio}; it must be above 0 and finite")
-        if self.alert_rate is not None and not 0 < self.alert_rate < 1:
-            raise InputError(f"alert_rate is {self.alert_rate}; it must be above 0 and below 1")
-
-
 def report_card(
     histogram: Histogram,
     *,
-    wanted: Decisions = Decisions(),
+    wanted: ReportAsked = NO_DECISIONS,
     added: Sequence[float] = (),
     level: float | None = DEFAULT_LEVEL,
     min_cell: int = 1,
@@ -189,7 +146,7 @@ def report_card(
     fine = usable = small_cells.joined(counted, added)
     if noisy or any((side % 1).any() for side in (fine.positives, fine.negatives)):
         level, min_cell = None, 1
-    bins = [counted.bin_of(threshold) for threshold in wanted.thresholds]
+    bins = [counted.bin_of(threshold) for threshold in wanted.threshold]
     probabilities, calibration = of_probabilities(fine), None
     hidden = [""] * len(bins)
     if min_cell > 1:
@@ -224,7 +181,7 @@ def report_card(
         best=decision(usable, "Best F1", best_f1_threshold(usable), level),
         chosen=tuple(
             decision(counted, "Asked for", threshold, level, few=few, min_cell=min_cell)
-            for threshold, few in zip(wanted.thresholds, hidden, strict=True)
+            for threshold, few in zip(wanted.threshold, hidden, strict=True)
         ),
         operating_points=tuple(operating_points(usable, level, wanted.cost_ratio, wanted.alert_rate)),
         roc=roc,

@@ -147,7 +147,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     edges = quantile_edges(pool.y_score, 50, 10)
     card, names = (
         report.report_card(
-            Histogram.from_rows(pool, edges), wanted=report.Decisions(threshold=tuple(edges[[20, 30, 40]]))
+            Histogram.from_rows(pool, edges), wanted=report.ReportAsked(threshold=tuple(edges[[20, 30, 40]]))
         ),
         ("x" * 40, "y" * 40),
     )

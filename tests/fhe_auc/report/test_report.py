@@ -66,8 +66,8 @@ FACTS = report.Facts(
 HYBRID = np.append(thresholds.resolve("hybrid:1000"), 1.0)
 
 
-def wanted(threshold: float) -> report.Decisions:
-    return report.Decisions(threshold=(float(threshold),))
+def wanted(threshold: float) -> report.ReportAsked:
+    return report.ReportAsked(threshold=(float(threshold),))
 
 
 def binned(labels: Any, scores: Any, edges: Any = HYBRID) -> Histogram:
