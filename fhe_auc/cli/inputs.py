@@ -29,7 +29,7 @@ from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, Setup
 
 if TYPE_CHECKING:
     from fhe_auc.rows.party_data import PartyData
-    from fhe_auc.rows.party_files import Entries
+    from fhe_auc.rows.party_files import FileEntries
 
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -101,7 +101,7 @@ class PartyFiles:
     site_column: str | None
     label_column: str
     score_column: str
-    entries: Entries
+    entries: FileEntries
 
     @property
     def result(self) -> Path | None:
@@ -159,7 +159,7 @@ text_options = gathered(
 
 entry_options = gathered(
     "entries",
-    "fhe_auc.rows.party_files:Entries",
+    "fhe_auc.rows.party_files:FileEntries",
     click.option("--positive-label", metavar="TEXT", help="The label that counts as 1, where it is not 1."),
     click.option("--drop-missing", is_flag=True, help="Leave out rows with missing entries, not refuse."),
     score_scale_option,

@@ -9,10 +9,10 @@ import click
 from fhe_auc.api import federated_thresholds
 from fhe_auc.base import quantities
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.options import chosen as chosen_options
+from fhe_auc.base.options import check_names
 from fhe_auc.cli import inputs, output
 from fhe_auc.question import thresholds as grids
-from fhe_auc.rows.own_rows import LEAST_OWN_ROWS, of_scores
+from fhe_auc.rows.default_thresholds import LEAST_OWN_ROWS, of_scores
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Setup
 
@@ -51,7 +51,7 @@ def thresholds(
     """
     grids.check_savable(out)
     inputs.check_out_file(out, force=force)
-    chosen = chosen_options(registry.finding(protocol).options, protocol, options)
+    check_names(registry.finding(protocol).options, protocol, options)
     if "bins" in options:
         raise InputError("bins is given with --bins, not with -o")
     parties = files.read()
@@ -66,7 +66,16 @@ def thresholds(
         return
     started = time.perf_counter()
     with output.progress("Keys and parties") as report:
-        found = federated_thresholds(parties, bins, protocol=chosen, setup=setup, progress=report)
+        found = federated_thresholds(
+            parties,
+            bins,
+            protocol=protocol,
+            progress=report,
+            keys=setup.keys,
+            backend=setup.backend,
+            max_rows=setup.max_rows,
+            **options,
+        )
     grids.save(out, found.grid)
     if as_json:
         about = {"protocol": found.protocol, "parties": found.parties, "keys": found.keys, "rounds": found.rounds}

@@ -15,6 +15,7 @@ from fhe_auc.base.files import read_config
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode
 from fhe_auc.machines.answers import _FORMAT
+from fhe_auc.machines.file_transport import ANNOUNCEMENT
 from fhe_auc_keys.bundles.announcement import claimed, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import BUNDLE, _Body, open_for_party
 from fhe_auc_keys.bundles.session_keys import PartySecrets
@@ -65,8 +66,8 @@ def config(name: str) -> dict[str, Any]:
 
 def played(**options: int) -> Any:
     roles = {name: config(name) for name in SITES} | {HELPER: config("registry")}
-    settings = {**config(ADDER), "session": "helped/session", "journal": "journal"}
-    return played_over_files(settings, roles, EXCHANGE, **options)
+    files = {ANNOUNCEMENT: Path("helped/session").read_bytes()}
+    return played_over_files({**config(ADDER), "journal": "journal"}, files, roles, EXCHANGE, **options)
 
 
 @pytest.mark.usefixtures("helped")

@@ -65,12 +65,12 @@ def test_nothing_is_wrong_with_stores_that_commands_have_made() -> None:
 def test_every_entry_that_is_empty_cut_or_altered_is_named_on_a_line_with_its_remedy() -> None:
     session = open_as("north")
     with store_of("north") as store:
-        entries = store._database.rows("select kind, name, data from entry")
+        entries = store.rows("select kind, name, data from entry")
     assert {kind for kind, *_ in entries} >= {"bundle", "identity", "opened", "trust"}
 
     def put(kind: str, name: str, data: bytes) -> None:
         with store_of("north") as store:
-            store._database.change("insert or replace into entry values (?, ?, ?)", kind, name, data)
+            store.change("insert or replace into entry values (?, ?, ?)", kind, name, data)
 
     for kind, name, whole in entries:
         remedy = NEW_SESSION if kind == "bundle" else "restore it from the backup"
