@@ -219,7 +219,7 @@ def _print_caught(
         (liar, output.styled("lies", "red"), _described(cheat, session)),
         ("parties", output.styled("refuse", "green"), str(error)),
         ("AUC", output.styled("none", "bold"), "no number is released"),
-        ("AUC in the clear", f"{pooled_auc:.6f}", "by the rows themselves, which only a demo has in one place"),
+        ("AUC in the clear", f"{pooled_auc:.6f}", "of the rows themselves, which a demo has"),
         ("protocol", session.plugin.name, ""),
     ]
     output.print_table(rows)
@@ -239,6 +239,6 @@ def _check(evaluation: Evaluation, pooled_auc: float) -> list[tuple[output.Cell,
     if math.isnan(evaluation.binning_error):
         verdict, style = "by noise, and by bins", ""
     return [
-        ("AUC in the clear", f"{pooled_auc:.6f}", "by the rows themselves, which only a demo has in one place"),
+        ("AUC in the clear", f"{pooled_auc:.6f}", "of the rows themselves, which a demo has"),
         ("difference", f"{away:.6f}", output.styled(verdict, style)),
     ]

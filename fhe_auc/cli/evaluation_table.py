@@ -206,7 +206,7 @@ def _session_rows(evaluation: Evaluation) -> Iterator[_Row]:
     """Say what was evaluated and how, and what is noticed of lies."""
     if evaluation.study is not None:
         yield from evaluation.study.lines()
-    yield "parties", f"{evaluation.parties:,}", "each has rows of its own"
+    yield "parties", f"{evaluation.parties:,}", "sites"
     if evaluation.fraction is not None:  # the protocol computes in integers
         decimals = evaluation.settings.get("round_scores")
         of = "binned scores" if decimals is None else f"scores rounded to multiples of {_step(int(decimals))}"

@@ -30,7 +30,7 @@ def test_it_is_short_and_begins_with_two_commands_that_need_no_others_before_the
 def test_the_demo_prints_what_is_shown() -> None:
     (shown,) = re.findall(r"```\n(.*?)```", section("One command"), re.DOTALL)
     result = call("demo", COLUMNS="80")
-    first, compared = result.stdout.split("\n\nThe same clinics by three protocols, at 1,000 thresholds.")
+    first, compared = result.stdout.split("\n\nThe same clinics by three protocols, at 1,000 bin edges.")
     assert len(first.splitlines()) <= 20 + 2  # what it is of, and a blank line
     assert max(map(len, result.stdout.splitlines())) <= 80
     table, warning = first.split("\n\n")[1:]
