@@ -17,8 +17,8 @@ from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis
 from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds
 from fhe_auc.results.intervals import DEFAULT_LEVEL
+from fhe_auc.rows.default_thresholds import default_thresholds
 from fhe_auc.rows.frames import Rows, parties_of, questions_of
-from fhe_auc.rows.own_rows import default_thresholds
 from fhe_auc.rows.party_data import DEFAULT_SCALE, Entries, Label, PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.attacks import Attacks

@@ -12,7 +12,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.options import check_names
 from fhe_auc.cli import inputs, output
 from fhe_auc.question import thresholds as grids
-from fhe_auc.rows.own_rows import LEAST_OWN_ROWS, of_scores
+from fhe_auc.rows.default_thresholds import LEAST_OWN_ROWS, of_scores
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Setup
 

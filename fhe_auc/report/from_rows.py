@@ -20,8 +20,8 @@ from fhe_auc.results.asked import Asked, ReportAsked
 from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation, Outcome, QuantileThresholds
 from fhe_auc.results.intervals import DEFAULT_LEVEL
 from fhe_auc.results.report_card import Decisions
+from fhe_auc.rows.default_thresholds import default_thresholds
 from fhe_auc.rows.frames import Rows, parties_of, questions_of
-from fhe_auc.rows.own_rows import default_thresholds
 from fhe_auc.rows.party_data import DEFAULT_SCALE, Entries, Label, PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.one_process import run

@@ -192,7 +192,7 @@ class PartyData:
             Labels: booleans, or numbers equal to 0 or 1.
         y_score : array-like, shape (n,)
             Finite numbers that float64 holds exactly (float32 and float16 always are). A session's thresholds limit
-            their range (`fhe_auc.rows.own_rows.check_scores`).
+            their range (`fhe_auc.rows.own_checks.check_scores`).
         score_column : str, optional
             Name of the scores' column, for messages.
 

@@ -23,7 +23,7 @@ from fhe_auc.question.study import MOST_ROWS
 from fhe_auc.results.evaluation import Evaluation, Outcome
 from fhe_auc.results.intervals import quantile
 from fhe_auc.rlwe.ring_parameters import FINGERPRINT_BYTES
-from fhe_auc.rows.own_rows import check_scores, warnings_of
+from fhe_auc.rows.own_checks import check_scores, warnings_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
@@ -314,7 +314,7 @@ class Protocol(Generic[R]):
         """Return the party with the rows `data`, from its material.
 
         Every party is made here, so that all check their scores before anything is sent
-        (`fhe_auc.rows.own_rows.check_scores`, with its `InputError`).
+        (`fhe_auc.rows.own_checks.check_scores`, with its `InputError`).
         """
         check_scores(data, manifest.thresholds)
         made = self.new_party(manifest, material, data)
@@ -322,7 +322,7 @@ class Protocol(Generic[R]):
         return made
 
     def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
-        """Return warnings about the parties' own rows (`fhe_auc.rows.own_rows.warnings_of`)."""
+        """Return warnings about the parties' own rows (`fhe_auc.rows.own_checks.warnings_of`)."""
         return warnings_of(parties, manifest.thresholds)
 
     def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:

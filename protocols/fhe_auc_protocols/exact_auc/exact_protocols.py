@@ -25,7 +25,7 @@ from fhe_auc.results.heterogeneity import LEAST_SITES
 from fhe_auc.results.intervals import quantile
 from fhe_auc.rlwe.modular import primes_above, primes_below
 from fhe_auc.rlwe.ring_parameters import DEFAULT_FLOODING_BITS, BackendName, choose_backend
-from fhe_auc.rows.own_rows import left_out
+from fhe_auc.rows.own_checks import left_out
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, KeyKind, Protocol, Request, Setup, Spending

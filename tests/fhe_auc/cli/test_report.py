@@ -18,7 +18,7 @@ from fhe_auc.metrics.ranking import roc_auc_score as roc_auc_score_of
 from fhe_auc.question import thresholds
 from fhe_auc.report import FILES, Decisions, Facts, as_dict, report_card
 from fhe_auc.rows import datasets
-from fhe_auc.rows.own_rows import of_scores
+from fhe_auc.rows.default_thresholds import of_scores
 from fhe_auc.rows.party_data import PartyData
 from tests.support import command_line
 from tests.support.command_line import assert_refused, write_csv

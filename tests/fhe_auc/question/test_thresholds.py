@@ -16,7 +16,7 @@ from fhe_auc.question import score_bins, thresholds
 from fhe_auc.question.score_bins import bins_of, next_number, numbers, of_one_number
 from fhe_auc.question.study import Study
 from fhe_auc.rows.counts import count
-from fhe_auc.rows.own_rows import check_scores
+from fhe_auc.rows.own_checks import check_scores
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.row_store import BATCH, IN_MEMORY, Column, release
 from fhe_auc.session import registry

@@ -14,7 +14,7 @@ from fhe_auc import InputError, PartyData, federated_auc, federated_report, fede
 from fhe_auc.base.terminal import shown
 from fhe_auc.question.analysis import Questions
 from fhe_auc.rows.frames import parties_of, questions_of
-from fhe_auc.rows.own_rows import left_out
+from fhe_auc.rows.own_checks import left_out
 from fhe_auc.rows.party_data import Entries
 from tests.support.lazy import Lazy
 

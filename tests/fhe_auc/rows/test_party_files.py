@@ -16,7 +16,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.question import thresholds
 from fhe_auc.rows import csv_files
 from fhe_auc.rows.csv_files import TextFormat
-from fhe_auc.rows.own_rows import check_scores
+from fhe_auc.rows.own_checks import check_scores
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import FileEntries
 from fhe_auc.rows.quotes import QuoteError, Quotes

@@ -19,14 +19,8 @@ from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
 from fhe_auc.question.score_bins import bins_of, listed, numbers, of_one_number
-from fhe_auc.rows.own_rows import (
-    Thresholds,
-    check_scores,
-    default_thresholds,
-    near_other_sessions,
-    of_scores,
-    warnings_of,
-)
+from fhe_auc.rows.default_thresholds import Thresholds, default_thresholds, of_scores
+from fhe_auc.rows.own_checks import check_scores, near_other_sessions, warnings_of
 from fhe_auc.rows.party_data import SCALES, PartyData, rescaled, to_probabilities
 from fhe_auc.rows.party_files import FileEntries
 from fhe_auc.session import registry
