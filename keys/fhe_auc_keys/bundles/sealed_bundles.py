@@ -92,9 +92,9 @@ _KEPT = KeptFormat(b"fhekept", Kept, "opened session")
 def seal_session(holder: Identity, session: Session, members: Members, study: Study, *, at: datetime) -> SealedBundles:
     """Return the bundles of a session, from `fhe_auc.session.protocol.Protocol.prepare`; parameters as `announce`.
 
-    With a helper, or where nobody deals secrets, `holder` convenes the session. Errors as `announce`; besides
-    `KeysError` for keys that are not the manifest's, or an aggregator's material that is no public context or holds
-    secret key material.
+    With a helper, or where nobody deals secrets, `holder` convenes the session. Errors as `announce` and
+    `party_secrets`; besides `KeysError` for an aggregator's material that is no public context or holds secret key
+    material.
     """
     document, keys = announce(holder, session.manifest, members, study, at=at), session.manifest.keys
     if keys == "none":
@@ -102,7 +102,7 @@ def seal_session(holder: Identity, session: Session, members: Members, study: St
     if not isinstance(session, DealtSession):
         raise TypeError(f"a session with keys {keys!r} deals secrets, and this one does not")
     announced = open_announcement(document, members, at=at)
-    party_secrets(encode(session.common), session.manifest)  # which raises for others than the manifest names
+    party_secrets(encode(session.common), session.manifest)
     for_aggregator = b"" if keys == "helper" else seal_to_aggregator(holder, session, announced)
     secret = {name: encode(session.secrets_of(name)) for name in announced.parties}
     bundles = {name: seal(holder, member, secret[name], announced) for name, member in announced.parties.items()}
