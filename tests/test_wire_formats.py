@@ -39,7 +39,6 @@ from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import MESSAGE as MESSAGE_PURPOSE
 from fhe_auc.session.messages import Message
-from fhe_auc.session.nothing import Telling
 from fhe_auc.session.party import Party
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.vector_computation import VectorPlan
@@ -64,6 +63,7 @@ from fhe_auc_keys.trust.sealing import PrivateKeys
 from fhe_auc_keys.trust.signed_documents import claimed_body, sign
 from fhe_auc_protocols.blinded_auc.blinded_plan import AucPlan, Workload
 from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
+from nothing_protocol import Telling
 
 PACKAGES = ("fhe_auc", "keys/fhe_auc_keys", "protocols/fhe_auc_protocols", "benchmarks/fhe_auc_benchmarks")
 ROOT = Path(__file__).parents[1]

@@ -22,7 +22,7 @@ from fhe_auc.machines.processes import Processes
 from fhe_auc.machines.site_state import LocalSites, Meeting, site_storage
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import Evaluation, Outcome, preceded
-from fhe_auc.rows.own_rows import check_scores
+from fhe_auc.rows.own_checks import check_scores
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import write_rows
 from fhe_auc.session import registry

@@ -36,10 +36,10 @@ from fhe_auc.session import registry
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message
-from fhe_auc.session.nothing import Nothing
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Protocol, Request
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, public_context
+from nothing_protocol import Nothing
 from tests.support.exchanges import Below
 from tests.support.machines import Attendant
 from tests.support.several import SEX, made

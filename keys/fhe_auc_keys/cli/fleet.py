@@ -139,7 +139,7 @@ def _as_role(command: Callable[..., Any]) -> Callable[..., Any]:
 @_thresholds_option
 @inputs.max_rows_option
 @inputs.backend_option
-@inputs.interval_options("Level of the confidence interval, Hanley and McNeil's.", "Leave the interval out.")
+@inputs.interval_option("Level of the confidence interval, Hanley and McNeil's; or none.")
 @trust.key_store
 @click.option("--out", "target", metavar="FILE", type=common.NEW_FILE, default="session.fleet", help="File to write.")
 @click.option("--force", is_flag=True, help="Overwrite files that are there already.")

@@ -20,7 +20,7 @@ import numpy as np
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, decode, encode
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rows.own_rows import check_scores, warnings_of
+from fhe_auc.rows.own_checks import check_scores, warnings_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import Announcement
