@@ -145,7 +145,7 @@ class Play(AbstractContextManager["Play"]):
 
     def read(self, index: int, key: bytes = b"") -> Evaluation:
         """What a device reads, with its response key or another one."""
-        sums, key = tables.read(self.place("responses/sums")), key or self.submitted[index].response_key
+        sums, key = tables.read_file(self.place("responses/sums")), key or self.submitted[index].response_key
         return self.device(index).read(self.rows[index], key, self.responses()[index], sums)
 
     def reads(self, index: int, counted: Sequence[PartyData]) -> bool:

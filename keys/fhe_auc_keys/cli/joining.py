@@ -24,7 +24,7 @@ from fhe_auc_keys.site import policy
 from fhe_auc_keys.site.new_role import NewRole
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.trust.join_request import REQUEST, comparison, link, request, split_link
-from fhe_auc_keys.trust.members import MAX_DAYS, Member, found
+from fhe_auc_keys.trust.members import MAX_DAYS, Member, found_consortium
 from fhe_auc_keys.trust.public_keys import check_name, printable
 from fhe_auc_keys.trust.published import Published
 
@@ -97,7 +97,7 @@ def new(exchange: str, role: NewRole, days: int) -> tuple[str, dict[str, Any], c
     published = Published(open_exchange(where))
     with role.opened() as (store, identity):
         if known_members.known(store) is None:
-            known_members.keep(store, found(role.name, identity.keys, days=days, at=common.now()))
+            known_members.keep(store, found_consortium(role.name, identity.keys, days=days, at=common.now()))
         known = known_members.stored(store)
         if published.has_another(known):
             raise InputError(f"there is a consortium in {where!r} already: take another exchange, or join that one")

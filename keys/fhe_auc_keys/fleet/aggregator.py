@@ -38,7 +38,8 @@ from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.store import fixed_lists
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.sealing import OVERHEAD, has_signed
+from fhe_auc_keys.trust.sealing import OVERHEAD
+from fhe_auc_keys.trust.signatures import has_signed
 
 LIST_FILE = "list"
 
@@ -134,7 +135,7 @@ def collect(
         files.append(BlobFile(name, rows, digest))
     sealed = b"" if session.loaded.computation.proofs is None else session.seal(LIST, session.helper, query)
     signed = session.sign(LIST, BlobList(session.manifest.digest, tuple(files), sealed))
-    tables.write(tables.within(blobs, LIST_FILE), signed)
+    tables.write_file(tables.within(blobs, LIST_FILE), signed)
     return Collected(sum(each.rows for each in files), refusals)
 
 
@@ -149,7 +150,7 @@ def add(
     """
     session.require(session.announced.aggregator, at=at)
     manifest, computation = session.manifest, session.loaded.computation
-    signed = tables.read(tables.within(blobs, LIST_FILE))
+    signed = tables.read_file(tables.within(blobs, LIST_FILE))
     listed = session.read(LIST, signed, BlobList, session.announced.aggregator, at=at)
     if has_signed(session.helper.signing_key, UNOPENED, manifest.digest, opening):
         raise TooFewPartiesError("the helper has opened nothing, as too few count: the session has ended")
@@ -244,7 +245,7 @@ def _collected(
         raise EvaluationError(_CHANGED.format(folder=part.file))
     listed = [(*row, answer) for row, answer in zip(rows, answers, strict=True)]
     data = tables.as_file(list(zip(*listed, strict=True)) or [()] * len(BLOBS), BLOBS)
-    tables.write(tables.within(blobs, name), data)
+    tables.write_file(tables.within(blobs, name), data)
     return len(rows), hashlib.sha256(data).digest(), refusals
 
 
@@ -254,7 +255,7 @@ def _added(part: RowGroup, blobs: str, digest: bytes, verdicts: bytes, manifest:
     total = session.computation.running_sum()
     if not verdicts:
         return total.totals
-    data = tables.read(blobs)
+    data = tables.read_file(blobs)
     if hashlib.sha256(data).digest() != digest:
         raise EvaluationError(f"{blobs!r} has changed since it was written: put it back")
     changed = EvaluationError(_CHANGED.format(folder=part.file))

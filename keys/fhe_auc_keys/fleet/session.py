@@ -29,7 +29,7 @@ from fhe_auc_keys.roles.helped import HelperKeys
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.members import Member, Members
-from fhe_auc_keys.trust.signed_documents import Kind, open_signed, sign
+from fhe_auc_keys.trust.signed_documents import Kind, open_signed, sign_document
 
 LIST = Kind(b"fheflis", "list of blobs")
 OPENING = Kind(b"fhefope", "fleet's opening")
@@ -111,7 +111,7 @@ class FleetSession:
 
     def sign(self, kind: Kind, body: msgspec.Struct) -> bytes:
         """Return a document of this role's."""
-        return sign(kind, self.identity, body)
+        return sign_document(kind, self.identity, body)
 
     def seal(self, kind: Kind, recipient: Member, plaintext: bytes) -> bytes:
         """Return what goes into a document of this role's for `recipient` alone."""

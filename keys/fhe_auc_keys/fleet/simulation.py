@@ -181,7 +181,7 @@ def _submitted(
 
 def _read(announced: Announcement, seed: bytes, folder: str, keys: dict[int, bytes]) -> Fraction:
     """Return the fraction that these devices read; raise `EvaluationError` where they read different ones."""
-    sums = tables.read(f"{folder}/{helper.SUMS_FILE}")
+    sums = tables.read_file(f"{folder}/{helper.SUMS_FILE}")
     parts, _ = tables.parts_of(folder, tables.RESPONSES)
     found = set()
     for part in parts:

@@ -60,7 +60,8 @@ from fhe_auc_keys.roles.helper import (
     signed_of,
     totals_of,
 )
-from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys, seal, signed_bytes, unseal_under
+from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys, seal, unseal_under
+from fhe_auc_keys.trust.signatures import signed_bytes
 
 _WRAPPED_BYTES = 48
 

@@ -36,7 +36,7 @@ from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.site import restored, session_files
 from fhe_auc_keys.site.key_erasure import close_ended, destroy_keys
 from fhe_auc_keys.site.making import NAME, make_due
-from fhe_auc_keys.site.policy import agreed, before
+from fhe_auc_keys.site.policy import agreed, sessions_before
 from fhe_auc_keys.store import audit, budget, fixed_lists, known_members
 from fhe_auc_keys.store.key_store import KeyStore, serving
 from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase, drop_variable, own_identity
@@ -75,7 +75,7 @@ class StoredRecords(Records):
                 restored.settle(store)
 
     def signed(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        return signed_json.sign(self.identity, RESULT, told)
+        return signed_json.sign_json(self.identity, RESULT, told)
 
 
 class StoredState(SiteState):
@@ -90,7 +90,7 @@ class StoredState(SiteState):
     def session(self, session: bytes) -> Joined:
         members, at = known_members.stored(self._store), self._clock.now()
         announced, material = session_files.kept_for_party(self._store, session, self._identity, members, at=at)
-        store, earlier = self._store, before(self._store, announced)
+        store, earlier = self._store, sessions_before(self._store, announced)
         joined = _joined(announced, material, self._identity, lambda: nullcontext(store), self._clock, earlier)
         return replace(joined, helps=announced.is_helper(self.name))
 
@@ -159,7 +159,7 @@ class KeyStoreStorage(SiteStorage):
             if now > self._tidied.get(store.directory, -math.inf) + _TIDIES:  # it reads all that is open
                 close_ended(store, at=self._clock.now())
                 self._tidied[store.directory] = now
-            return restored.told(store)
+            return restored.warning(store)
 
     def standing(self, config: Mapping[str, Any], exchange: Exchange) -> Standing:
         published, at = self._published.setdefault(exchange, Published(exchange)), self._clock.now()

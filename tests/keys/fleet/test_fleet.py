@@ -36,7 +36,7 @@ from fhe_auc_keys.fleet.session import LIST, OPENING, RESULT, UNOPENED, Verdict,
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.sealing import has_signed
+from fhe_auc_keys.trust.signatures import has_signed
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from tests.support.certified import NOW
 from tests.support.fleet_sessions import (
@@ -118,7 +118,7 @@ def test_a_file_of_more_than_a_gigabyte_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "list").open("wb") as file:
         file.truncate(2**30 + 1)  # takes no room on the disk
     with pytest.raises(InputError, match=r"'.*list' is longer than 1,073,741,824 bytes"):
-        tables.read(str(tmp_path / "list"))
+        tables.read_file(str(tmp_path / "list"))
 
 
 def test_a_small_file_takes_little_memory_and_few_tasks(tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_who_reads_everything_but_the_aggregator_s_store_reads_no_device_s_count
 
 def test_what_helper_and_aggregator_send_each_other_opens_for_the_other_alone(play: Play) -> None:
     opening, _ = play.until_opened()
-    query = claimed_body(LIST, tables.read(play.place("blobs/list")), aggregator.BlobList).key
+    query = claimed_body(LIST, tables.read_file(play.place("blobs/list")), aggregator.BlobList).key
     pads = claimed_body(OPENING, opening, aggregator.Opened).opening
     result = claimed_body(RESULT, play.add(opening)[0], aggregator.FleetResult).ciphertext
     for kind, sealed, recipient, sender in (
@@ -377,7 +377,7 @@ def test_the_helper_decrypts_one_result_and_then_has_no_key(play: Play, monkeypa
         play.decrypt(other)
     play.decrypt(result)
     for name in ("sums", "responses-000000.parquet"):
-        assert tables.read(play.place(f"lost/{name}")) == tables.read(play.place(f"responses/{name}"))
+        assert tables.read_file(play.place(f"lost/{name}")) == tables.read_file(play.place(f"responses/{name}"))
     with pytest.raises(KeysError, match="have been written"):
         play.decrypt(result)
     kept = play.store.get("fleet", play.announced.manifest.session.hex())
@@ -455,7 +455,7 @@ def test_places_may_be_urls(play: Play, tmp_path: Path) -> None:
     play.to_the_end()
     assert play.reads(0, play.rows)
     with pytest.raises(InputError, match="cannot be opened"):
-        tables.read("nonsense://bucket/file")
+        tables.read_file("nonsense://bucket/file")
 
 
 def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: Path) -> None:

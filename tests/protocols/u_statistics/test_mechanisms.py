@@ -59,9 +59,7 @@ def test_the_estimates_variance_is_hoeffdings_by_enumeration_of_users_and_report
     law = response.kept * np.eye(k) + response.beta / k  # of the report, given the value
     firsts, seconds = (np.array(list(itertools.product(range(k), repeat=size))) for size in (m, n))
     counts = [[np.bincount(each, minlength=k) for each in of] for of in (firsts, seconds)]
-    found = np.array(
-        [[response.auc(positives, negatives).auc for negatives in counts[1]] for positives in counts[0]]
-    )
+    found = np.array([[response.auc(positives, negatives).auc for negatives in counts[1]] for positives in counts[0]])
 
     def mean(first_laws: np.ndarray, second_laws: np.ndarray, values: np.ndarray) -> float:
         """Of what all reports give, where each user reports by the law of its row."""
