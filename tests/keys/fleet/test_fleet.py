@@ -30,7 +30,7 @@ from fhe_auc.sums.pads import unpack
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.cli.fleet import fleet as command
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitError
-from fhe_auc_keys.fleet import aggregator, tables
+from fhe_auc_keys.fleet import aggregator, record_checks, tables
 from fhe_auc_keys.fleet.device import Device, Floor, Record, write_records
 from fhe_auc_keys.fleet.session import LIST, OPENING, RESULT, UNOPENED, Verdict, loaded, sketch_info
 from fhe_auc_keys.store import known_members
@@ -143,18 +143,18 @@ def test_records_that_are_not_whole_are_named_and_the_others_count(play: Play) -
     whole, inside = records[3], len(records[3].sketch) - sealing.OVERHEAD
     too_large = sending(play, 3, b"\xff" * inside)
     spoilt = [
-        (too_large, aggregator.NO_SKETCH),
-        (whole._replace(session=bytes(32)), aggregator.OTHER_SESSION),
-        (whole._replace(member=8), aggregator.NO_MEMBER),
-        (whole._replace(sketch=whole.sketch[1:]), aggregator.OTHER_LENGTH),
-        (whole._replace(blob=whole.blob + b"\0"), aggregator.OTHER_LENGTH),
-        (whole._replace(sketch=bytes(len(whole.sketch))), aggregator.NOT_SEALED),
-        (whole._replace(member=4), aggregator.NOT_SEALED),
+        (too_large, record_checks.NO_SKETCH),
+        (whole._replace(session=bytes(32)), record_checks.OTHER_SESSION),
+        (whole._replace(member=8), record_checks.NO_MEMBER),
+        (whole._replace(sketch=whole.sketch[1:]), record_checks.OTHER_LENGTH),
+        (whole._replace(blob=whole.blob + b"\0"), record_checks.OTHER_LENGTH),
+        (whole._replace(sketch=bytes(len(whole.sketch))), record_checks.NOT_SEALED),
+        (whole._replace(member=4), record_checks.NOT_SEALED),
     ]
     play.write([*(record for record, _ in spoilt), *records[:3]], records[4:])
     collected, _ = play.to_the_end()
     assert collected.refusals.counts == Counter(why for _, why in spoilt)
-    assert collected.refusals.examples[aggregator.NO_MEMBER][0].endswith("row group 0, row 2: member 8")
+    assert collected.refusals.examples[record_checks.NO_MEMBER][0].endswith("row group 0, row 2: member 8")
     assert play.reads(0, play.rows[:3] + play.rows[4:])
 
 

@@ -15,11 +15,13 @@ from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.fleet import aggregator, tables
-from fhe_auc_keys.fleet.aggregator import NO_PROOF, NOT_SEALED, BlobList
+from fhe_auc_keys.fleet import tables
+from fhe_auc_keys.fleet.aggregator import BlobList
 from fhe_auc_keys.fleet.device import Record
+from fhe_auc_keys.fleet.record_checks import NO_PROOF, NOT_SEALED
 from fhe_auc_keys.fleet.sealed_answers import AnswersSeal
 from fhe_auc_keys.fleet.session import LIST, Verdict
+from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from tests.support.fleet_sessions import CAP, GRID, Play, convened, padded, sending
 from tests.support.wire import flipped
@@ -39,7 +41,7 @@ def a_record_of_another_session(play: Play, index: int) -> Record:
 
 
 def no_proof(play: Play, index: int) -> Record:
-    inside = len(play.submitted[index].record.sketch) - aggregator.OVERHEAD
+    inside = len(play.submitted[index].record.sketch) - sealing.OVERHEAD
     return sending(play, index, padded(play, index).parts[0].ljust(inside, b"\0"))
 
 
