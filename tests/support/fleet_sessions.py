@@ -61,7 +61,7 @@ class Play(AbstractContextManager["Play"]):
         self.announced = self.opened(self.announcement)
         self.aggregator, self.helper = self.role(made.aggregator), self.role(made.helper)
         self.store, self.adders = (
-            KeyStore.create(folder / name, "correct horse battery", log2_cost=10) for name in ("store", "adders-store")
+            KeyStore.create(folder / name, "correct horse battery") for name in ("store", "adders-store")
         )
 
     def __exit__(self, *error: object) -> None:

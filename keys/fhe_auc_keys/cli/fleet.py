@@ -367,7 +367,6 @@ def simulate_session(
     rows: common.Rows = [
         ("devices", f"{found.counted:,} of {parties:,}", f"count; 1 to {MOST_ROWS} rows each"),
         ("record", bytes_text(found.record_bytes), "what a device sends"),
-        ("memory", bytes_text(found.peak_bytes), "most of any process"),
         ("AUC", f"{float(found.fraction):.6f}", str(found.fraction)),
         ("of all rows", f"{float(found.expected):.6f}", "equal" if found.equal else "NOT EQUAL"),
     ]

@@ -86,7 +86,7 @@ def test_a_store_that_was_put_back_is_noticed_though_commands_have_changed_it_si
     """It may have answered since, in sessions that count from before it was changed last."""
     known, folder = People("south", at=NOW), tmp_path / "state"
     place = tmp_path / "store"
-    with KeyStore.create(place, "four random words", log2_cost=10) as store:
+    with KeyStore.create(place, "four random words") as store:
         store.put("identity", OWN, known.identities["south"].to_bytes())
         known_members.keep(store, known.members)
     shutil.copytree(place, tmp_path / "backup")
@@ -109,7 +109,7 @@ def test_a_store_that_was_put_back_is_noticed_though_commands_have_changed_it_si
 def test_a_store_whose_count_is_lost_may_have_been_put_back(lost: str, tmp_path: Path) -> None:
     """Else who puts the store back, and takes the count away, has it answer anew."""
     known, place, folder = People("south", at=NOW), tmp_path / "store", tmp_path / "state"
-    with KeyStore.create(place, "four random words", log2_cost=10) as store:
+    with KeyStore.create(place, "four random words") as store:
         store.put("identity", OWN, known.identities["south"].to_bytes())
         known_members.keep(store, known.members)
         for _ in range(3):

@@ -79,7 +79,7 @@ def store_of(tmp_path: Path) -> Iterator[Callable[[str], KeyStore]]:
     with ExitStack() as stores:
 
         def make(name: str) -> KeyStore:
-            store = stores.enter_context(KeyStore.create(tmp_path / name, "four random words", log2_cost=10))
+            store = stores.enter_context(KeyStore.create(tmp_path / name, "four random words"))
             store.put("identity", OWN, KNOWN.identities[name].to_bytes())
             known_members.keep(store, KNOWN.members)
             return store
