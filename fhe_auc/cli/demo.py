@@ -14,9 +14,9 @@ from fhe_auc.base import quantities
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.cli import failures, inputs, output
 from fhe_auc.cli.evaluation_table import Form, form_options, print_evaluation
-from fhe_auc.cli.session_options import SessionOptions, session_options
+from fhe_auc.cli.session_options import ONE_QUESTION, SessionOptions, session_options
 from fhe_auc.metrics.trapezoid import auc_of_rows
-from fhe_auc.question.analysis import Analysis
+from fhe_auc.question.analysis import Analysis, Questions
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import one_process, registry
@@ -41,32 +41,25 @@ _COMPARED_AT = "hybrid:1000"  # thresholds; the same for all, and the published 
 _COMPARES_WITH = ("dataset", "backend", "plot", "costs", "as_json")  # with another option that session runs alone
 
 
-@click.command(
-    epilog=output.examples(
-        "fhe-auc demo                                      verified, then three protocols compared",
-        "fhe-auc demo --plot demo.png",
-        "fhe-auc demo --dataset credit-default --thresholds uniform:100 --backend tenseal",
-        "fhe-auc demo --thresholds quantile:200",
-        "fhe-auc demo --dataset credit-default --keys helper",
-        "fhe-auc demo --round-scores 3",
-        "fhe-auc demo --protocol semi-honest                the published designs, on CKKS",
-        "fhe-auc demo --protocol malicious -o tolerance=1e-5",
-        "fhe-auc demo --cheat add-positives                 a lie is caught, with verified",
-        "fhe-auc demo --protocol exact --cheat add-positives",
-        "fhe-auc demo --cheat party-negative                a party's lie is named, and left out",
-        "fhe-auc demo --json | jq '.auc - .pooled_auc, .protocols'",
-    )
+def _of_sites(heterogeneity: bool) -> Questions:
+    return replace(ONE_QUESTION, heterogeneity=heterogeneity)
+
+
+@inputs.command(
+    "fhe-auc demo",
+    "fhe-auc demo --dataset credit-default --thresholds uniform:100 --plot demo.png",
+    "fhe-auc demo --protocol semi-honest                the published designs, on CKKS",
+    "fhe-auc demo --cheat add-positives                 a lie is caught, with verified",
+    "fhe-auc demo --cheat party-negative                a party's lie is named, and left out",
 )
-@session_options(registry.evaluating)
-@click.option(
-    "--dataset", type=click.Choice(tuple(_SITES)), default="covid-clinics", help="Which of the bundled data sets."
+@session_options(
+    registry.evaluating,
+    inputs.gathered("questions", _of_sites, inputs.heterogeneity_option),
 )
 @click.option(
-    "--cheat",
-    metavar="ATTACK",
-    help="Let the aggregator lie in this way, or a party (party-negative, party-over-cap, party-digits, …), and see "
-    "whether the protocol notices; an unknown one lists all.",
+    "--dataset", metavar="NAME", type=click.Choice(tuple(_SITES)), default="covid-clinics", help="Or credit-default."
 )
+@click.option("--cheat", metavar="LIE", help="Let the aggregator lie, or a party (party-…); an unknown LIE lists them.")
 @inputs.plot_option("a figure")
 @form_options
 def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | None, form: Form) -> None:
@@ -86,8 +79,6 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
     from fhe_auc.rows import datasets
 
     plugin = session.plugin
-    if session.questions.several:
-        raise InputError("the demo's data have one model and no groups: ask fhe-auc evaluate for several AUCs")
     of_party = False
     if cheat is not None:
         attacks = registry.attacks(plugin.name)

@@ -55,6 +55,7 @@ _LEARNT = (
     "Every party learnt the sums behind these numbers, and how many rows of each label each group has, also of groups "
     "that are not shown. The aggregator learnt {aggregator}. Names of models and groups are public."
 )
+IN_ONE_PROCESS = "all roles in this process, one after another"
 _NOTHING, _THRESHOLDS = "nothing of the rows", "the thresholds, which follow from all scores"
 
 
@@ -74,11 +75,11 @@ class Form:
 form_options = gathered(
     "form",
     Form,
-    click.option("--brief", is_flag=True, help="Print one line: AUC, interval, rows. Warnings go to stderr."),
+    click.option("--brief", is_flag=True, help="Print one line; warnings go to stderr."),
     click.option(
         "--costs",
         is_flag=True,
-        help="Print thresholds, keys, encryption, rounds, bytes, and the time of each phase too.",
+        help="Print keys, rounds, bytes and times too.",
     ),
     output.json_option,
 )
@@ -95,7 +96,7 @@ def print_evaluation(
     beside_json: Mapping[str, Any] | None = None,
     auc_note: str = "",
     sent_note: str = "",
-    whole: str = "all roles in this process, one after another",
+    whole: str = IN_ONE_PROCESS,
     plot: Path | None = None,
     draw: Callable[[], Figure] | None = None,
 ) -> None:

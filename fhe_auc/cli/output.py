@@ -25,9 +25,7 @@ Cell: TypeAlias = "str | Text"
 _LAST_COLUMN = 20  # characters that a table's last column needs, unless its texts are shorter
 _INDENT = 1  # of what stands below a row's first words; a line of a fingerprint, 39 characters, then fits into 40
 
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object on stdout; all else goes to stderr."
-)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object; all else goes to stderr.")
 """Decorator: the option ``--json``, which every command has; the command receives ``as_json``."""
 
 

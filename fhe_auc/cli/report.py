@@ -46,16 +46,12 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
     return title
 
 
-@click.command(
-    epilog=output.examples(
-        "fhe-auc report north.csv south.csv west.csv",
-        "fhe-auc report *.csv --threshold 0.05,0.1,0.2 --title 'Sepsis alarm, 2026' --out sepsis",
-        "fhe-auc report *.csv --cost-ratio 19 --alert-rate 0.05 --table table2.csv --pdf",
-        "fhe-auc report *.csv --thresholds quantile:200",
-        "fhe-auc report *.csv --keys helper --thresholds uniform:100",
-        "fhe-auc report all.parquet --site-column hospital --json | jq .metrics.roc_auc",
-        "fhe-auc report results/20261123T185001Z-31c4….json        of a session between machines",
-    )
+@inputs.command(
+    "fhe-auc report north.csv south.csv west.csv",
+    "fhe-auc report *.csv --threshold 0.05,0.1 --cost-ratio 19 --out sepsis --pdf",
+    "fhe-auc report *.csv --model distributed-dp --epsilon 1",
+    "fhe-auc report all.parquet --site-column hospital --json | jq .metrics.roc_auc",
+    "fhe-auc report results/20261123T185001Z-31c4….json    of a session between machines",
 )
 @inputs.party_files
 @histogram_options
@@ -65,52 +61,31 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
     metavar="T,T",
     multiple=True,
     callback=_numbers,
-    help="Decision thresholds, counted exactly; the first is that of groups and of net benefit. Default: none.",
+    help="Cut-offs, counted exactly; groups and net benefit are at the first one.",
 )
+@click.option("--cost-ratio", metavar="C", type=float, help="The cut-off of least cost, a miss costing C false alarms.")
+@click.option("--alert-rate", metavar="R", type=float, help="The lowest cut-off that flags this share of rows at most.")
+@click.option("--title", metavar="TEXT", callback=_printable, help="Heading of the page.")
 @click.option(
-    "--cost-ratio",
-    metavar="C",
-    type=float,
-    help="Choose the threshold of the least cost too, where a false negative costs C false positives.",
-)
-@click.option(
-    "--alert-rate", metavar="R", type=float, help="Choose the lowest threshold that flags at most this share of rows."
-)
-@click.option(
-    "--title", metavar="TEXT", callback=_printable, help="Heading of the page. Default: the number of parties."
-)
-@click.option(
-    "--out",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    default="report",
-    help="Folder for the files; made if it is not there.",
+    "--out", metavar="DIR", type=click.Path(path_type=Path), default="report", help="Folder for the files; is made."
 )
 @click.option("--pdf", is_flag=True, help="Write the page as report.pdf too (the extra 'pdf').")
 @click.option(
     "--table",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write all values as CSV too, a line each, with a column that is formatted for a paper.",
+    help="Write all values as CSV too, also formatted for a paper.",
 )
-@inputs.interval_options(
-    "Level of all confidence intervals: DeLong's of the AUC, Wilson's of rates.", "Leave them out."
-)
+@inputs.interval_option("Confidence level, or none.")
 @inputs.gathered(
     "asked",
     Questions,
-    inputs.score_columns_option(
-        "Columns of two models' scores: all of both, and the differences of AUC and of net benefit at --threshold."
-    ),
+    inputs.score_columns_option("Two models: all of both, and how they differ."),
     inputs.by_option,
     inputs.heterogeneity_option,
     inputs.cluster_option,
     inputs.whole_number(
-        "--min-cell",
-        1,
-        default=10,
-        about="Merge bins until no count that is shown is from 1 to N - 1, and leave out groups with fewer rows of a "
-        "label. 1: show small counts too.",
+        "--min-cell", 1, default=10, about="Merge bins, and hide groups, until no count is from 1 to N - 1."
     ),
 )
 @click.option("--force", is_flag=True, help="Overwrite files of an earlier report.")
@@ -132,18 +107,12 @@ def report(
 ) -> None:
     """Write the report card of a classifier, from padded counts of its scores (or noisy ones, by --model).
 
-    One HTML page that needs no network, its figures as PNG and SVG, its numbers as JSON: ROC, precision and recall,
-    calibration, decision curve, confidence intervals, and what was revealed to whom. Scores may be any
-    numbers; calibration and net benefit are of probabilities. Unlike `evaluate`, which gives the same AUC, it gives the
-    parties the pooled rows of each label in each bin. Page and files show them in bins that are merged until no count
-    is small.
+    An HTML page that needs no network, its figures (PNG, SVG) and numbers (JSON): ROC, precision and recall,
+    calibration, decision curve, intervals, and what was revealed to whom. Unlike `evaluate` it gives the parties the
+    pooled rows of each label in each bin: docs/guide/report-card.md.
 
-    FILE may also be a site's result of a report between machines (.json), which says what was asked: then this writes
-    the page that it is, and --title alone changes it. `fhe-auc check` says who has signed it.
-
-    AUCs of groups (--by), how far sites differ (--heterogeneity), and the AUCs' intervals where patients have several
-    rows (--cluster) come from one more session, of `verified`; counts of groups at the threshold from a third one. With
-    --score-columns a second model has the same, and one more session each has differences of AUC and net benefit.
+    FILE is as of `fhe-auc evaluate`, or a site's result of a report between machines (.json), which says what was
+    asked: then this writes its page. `fhe-auc check` says who has signed it.
     """
     from fhe_auc import report as cards
 

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.options import CheckedNames
 from fhe_auc.metrics import ranking, small_cells
 from fhe_auc.metrics.calibration import CALIBRATION_BINS, CalibrationCurve, calibration_curve
 from fhe_auc.metrics.histogram import Estimate, Histogram
@@ -133,7 +132,7 @@ class Facts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decisions(CheckedNames):
+class Decisions:
     """At which thresholds decisions are asked for.
 
     Attributes

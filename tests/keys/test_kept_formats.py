@@ -40,15 +40,8 @@ def opened_session(store: KeyStore) -> bytes:
     identity = certified.identities["north"]
     request = Request(parties=("north", "south"), thresholds=np.linspace(0, 1, 5), options={"epsilon": 1.0})
     manifest = registry.load("dpauc-laplace").prepare(request).manifest
-    document = announce(
-        identity,
-        manifest,
-        certified.members,
-        aggregator="adder",
-        study=STUDY,
-        lifetime=timedelta(days=7),
-        at=NOW,
-    )
+    study = msgspec.structs.replace(STUDY, aggregator="adder")
+    document = announce(identity, manifest, certified.members, study, at=NOW)
     ends, name = int((NOW + timedelta(days=7)).timestamp()), manifest.session.hex()
     store.put("identity", OWN, identity.to_bytes())
     known_members.keep(store, certified.members)

@@ -26,7 +26,7 @@ from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.device import Device, Floor, Record, Submitted, write_records
 from fhe_auc_keys.fleet.session import BLOB, FleetSession, blob_info, loaded, sealed_in, signed_of, sketch_info
 from fhe_auc_keys.fleet.tasks import Workers
-from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
+from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.identity import Identity
@@ -164,10 +164,7 @@ def convened(
         for role in ("aggregator", "helper"):  # which has seen the newer file, too
             setattr(play, role, replace(getattr(play, role), members=made.members))
     manifest = registry.load("exact").prepare(replace(play.request, fleet=fleet, **request)).manifest
-    return announce(
-        made.identities[by or made.holder], manifest, members or made.members, aggregator=made.aggregator,
-        helper=made.helper, study=TRIAL, lifetime=LIFETIME, at=made.at,
-    )  # fmt: skip
+    return announce(made.identities[by or made.holder], manifest, members or made.members, made.study, at=made.at)
 
 
 def fraction_of(parties: list[PartyData]) -> Fraction:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import Any
 
 import msgspec
@@ -89,32 +89,21 @@ class Kept(SecretStruct, frozen=True):
 _KEPT = KeptFormat(b"fhekept", Kept, "opened session")
 
 
-def seal_session(
-    holder: Identity,
-    session: Session,
-    members: Members,
-    *,
-    aggregator: str,
-    helper: str = "",
-    study: Study,
-    lifetime: timedelta,
-    at: datetime,
-) -> SealedBundles:
+def seal_session(holder: Identity, session: Session, members: Members, study: Study, *, at: datetime) -> SealedBundles:
     """Return the bundles of a session, from `fhe_auc.session.protocol.Protocol.prepare`; parameters as `announce`.
 
     With a helper, or where nobody deals secrets, `holder` convenes the session. Errors as `announce`; besides
     `KeysError` for keys that are not the manifest's, or an aggregator's material that is no public context or holds
     secret key material.
     """
-    given: dict[str, Any] = {"helper": helper, "study": study, "lifetime": lifetime, "at": at}
-    document = announce(holder, session.manifest, members, aggregator=aggregator, **given)
-    if session.manifest.keys == "none":
+    document, keys = announce(holder, session.manifest, members, study, at=at), session.manifest.keys
+    if keys == "none":
         return SealedBundles(document, b"", {})
     if not isinstance(session, DealtSession):
-        raise TypeError(f"a session with keys {session.manifest.keys!r} deals secrets, and this one does not")
+        raise TypeError(f"a session with keys {keys!r} deals secrets, and this one does not")
     announced = open_announcement(document, members, at=at)
     party_secrets(encode(session.common), session.manifest)  # which raises for others than the manifest names
-    for_aggregator = b"" if helper else seal_to_aggregator(holder, session, announced)
+    for_aggregator = b"" if keys == "helper" else seal_to_aggregator(holder, session, announced)
     secret = {name: encode(session.secrets_of(name)) for name in announced.parties}
     bundles = {name: seal(holder, member, secret[name], announced) for name, member in announced.parties.items()}
     return SealedBundles(document, for_aggregator, bundles)

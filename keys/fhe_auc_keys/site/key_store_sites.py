@@ -10,7 +10,6 @@ from typing import Any
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.base.logs import LOGGER
 from fhe_auc.base.names import HELPER
 from fhe_auc.exchange.exchange import Exchange
@@ -32,8 +31,8 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session, Spending
 from fhe_auc_keys.bundles.announcement import Announcement, claimed, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import check_bundle, open_for_aggregator, spend_seed
-from fhe_auc_keys.errors import DamagedFileError, about
-from fhe_auc_keys.roles.local_consortium import TRIAL, Consortium
+from fhe_auc_keys.errors import DamagedFileError
+from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.site import restored, unattended
 from fhe_auc_keys.site.key_erasure import close_ended, destroy_keys
 from fhe_auc_keys.site.making import NAME, make_due
@@ -224,8 +223,8 @@ class KeyStoreStorage(SiteStorage):
         if config.get("passphrase-file"):
             drop_variable()
 
-    def opens(self, config: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> Meeting | None:
-        files, at = _files(config) if files is None else files, self._clock.now()
+    def opens(self, config: Mapping[str, Any], files: Mapping[str, bytes]) -> Meeting | None:
+        at = self._clock.now()
         with self._opened(config) as store:
             identity, members = own_identity(store), known_members.stored(store)
         if ANNOUNCEMENT not in files:
@@ -237,22 +236,15 @@ class KeyStoreStorage(SiteStorage):
             check_bundle(files[FOR_AGGREGATOR], announced, announced.aggregator, members, at=at)
         return unattended.meeting(files[ANNOUNCEMENT])
 
-    def aggregator(self, config: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> Joined:
-        """Open what the key holder has sent to the aggregator.
-
-        ``session`` is the announcement, beside which a bundle may lie; ``store`` and ``passphrase-file`` as for `site`,
-        of the aggregator's own key store.
-        """
-        path, at = Path(_needed(config, "session")), self._clock.now()
+    def aggregator(self, config: Mapping[str, Any], files: Mapping[str, bytes]) -> Joined:
+        at = self._clock.now()
         with self._opened(config) as store:
             identity, members = own_identity(store), known_members.stored(store)
             vault = replace(vault_of(config), key=store.key)  # its passphrase may be gone later
-        with about(path):
-            files = _files(config) if files is None else files
-            announced, material, loaded = _announced(files, identity, members, at), b"", None
-            if announced.manifest.keys == "sealed":
-                bundle = files.get(FOR_AGGREGATOR, b"")
-                material, loaded = open_for_aggregator(bundle, announced, identity, members, at=at)
+        announced, material, loaded = _announced(files, identity, members, at), b"", None
+        if announced.manifest.keys == "sealed":
+            bundle = files.get(FOR_AGGREGATOR, b"")
+            material, loaded = open_for_aggregator(bundle, announced, identity, members, at=at)
 
         def fix_list(digest: bytes) -> bytes:
             with vault.open() as store:
@@ -286,30 +278,22 @@ class KeyStoreStorage(SiteStorage):
             sites[role], store = stored(number, name)
             with store:
                 who = consortium.identities[name], consortium.members
-                keep_for_party(document, bundle, *who, store, study=TRIAL, at=at)
+                keep_for_party(document, bundle, *who, store, at=at)
         aggregator, store = stored(len(sites), consortium.aggregator)
         store.close()
-        write_atomically(folder / ANNOUNCEMENT, document, mode=0o600)
-        if sealed.aggregator:
-            write_atomically(folder / FOR_AGGREGATOR, sealed.aggregator, mode=0o600)
         self.shield(aggregator)
-        return LocalSites({**aggregator, "session": str(folder / ANNOUNCEMENT)}, sites)
+        beside = {FOR_AGGREGATOR: sealed.aggregator} if sealed.aggregator else {}
+        return LocalSites(aggregator, sites, {ANNOUNCEMENT: document, **beside})
 
 
 def vault_of(config: Mapping[str, Any]) -> Vault:
     """Return the key store that a configuration names, unlocked where this process serves with it."""
-    place, passphrase_file = Path(_needed(config, "store")), config.get("passphrase-file")
-    if place in _SERVED:
+    named, passphrase_file = config.get("store"), config.get("passphrase-file")
+    if not isinstance(named, str) or not named:
+        raise InputError("store is not configured")
+    if (place := Path(named)) in _SERVED:
         return _SERVED[place]
     return Vault(place, Path(str(passphrase_file)) if passphrase_file else None)
-
-
-def _files(config: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return the announcement that a configuration names, and the aggregator's bundle, if one lies beside it."""
-    path = Path(_needed(config, "session"))
-    bundle = path.with_name(FOR_AGGREGATOR)
-    beside = {FOR_AGGREGATOR: read_from_others(bundle)} if bundle.exists() else {}
-    return {ANNOUNCEMENT: read_from_others(path), **beside}
 
 
 def _announced(files: Mapping[str, bytes], identity: Identity, members: Members, at: datetime) -> Announcement:
@@ -328,10 +312,3 @@ def _joined(
 ) -> Joined:
     records = StoredRecords(opened, identity, announced, clock, earlier)
     return Joined(announced.manifest, material, replace(announced.protection(identity), clock=clock), records)
-
-
-def _needed(config: Mapping[str, Any], name: str) -> str:
-    value = config.get(name)
-    if not isinstance(value, str) or not value:
-        raise InputError(f"{name} is not configured")
-    return value

@@ -8,7 +8,6 @@ from datetime import datetime
 
 from fhe_auc.base.errors import MessageError, UnknownProtocolError
 from fhe_auc.base.serialise import encode
-from fhe_auc.question.study import Study
 from fhe_auc.rlwe.ring_parameters import choose_backend
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
@@ -25,13 +24,13 @@ from fhe_auc_keys.trust.members import Members
 
 
 def keep_for_party(
-    document: bytes, bundle: bytes, identity: Identity, members: Members, store: KeyStore, *, study: Study, at: datetime
+    document: bytes, bundle: bytes, identity: Identity, members: Members, store: KeyStore, *, at: datetime
 ) -> Announcement:
     """Open a session as the party or helper `identity`, once; put what the rounds need into `store`, for any crash.
 
-    `bundle` lies beside the announcement `document`, and is empty for who has none; `study` is what is agreed to. What
-    is refused is not used up. Errors as `open_announcement` and `open_for_party`, and where the plan cannot be read
-    here; besides `KeysError` for another study, an identity that takes no part, or a session that was opened before.
+    `bundle` lies beside the announcement `document`, and is empty for who has none. What is refused is not used up.
+    Errors as `open_announcement` and `open_for_party`, and where the plan cannot be read here; besides `KeysError` for
+    an identity that takes no part, or a session that was opened before.
     """
     announced = open_announcement(document, members, at=at)
     announced.require_party(identity.member(members, at=at))
@@ -41,8 +40,6 @@ def keep_for_party(
     _check_plan(announced.manifest)
     if why := made_before(store, announced):
         raise KeysError(why)
-    if fields := announced.study.differing(study):
-        raise KeysError(f"the session's study is not the one agreed to: it differs in {', '.join(fields)}")
     session = announced.manifest.session
     with store.together():
         store.register(session)

@@ -71,7 +71,7 @@ def take_in(
                 met,
             )
         admit(store, announced, Site(results, members.by_name, announced.is_helper(me.name)), document, at=at)
-        keep_for_party(document, bundle, identity, members, store, study=announced.study, at=at)
+        keep_for_party(document, bundle, identity, members, store, at=at)
         return _opened(store, session)
     except RefusedByPersonError as error:
         return Arrived("late", str(error), met)

@@ -64,7 +64,7 @@ class Malicious(BlindedAuc):
     name = "malicious"
     summary = "CKKS, counts split into masked shares, executed four times: parties get the right AUC or an error"
     trust = "the aggregator does not collude with a party or the key holder; that it computes what it should is checked"
-    options = options_of.Malicious
+    options = options_of.MALICIOUS
     split = True
 
     def tolerance(self, request: Request) -> float | None:

@@ -38,7 +38,6 @@ from fhe_auc.rows.counts import Counts
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.ckks_computation import Sums
 from fhe_auc.session.manifest import Manifest
-from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.blinded_auc.blinded_plan import CHECK_WEIGHT
 from fhe_auc_protocols.blinded_auc.blinded_protocol import BlindedAuc, BlindedTask
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import packed
@@ -99,7 +98,6 @@ class SemiHonest(BlindedAuc):
 
     task = SemiHonestTask
     name = "semi-honest"
-    options = options_of.SemiHonest
     summary = (
         f"CKKS; the aggregator sees ciphertexts; a liar chooses the AUC, and so reads up to {_BITS} bits of counts"
     )

@@ -25,7 +25,7 @@ from fhe_auc.results.heterogeneity import LEAST_SITES
 from fhe_auc.results.intervals import quantile
 from fhe_auc.rlwe.modular import primes_above, primes_below
 from fhe_auc.rlwe.ring_parameters import DEFAULT_FLOODING_BITS, BackendName, choose_backend
-from fhe_auc.rows.own_rows import left_out
+from fhe_auc.rows.own_checks import left_out
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, KeyKind, Protocol, Request, Setup, Spending
@@ -50,7 +50,7 @@ class Exact(Protocol[Evaluation]):
     trust = "the aggregator computes what it should and does not collude with a party, key holder or helper"
     several = True
     boundaries = "boundaries-federated"
-    options = options_of.Exact
+    options = options_of.EXACT
     authenticated: ClassVar[bool] = False
     proves_inputs = True
 
@@ -183,7 +183,7 @@ class Verified(Exact):
     """Plug-in ``verified``."""
 
     name = "verified"
-    options = options_of.Verified
+    options = options_of.VERIFIED
     summary = (
         "pads, BFV, one-time authenticators: the AUC as an exact fraction, P and N; a liar passes below 2^-40 where "
         "all must submit, without a helper"
@@ -299,7 +299,7 @@ def plan_exact(
             except CapacityError as error:
                 reason = error
     if reason is None and caps:
-        others = ", leave the interval out (--no-interval; interval=None)" if interval else ""
+        others = ", leave the interval out (--interval none; interval=None)" if interval else ""
         if privacy is None:
             others += ", or prove nothing (--no-proofs; row_caps=None)"
         elif privacy.unit == "label":

@@ -45,7 +45,7 @@ from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, ReadoutProtocol
 from fhe_auc_protocols.option_values import checked_epsilon
-from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, SummingParty, UnencryptedProtocol
+from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, UnencryptedProtocol
 
 _HALF = 2**63
 _WORDS = 2**22  # drawn at a time
@@ -153,31 +153,6 @@ class Tally(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=True)
                 raise DeserialisationError(f"these are not {level.cells} counts of at most as many reports as rows")
 
 
-class TallyParty(SummingParty[Tally, UnaryHierarchy, R]):
-    """Randomises rows one by one, tallies, and estimates from the sums; `InputError` where a score has no cell."""
-
-    def __init__(self, manifest: Manifest, terms: UnaryHierarchy, data: PartyData, readout: PrivateReadout[R]) -> None:
-        super().__init__(manifest, Tally, terms, data)
-        self._readout = readout
-        self._counts = readout.count(data, manifest.thresholds)
-
-    def submission(self) -> Tally:
-        """Return tallies of reports, randomised anew."""
-        cells = np.repeat(np.arange(self._counts.size), self._counts)
-        reports, ones = zip(*self._terms.tallies(cells, exact_sampling.secure()), strict=True)
-        return Tally(1, list(reports), [of_level.tolist() for of_level in ones])
-
-    def told(self, sums: Tally) -> R:
-        """Return what the estimated counts say."""
-        found = self._terms.estimate(sums.reports, sums.ones)
-        settings = {}
-        if len(sums.reports) == 1:  # of several levels it differs
-            (encoding,), (rows,) = self._terms.levels, sums.reports
-            deviation = math.sqrt(float(encoding.variance(rows / encoding.cells, rows)))
-            settings = {"flip_probability": encoding.flip_probability, "noise_deviation": deviation}
-        return self._readout.read(self._manifest, PooledCounts(levels=found, parties=sums.parties, settings=settings))
-
-
 class LocalRandomisation(ReadoutProtocol[R], UnencryptedProtocol[R, UnaryHierarchy, Tally]):
     """Base of the plug-ins that count reports of randomised rows."""
 
@@ -199,6 +174,19 @@ class LocalRandomisation(ReadoutProtocol[R], UnencryptedProtocol[R, UnaryHierarc
         self.readout.check(manifest, self.name)
         return super().checked(manifest)
 
-    def side(self, manifest: Manifest, terms: UnaryHierarchy, data: PartyData) -> TallyParty[R]:
-        """Return a party's side, of its own rows."""
-        return TallyParty(manifest, terms, data, self.readout)
+    def submission(self, manifest: Manifest, terms: UnaryHierarchy, data: PartyData) -> Tally:
+        """Return tallies of reports, of rows that are randomised one by one."""
+        counts = self.readout.count(data, manifest.thresholds)
+        cells = np.repeat(np.arange(counts.size), counts)
+        reports, ones = zip(*terms.tallies(cells, exact_sampling.secure()), strict=True)
+        return Tally(1, list(reports), [of_level.tolist() for of_level in ones])
+
+    def told(self, manifest: Manifest, terms: UnaryHierarchy, sums: Tally) -> R:
+        """Return what the estimated counts say."""
+        counts = terms.estimate(sums.reports, sums.ones)
+        settings = {}
+        if len(sums.reports) == 1:  # of several levels it differs
+            (encoding,), (rows,) = terms.levels, sums.reports
+            deviation = math.sqrt(float(encoding.variance(rows / encoding.cells, rows)))
+            settings = {"flip_probability": encoding.flip_probability, "noise_deviation": deviation}
+        return self.readout.read(manifest, PooledCounts(levels=counts, parties=sums.parties, settings=settings))

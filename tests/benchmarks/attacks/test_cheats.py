@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from fhe_auc import Setup, federated_auc
+from fhe_auc import federated_auc
 from fhe_auc.base.errors import InputError, VerificationError
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
@@ -52,7 +52,7 @@ def test_federated_auc_names_the_liar_and_has_the_auc_of_the_others_or_refuses_a
     assert (told.parties, told.unproved_parties, told.inputs_proved) == (3, ("west",), "row caps")
     assert "west not counted: its proof did not hold" in told.warnings[-1]
     with pytest.raises(VerificationError):
-        federated_auc(sites(), setup=Setup(keys="helper"), cheat="zeros", thresholds="uniform:8")
+        federated_auc(sites(), keys="helper", cheat="zeros", thresholds="uniform:8")
 
 
 @pytest.mark.parametrize(

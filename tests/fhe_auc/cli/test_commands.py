@@ -167,7 +167,6 @@ def test_the_figure_is_saved_before_json_is_shown(
         ("plan --protocol verified --min-rows 1000 --max-rows 10", "--min-rows is 1,000, but --max-rows 10"),
         ("evaluate north.csv --magic", r"option.*--magic.*; see fhe-auc evaluate --help"),
         ("demo --dataset magic", "'--dataset': 'magic' is not one of 'covid-clinics', 'credit-default'"),
-        ("demo --by sex", "no groups: ask fhe-auc evaluate"),
         ("plan --parties 0", "'--parties': 0 is not in the range"),
         ("plan --protocol semi-honest --max-rows 1000000000000000000", "no parameters with 128-bit security"),
         ("magic", "no such command 'magic'; see fhe-auc --help"),

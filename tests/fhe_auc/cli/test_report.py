@@ -18,7 +18,7 @@ from fhe_auc.metrics.ranking import roc_auc_score as roc_auc_score_of
 from fhe_auc.question import thresholds
 from fhe_auc.report import FILES, Decisions, Facts, as_dict, report_card
 from fhe_auc.rows import datasets
-from fhe_auc.rows.own_rows import of_scores
+from fhe_auc.rows.default_thresholds import of_scores
 from fhe_auc.rows.party_data import PartyData
 from tests.support import command_line
 from tests.support.command_line import assert_refused, write_csv
@@ -165,7 +165,7 @@ def test_people_get_a_table_with_the_headlines_and_the_place(folder: Path) -> No
 
 
 def test_small_counts_are_shown_where_that_is_asked_for_and_warned_of(folder: Path, pool: PartyData) -> None:
-    options = ("--min-cell", "1", "--thresholds", "uniform:100", "--backend", "tenseal", "--no-interval")
+    options = ("--min-cell", "1", "--thresholds", "uniform:100", "--backend", "tenseal", "--interval", "none")
     result = call(*CREDIT, *options)
     assert "warning: small counts are shown (--min-cell 1, in Python min_cell=1)" in " ".join(result.stdout.split())
     assert "95 %" not in result.stdout
@@ -214,13 +214,13 @@ def test_a_noisy_model_is_reported_with_its_budget_and_without_a_half_width(fold
     ("options", "message"),
     [
         (("--model", "telepathic"), "'telepathic' is not installed: .*'histogram-telepathic'.*federated"),
-        (("--epsilon", "1"), "'histogram-federated' has no option 'epsilon'"),
-        (("--epsilon", "1", "-o", "epsilon=2"), "epsilon is given twice"),
+        (("--epsilon", "1"), "'federated' adds none: --model distributed-dp"),
+        (("--model", "local-dp", "--epsilon", "1", "-o", "epsilon=2"), "epsilon is given twice"),
         (("--threshold", "0.5,x"), "could not convert .*; give numbers"),
         (("--threshold", "nan"), "threshold is nan; it must be a finite"),
         (TWICE, "--score-column and --score-columns contradict each other"),
         (("--table", "held/scores.png"), "already holds scores.png"),
-        (("--interval", "0.9", "--no-interval"), "contradict each other"),
+        (("--interval", "1"), "1.0 is not in the range"),
         (("--min-cell", "0"), "0 is not in the range"),
         (("--title", "not UTF-8: \udcff"), "a title must be printable text"),
         (("--out", "held"), "folder 'held' already holds scores.png; .*--force"),
@@ -297,7 +297,9 @@ def test_without_groups_there_is_no_second_session_and_scores_are_in_0_to_1(fold
     assert (said["groups"], said["sites"]) == ([], None)
     assert "second session" not in said["privacy"]
     outside = alternating("north.csv", [-2.0, 0.7, 3.0, 0.9])
-    assert_refused(call(outside, "--out", "other", "--no-own-values"), "score is -2.0, but these thresholds are for .*")
+    assert_refused(
+        call(outside, "--out", "other", "--thresholds", "hybrid:1000"), "score is -2.0, but these thresholds are for .*"
+    )
 
 
 @pytest.mark.parametrize("command", ["report --by sex", "calibrate fit --out map.json"])

@@ -11,12 +11,10 @@ import numpy as np
 import pytest
 
 import fhe_auc
-from fhe_auc import EvaluationError, InputError, Report
+from fhe_auc import EvaluationError, InputError, Report, federated_report
 from fhe_auc.figures.report_card import FIGURES, draw
 from fhe_auc.question import score_bins
 from fhe_auc.report import FILES
-from fhe_auc_protocols.options import DpaucLaplace, HistogramLocalDp
-from tests.support.chosen import federated_report
 from tests.support.lazy import Lazy
 
 pd = Lazy("pandas")
@@ -171,7 +169,12 @@ def test_groups_do_not_go_with_noise_and_no_budget_is_spent(rows: pd.DataFrame) 
     told: list[object] = []
     with pytest.raises(InputError, match="do not go with a model that adds noise"):
         federated_report(
-            rows, **COLUMNS, by="sex", protocol=HistogramLocalDp(epsilon=1.0), progress=lambda *each: told.append(each)
+            rows,
+            **COLUMNS,
+            by="sex",
+            protocol="histogram-local-dp",
+            epsilon=1.0,
+            progress=lambda *each: told.append(each),
         )
     assert not told
     with pytest.raises(EvaluationError, match="'verified' gives the parties no score histogram"):
@@ -195,7 +198,7 @@ def test_a_figure_is_drawn_on_the_axes_given_and_is_the_reports_and_its_cards(na
 def test_what_a_plot_does_not_draw_is_one_sentence_and_opens_no_figure(report: Report) -> None:
     from matplotlib import pyplot
 
-    evaluation = fhe_auc.federated_auc([([0, 1], [0.2, 0.9])], protocol=DpaucLaplace(epsilon=1.0))
+    evaluation = fhe_auc.federated_auc([([0, 1], [0.2, 0.9])], protocol="dpauc-laplace", epsilon=1.0)
     open_before = pyplot.get_fignums()
     for name in OF_REPORTS:
         with pytest.raises(InputError, match=r"^expected the report .*, got Evaluation; plot_forest draws an"):

@@ -10,13 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fhe_auc import InputError, Report
+from fhe_auc import InputError, Report, federated_report
 from fhe_auc.figures.report_card import FIGURES, draw
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.results.decisions import net_benefits
-from fhe_auc_protocols.options import HistogramLocalDp
 from tests.support import delong
-from tests.support.chosen import federated_report
 from tests.support.html_page import Page
 from tests.support.lazy import Lazy
 from tests.support.synthetic_scores import two_models
@@ -199,7 +197,7 @@ def test_without_a_threshold_below_1_there_is_no_net_benefit_either(rows: Any, t
     ("asked", "told"),
     [
         ({"score": ["risk", "$<b>_old", "third"]}, "one model, or of two; got 3 columns"),
-        ({"protocol": HistogramLocalDp(epsilon=1.0)}, "differences of models, are exact"),
+        ({"protocol": "histogram-local-dp", "epsilon": 1.0}, "differences of models, are exact"),
     ],
 )
 def test_what_two_models_do_not_go_with_is_refused_before_a_session(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fhe_auc import InputError, Report
+from fhe_auc import InputError, Report, federated_report
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.question.analysis import Analysis, Variable
 from fhe_auc.results.estimates import NESTED, GroupEstimate
@@ -25,7 +25,6 @@ from fhe_auc.results.group_decisions import (
     of_cells,
 )
 from fhe_auc.results.intervals import FEWEST
-from tests.support.chosen import federated_report
 from tests.support.html_page import Page
 from tests.support.lazy import Lazy
 

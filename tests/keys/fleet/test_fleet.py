@@ -459,41 +459,41 @@ def test_places_may_be_urls(play: Play, tmp_path: Path) -> None:
 
 
 def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: Path) -> None:
-    Path("study.toml").write_text("".join(f'{each} = "{each}"\n' for each in ("model", "outcome", "cohort", "period")))
+    convener, trustee = SITES
+    told = {each: each for each in ("model", "outcome", "cohort", "period")} | {"aggregator": ADDER, "helper": trustee}
+    Path("study.toml").write_text("".join(f'{name} = "{text}"\n' for name, text in told.items()))
 
     def run(who: str, *arguments: str, status: int = 0) -> Any:
         done = CliRunner().invoke(command, [*arguments, *at(who), "--json"], catch_exceptions=False)
         assert done.exit_code == status, done.output
         return json.loads(done.stdout)
 
-    convener, trustee = SITES
     names = "session.fleet", "members.parquet", "records", "blobs", "opening", "result", "responses"
     session, members, records, blobs, opening, result, responses = map(play.place, names)
-    roles = "--aggregator", ADDER, "--helper", trustee
-    asked = "--study", "study.toml", "--min-parties", "5", "--thresholds", "uniform:12", "--row-cap", "12"
-    ok_of("fleet", "list", "north/config.toml", members)
+    asked = "study.toml", "--min-parties", "5", "--thresholds", "uniform:12", "--row-cap", "12"
+    ok_of("members", "renew", "north/config.toml", "--fleet", members)
     for name in (trustee, ADDER):
         ok_of("members", "show", f"{name}/config.toml")
-    run(convener, "convene", members, *roles, *asked, "--out", session)
+    run(convener, "convene", members, *asked, "--out", session)
     with store_of(convener) as store:
         known = known_members.stored(store)
     by, unproved = ("--holder", convener), play.place("unproved.fleet")
-    run(convener, "convene", members, *roles, *asked, "--out", unproved, "--no-proofs")
+    run(convener, "convene", members, *asked, "--out", unproved, "--no-proofs")
     play.announced = open_announcement(Path(unproved).read_bytes(), known, holder=convener, at=NOW)
     assert play.computation.proofs is None
     few = [play.device(index).submit(play.rows[index], b"").record for index in range(4)]
     write_records(play.place("few/0.parquet"), few)
     run(ADDER, "collect", unproved, play.place("few"), play.place("few-blobs"), *by)
-    told = run(trustee, "open", unproved, members, play.place("few-blobs"), play.place("word"), *by, status=1)
+    told = run(trustee, "open", unproved, play.place("word"), members, play.place("few-blobs"), *by, status=1)
     assert (told["opened"], told["records"]) == (False, {"counts": 4})
-    assert run(trustee, "end", unproved, play.place("again"), *by)["opened"] is False
+    assert run(trustee, "open", unproved, play.place("again"), "--nothing", *by)["opened"] is False
     assert Path(play.place("word")).read_bytes() == (word := Path(play.place("again")).read_bytes())
     helper_key = play.announced.helper.signing_key  # type: ignore[union-attr]
     assert has_signed(helper_key, UNOPENED, play.announced.manifest.digest, word)
     play.announced = open_announcement(Path(session).read_bytes(), known, holder=convener, at=NOW)
     play.write(play.records[:7])
     assert run(ADDER, "collect", session, records, blobs, *by)["records"] == 7
-    run(trustee, "open", session, members, blobs, opening, *by)
+    run(trustee, "open", session, opening, members, blobs, *by)
     run(ADDER, "add", session, records, blobs, opening, result, *by)
     assert run(trustee, "decrypt", session, result, responses, *by)["devices"] == 7
     assert play.reads(6, play.rows[:7])

@@ -488,7 +488,7 @@ def test_between_machines_record_logs_trail_and_every_site_name_who_is_left_out(
     liars.add(NAMES[1])
     session = between_machines(tmp_path / "session", min_parties=2)
     with caplog.at_level(logging.INFO):
-        record = played_over_files(session.aggregator, session.roles, session.folder / "exchange")
+        record = played_over_files(session.aggregator, session.files, session.roles, session.folder / "exchange")
     assert (record.counted, record.missing) == ((NAMES[0], *NAMES[2:]), (NAMES[1],))
     why = "its proof did not hold that its rows are counts within its cap"
     assert session.told()["refused"][NAMES[1]].startswith(why)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import InputError, MessageError
+from fhe_auc.machines.file_transport import ANNOUNCEMENT
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import conduct
 from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError, StoreError
-from fhe_auc_keys.roles.local_consortium import TRIAL
 from fhe_auc_keys.site import restored
 from fhe_auc_keys.site.session_files import keep_for_party
 from fhe_auc_keys.store import audit, known_members
@@ -74,11 +74,11 @@ def test_sessions_that_a_site_has_not_joined_or_whose_files_are_removed_are_neit
             store.remove(kind, session.hex())
     with pytest.raises(StoreError, match="has not been opened here"):
         consortium.answer("north", opening)
-    document = Path(consortium.made.aggregator["session"]).read_bytes()
+    document = consortium.made.files[ANNOUNCEMENT]
     with consortium.store("north") as store:
         own = own_identity(store), known_members.stored(store), store
         with pytest.raises(KeysError, match="has been opened before"):
-            keep_for_party(document, b"", *own, study=TRIAL, at=now())
+            keep_for_party(document, b"", *own, at=now())
 
 
 @pytest.mark.parametrize("days", [0, -3], ids=["", "the clock is behind when it is noticed"])
@@ -154,18 +154,14 @@ def test_a_site_is_warned_of_a_session_with_one_row_more_than_its_key_store_reme
 
 
 def test_the_aggregators_files_are_verified_and_no_party_is_among_them(consortium: Consortium) -> None:
-    config = dict(consortium.made.aggregator)
-    joined = site_storage().aggregator(config)
+    config, files = dict(consortium.made.aggregator), consortium.made.files
+    joined = site_storage().aggregator(config, files)
     announced = {"fingerprints": (), "aggregator": b"", "study": None}
     assert msgspec.structs.replace(joined.manifest, **announced) == consortium.session.manifest
     assert joined.material == consortium.session.aggregator_material
-    endless = Path(config["session"]).with_name("endless")
-    with endless.open("wb") as file:
-        file.truncate(2**40)
     for changes, error, why in (
-        ({"session": str(endless)}, InputError, "longer than"),
         ({"store": ""}, InputError, "store is not configured"),
         (consortium.made.sites["north"], KeysError, "not, with the keys that it has now, the aggregator"),
     ):
         with pytest.raises(error, match=why):
-            site_storage().aggregator({**config, **changes})
+            site_storage().aggregator({**config, **changes}, files)

@@ -74,13 +74,13 @@ def test_a_wrong_passphrase_and_a_damaged_header_are_told_apart(directory) -> No
 def test_every_flipped_or_missing_byte_of_an_entry_is_found_and_another_entry_s_data(store) -> None:
     store.put("state", "south", b"other")
     store.put("bundle", "north", b"other")
-    database, update = store._database, "update entry set data = ? where kind = 'state' and name = 'north'"
-    (good, *others) = (data for (data,) in database.rows("select data from entry order by name, kind desc"))
+    update = "update entry set data = ? where kind = 'state' and name = 'north'"
+    (good, *others) = (data for (data,) in store.rows("select data from entry order by name, kind desc"))
     for data in [f(good, at) for at in range(len(good)) for f in (flipped, lambda data, at: data[:at])] + others:
-        database.change(update, data)
+        store.change(update, data)
         with pytest.raises(DamagedFileError, match="state/north"):
             store.get("state", "north")
-    database.change(update, good)
+    store.change(update, good)
     assert store.get("state", "north") == SECRET
 
 
@@ -199,7 +199,7 @@ def test_a_process_that_is_killed_leaves_what_it_has_committed(directory) -> Non
 
 def test_what_is_deleted_is_not_in_the_file_any_more(directory) -> None:
     with KeyStore(directory, PASSPHRASE) as store:
-        ((data,),) = store._database.rows("select data from entry")
+        ((data,),) = store.rows("select data from entry")
         assert data in (directory / STORE).read_bytes()
         store.put("state", "north", b"new", replace=True)
     assert data not in (directory / STORE).read_bytes()

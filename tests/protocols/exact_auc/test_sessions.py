@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from fhe_auc import federated_auc
 from fhe_auc.base.errors import InputError, MessageError, ResultCheckError, VerificationError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.bfv import PublicContext
@@ -29,7 +30,6 @@ from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_protocols.exact_auc import computations
 from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums
 from tests.support import delong
-from tests.support.chosen import federated_auc
 from tests.support.exact_sessions import (
     BACKENDS,
     GRID,

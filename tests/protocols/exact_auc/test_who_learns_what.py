@@ -429,7 +429,7 @@ def test_the_aggregator_and_a_party_decrypt_the_pooled_sketch_from_the_opening()
     stored, layout = unframe(_MAGIC, opening, _Stored, ""), Layout.of(play.plan.computed, secret.parameters.slots)
     prime, bins = secret.parameters.plain_moduli[0], len(GRID)
     slots = [
-        secret.decrypt(public.dump_result(public.ciphertext(public.read_submission(each, 0), 0)), 0)
+        secret.decrypt(public.dump_result(public.ciphertext(public.read_submission(each, 0), 0), 1), 0, 1)
         for each in stored.ciphertexts[: layout.ciphertexts]
     ]
     # The sum "ties" takes the products of positives and negatives: first −negatives, then −positives, of all pads.

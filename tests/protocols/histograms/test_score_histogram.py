@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fhe_auc import ckks
+from fhe_auc import ckks, federated_auc, federated_thresholds
 from fhe_auc.base.errors import EvaluationError, InputError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.base.serialise import encode
 from fhe_auc.metrics.histogram import Histogram
@@ -38,7 +38,6 @@ from fhe_auc_protocols.histograms.protocols import HistogramDistributedDp, Histo
 from fhe_auc_protocols.histograms.quantile_thresholds import checked_bins, equi_depth_cells
 from fhe_auc_protocols.histograms.readout import all_levels
 from fhe_auc_protocols.histograms.score_histogram import noisy_auc, pooled_counts, pooled_histogram, rows_by_bin
-from tests.support.chosen import federated_auc, federated_thresholds
 from tests.support.discrete_laplace import laplace_p_value
 from tests.support.pooled import pooled, rounding, sklearns_auc
 from tests.support.random_sites import sites as random_sites

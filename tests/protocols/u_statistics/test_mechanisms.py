@@ -17,8 +17,12 @@ from scipy.stats import chi2_contingency, chisquare
 
 from fhe_auc.base.errors import InputError
 from fhe_auc_protocols import exact_sampling
-from fhe_auc_protocols.u_statistics.hierarchy import HadamardTree, HierarchicalAuc
-from fhe_auc_protocols.u_statistics.krr import RandomisedResponse, bins_by_rule
+from fhe_auc_protocols.u_statistics.mechanisms import (
+    HadamardTree,
+    HierarchicalAuc,
+    RandomisedResponse,
+    bins_by_rule,
+)
 from tests.support.lazy import Lazy
 
 roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
@@ -55,9 +59,7 @@ def test_the_estimates_variance_is_hoeffdings_by_enumeration_of_users_and_report
     law = response.kept * np.eye(k) + response.beta / k  # of the report, given the value
     firsts, seconds = (np.array(list(itertools.product(range(k), repeat=size))) for size in (m, n))
     counts = [[np.bincount(each, minlength=k) for each in of] for of in (firsts, seconds)]
-    found = np.array(
-        [[response.estimate(positives, negatives).auc for negatives in counts[1]] for positives in counts[0]]
-    )
+    found = np.array([[response.auc(positives, negatives).auc for negatives in counts[1]] for positives in counts[0]])
 
     def mean(first_laws: np.ndarray, second_laws: np.ndarray, values: np.ndarray) -> float:
         """Of what all reports give, where each user reports by the law of its row."""
@@ -124,7 +126,7 @@ def test_the_auc_is_unbiased_given_the_users_varies_as_it_says_and_less_than_the
     generator, response = np.random.default_rng(9), RandomisedResponse(k, epsilon)
     shares = np.arange(1, k + 1) / (k * (k + 1) / 2)
     classes = generator.multinomial(positives, shares), generator.multinomial(negatives, shares[::-1])
-    found = [response.estimate(*(simulated(response, of, generator) for of in classes)) for _ in range(RUNS)]
+    found = [response.auc(*(simulated(response, of, generator) for of in classes)) for _ in range(RUNS)]
     rows = [np.repeat(np.arange(k), of) for of in classes]
     aucs = [of.auc for of in found]
     truth = roc_auc_score(np.repeat([1, 0], [positives, negatives]), np.concatenate(rows))
@@ -237,7 +239,7 @@ def test_the_recursion_by_levels_is_the_papers(seed: int) -> None:
     tallies = [
         tree.tally(generator.integers(0, 32, n), exact_sampling.SeededExperiment(generator)) for n in (3000, 9000)
     ]
-    found = method.estimate(*tallies)
+    found = tree.auc(*tallies)
     plus, minus = map(tree.estimate, tallies)
     expected = papers_recursion(plus, minus, tree.variance_bound(3000), tree.variance_bound(9000), method.a)
     assert found.auc == pytest.approx(expected / 3000 / 9000, abs=1e-12)
