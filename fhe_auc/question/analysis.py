@@ -315,7 +315,7 @@ def _levels(name: str, found: Iterable[str | None]) -> tuple[str, ...]:
     return tuple(levels)
 
 
-def _in_order(level: str) -> tuple[float, str]:
-    """Sort numbers, and bands such as 5-9 and 10-14, by their first number."""
-    digits = re.match(r"\s*[<>≤≥]?\s*(\d+)", level)
-    return (float(digits[1]) if digits else math.inf, level)
+def _in_order(level: str) -> tuple[float, int, str]:
+    """Sort numbers, and bands such as <5, 5-9, 10-14 and >14, by their first number."""
+    digits = re.match(r"\s*([<>≤≥]?)\s*(\d+)", level)
+    return (float(digits[2]), {"<": -1, ">": 1}.get(digits[1], 0), level) if digits else (math.inf, 0, level)

@@ -15,8 +15,8 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.names import alike
 
 _OTHER_LABELS = (
-    ". Survival times, censored or not, are not supported: choose a horizon, label 1 who had the event by then and 0 "
-    "who had not, and leave out who was censored before it. For several classes, name them (--classes)"
+    ". For several classes, name them (--classes). Of survival times choose a horizon: label 1 who had the event by "
+    "then and 0 who had not, and leave out who was censored before it"
 )
 
 

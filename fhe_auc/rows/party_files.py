@@ -84,7 +84,8 @@ def read_for(
     Files are ``.csv``, ``.tsv`` (also ``.gz``), ``.parquet``, ``.feather`` or ``.npz``. ``-`` is standard input, CSV;
     without a site column its party is called "stdin".
 
-    Without `site_column` every file is one party, named by the file name without its suffix. With it the rows of all
+    Without `site_column` every file is one party, named by the file name without its suffix, or by its folder where all
+    files are called alike. With it the rows of all
     files are grouped by the text in this column, which names the party (``007`` stays ``007``), in order of first
     appearance. Columns that rows are grouped by hold text, or whole numbers that stand for something. In an ``.npz``
     file that has an array ``<column>_names`` such a column holds indices into it, and so does that of sites.
@@ -116,7 +117,7 @@ def read_for(
 
 
 def _parts(files: Sequence[TableFile], columns: _Columns, entries: FileEntries) -> Iterator[_Part]:
-    for file in files:
+    for file, party in _party_names(files).items():
         start = 0
         for piece in file.pieces(columns.scores, columns.texts):
             size = len(piece.texts[columns.label].codes)
@@ -124,7 +125,7 @@ def _parts(files: Sequence[TableFile], columns: _Columns, entries: FileEntries) 
                 name: coded if name == columns.site else Coded(coded.codes, [level_text(text) for text in coded.names])
                 for name, coded in piece.texts.items()
             }
-            one_site = Coded(np.zeros(size, np.int32), [_party_name(file)])
+            one_site = Coded(np.zeros(size, np.int32), [party])
             sites = one_site if columns.site is None else piece.texts[columns.site]
             yield _Part(file, Piece(piece.numbers, texts), sites, range(start, start + size))
             start += size
@@ -271,8 +272,15 @@ def _label(name: str | None) -> float | str | None:
         return name
 
 
-def _party_name(file: TableFile) -> str:
-    return "stdin" if file.path == STDIN else file.path.name[: len(file.path.name) - len(file.suffix)]
+def _party_names(files: Sequence[TableFile]) -> dict[TableFile, str]:
+    """Return the name of the party of each file: that of the file, or of its folder where all files are called alike."""
+    names = [
+        "stdin" if file.path == STDIN else file.path.name[: len(file.path.name) - len(file.suffix)] for file in files
+    ]
+    folders = [file.path.parent.name for file in files]
+    if len(files) > 1 and len(set(names)) == 1 and all(folders):
+        names = folders
+    return dict(zip(files, names, strict=True))
 
 
 def write_rows(path: Path, data: PartyData, analysis: Analysis) -> None:
@@ -325,7 +333,7 @@ def _distinct_files(paths: Sequence[str | os.PathLike[str]], form: TextFormat) -
 def _refuse_names(files: Sequence[TableFile]) -> None:
     """Raise `InputError` where the name of a file cannot be that of a party, or is another's."""
     by_name: dict[str, TableFile] = {}
-    for file in files:
+    for file, party in _party_names(files).items():
         try:
             file.name.encode()
         except UnicodeEncodeError:
@@ -334,9 +342,9 @@ def _refuse_names(files: Sequence[TableFile]) -> None:
                 "the parties in a site column",
                 file=file.name,
             ) from None
-        other = by_name.setdefault(_party_name(file), file)
+        other = by_name.setdefault(party, file)
         if other is not file:
             raise InputError(
-                f"files {other.name!r} and {file.name!r} both name a party {_party_name(file)!r};"
+                f"files {other.name!r} and {file.name!r} both name a party {party!r};"
                 " rename one, or name the parties in a site column"
             )

@@ -189,6 +189,9 @@ def test_two_files_cannot_name_the_same_party_and_a_file_given_twice_is_refused_
     files = [write(name, "y_true,y_score,site", "1,0.5,x") for name in ("north.csv", "sub/north.csv")]
     with pytest.raises(InputError, match=r"files 'north\.csv' and 'sub/north\.csv' both name a party 'north'; rename"):
         read_parties(files)
+    Path("other").mkdir()
+    files = [write(f"{name}/data.csv", "y_true,y_score", row) for name, row in (("sub", "1,0.5"), ("other", "0,0.5"))]
+    assert [party.name for party in read_parties(files)] == ["sub", "other"]  # what the files are called says nothing
     os.link("north.csv", "b.csv")
     os.symlink("north.csv", "c.csv")
     for site in (None, "site"):
