@@ -18,7 +18,7 @@ from fhe_auc.session.protocol import Request, Spending
 from fhe_auc_protocols import exact_sampling, opendp_samplers, result_warnings
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, Budget
-from fhe_auc_protocols.dpauc.roc import STATISTICS, is_of_rows, statistics, unclipped
+from fhe_auc_protocols.dpauc.roc import STATISTICS, estimate, is_of_rows, statistics
 from fhe_auc_protocols.unencrypted_protocol import ClearSums, UnencryptedProtocol
 
 _LARGEST_FLOAT = 2.0**62  # far from where a cast to int64 overflows
@@ -91,7 +91,7 @@ class DpaucProtocol(UnencryptedProtocol[Evaluation, Budget, NoisyCounts]):
     def told(self, manifest: Manifest, terms: Budget, sums: NoisyCounts) -> Evaluation:
         """Return the AUC."""
         counts, flipped = sums.array().astype(np.float64), terms.flip_probability if terms.flips else None
-        auc = float(unclipped(counts, terms.curve, flip_probability=flipped))
+        auc = float(estimate(counts, terms.curve, flip_probability=flipped))
         if math.isnan(auc):
             raise UndefinedAucError("the flipped labels hold one class only, so there is no AUC; more rows are needed")
         noise = {"noise_scale": terms.noise_scale} if flipped is None else {"flip_probability": flipped}

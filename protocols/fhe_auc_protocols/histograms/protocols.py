@@ -1,16 +1,36 @@
 """The seven plug-ins: each a way of counting, and what is read off the counts."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from fhe_auc.base.errors import InputError
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import CellCounts, Evaluation, QuantileThresholds
-from fhe_auc.session.protocol import Request
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import R
+from fhe_auc.session.protocol import Request, Spending
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.histograms.cells import Cells
-from fhe_auc_protocols.histograms.distributed_noise import DistributedNoise
+from fhe_auc_protocols.histograms.distributed_noise import SharedNoise
 from fhe_auc_protocols.histograms.exact_counts import ExactCounts
 from fhe_auc_protocols.histograms.local_randomisation import LocalRandomisation
 from fhe_auc_protocols.histograms.quantile_thresholds import ExactQuantiles, PrivateQuantiles
+from fhe_auc_protocols.histograms.readout import PrivateReadout
 from fhe_auc_protocols.histograms.score_histogram import ExactScoreHistogram, PrivateScoreHistogram
+
+
+class DistributedNoise(ExactCounts[R]):
+    """Base of the plug-ins that add up counts and shares of noise."""
+
+    readout: PrivateReadout[R]
+
+    def noise(self, options: Mapping[str, Any], thresholds: int, parties: int, min_parties: int) -> SharedNoise:
+        """Return the noise on counts."""
+        return SharedNoise.of(self.readout, options, thresholds, parties, min_parties)
+
+    def spends(self, manifest: Manifest) -> Spending:
+        """Return what this session spends: a row replaced is one removed and one added, so twice its ε."""
+        return Spending(2 * self.readout.budget(manifest.options), "row")
 
 
 class HistogramFederated(ExactCounts[Evaluation]):
