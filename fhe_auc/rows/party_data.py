@@ -71,6 +71,10 @@ def _numbered(row: int) -> Place:
 class PartyData:
     """One party's test rows. Make it with `PartyData.from_arrays` or `from_columns`, which check them.
 
+    >>> party = PartyData.from_arrays("north", [0, 1, 1], [0.2, 0.7, 0.4])
+    >>> party, party.rows
+    (PartyData(name='north'), 3)
+
     Attributes
     ----------
     name : str
@@ -198,11 +202,6 @@ class PartyData:
 
         Raises `InputError`, which names party, row and value: the name is blank, the arrays are empty, not
         one-dimensional or of different lengths, or an entry is missing, masked, no number, no label or not finite.
-
-        Examples
-        --------
-        >>> PartyData.from_arrays("north", [0, 1, 1], [0.2, 0.7, 0.4])
-        PartyData(name='north')
         """
         return cls.from_columns(name, y_true, {score_column: y_score}, {}, PLAIN)
 
