@@ -6,8 +6,8 @@
     aggregator    the result                          y = Σ s_i − M_L
     party         `VectorAuthenticator.read`          y − Σ k_i = W ‖ T, and W = Σ w_i if T_j = Σ_k r_{j,k}·W_k
 
-docs/security/verified.md, "Whole vectors", says what the letters mean, and why a wrong W passes with probability 1/t²
-only. m_i hides w_i from who has the common secret, k_i from who has the pads, and k_i hides r from the aggregator.
+docs/security/histograms.md, "Sums of vectors", says what the letters mean, and why a wrong W passes with probability
+1/t² only. m_i hides w_i from who has the common secret, k_i from who has the pads, and k_i hides r from the aggregator.
 """
 
 from collections.abc import Sequence

@@ -6,7 +6,7 @@ With bins ascending in score, p_k and n_k the pooled positive and negative rows 
     ties         = Σ p_k·n_k                    pairs of one bin, which count half; over wide bins alone (`tie_sums`)
     AUC = ½ + D/(2PN)      binning error = ties/(2PN): the AUC of the rows themselves lies within AUC ± binning error
 
-With an interval there are two more, for DeLong's standard error (`fhe_auc.results.intervals.delong`):
+With an interval there are two more, for DeLong's standard error (`fhe_auc.results.delong.delong`):
 
     Q10 = Σ p_k·(N_{<k} − N_{>k})²        Q01 = Σ n_k·(P_{>k} − P_{<k})²
 
@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError
+from fhe_auc.metrics.binning_error import TELLING
 from fhe_auc.metrics.small_cells import hidden_rows
 from fhe_auc.question.analysis import Analysis, Contrast
 from fhe_auc.results import intervals
@@ -340,7 +341,7 @@ def _binned(estimates: Sequence[GroupEstimate]) -> list[str]:
     told = [
         _named(estimate)
         for estimate in estimates[1:]
-        if estimate.standard_error and (estimate.binning_error or 0) > intervals.TELLING * estimate.standard_error
+        if estimate.standard_error and (estimate.binning_error or 0) > TELLING * estimate.standard_error
     ]
     if not told:
         return []

@@ -28,9 +28,8 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.question.analysis import Analysis, Contrast
-from fhe_auc.results import intervals
-from fhe_auc.results.intervals import Components
-from fhe_auc.results.standard_errors import Clusters, PairedError, Products
+from fhe_auc.results import delong, intervals
+from fhe_auc.results.delong import Clusters, Components, PairedError, Products
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Factor, Part, Sum
@@ -273,5 +272,5 @@ class PatientErrors(Errors):
 def _components(own: AucOfSums) -> Components:
     """Return DeLong's S10 and S01 of an AUC that has them."""
     assert own.auc is not None and own.q10 is not None and own.q01 is not None  # noqa: S101, PT018
-    s10, s01 = intervals.components(own.auc, own.positives, own.negatives, own.q10, own.q01)
+    s10, s01 = delong.components(own.auc, own.positives, own.negatives, own.q10, own.q01)
     return float(s10), float(s01)

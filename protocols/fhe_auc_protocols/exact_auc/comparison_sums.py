@@ -27,10 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.question.score_bins import bins_of, of_one_number
-from fhe_auc.results import intervals, standard_errors
+from fhe_auc.results import delong, intervals
+from fhe_auc.results.delong import Moments, OneModel, PairedError, PairedSums
 from fhe_auc.results.estimates import Comparison
 from fhe_auc.results.result_tables import p_text
-from fhe_auc.results.standard_errors import Moments, OneModel, PairedError, PairedSums
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
 from fhe_auc_protocols.exact_auc.auc_sums import table
 from fhe_auc_protocols.exact_auc.release_part import (
@@ -246,7 +246,7 @@ def _error(sums: PairedSums, *aucs: AucOfSums) -> PairedError | None:
     )
     rows = aucs[0].positives, aucs[0].negatives
     (a, alike_a), (b, alike_b) = ((float(own.binning_error), float(own.alike)) for own in aucs)
-    return standard_errors.paired_delong(first, second, sums, *rows, (a, b), (alike_a, alike_b))
+    return delong.paired_delong(first, second, sums, *rows, (a, b), (alike_a, alike_b))
 
 
 def _compared(
@@ -273,9 +273,9 @@ def _compared(
 
 def _why_missing(binning_error: float, error: PairedError) -> str:
     """Say why a difference with this binning error gets no interval and no p-value; empty where it does."""
-    if binning_error > max(error.standard_error, standard_errors.LEAST_TOLD):
+    if binning_error > max(error.standard_error, delong.LEAST_TOLD):
         return f"the binning error, {binning_error:.2g}, exceeds the standard error, {error.standard_error:.2g}"
-    if error.off > standard_errors.MOST_OFF:
+    if error.off > delong.MOST_OFF:
         return f"the standard error, {error.standard_error:.2g}, may be off by {100 * error.off:.0f} %"
     return ""
 

@@ -2,7 +2,7 @@
 
 D, P and the ties T, of wide bins, are those of `auc_sums`; M, the number of all rows, is public, as that of each party
 is. Released are sums that these follow from, with noise, and nothing else. AUC' = ½ + D'/(2P'(M − P')), of which bins
-leave T'/(2P'(M − P')) open. docs/security/private-auc.md has the noise on a sum X, g·Z + Σ U_i, the proof that it
+leave T'/(2P'(M − P')) open. docs/security/verified.md has the noise on a sum X, g·Z + Σ U_i, the proof that it
 suffices, and on whom the promise rests; here is what it refers to.
 
 **Privacy unit.** "label": one row's label flips. "row": one row, label and score, is replaced by another.

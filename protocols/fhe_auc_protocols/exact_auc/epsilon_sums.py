@@ -12,9 +12,10 @@ from fractions import Fraction
 from functools import cached_property
 
 from fhe_auc.base.errors import CapacityError, InputError
+from fhe_auc.results.delong import hanley_mcneil
 from fhe_auc.results.estimates import GroupEstimate, Headline
 from fhe_auc.results.evaluation import NOT_TOLD_APART
-from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, hanley_mcneil, quantile, widened
+from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, quantile, widened
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Factor, Sum

@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 
 from fhe_auc.question.analysis import Analysis, Contrast
 from fhe_auc.question.score_bins import in_bins
-from fhe_auc.results import intervals
+from fhe_auc.results import delong, intervals
+from fhe_auc.results.delong import PairedError
 from fhe_auc.results.estimates import Comparison, GroupEstimate, Headline
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
-from fhe_auc.results.standard_errors import PairedError
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Sum
@@ -88,10 +88,10 @@ class Errors:
             return None, None
         rows, method = (own.positives, own.negatives), intervals.DELONG
         if own.q10 is None or own.q01 is None:
-            method, error = intervals.HANLEY_MCNEIL, intervals.hanley_mcneil(own.auc, *rows)
+            method, error = intervals.HANLEY_MCNEIL, delong.hanley_mcneil(own.auc, *rows)
         else:
-            delong = intervals.delong(own.auc, *rows, own.q10, own.q01)
-            corrected = None if delong is None else self.corrected(contrast, own, delong)
+            alone = delong.delong_error(own.auc, *rows, own.q10, own.q01)
+            corrected = None if alone is None else self.corrected(contrast, own, alone)
             if corrected is None:
                 return None, None
             error = corrected

@@ -17,8 +17,9 @@ from functools import partial
 import numpy as np
 
 from fhe_auc.base.errors import CapacityError
+from fhe_auc.results.delong import hanley_mcneil, of_bins
 from fhe_auc.results.heterogeneity import LEAST_SITES, WITHIN, SiteSummary, UsableSites, random_effects
-from fhe_auc.results.intervals import hanley_mcneil, of_bins, on_logit_scale
+from fhe_auc.results.intervals import on_logit_scale
 from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Factor, Sum
 from fhe_auc_protocols.exact_auc.release_part import (

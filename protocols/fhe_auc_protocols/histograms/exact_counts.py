@@ -1,7 +1,7 @@
 """Counting by a sum under one-time pads, exact to the last row, and proved.
 
 A party's counts are a vector of integers (`fhe_auc.session.vector_computation`). The aggregator adds up what it gets,
-and sees uniform numbers; the parties get the pooled counts, with two tags that prove them: docs/security/verified.md.
+and sees uniform numbers; the parties get the pooled counts, with two tags that prove them: docs/security/histograms.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence

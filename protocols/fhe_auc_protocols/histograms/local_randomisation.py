@@ -4,7 +4,7 @@
     round 2   the sums go to all parties, who estimate the counts and answer with nothing
 
 Nothing is encrypted, for reports are private already. What is public, what adds up, and that no lie is noticed:
-docs/evidence/score-histograms.md.
+docs/security/histograms.md.
 
 **Optimised unary encoding (OUE)**: [OUE] Wang, Blocki, Li, Jha, "Locally differentially private protocols for frequency
 estimation", USENIX Security 2017. A user's cell v of d is a vector of d bits, of which bit v alone is set. Each bit is

@@ -9,7 +9,7 @@ Scores may crowd in few cells even so. Where neighbouring cells each hold more r
 exact, they are cut evenly (`_cut`). A cell alone that is so full holds one frequent score, most likely, and stays.
 
 An evaluation of several models has one set of thresholds: each row counts once for each model, by its score. Who learns
-what, and who checks it: docs/evidence/score-histograms.md.
+what, and who checks it: docs/security/histograms.md.
 """
 
 from collections.abc import Mapping, Sequence
