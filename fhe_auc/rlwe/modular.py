@@ -123,11 +123,6 @@ def fill(stream: KeyStream, moduli: Sequence[int], rows: Residues) -> None:
             row %= np.uint64(modulus)
 
 
-def nonzero(stream: KeyStream, modulus: int, *shape: int) -> Residues:
-    """Return independent residues, uniform in 1 … modulus - 1."""
-    return uniform(stream, modulus - 1, *shape) + np.uint64(1)
-
-
 def is_prime(number: int) -> bool:
     """Whether a number below 2^64 is prime.
 
