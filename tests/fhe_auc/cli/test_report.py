@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.ranking import roc_auc_score as roc_auc_score_of
 from fhe_auc.question import thresholds
-from fhe_auc.report import FILES, Decisions, Facts, as_dict, report_card
+from fhe_auc.report import FILES, Facts, ReportAsked, as_dict, report_card
 from fhe_auc.rows import datasets
 from fhe_auc.rows.default_thresholds import of_scores
 from fhe_auc.rows.party_data import PartyData
@@ -118,9 +118,9 @@ def test_every_number_is_that_of_the_pooled_rows_in_the_clear(made: Made, pool: 
     grid = edges(pool)
     with_asked = np.insert(grid, np.searchsorted(grid, 0.3), [0.3] * (0.3 not in grid))
     counted, added = Histogram.from_rows(pool, with_asked), [0.3] * (0.3 not in grid)
-    card = report_card(counted, wanted=Decisions(threshold=(0.3,)), added=added, min_cell=10)
+    card = report_card(counted, wanted=ReportAsked(threshold=(0.3,)), added=added, min_cell=10)
     facts = Facts(title="", date=datetime.date.today(), privacy="", session={})
-    expected = json.loads(json.dumps(as_dict(card, facts)))
+    expected = json.loads(json.dumps(as_dict([card], facts)))
     assert {name: made[1][name] for name in NUMBERS} == {name: expected[name] for name in NUMBERS}
 
 

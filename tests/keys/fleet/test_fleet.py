@@ -17,10 +17,11 @@ import pytest
 from click.testing import CliRunner
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
+from fhe_auc.metrics.binning_error import WIDENED
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.fleet import Fleet
-from fhe_auc.results.intervals import HANLEY_MCNEIL, WIDENED
+from fhe_auc.results.intervals import HANLEY_MCNEIL
 from fhe_auc.rlwe.modular import subtract
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
