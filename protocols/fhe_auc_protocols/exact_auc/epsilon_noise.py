@@ -72,7 +72,7 @@ NO_QUANTILES = (
 )
 _NOT_PROVED = (
     "epsilon holds against a party that lies only where all prove how many rows they have: take a helper (--keys "
-    "helper; keys='helper') and a row cap of each site (the study's [row-caps]; row_caps), and leave --no-proofs out"
+    "helper; keys='helper') and a row cap of each site (the study's [row-caps]; row_caps), and no proofs = false"
 )
 _NO_GROUPS = (
     "epsilon covers models over all rows (--score-columns): how many rows a group or class has is not public, and sums "

@@ -198,7 +198,7 @@ def test_the_plan_releases_three_sums_and_says_what_of() -> None:
     ("others", "message"),
     [
         ({"keys": "sealed"}, "epsilon holds .* take a helper"),
-        *(({"row_caps": caps}, "a row cap of each site .* leave --no-proofs out") for caps in (None, {"a": 5, "b": 5})),
+        *(({"row_caps": caps}, "a row cap of each site .* no proofs = false") for caps in (None, {"a": 5, "b": 5})),
         ({"options": {"epsilon_unit": "row"}}, "epsilon_unit goes with epsilon alone"),
         ({"options": {"epsilon": 1.0, "epsilon_unit": "party"}}, "must be row or label, got 'party'"),
         ({"options": {"epsilon": 0.0}}, "between 0.000001 and 32"),
