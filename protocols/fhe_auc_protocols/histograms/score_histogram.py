@@ -25,8 +25,8 @@ from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.ranking import roc_auc_score
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question.score_bins import of_one_number
+from fhe_auc.results.delong import of_bins
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.results.intervals import of_bins
 from fhe_auc.rows.counts import Counts
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest

@@ -59,9 +59,7 @@ def test_the_estimates_variance_is_hoeffdings_by_enumeration_of_users_and_report
     law = response.kept * np.eye(k) + response.beta / k  # of the report, given the value
     firsts, seconds = (np.array(list(itertools.product(range(k), repeat=size))) for size in (m, n))
     counts = [[np.bincount(each, minlength=k) for each in of] for of in (firsts, seconds)]
-    found = np.array(
-        [[response.auc(positives, negatives).auc for negatives in counts[1]] for positives in counts[0]]
-    )
+    found = np.array([[response.auc(positives, negatives).auc for negatives in counts[1]] for positives in counts[0]])
 
     def mean(first_laws: np.ndarray, second_laws: np.ndarray, values: np.ndarray) -> float:
         """Of what all reports give, where each user reports by the law of its row."""
@@ -89,9 +87,6 @@ def test_the_estimates_variance_is_hoeffdings_by_enumeration_of_users_and_report
 def test_what_is_out_of_range_is_refused(k: int) -> None:
     with pytest.raises(InputError, match="needs 2 to 4,096 values"):
         RandomisedResponse(k, 1.0)
-    for value in (-1, 5):
-        with pytest.raises(InputError, match=r"\[0, 5\)"):
-            RandomisedResponse(5, 1.0).tally(np.array([0, value]), seeded(0))
 
 
 @pytest.mark.parametrize(("k", "epsilon"), [(2, 1.0), (5, 0.5), (5, 3.0)])
@@ -214,9 +209,6 @@ def test_what_is_out_of_range_of_a_tree_is_refused() -> None:
     for depth, epsilon, message in ((0, 1.0, "alpha"), (21, 1.0, "alpha"), (-1, 1.0, "alpha"), (3, 9e-7, "epsilon")):
         with pytest.raises(InputError, match=message):
             HadamardTree(depth, epsilon)
-    for leaf in (-1, 8):
-        with pytest.raises(InputError, match="leaves"):
-            HadamardTree(3, 1.0).tally(np.array([leaf]), seeded(0))
 
 
 def papers_recursion(plus: list, minus: list, v_plus: float, v_minus: float, a: float, level: int = 0, p: int = 0):
