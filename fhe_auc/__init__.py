@@ -8,12 +8,11 @@
 These names are public, and keep their meaning within a version:
 
 - functions that evaluate: `federated_auc`, `federated_report` and `federated_thresholds`;
-- their arguments: `Columns`, `Breakdown`, `Decisions` and `Setup`; and `PartyData`, the checked rows of one party;
+- `PartyData`, the checked rows of one party;
 - their results: `Evaluation`, `Report` and `QuantileThresholds`;
 - functions that draw on given axes: `plot_forest` draws an evaluation; `plot_roc`, `plot_precision_recall`,
   `plot_calibration`, `plot_decision_curve` and `plot_scores` draw a report or its card;
 - errors: `FheAucError`, `InputError`, `EvaluationError` and `UndefinedAucError`;
-- `fhe_auc_protocols.options`: the options of protocols;
 - the interfaces of plug-ins, which docs/guide/write-a-protocol.md names.
 
 All other modules are internal, whatever their names.
@@ -35,15 +34,9 @@ if TYPE_CHECKING:
     )
     from fhe_auc.report import Report, federated_report
     from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
-    from fhe_auc.results.report_card import Decisions
-    from fhe_auc.rows.frames import Breakdown, Columns
     from fhe_auc.rows.party_data import PartyData
-    from fhe_auc.session.protocol import Setup
 
 __all__ = [
-    "Breakdown",
-    "Columns",
-    "Decisions",
     "Evaluation",
     "EvaluationError",
     "FheAucError",
@@ -51,7 +44,6 @@ __all__ = [
     "PartyData",
     "QuantileThresholds",
     "Report",
-    "Setup",
     "UndefinedAucError",
     "federated_auc",
     "federated_report",
@@ -72,10 +64,7 @@ _MODULES = {
     "figures.forest_plot": {"plot_forest"},
     "report": {"Report", "federated_report"},
     "results.evaluation": {"Evaluation", "QuantileThresholds"},
-    "results.report_card": {"Decisions"},
-    "rows.frames": {"Breakdown", "Columns"},
     "rows.party_data": {"PartyData"},
-    "session.protocol": {"Setup"},
 }
 """Where the public names come from; all others come from `figures.report_card`."""
 

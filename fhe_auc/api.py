@@ -1,115 +1,155 @@
 """The public functions that evaluate: every role of a session runs in this process."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import fields, replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fhe_auc.base.errors import InputError, UnknownProtocolError
-from fhe_auc.base.names import known_names
-from fhe_auc.base.options import CheckedNames, Options, example, given
+from fhe_auc.base.options import NO_WEIGHTS, WEIGHTS
 from fhe_auc.base.terminal import Progress, shown
 from fhe_auc.question import thresholds as grids
-from fhe_auc.question.analysis import Analysis
-from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
+from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis
+from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds
 from fhe_auc.results.intervals import DEFAULT_LEVEL
-from fhe_auc.rows.frames import Breakdown, Columns, Rows, parties_of
-from fhe_auc.rows.own_rows import default_thresholds
-from fhe_auc.rows.party_data import PartyData
+from fhe_auc.rows.default_thresholds import default_thresholds
+from fhe_auc.rows.frames import Rows, parties_of, questions_of
+from fhe_auc.rows.party_data import DEFAULT_SCALE, Entries, Label, PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.attacks import Attacks
 from fhe_auc.session.one_process import run, run_on_quantiles
-from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Request, Setup
+from fhe_auc.session.protocol import (
+    DEFAULT_MAX_ROWS,
+    DEFAULT_MIN_ROWS,
+    DEFAULT_PROTOCOL,
+    OptionValue,
+    Protocol,
+    Request,
+    Setup,
+)
 
-C = TypeVar("C", bound=CheckedNames)
-F = TypeVar("F", bound=Callable[..., object])
+_USUAL = ("label", "score", "site", "by", "cluster", "protocol", "thresholds", "interval", "progress")
+_CALLED_ELSEWHERE = {
+    "label": ("y_true", "y", "labels", "label_column", "target", "outcome", "truth"),
+    "score": ("y_score", "y_pred", "y_prob", "y_proba", "scores", "score_column", "score_columns", "risk"),
+    "site": ("sites", "site_column", "party", "center", "centre", "hospital"),
+    "by": ("group", "groups", "groupby", "subgroups", "sensitive_features"),
+    "cluster": ("clusters", "patient", "patients", "patient_id", "id", "subject"),
+    "interval": ("level", "ci", "alpha", "confidence", "confidence_level", "conf_level"),
+    "thresholds": ("grid", "cutoffs"),
+    "progress": ("verbose",),
+    "positive_label": ("pos_label", "positive"),
+    "drop_missing": ("dropna", "na_rm"),
+    "classes": ("multi_class",),
+}
+"""Keywords, and what other packages, or the command line, call the same."""
 
 
-def with_parts(function: F) -> F:
-    """Show a function's signature without its ``**parts``: fields of its arguments, which may be given by themselves.
+def options_for(
+    function: Callable[..., object], protocol: str, options: Mapping[str, OptionValue], *, among: str = ""
+) -> dict[str, bool | int | float | str]:
+    """Return those options of a protocol that are set.
 
-    ``label="died"`` is ``columns=Columns(label="died")``. The function takes them by `take` and `refuse`.
+    Raises `TypeError` for one that the protocol does not have, as of an argument that `function` does not have, with
+    the keyword that may be meant, or the protocols that have it; their names begin with `among`. Raises `InputError`
+    where the protocol is no name; errors as `fhe_auc.session.registry.load`.
     """
-    signature = inspect.signature(function)
-    own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
-    vars(function)["__signature__"] = signature.replace(parameters=own)
-    return function
+    given: object = protocol
+    if not isinstance(given, str):
+        raise InputError(f"protocol must be a name, such as 'verified', not {type(given).__name__}")
+    known = registry.load(protocol).options.known
+    for name in options:
+        if name not in known:
+            raise TypeError(f"{function.__name__} has no argument {name!r}{_remedy(function, protocol, name, among)}")
+    return {name: value for name, value in options.items() if value is not None}
 
 
-def take(argument: C, parts: dict[str, Any]) -> C:
-    """Return an argument with those of its fields that are among the parts, which are removed there."""
-    own = {part.name: parts.pop(part.name) for part in fields(argument) if part.name in parts}  # type: ignore[arg-type]
-    return replace(argument, **own) if own else argument  # type: ignore[type-var] # a dataclass
+def _remedy(function: Callable[..., object], protocol: str, name: str, among: str) -> str:
+    """Return the end of a message about an unknown keyword: what is meant, or who has it."""
+    if name in WEIGHTS:
+        return f": {NO_WEIGHTS}"
+    keywords = [each for each in inspect.signature(function).parameters if each not in ("rows", "options")]
+    plugin = registry.load(protocol)
+    same = [other for other in _loaded(among) if other.yields is plugin.yields]
+    if owners := [other.name for other in same if name in other.options.known]:
+        return f" with protocol {protocol!r}; it is an option of {', '.join(owners)}"
+    if name in inspect.signature(federated_auc).parameters:
+        return "; federated_auc has it"
+    meant = [each for each, others in _CALLED_ELSEWHERE.items() if name.lower() in others and each in keywords]
+    near = meant or get_close_matches(name.lower(), [*keywords, *plugin.options.known], n=2)
+    asked = f"; did you mean {' or '.join(near)}?" if near else ""
+    usual = ", ".join(each for each in _USUAL if each in keywords)
+    return f"{asked} (usual are {usual}; help({function.__name__}) has all)"
 
 
-def refuse(function: Callable[..., object], parts: Mapping[str, Any], protocol: str | Options) -> None:
-    """Raise `TypeError` where parts are left that are no argument's, with what is meant, or where it belongs."""
-    for name in parts:
-        known = list(inspect.signature(function).parameters)
-        remedy = _option_hint(name, {**parts, "protocol": protocol}) or known_names(name, known, most=len(known))
-        raise TypeError(f"{function.__name__} has no argument {name!r}{remedy}")
+def _loaded(among: str) -> Iterator[Protocol[Outcome]]:
+    for name in registry.names():
+        if name.startswith(among):
+            with suppress(UnknownProtocolError):  # a plug-in that does not load
+                yield registry.load(name)
 
 
-def _option_hint(name: str, values: Mapping[str, Any]) -> str:
-    """Return how to pass an option of a protocol, of the requested one if it has it; "" if no protocol has it."""
-    kinds = {}
-    for protocol in registry.names():
-        try:
-            kinds[protocol] = registry.load(protocol).options
-        except UnknownProtocolError:  # of a plug-in that does not load
-            continue
-    owners = {protocol: kind for protocol, kind in kinds.items() if name in [option.name for option in fields(kind)]}
-    if not owners:
-        return ""
-    requested = values.get("protocol")
-    owner = owners.get(requested if isinstance(requested, str) else getattr(requested, "protocol", ""))
-    if owner is None and len(owners) == 1:
-        owner = next(iter(owners.values()))
-    if owner is None:
-        names = ", ".join(kind.__name__ for kind in owners.values())
-        return f"; it is an option of protocols, to be given as in protocol=NAME({name}=...), NAME one of {names}"
-    call = example(owner, **{name: values[name]})
-    return f"; it is an option of a protocol: protocol={call}, from {owner.__module__}"
-
-
-@with_parts
 def federated_auc(
     rows: Rows,
     *,
-    columns: Columns = Columns(),
-    breakdown: Breakdown = Breakdown(),
-    protocol: str | Options = DEFAULT_PROTOCOL,
+    label: str = "y_true",
+    score: str | Sequence[str] = "y_score",
+    site: str | None = None,
+    by: str | Sequence[str] | Mapping[str, Sequence[Label]] | None = None,
+    cluster: str | None = None,
+    protocol: str = DEFAULT_PROTOCOL,
     thresholds: str | ArrayLike | QuantileThresholds | None = None,
     interval: float | None = DEFAULT_LEVEL,
-    setup: Setup = Setup(),
     progress: bool | Progress = False,
+    positive_label: Label | None = None,
+    drop_missing: bool = False,
+    score_scale: str = DEFAULT_SCALE,
+    classes: Sequence[Label] | None = None,
+    cross_groups: bool = False,
+    heterogeneity: bool = False,
+    each_pair: bool = False,
+    min_cell: int = DEFAULT_MIN_CELL,
+    keys: str | None = None,
+    backend: str | None = None,
+    max_rows: int = DEFAULT_MAX_ROWS,
+    min_rows: int = DEFAULT_MIN_ROWS,
+    row_caps: Mapping[str, int] | int | None = None,
     cheat: str | None = None,
-    **parts: Any,
+    **options: OptionValue,
 ) -> Evaluation:
     """Compute the AUC over the rows of all parties, on encrypted counts or, with some protocols, noisy ones.
 
     All roles run in this process and exchange the same bytes as between sites. The result shows itself as a table in a
-    notebook; `Evaluation.to_frame` returns a pandas data frame. The fields of `columns`, `breakdown` and `setup` may be
-    passed directly: ``label="died"`` is ``columns=Columns(label="died")``.
+    notebook; `Evaluation.to_frame` returns a pandas data frame.
 
     Parameters
     ----------
     rows : table, iterable of parties, or mapping of names to parties
-        One table with a column of sites, which `columns` names; or the rows of each party: a pair (y_true, y_score), a
+        One table with a column of sites, which `site` names; or the rows of each party: a pair (y_true, y_score), a
         table, or `PartyData`. A table has columns by name: a pandas or polars data frame, an Arrow table, or a dict of
         arrays.
-    columns : Columns
-        The columns of labels, scores and sites, and what their entries are.
-    breakdown : Breakdown
-        Additional AUCs of groups and of classes, and how far sites differ.
-    protocol : str or Options
-        An installed protocol: its name (see ``fhe-auc protocols``), or its options, such as
-        ``fhe_auc_protocols.options.DpaucLaplace(epsilon=1.0)``. Only exact and verified evaluate several models, groups
-        or classes.
+    label : str
+        Column of labels: 0 or 1, or one of the `classes`.
+    score : str or sequence of str
+        Column of scores, finite numbers; calibration needs probabilities, or a `score_scale` that makes them; or the
+        columns of several models. The second and further ones are compared with the first (paired DeLong).
+    site : str or None
+        Column that names each row's party, where one table holds all parties' rows.
+    by : str, sequence of str, mapping of str to sequence of labels, or None
+        Columns that rows are grouped by, or these with all their levels: AUCs of these groups too. Levels come in the
+        order of an ordered categorical, or that given. Categories: cut numbers into bands first.
+    cluster : str or None
+        Column that names each row's patient, or whatever has several rows of a site that are alike: intervals then take
+        patients as independent, not rows (Obuchowski, Biometrics 53, 1997). Parties also learn how many patients there
+        are, and sums over all. Exact and verified have it, with sealed keys or a helper.
+    protocol : str
+        Name of an installed protocol (see ``fhe-auc protocols``). Only exact and verified evaluate several models,
+        groups or classes.
     thresholds : str, array-like, QuantileThresholds or None
         "uniform:100", "hybrid:1000", "dpauc:100", the path of a file, or 2 to 2^20 ascending numbers. "quantile:200"
         runs a session first, which finds thresholds with about equally many pooled rows between them; the result of
@@ -121,13 +161,44 @@ def federated_auc(
     interval : float or None
         Level of the confidence interval, from 0.5 to 0.9999; None: no interval. Exact and verified have DeLong's, with
         an epsilon Hanley and McNeil's; the other protocols release too little for one.
-    setup : Setup
-        Who has the keys, the encryption library, and public bounds on the number of rows.
     progress : bool or callable
         True shows a bar on standard error if that is a terminal; a callable is called with (phase, done, total).
+    positive_label : str, number, bool or None
+        The label that counts as 1, where labels are not 0 and 1; the others must be one label. Two spellings of one
+        label ("Yes" and "yes") are refused.
+    drop_missing : bool
+        Leave out rows with a missing entry (None, NaN, NA, or text as "", "NA", "None", "." and the like), and say how
+        many in `Evaluation.warnings`; otherwise they are refused.
+    score_scale : "probability", "logit" or "percent"
+        What the scores are; logits and percentages are turned into probabilities first.
+    classes : sequence of str, numbers or bools, or None
+        Three labels or more, with a column of scores each, in the same order: each class from the others, pairs of
+        classes, and their average (Hand and Till, Machine Learning 45, 2001), which is `Evaluation.auc`.
+    cross_groups : bool
+        Also positives of each group from negatives of each other of the same column (xAUC).
+    heterogeneity : bool
+        Also how far sites (parties, 5 at least) differ: `Evaluation.sites`. Parties learn sums over sites: who knows
+        all but three with rows of both labels can work out these three's AUCs.
+    each_pair : bool
+        Compare each model with each other one, not with the first alone.
+    min_cell : int
+        Groups with fewer rows of a label than this are not shown; 1 shows all. Parties can still read them.
+    keys : "sealed", "helper" or None
+        A key holder makes the secret key and seals it to each party; or a helper has it, and no party. None: sealed,
+        but helper with an epsilon of verified.
+    backend : "openfhe", "tenseal" or None
+        Encryption library; None: openfhe where it can be imported, else tenseal.
+    max_rows, min_rows : int
+        Public bounds on the pooled rows: parameters hold up to max_rows, the precision from min_rows on. Protocols that
+        encrypt refuse more than max_rows before any key is made.
+    row_caps : mapping of str to int, int or None
+        For exact and verified with a helper: the most rows of each party by name, or of any. Each party then proves
+        that its counts are within its cap; who does not is left out and named. None: nothing is proved of inputs.
     cheat : str, optional
         For demonstrations: the aggregator lies, in one of the ways that `fhe_auc.session.registry.attacks` lists; or
         the last party does ("party-negative"), with a helper and row caps, and the result is of the others.
+    **options : bool, int, float or str
+        Those of the protocol, such as ``epsilon=1``; ``fhe-auc protocols NAME`` lists them.
 
     Returns
     -------
@@ -150,27 +221,41 @@ def federated_auc(
     0.888889
 
     >>> site = {"died": [0, 1, 1, 0], "a": [0.1, 0.8, 0.4, 0.3], "b": [0.3, 0.6, 0.2, 0.4]}
-    >>> evaluation = federated_auc({"north": site, "south": site}, columns=Columns(label="died", score=["a", "b"]))
+    >>> evaluation = federated_auc({"north": site, "south": site}, label="died", score=["a", "b"], round_scores=1)
     >>> [(estimate.model, estimate.auc) for estimate in evaluation.estimates]
     [('a', 1.0), ('b', 0.5)]
+
+    >>> private = federated_auc({"north": site, "south": site}, label="died", score="a", protocol="dpauc-rr", epsilon=1)
+    >>> private.protocol
+    'dpauc-rr'
     """
-    columns, breakdown, setup = take(columns, parts), take(breakdown, parts), take(setup, parts)
-    refuse(federated_auc, parts, protocol)
-    parties, analysis = parties_of(rows, columns, breakdown.questions(columns))
-    name, options = name_and_options(protocol)
+    own = options_for(federated_auc, protocol, options)
+    questions = questions_of(
+        score=score,
+        by=by,
+        cluster=cluster,
+        classes=classes,
+        cross_groups=cross_groups,
+        heterogeneity=heterogeneity,
+        each_pair=each_pair,
+        min_cell=min_cell,
+    )
+    entries = Entries(positive_label=positive_label, drop_missing=drop_missing, score_scale=score_scale)
+    setup = Setup(keys=keys, backend=backend, max_rows=max_rows, min_rows=min_rows, row_caps=row_caps)
+    parties, analysis = parties_of(rows, questions, site=site, label=label, entries=entries)
     if cheat is not None:
-        _check_cheat(cheat, registry.attacks(name), setup, len(parties))
+        _check_cheat(cheat, registry.attacks(protocol), setup, len(parties))
     with shown(progress) if progress else nullcontext() as report:
         return evaluate(
             parties,
             analysis,
-            protocol=name,
+            protocol=protocol,
             thresholds=thresholds,
             interval=interval,
             setup=setup,
             progress=report,
             cheat=cheat,
-            options=options,
+            options=own,
         )
 
 
@@ -182,18 +267,6 @@ def _check_cheat(cheat: str, attacks: Attacks, setup: Setup, parties: int) -> No
         raise InputError(f"cheat={cheat!r}: a party lies about its row cap; give keys='helper' and row_caps")
     if parties < 3:
         raise InputError(f"cheat={cheat!r}: the last of three parties or more lies; there are {parties}")
-
-
-def name_and_options(protocol: str | Options) -> tuple[str, dict[str, Any]]:
-    """Return the name of a protocol and its options that differ from the defaults; raise `InputError` otherwise."""
-    value: object = protocol
-    if isinstance(value, type) and issubclass(value, Options):
-        raise InputError(f"protocol={value.__name__} is a class, not its options: protocol={example(value)}")
-    if not isinstance(value, (str, Options)):
-        raise InputError(
-            f"protocol must be a name or options, as in protocol=DpaucLaplace(epsilon=1.0), not {type(value).__name__}"
-        )
-    return (protocol, {}) if isinstance(protocol, str) else (protocol.protocol, given(protocol))
 
 
 def evaluate(
@@ -234,16 +307,23 @@ def evaluate(
     return replace(evaluation, warnings=warnings, settings={**evaluation.settings, **told})
 
 
-@with_parts
 def federated_thresholds(
     rows: Rows,
     bins: int,
     *,
-    columns: Columns = Columns(),
-    protocol: str | Options = "boundaries-federated",
-    setup: Setup = Setup(),
+    label: str = "y_true",
+    score: str = "y_score",
+    site: str | None = None,
+    protocol: str = "boundaries-federated",
     progress: bool | Progress = False,
-    **parts: Any,
+    positive_label: Label | None = None,
+    drop_missing: bool = False,
+    score_scale: str = DEFAULT_SCALE,
+    keys: str | None = None,
+    backend: str | None = None,
+    max_rows: int = DEFAULT_MAX_ROWS,
+    min_rows: int = DEFAULT_MIN_ROWS,
+    **options: OptionValue,
 ) -> QuantileThresholds:
     """Find thresholds with about equally many rows of all parties between them.
 
@@ -252,14 +332,14 @@ def federated_thresholds(
 
     Parameters
     ----------
-    rows, setup, progress
-        As for `federated_auc`.
+    rows
+        As for `federated_auc`, and so are the keywords; labels do not matter.
     bins : int
         Number of thresholds, 2 to 2^20; there are fewer where many rows have the same score.
-    columns : Columns
-        As for `federated_auc`, with the scores of one model, which are probabilities. Labels do not matter.
-    protocol : str or Options
-        An installed protocol that finds thresholds: its name or its options.
+    score : str
+        Column of the scores of one model, which are probabilities.
+    protocol : str
+        Name of an installed protocol that finds thresholds.
 
     Returns
     -------
@@ -272,18 +352,30 @@ def federated_thresholds(
         Bad input; the message names the party, row, column and value.
     EvaluationError
         The result fails its checks.
+
+    Examples
+    --------
+    >>> sites = [([0, 1, 0, 1], [0.1, 0.8, 0.3, 0.6]), ([0, 1, 1, 0], [0.2, 0.9, 0.7, 0.4])]
+    >>> found = federated_thresholds(sites, 4)
+    >>> len(found.grid)
+    4
+    >>> federated_auc(sites, thresholds=found).thresholds
+    4
     """
-    columns, setup = take(columns, parts), take(setup, parts)
-    refuse(federated_thresholds, parts, protocol)
-    if len(columns.scores) > 1:
-        raise InputError(f"a session that finds thresholds is of one column of scores, got {len(columns.scores)}")
-    parties, _ = parties_of(rows, columns, Breakdown().questions(columns))
-    name, options = name_and_options(protocol)
+    own = options_for(federated_thresholds, protocol, options)
+    questions = questions_of(score=score)
+    if len(questions.score_columns) > 1:
+        raise InputError(f"a session that finds thresholds is of one column of scores, got {len(score)}")
+    entries = Entries(positive_label=positive_label, drop_missing=drop_missing, score_scale=score_scale)
+    parties, _ = parties_of(rows, questions, site=site, label=label, entries=entries)
     request = Request(
         parties=tuple(party.name for party in parties),
         thresholds=np.empty(0),
-        options={**options, "bins": bins},
-        **vars(setup),
+        options={**own, "bins": bins},
+        keys=keys or "sealed",
+        backend=backend,
+        max_rows=max_rows,
+        min_rows=min_rows,
     )
     with shown(progress) if progress else nullcontext() as report:
-        return run(registry.finding(name), request, parties, report)
+        return run(registry.finding(protocol), request, parties, report)

@@ -133,13 +133,13 @@ class PublicContext(BasePublicContext[BfvParameters]):
         self._half.add_in_place(words[: len(noise)], noise)
         return self.ciphertext(words, ciphertext.prime)
 
-    def dump_result(self, ciphertext: Ciphertext, kept: int | None = None) -> bytes:
-        """Serialise a ciphertext for `SecretContext.decrypt`, switched down to its first `kept` primes; None: all.
+    def dump_result(self, ciphertext: Ciphertext, kept: int) -> bytes:
+        """Serialise a ciphertext for `SecretContext.decrypt`, switched down to its first `kept` primes.
 
         Fewer primes, fewer bytes: `flooding_margin` knows how few do. ValueError without so many.
         """
-        half = _result_shape(self._half, kept)
-        halves = [switched(self._half, words, len(half.moduli)) for words in np.split(ciphertext.words, 2)]
+        half = kept_shape(self._half, kept)
+        halves = [switched(self._half, words, kept) for words in np.split(ciphertext.words, 2)]
         packed = b"".join(map(half.pack, halves))
         return wrap(result_kind(self.parameters, ciphertext.prime, kept), self.fingerprint, packed)
 
@@ -159,15 +159,15 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         packed = self._seeded.encrypt(self.secret_words, message)
         return wrap(kind_of("submission", self.parameters, prime), self.fingerprint, packed)
 
-    def decrypt(self, data: bytes, prime: int, kept: int | None = None) -> Residues:
+    def decrypt(self, data: bytes, prime: int, kept: int) -> Residues:
         """Return the integers in [0, t), shape (N,), of a result that `PublicContext.dump_result` wrote.
 
         Raises `DeserialisationError` for what is damaged, made for another context, another prime or another number of
         `kept` primes, or not a ciphertext of these parameters; or one that hides nothing. ValueError as `dump_result`.
         """
-        half = _result_shape(self.mask_shape, kept)
+        half = kept_shape(self.mask_shape, kept)
         _, packed = unwrap(result_kind(self.parameters, prime, kept), data, self.fingerprint)
-        phase = phase_of(half, unpack_result(half, packed), self.secret_words[: len(half.moduli)])
+        phase = phase_of(half, unpack_result(half, packed), self.secret_words[:kept])
         return decoded(half, self.parameters.plain_moduli[prime], phase)
 
 
@@ -259,13 +259,8 @@ def kind_of(what: str, parameters: BfvParameters, prime: int) -> str:
     return f"{what} modulo {_modulus(parameters, prime)}"
 
 
-def _result_shape(half: Polynomials, kept: int | None) -> Polynomials:
-    """Return the shape of each of a result's polynomials; ValueError where there are not so many primes."""
-    return half if kept is None else kept_shape(half, kept)
-
-
-def result_kind(parameters: BfvParameters, prime: int, kept: int | None) -> str:
-    """Say what a result in its first `kept` primes of Q is, None: in all; ValueError as `kind_of`."""
+def result_kind(parameters: BfvParameters, prime: int, kept: int) -> str:
+    """Say what a result in its first `kept` primes of Q is; ValueError as `kind_of`."""
     total = len(parameters.modulus_bits)
-    what = "result" if kept in (None, total) else f"result in {kept} of {total} primes"
+    what = "result" if kept == total else f"result in {kept} of {total} primes"
     return kind_of(what, parameters, prime)

@@ -17,8 +17,8 @@ import click
 
 from fhe_auc import __version__
 from fhe_auc.base.errors import EvaluationError
-from fhe_auc.cli import defaults, failures, output
-from fhe_auc.cli.defaults import CommandGroup
+from fhe_auc.cli import failures, output, settings
+from fhe_auc.cli.settings import CommandGroup
 
 GROUP = "fhe_auc.commands"  # entry-point group of plug-in commands
 
@@ -40,7 +40,6 @@ _SECTIONS = {
         "status": "Tell whether all is well, and how sessions stand.",
         "session": "Make a study's sessions.",
         "pending": "Show what waits for a person, and say yes or no.",
-        "flower": "Try sessions carried by Flower, on this machine.",
         "fleet": "Evaluate on a fleet of devices, through files.",
         "audit": "Verify a role's audit trail, and show it.",
         "check": "Verify results that sites have signed.",
@@ -157,7 +156,7 @@ def _without_debug(args: Sequence[str]) -> tuple[list[str], bool]:
         "help_option_names": ["-h", "--help"],
         "max_content_width": 110,
         "show_default": True,
-        "auto_envvar_prefix": defaults.PREFIX,
+        "auto_envvar_prefix": settings.PREFIX,
     },
     epilog=output.examples(
         "fhe-auc demo                               real data of 78 clinics, checked against the pooled rows",
@@ -167,7 +166,7 @@ def _without_debug(args: Sequence[str]) -> tuple[list[str], bool]:
     + f"""
 
 \b
-Defaults: {defaults.FILE} in this folder, variables as {defaults.PREFIX}_EVALUATE_LABEL_COLUMN.
+Defaults: {settings.FILE} in this folder, variables as {settings.PREFIX}_EVALUATE_LABEL_COLUMN.
 Completion in bash: eval "$(_FHE_AUC_COMPLETE=bash_source fhe-auc)"; also zsh, fish.
 Exit status: 0 done, 1 evaluation failed, 2 bad usage or input, 130 interrupted.
 """,
@@ -181,7 +180,7 @@ Exit status: 0 done, 1 evaluation failed, 2 bad usage or input, 130 interrupted.
     metavar="FILE",
     type=click.Path(path_type=Path),
     help='Settings of a study, in TOML: label-column = "died" for all commands, in a table [evaluate] for one. '
-    f"Default: {defaults.FILE} in this folder, if it is there.",
+    f"Default: {settings.FILE} in this folder, if it is there.",
 )
 def main(debug: bool, config: Path | None) -> None:
     """Tell how good a shared classifier is on everyone's data.
@@ -189,4 +188,4 @@ def main(debug: bool, config: Path | None) -> None:
     Computes the AUC over the test rows of many parties on encrypted counts: nobody hands over a row, and the
     aggregator that adds everything up sees ciphertexts and one-time pads only.
     """
-    # Both are declared for the help: `_Program.main` has taken --debug out, and `defaults.give` reads --config.
+    # Both are declared for the help: `_Program.main` has taken --debug out, and `settings.give` reads --config.

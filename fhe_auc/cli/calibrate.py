@@ -12,8 +12,8 @@ import numpy as np
 
 from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.cli import inputs, output
-from fhe_auc.cli.defaults import CommandGroup
 from fhe_auc.cli.session_options import SessionOptions, histogram_options
+from fhe_auc.cli.settings import CommandGroup
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL
 from fhe_auc.results.evaluation import Evaluation, verified_as_dict
 
@@ -39,12 +39,11 @@ def calibrate() -> None:
     """
 
 
-@calibrate.command(
-    epilog=output.examples(
-        "fhe-auc calibrate fit north.csv south.csv west.csv --out map.json",
-        "fhe-auc calibrate fit *.csv --keys helper --thresholds uniform:200 --out map.json",
-        "fhe-auc calibrate fit results/20261123T185001Z-31c4….json --out map.json     of a report between machines",
-    )
+@calibrate.add_command
+@inputs.command(
+    "fhe-auc calibrate fit north.csv south.csv west.csv --out map.json",
+    "fhe-auc calibrate fit *.csv --keys helper --thresholds uniform:200 --out map.json",
+    "fhe-auc calibrate fit results/20261123T185001Z-31c4….json --out map.json",
 )
 @inputs.party_files
 @histogram_options
@@ -139,11 +138,10 @@ def _no_map(thresholds: str) -> InputError:
     return InputError(f"{thresholds} leave [0, 1], and a map is of probabilities")
 
 
-@calibrate.command(
-    epilog=output.examples(
-        "fhe-auc calibrate apply map.json new-patients.csv --out calibrated.csv",
-        "fhe-auc calibrate apply map.json scores.parquet --score-column risk --column probability --out out.parquet",
-    )
+@calibrate.add_command
+@inputs.command(
+    "fhe-auc calibrate apply map.json new-patients.csv --out calibrated.csv",
+    "fhe-auc calibrate apply map.json new.parquet --score-column risk --out new2.parquet",
 )
 @click.argument("map_file", metavar="MAP", type=click.Path(path_type=Path))
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))

@@ -14,9 +14,9 @@ from fhe_auc.base import quantities
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.cli import failures, inputs, output
 from fhe_auc.cli.evaluation_table import Form, form_options, print_evaluation
-from fhe_auc.cli.session_options import SessionOptions, session_options
+from fhe_auc.cli.session_options import ONE_QUESTION, SessionOptions, session_options
 from fhe_auc.metrics.trapezoid import auc_of_rows
-from fhe_auc.question.analysis import Analysis
+from fhe_auc.question.analysis import Analysis, Questions
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import one_process, registry
@@ -41,33 +41,26 @@ _COMPARED_AT = "hybrid:1000"  # thresholds; the same for all, and the published 
 _COMPARES_WITH = ("dataset", "backend", "plot", "costs", "as_json")  # with another option that session runs alone
 
 
-@click.command(
-    epilog=output.examples(
-        "fhe-auc demo                                      verified, then three protocols compared",
-        "fhe-auc demo --plot demo.png",
-        "fhe-auc demo --dataset credit-default --thresholds uniform:100 --backend tenseal",
-        "fhe-auc demo --thresholds quantile:200",
-        "fhe-auc demo --dataset credit-default --keys helper",
-        "fhe-auc demo --round-scores 3",
-        "fhe-auc demo --protocol semi-honest                the published designs, on CKKS",
-        "fhe-auc demo --protocol malicious -o tolerance=1e-5",
-        "fhe-auc demo --cheat add-positives                 a lie is caught, with verified",
-        "fhe-auc demo --protocol exact --cheat add-positives",
-        "fhe-auc demo --cheat party-negative                a party's lie is named, and left out",
-        "fhe-auc demo --json | jq '.auc - .pooled_auc, .protocols'",
-    )
+def _of_sites(heterogeneity: bool) -> Questions:
+    return replace(ONE_QUESTION, heterogeneity=heterogeneity)
+
+
+@inputs.command(
+    "fhe-auc demo",
+    "fhe-auc demo --dataset credit-default --thresholds uniform:100 --plot demo.png",
+    "fhe-auc demo --protocol semi-honest                the published designs, on CKKS",
+    "fhe-auc demo --cheat add-positives                 a lie is caught, with verified",
+    "fhe-auc demo --cheat party-negative                a party's lie is named, and left out",
 )
-@session_options(registry.evaluating)
-@click.option(
-    "--dataset", type=click.Choice(tuple(_SITES)), default="covid-clinics", help="Which of the bundled data sets."
+@session_options(
+    registry.evaluating,
+    inputs.gathered("questions", _of_sites, inputs.heterogeneity_option),
 )
 @click.option(
-    "--cheat",
-    metavar="ATTACK",
-    help="Let the aggregator lie in this way, or a party (party-negative, party-over-cap, party-digits, …), and see "
-    "whether the protocol notices; an unknown one lists all.",
+    "--dataset", metavar="NAME", type=click.Choice(tuple(_SITES)), default="covid-clinics", help="Or credit-default."
 )
-@inputs.plot_option("a figure")
+@click.option("--cheat", metavar="LIE", help="Let the aggregator lie, or a party (party-…); an unknown LIE lists them.")
+@inputs.plot_option("the AUC and its interval")
 @form_options
 def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | None, form: Form) -> None:
     """Compute an encrypted AUC on real data, and check it.
@@ -82,12 +75,11 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
     party-… the last party lies, in a session with a helper, where parties prove their row caps: each one's is the
     number of its rows. It is left out, and the AUC is that of the others.
     """
-    from fhe_auc.figures import plot as figures
+    from fhe_auc.figures import forest_plot
+    from fhe_auc.figures.plot import check_path
     from fhe_auc.rows import datasets
 
     plugin = session.plugin
-    if session.questions.several:
-        raise InputError("the demo's data have one model and no groups: ask fhe-auc evaluate for several AUCs")
     of_party = False
     if cheat is not None:
         attacks = registry.attacks(plugin.name)
@@ -96,12 +88,7 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
         if of_party and inputs.given("keys") and session.setup.keys != "helper":
             raise InputError("a party's lie is shown where parties prove their row caps: with --keys helper")
     if plot is not None:
-        figures.check_path(plot)
-        if not plugin.encrypts:
-            raise InputError(
-                f"the figure shows encrypted results, which protocol {plugin.name!r} has not; "
-                "see fhe-auc compare-protocols --plot"
-            )
+        check_path(plot)
     parties = datasets.load(dataset)
     analysis, others, liar = Analysis(heterogeneity=session.questions.heterogeneity), parties, "the aggregator"
     if of_party:
@@ -141,7 +128,7 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
         auc_note="" if cheat is None else "what the parties have accepted",
         sent_note=_IN_THE_PAPER if evaluation.security_bits else "",
         plot=plot,
-        draw=lambda: figures.draw(evaluation, others, pooled_auc, title=_TITLES[dataset], sites=f"{_SITES[dataset]}s"),
+        draw=lambda: forest_plot.draw(evaluation),
     )
     if compares and not form.as_json:  # only now: the first result need not wait
         _print_compared(_compared(parties, session.setup, pooled_auc), _SITES[dataset])
@@ -175,8 +162,8 @@ def _compared(parties: Sequence[PartyData], setup: Setup, pooled_auc: float) -> 
 
 def _print_compared(compared: Sequence[Mapping[str, Any]], site: str) -> None:
     output.print_text(
-        f"\nThe same {site}s by three protocols, at {compared[0]['thresholds']:,} thresholds. Each AUC is compared to "
-        f"that of all rows in the clear; the thresholds make the difference, and for semi-honest the rounding. An "
+        f"\nThe same {site}s by three protocols, at {compared[0]['thresholds']:,} bin edges. Each AUC is compared to "
+        f"that of all rows in the clear; bins make the difference, and for semi-honest the rounding. An "
         f"upload is one {site}'s; server CPU is without signatures.\n"
     )
     rows: list[tuple[output.Cell, ...]] = [
@@ -227,8 +214,8 @@ def _print_caught(
     rows: list[tuple[output.Cell, ...]] = [
         (liar, output.styled("lies", "red"), _described(cheat, session)),
         ("parties", output.styled("refuse", "green"), str(error)),
-        ("AUC, encrypted", output.styled("none", "bold"), "no number is released"),
-        ("AUC, pooled rows", f"{pooled_auc:.6f}", "of the rows themselves; a demo has them"),
+        ("AUC", output.styled("none", "bold"), "no number is released"),
+        ("AUC in the clear", f"{pooled_auc:.6f}", "of the rows themselves, which a demo has"),
         ("protocol", session.plugin.name, ""),
     ]
     output.print_table(rows)
@@ -246,8 +233,8 @@ def _check(evaluation: Evaluation, pooled_auc: float) -> list[tuple[output.Cell,
     verdict = f"{'within' if inside else 'OUTSIDE'} the binning error"
     style = "green" if inside else "red"
     if math.isnan(evaluation.binning_error):
-        verdict, style = "from noise, which has no bound, and from the thresholds", ""
+        verdict, style = "by noise, and by bins", ""
     return [
-        ("AUC, pooled rows", f"{pooled_auc:.6f}", "of the rows themselves; a demo has them"),
+        ("AUC in the clear", f"{pooled_auc:.6f}", "of the rows themselves, which a demo has"),
         ("difference", f"{away:.6f}", output.styled(verdict, style)),
     ]

@@ -6,7 +6,7 @@ import click
 
 from fhe_auc.base import logs
 from fhe_auc.base.errors import FheAucError, InputError
-from fhe_auc.cli import defaults, output
+from fhe_auc.cli import output, settings
 
 FAILED = 1
 BAD_INPUT = 2
@@ -62,5 +62,5 @@ def _origin(error: click.UsageError) -> str:
     """Say where a wrong value comes from, if it was not given."""
     if not isinstance(error, click.BadParameter) or error.ctx is None or error.param is None:
         return ""
-    place = defaults.origin(error.ctx, error.param)
+    place = settings.origin(error.ctx, error.param)
     return "" if place is None else f" (from {place})"

@@ -1,13 +1,17 @@
-"""Options that several commands share: each decorates a command, which receives a keyword argument of its name."""
+"""Options that several commands share: each decorates a command, which receives a keyword argument of its name.
+
+`HEADINGS` says where each stands in the help of a `command`. Long stories are told by pages of the documents.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import os
 import pkgutil
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,17 +21,76 @@ from click.core import ParameterSource
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import require_writable
 from fhe_auc.ckks import BACKENDS
+from fhe_auc.cli import output
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, Analysis, Questions, levels_of, names_in
 from fhe_auc.results.intervals import DEFAULT_LEVEL
 from fhe_auc.rows.party_data import DEFAULT_SCALE, SCALES
-from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
+from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, Setup
 
 if TYPE_CHECKING:
     from fhe_auc.rows.party_data import PartyData
-    from fhe_auc.rows.party_files import Entries
+    from fhe_auc.rows.party_files import FileEntries
 
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+HEADINGS = {
+    "Options": (
+        *("label_column", "score_column", "site_column", "score_columns", "by", "cluster", "interval", "thresholds"),
+        *("asked_thresholds", "plot", "out", "protocol", "model", "epsilon"),
+    ),
+    "Input": ("positive_label", "drop_missing", "score_scale", "delimiter", "decimal", "encoding"),
+    "Question": (
+        *("classes", "cross_groups", "each_pair", "heterogeneity", "min_cell", "round_scores"),
+        *("cost_ratio", "alert_rate"),
+    ),
+    "Output": ("as_json", "brief", "costs", "title", "pdf", "table", "force"),
+    "Trust and cryptography": ("keys", "epsilon_unit", "backend", "max_rows", "min_rows", "options", "flower"),
+}
+"""Headings of a command's help, and the options below each; those of one command alone stand below the first."""
+
+_WIDEST = 24  # characters of an option's name and value, beside which its help stands
+
+
+class _Command(click.Command):
+    """A command whose help has its options below `HEADINGS`, usual ones first."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write them."""
+        options = (param for param in self.get_params(ctx) if isinstance(param, click.Option))
+        lines = {param.name: line for param in options if (line := param.get_help_record(ctx))}
+        below = {title: [lines.pop(name) for name in names if name in lines] for title, names in HEADINGS.items()}
+        below["Options"] += lines.values()
+        for title, rows in below.items():
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows, col_max=_WIDEST)
+
+
+def command(*examples: str, name: str | None = None) -> Callable[[Callable[..., Any]], click.Command]:
+    """Decorate a function that becomes a command, with example calls below its help."""
+    return click.command(name, cls=_Command, epilog=output.examples(*examples))
+
+
+def gathered(name: str, make: Callable[..., Any] | str, *options: Decorator) -> Decorator:
+    """Decorate a command: it takes these options, and receives what `make` makes of their values as one argument.
+
+    The options have the names of its parameters. What takes long to load is given as ``"module:name"``.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def with_gathered(*args: Any, **values: Any) -> Any:
+            made = pkgutil.resolve_name(make) if isinstance(make, str) else make
+            own = {each: values.pop(each) for each in inspect.signature(made).parameters if each in values}
+            return command(*args, **{name: made(**own)}, **values)
+
+        decorated: Callable[..., Any] = with_gathered
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
 
 
 @dataclass(frozen=True)
@@ -38,7 +101,7 @@ class PartyFiles:
     site_column: str | None
     label_column: str
     score_column: str
-    entries: Entries
+    entries: FileEntries
 
     @property
     def result(self) -> Path | None:
@@ -60,61 +123,45 @@ class PartyFiles:
             raise InputError("--score-column and --score-columns contradict each other")
         if not questions.score_columns:
             questions = replace(questions, score_columns=(self.score_column,))
-        return read_for(
-            questions, self.paths, site_column=self.site_column, label_column=self.label_column, entries=self.entries
-        )
-
-
-def gathered(name: str, kind: type | str, *options: Decorator) -> Decorator:
-    """Decorate a command: it takes these options, and receives their values as one argument, of the class `kind`.
-
-    The options have the names of its fields. A class that takes long to load is given as ``"module:Class"``.
-    """
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(command)
-        def with_gathered(*args: Any, **values: Any) -> Any:
-            made = pkgutil.resolve_name(kind) if isinstance(kind, str) else kind
-            own = {each.name: values.pop(each.name) for each in fields(made) if each.name in values}
-            return command(*args, **{name: made(**own)}, **values)
-
-        decorated: Callable[..., Any] = with_gathered
-        for option in reversed(options):
-            decorated = option(decorated)
-        return decorated
-
-    return decorate
+        try:
+            return read_for(
+                questions,
+                self.paths,
+                site_column=self.site_column,
+                label_column=self.label_column,
+                entries=self.entries,
+            )
+        except InputError as error:
+            if error.column == self.score_column and "," in self.score_column:
+                raise InputError(f"{error}; --score-columns takes several columns", column=error.column) from None
+            if given("by") or given("score_columns"):  # what stands behind a blank is taken for a file
+                loose = [path for path in self.paths if str(path) == error.file and not path.suffix]
+                if loose and not loose[0].exists():
+                    raise InputError(f"{error}; names of columns are joined by commas: A,B", file=error.file) from None
+            raise
 
 
 score_scale_option = click.option(
     "--score-scale",
+    metavar="SCALE",
     type=click.Choice(SCALES),
     default=DEFAULT_SCALE,
-    help="What scores are. Logits (log-odds) and percentages are turned into probabilities, which calibration needs; "
-    "AUCs are of any numbers.",
+    help=f"What scores are: {', '.join(SCALES)}.",
 )
 
 text_options = gathered(
     "form",
     "fhe_auc.rows.csv_files:TextFormat",
-    click.option(
-        "--delimiter", metavar="CHAR", help="Between columns of text files. Default: , ; | or tab, whichever fits."
-    ),
-    click.option(
-        "--decimal", type=click.Choice([".", ","]), default=".", help="Decimal mark of numbers in text files."
-    ),
-    click.option("--encoding", metavar="NAME", default="utf-8", help="Of text files: windows-1252, utf-16, …"),
+    click.option("--delimiter", metavar="CHAR", help="Between columns. Default: , ; | or tab, what fits."),
+    click.option("--decimal", type=click.Choice([".", ","]), default=".", help="Decimal mark of numbers in text."),
+    click.option("--encoding", metavar="NAME", default="utf-8", help="Of text: windows-1252, utf-16, …"),
 )
 
 entry_options = gathered(
     "entries",
-    "fhe_auc.rows.party_files:Entries",
-    click.option(
-        "--positive-label", metavar="TEXT", help="The label that counts as 1, where labels are not 0 and 1: yes, say."
-    ),
-    click.option(
-        "--drop-missing", is_flag=True, help="Leave out rows with a missing entry, and say how many. Default: refuse."
-    ),
+    "fhe_auc.rows.party_files:FileEntries",
+    click.option("--positive-label", metavar="TEXT", help="The label that counts as 1, where it is not 1."),
+    click.option("--drop-missing", is_flag=True, help="Leave out rows with missing entries, not refuse."),
     score_scale_option,
     text_options,
 )
@@ -123,15 +170,10 @@ party_files = gathered(
     "files",
     PartyFiles,
     click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path)),
-    click.option(
-        "--site-column", metavar="NAME", help="Column that names each row's party. Default: each file is one party."
-    ),
+    click.option("--site-column", metavar="NAME", help="Column of each row's party. Default: a file each."),
     click.option("--label-column", metavar="NAME", default="y_true", help="Column of labels, 0 or 1."),
     click.option(
-        "--score-column",
-        metavar="NAME",
-        default="y_score",
-        help="Column of the classifier's scores; higher means likelier 1.",
+        "--score-column", metavar="NAME", default="y_score", help="Column of scores; label 1 has the higher ones."
     ),
     entry_options,
 )
@@ -166,57 +208,39 @@ def whole_number(
 
 
 backend_option = click.option(
-    "--backend",
-    type=click.Choice(BACKENDS),
-    help="Encryption library. Default: openfhe where it can be imported, else tenseal (of `plan`: both).",
+    "--backend", metavar="NAME", type=click.Choice(BACKENDS), help=f"Encryption library: {' or '.join(BACKENDS)}."
 )
 
 max_rows_option = whole_number(
-    "--max-rows",
-    2,
-    default=DEFAULT_MAX_ROWS,
-    about="Most rows of all parties together; more are refused. Intervals of up to 196,607 rows "
-    "(two models: 24,575) take 40 to 50 % less upload than those of more.",
+    "--max-rows", 2, default=DEFAULT_MAX_ROWS, about="Most rows in all; fewer need less upload."
 )
 
-setup_options = (
+setup_options = gathered(
+    "setup",
+    Setup,
     backend_option,
     click.option(
         "--keys",
+        metavar="WHO",
         type=click.Choice(("sealed", "helper")),
-        help="Who can decrypt: each party, to which a key holder seals the secret key (default); or a helper in their "
-        "place, which --epsilon needs.",
+        help="Who decrypts: sealed (to each party; default), or helper.",
     ),
     max_rows_option,
+    whole_number("--min-rows", 2, default=DEFAULT_MIN_ROWS, about="Fewest rows for which CKKS must be precise."),
 )
-"""For `gathered`, as a `fhe_auc.session.protocol.Setup`."""
-
-min_parties_option = whole_number(
-    "--min-parties",
-    1,
-    about="Go on without sites that do not answer, as long as N do: of exact, verified and histograms with a helper. "
-    "Default: all have to.",
-)
+"""The command receives ``setup``."""
 
 
-def interval_options(about: str, about_none: str) -> Decorator:
-    """Decorate a command: it receives ``interval``, the level, or None for none; the texts are the options' help."""
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        @click.option("--interval", type=click.FloatRange(0.5, 0.9999), default=DEFAULT_LEVEL, help=about)
-        @click.option("--no-interval", is_flag=True, help=about_none)
-        @functools.wraps(command)
-        def with_interval(*args: Any, interval: float, no_interval: bool, **others: Any) -> Any:
-            if no_interval and given("interval"):
-                raise InputError("--interval and --no-interval contradict each other")
-            return command(*args, interval=None if no_interval else interval, **others)
-
-        return with_interval
-
-    return decorate
+def _level(context: click.Context, parameter: click.Parameter, text: str) -> float | None:
+    return None if text == "none" else click.FloatRange(0.5, 0.9999)(text, parameter, context)
 
 
-def _names(text: str | None) -> tuple[str, ...]:
+def interval_option(about: str) -> Decorator:
+    """Decorate a command: it receives ``interval``, the level, or None for none; `about` is the help."""
+    return click.option("--interval", metavar="LEVEL", default=str(DEFAULT_LEVEL), callback=_level, help=about)
+
+
+def _names(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[str, ...]:
     return () if text is None else names_in(text)
 
 
@@ -229,63 +253,54 @@ def _levels(context: click.Context, parameter: click.Parameter, values: tuple[st
 
 by_option = click.option(
     "--by",
-    metavar="NAME[=LEVEL,LEVEL]",
+    metavar="A,B",
     multiple=True,
     callback=_levels,
-    help="AUCs for groups of rows too: by each level of this column (also NAME,NAME, or several times). Levels are "
-    "public; between machines all are named. Categories only: cut numbers into bands first.",
+    help="AUCs by group too, of columns of categories; A=LOW,MID,HIGH says which levels, and their order.",
 )
 """The command receives ``by``, a dict: levels of each variable, none where they are to be found."""
 
 heterogeneity_option = click.option(
     "--heterogeneity",
     is_flag=True,
-    help="Also how far sites differ: the AUC within sites, and the prediction interval of a new one. Five parties at "
-    "least. Parties learn sums over all sites: who knows all but three can work out these three's AUCs.",
+    help="How far sites differ: the AUC within sites, and of a new one; five parties at least.",
 )
 
 cluster_option = click.option(
     "--cluster",
     metavar="NAME",
     default="",
-    help="Column that names each row's patient, where patients have several rows, all of one site: intervals and p "
-    "then take patients as independent, not rows (Obuchowski 1997). Parties learn how many patients there are.",
+    show_default=False,
+    help="Column of patient ids, where patients have several rows: they are independent then, not rows.",
 )
 
 
 def score_columns_option(about: str) -> Decorator:
     """Decorate a command: it receives ``score_columns``, names, none where there is one model; `about` is the help."""
-    return click.option(
-        "--score-columns", metavar="NAME,NAME", callback=lambda ctx, param, value: _names(value), help=about
-    )
+    return click.option("--score-columns", metavar="A,B", callback=_names, help=about)
 
 
 question_options = gathered(
     "questions",
     Questions,
-    score_columns_option(
-        "Columns of several models' scores. Further models are compared with the first one (paired DeLong)."
-    ),
+    score_columns_option("Several models, each compared with the first."),
     by_option,
     click.option(
         "--classes",
-        metavar="NAME,NAME,NAME",
-        callback=lambda ctx, param, value: _names(value),
-        help="Labels, where there are three or more; --score-columns then are those of the classes, in this order. "
-        "Each class from the others, pairs, and their average (Hand and Till).",
+        metavar="A,B,C",
+        callback=_names,
+        help="Labels of several classes; --score-columns are theirs.",
     ),
-    click.option(
-        "--cross-groups", is_flag=True, help="With --by: positives of each group from negatives of each other (xAUC)."
-    ),
+    click.option("--cross-groups", is_flag=True, help="With --by: events of one group, others of another."),
     heterogeneity_option,
     cluster_option,
-    click.option("--each-pair", is_flag=True, help="Compare each model with each other one, not with the first alone."),
+    click.option("--each-pair", is_flag=True, help="Compare each two models, not each with the first."),
     whole_number(
         "--min-cell",
         1,
         MOST_MIN_CELL,
         default=DEFAULT_MIN_CELL,
-        about="Groups with fewer positive or negative rows are not shown; 1 shows all.",
+        about="Hide groups with fewer rows of a label.",
     ),
 )
 
@@ -315,14 +330,15 @@ protocol_options = click.option(
     metavar="NAME=VALUE",
     multiple=True,
     callback=_parsed,
-    help="An option of the protocol, such as tolerance=1e-5 of malicious; `fhe-auc protocols NAME` lists them.",
+    help="Of the protocol: see `fhe-auc protocols NAME`.",
 )
 """The command receives ``options``, a dict."""
 
 
 def given(name: str) -> bool:
     """Return whether the running command's parameter was given, or has its default."""
-    return click.get_current_context().get_parameter_source(name) is not ParameterSource.DEFAULT
+    source = click.get_current_context().get_parameter_source(name)
+    return source not in (None, ParameterSource.DEFAULT)
 
 
 def refuse_beside_a_result(known: Container[str]) -> None:

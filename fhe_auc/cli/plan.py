@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import click
 import numpy as np
 
 from fhe_auc import ckks
@@ -18,18 +17,14 @@ from fhe_auc.session.protocol import Protocol, Request
 _MOST_PARTIES = 100_000
 
 
-@click.command(
-    epilog=output.examples(
-        "fhe-auc plan",
-        "fhe-auc plan --parties 1000 --max-rows 100000000",
-        "fhe-auc plan --parties 10 --keys helper",
-        "fhe-auc plan --round-scores 3",
-        "fhe-auc plan --protocol semi-honest --min-rows 100000",
-        "fhe-auc plan --thresholds uniform:100 --backend tenseal --json",
-    )
+@inputs.command(
+    "fhe-auc plan",
+    "fhe-auc plan --parties 10 --keys helper --max-rows 100000000",
+    "fhe-auc plan --protocol semi-honest --min-rows 100000",
+    "fhe-auc plan --thresholds uniform:100 --backend tenseal --json",
 )
 @inputs.whole_number("--parties", 1, _MOST_PARTIES, default=100, about="Most that take part.")
-@session_options(registry.load)
+@session_options(registry.load, inputs.question_options)
 @output.json_option
 def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
     """Show the encryption parameters that fit, and why.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import click
@@ -23,13 +23,12 @@ from fhe_auc.question.analysis import PLAIN, Analysis, Questions
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
-from fhe_auc.session.protocol import DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL, Protocol, Request, Setup
+from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Protocol, Request, Setup
 
 _MODELS = "histogram-"
 """Of the protocols that are models to commands with `histogram_options`: NAME stands for histogram-NAME."""
 
-_NAMED = "named"
-"""In place of thresholds: those that the protocol names, whatever the rows are."""
+_EXACT_MODEL = "federated"  # the default one, without noise
 
 ONE_QUESTION = Questions(score_columns=("score",))  # one model over all rows
 
@@ -53,6 +52,49 @@ class SessionOptions:
     of_rows: bool = False
 
     @classmethod
+    def asked(
+        cls,
+        plugin: Callable[[str], Protocol[Any]],
+        protocol: str,
+        options: Mapping[str, int | float | str],
+        thresholds: str | None,
+        setup: Setup,
+        interval: float | None,
+        round_scores: int | None,
+        epsilon: float | None,
+        epsilon_unit: str | None,
+        questions: Questions = ONE_QUESTION,
+    ) -> SessionOptions:
+        """Return what the options of `session_options` ask; `InputError` where they do not go together."""
+        flags = inputs.with_flags(options, round_scores=round_scores, epsilon=epsilon, epsilon_unit=epsilon_unit)
+        if "round_scores" in flags and thresholds is not None:
+            raise InputError("--thresholds does not go with rounded scores: every rounded score is a bin edge")
+        if inputs.given("min_rows") and setup.min_rows > setup.max_rows:  # a default gives way
+            raise InputError(f"--min-rows is {setup.min_rows:,}, but --max-rows {setup.max_rows:,}")
+        return cls.checked(plugin(protocol), flags, thresholds, setup, questions, interval)
+
+    @classmethod
+    def of_model(
+        cls,
+        model: str,
+        epsilon: float | None,
+        options: Mapping[str, int | float | str],
+        thresholds: str | None,
+        setup: Setup,
+    ) -> SessionOptions:
+        """Return what `histogram_options` ask; `InputError` as `checked`, `UnknownProtocolError` for no model."""
+        installed = [name.removeprefix(_MODELS) for name in registry.names() if name.startswith(_MODELS)]
+        if model not in installed:
+            raise UnknownProtocolError(
+                f"model {model!r} is not installed: there is no protocol {_MODELS + model!r} (installed models: "
+                f"{', '.join(installed) or 'none'})"
+            )
+        if epsilon is not None and model == _EXACT_MODEL:
+            raise InputError(f"--epsilon is of models that add noise, and {model!r} adds none: --model distributed-dp")
+        flags = inputs.with_flags(options, epsilon=epsilon)
+        return cls.checked(registry.evaluating(_MODELS + model), flags, thresholds, setup)
+
+    @classmethod
     def checked(
         cls,
         plugin: Protocol[Any],
@@ -62,10 +104,7 @@ class SessionOptions:
         questions: Questions = ONE_QUESTION,
         interval: float | None = None,
     ) -> SessionOptions:
-        """Check what can be checked before any file is read; raise `InputError`. No thresholds: the protocol's own.
-
-        "named" thresholds are these too, whatever the rows are.
-        """
+        """Check what can be checked before any file is read; raise `InputError`. No thresholds: the protocol's own."""
         check_names(plugin.options, plugin.name, options)
         if (questions.several or questions.heterogeneity or questions.cluster) and not plugin.several:
             raise InputError(
@@ -73,7 +112,7 @@ class SessionOptions:
                 "--cluster and --heterogeneity are for exact and verified"
             )
         of_rows = thresholds is None
-        if thresholds in (None, _NAMED):
+        if thresholds is None:
             thresholds = plugin.options.thresholds_for(several=questions.coarse, compared=questions.compared)
         bins = grids.quantiles_wanted(thresholds)
         if bins is not None:
@@ -128,134 +167,56 @@ class SessionOptions:
         return evaluation, time.perf_counter() - started
 
 
-def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command: it receives ``options``, the protocol's, ``thresholds`` and ``setup``."""
-    thresholds = click.option(
+_COUNTING = (
+    inputs.protocol_options,
+    click.option(
         "--thresholds",
-        metavar="SPEC",
-        help="Decision points: hybrid:SIZE (even in probability and log odds), uniform:SIZE, dpauc:SIZE (dense near "
-        "0), values:FIRST:LAST[:STEP] or values:VALUE,VALUE (all scores that there are), a .npy, .txt or .csv file of "
-        "numbers; or quantile:SIZE, for which a session before finds points with "
-        "about equally many rows between them: parties see the pooled scores, and everybody the points. "
-        "Default: hybrid:5000 with exact and verified (several models: hybrid:1500), hybrid:1000 with others; where "
-        "one command reads all rows, frequent values get bins of their own there, and scores may be any numbers.",
-    )
-    named = click.option(
-        "--no-own-values", is_flag=True, help="Without --thresholds: the default as if no rows were known."
-    )
-    min_rows = inputs.whole_number(
-        "--min-rows",
-        2,
-        default=DEFAULT_MIN_ROWS,
-        about="Fewest rows of all parties together for which the stated precision must hold. What is computed in "
-        "integers holds for any.",
-    )
-    setup = inputs.gathered("setup", Setup, *inputs.setup_options, min_rows)
-
-    @functools.wraps(command)
-    def with_thresholds(*args: Any, thresholds: str | None, no_own_values: bool, **others: Any) -> Any:
-        return command(*args, thresholds=_NAMED if thresholds is None and no_own_values else thresholds, **others)
-
-    return inputs.protocol_options(thresholds(named(setup(with_thresholds))))
+        metavar="EDGES",
+        help="Bin edges of the scores, or a file of them: hybrid:N, uniform:N, dpauc:N, quantile:N, values:0:9; "
+        "docs/guide/choose.md.",
+    ),
+    inputs.setup_options,
+)
 
 
-def session_options(plugin: Callable[[str], Protocol[Any]]) -> inputs.Decorator:
-    """Decorate a command: it receives ``session``; `plugin` returns the protocol of a name, or refuses it."""
+def session_options(plugin: Callable[[str], Protocol[Any]], *questions: inputs.Decorator) -> inputs.Decorator:
+    """Decorate a command: it receives ``session``; `plugin` returns the protocol of a name, or refuses it.
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        @click.option(
-            "--protocol",
-            metavar="NAME",
-            default=DEFAULT_PROTOCOL,
-            help="See `fhe-auc protocols`. The published designs are semi-honest and malicious.",
-        )
-        @shared_options
-        @inputs.question_options
-        @inputs.interval_options(
-            "Level of confidence intervals: DeLong's, from exact and verified; Hanley and McNeil's with "
-            "--epsilon. Other protocols release too little for one.",
-            "Leave intervals out: the session then costs less, and releases less.",
-        )
-        @inputs.whole_number(
-            "--round-scores",
-            1,
-            grids.MAX_PLACES,
-            about="With --protocol exact or verified: parties round scores to N decimals (as numpy does, halves to the "
-            "even digit), and every rounded score is a threshold, so that the AUC is exactly that of the rounded "
-            "scores.",
-        )
-        @click.option(
-            "--epsilon",
-            type=float,
-            help="With --protocol verified: privacy budget of the session. The AUC is released with noise, made of "
-            "shares so that nobody knows it as a whole, and nothing else is. It takes a helper, and every party proves "
-            "how many rows it has: where all roles run here, that is the default.",
-        )
-        @click.option(
+    `questions` are options that a command has which can answer several.
+    """
+    return inputs.gathered(
+        "session",
+        partial(SessionOptions.asked, plugin),
+        click.option("--protocol", metavar="NAME", default=DEFAULT_PROTOCOL, help="See `fhe-auc protocols`."),
+        *_COUNTING,
+        *questions,
+        inputs.interval_option("Confidence level, or none."),
+        inputs.whole_number(
+            "--round-scores", 1, grids.MAX_PLACES, about="Round scores to N decimals: no binning error."
+        ),
+        click.option("--epsilon", metavar="E", type=float, help="Add noise for this privacy budget, with a helper."),
+        click.option(
             "--epsilon-unit",
+            metavar="UNIT",
             type=click.Choice(("row", "label")),
-            help="What --epsilon protects: a row, label and score (default); or the label of a row alone, as DPAUC "
-            "does.",
-        )
-        @functools.wraps(command)
-        def with_session(
-            *args: Any,
-            protocol: str,
-            options: Mapping[str, int | float | str],
-            thresholds: str | None,
-            setup: Setup,
-            questions: Questions,
-            interval: float | None,
-            round_scores: int | None,
-            epsilon: float | None,
-            epsilon_unit: str | None,
-            **others: Any,
-        ) -> Any:
-            flags = inputs.with_flags(options, round_scores=round_scores, epsilon=epsilon, epsilon_unit=epsilon_unit)
-            if "round_scores" in flags and thresholds not in (None, _NAMED):
-                raise InputError("--thresholds does not go with rounded scores: every rounded score is a threshold")
-            if inputs.given("min_rows") and setup.min_rows > setup.max_rows:  # a default gives way
-                raise InputError(f"--min-rows is {setup.min_rows:,}, but --max-rows {setup.max_rows:,}")
-            session = SessionOptions.checked(plugin(protocol), flags, thresholds, setup, questions, interval)
-            return command(*args, session=session, **others)
-
-        return with_session
-
-    return decorate
+            help="What it protects: row (default) or label.",
+        ),
+    )
 
 
-def histogram_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command: it receives ``session``, `SessionOptions`, for all options that say how to count."""
-
-    @click.option(
+histogram_options = inputs.gathered(
+    "session",
+    SessionOptions.of_model,
+    click.option(
         "--model",
         metavar="NAME",
-        default="federated",
-        help="Who is trusted with what: NAME stands for the protocol histogram-NAME. See `fhe-auc protocols`.",
-    )
-    @click.option("--epsilon", metavar="E", type=float, help="Privacy budget of a model that adds noise.")
-    @shared_options
-    @functools.wraps(command)
-    def with_session(
-        *args: Any,
-        model: str,
-        epsilon: float | None,
-        options: dict[str, int | float | str],
-        thresholds: str | None,
-        setup: Setup,
-        **others: Any,
-    ) -> Any:
-        installed = [name.removeprefix(_MODELS) for name in registry.names() if name.startswith(_MODELS)]
-        if model not in installed:
-            raise UnknownProtocolError(
-                f"model {model!r} is not installed: there is no protocol {_MODELS + model!r} (installed models: "
-                f"{', '.join(installed) or 'none'})"
-            )
-        flags = inputs.with_flags(options, epsilon=epsilon)
-        session = SessionOptions.checked(registry.evaluating(_MODELS + model), flags, thresholds, setup)
-        return command(*args, session=session, **others)
-
-    return with_session
+        default=_EXACT_MODEL,
+        help="Who is trusted: NAME is of the protocol histogram-NAME; see `fhe-auc protocols`.",
+    ),
+    click.option("--epsilon", metavar="E", type=float, help="Privacy budget of a model that adds noise."),
+    *_COUNTING,
+)
+"""Decorator: the command receives ``session``, for all options that say how to count scores."""
 
 
 def naming_the_aggregator(report: Progress) -> Progress:

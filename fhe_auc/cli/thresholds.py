@@ -9,38 +9,26 @@ import click
 from fhe_auc.api import federated_thresholds
 from fhe_auc.base import quantities
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.options import chosen as chosen_options
+from fhe_auc.base.options import check_names
 from fhe_auc.cli import inputs, output
 from fhe_auc.question import thresholds as grids
-from fhe_auc.rows.own_rows import LEAST_OWN_ROWS, of_scores
+from fhe_auc.rows.default_thresholds import LEAST_OWN_ROWS, of_scores
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Setup
 
 
-@click.command(
-    epilog=output.examples(
-        "fhe-auc thresholds north.csv south.csv west.csv --out thresholds.txt",
-        "fhe-auc thresholds *.csv --bins 50 --protocol boundaries-distributed-dp -o epsilon=0.25 --out thresholds.txt",
-        "fhe-auc evaluate *.csv --thresholds thresholds.txt",
-        'fhe-auc thresholds north.csv --own-rows --out grid.txt       then, in a study: thresholds = "grid.txt"',
-    )
+@inputs.command(
+    "fhe-auc thresholds north.csv south.csv west.csv --out edges.txt",
+    "fhe-auc thresholds *.csv --protocol boundaries-distributed-dp -o epsilon=1 --out e.txt",
+    "fhe-auc thresholds north.csv --own-rows --out edges.txt",
+    "fhe-auc evaluate *.csv --thresholds edges.txt",
 )
 @inputs.party_files
-@click.option(
-    "--own-rows",
-    is_flag=True,
-    help="Without a session: from these rows alone, 100 at least, for a session that is to be made. Scores may be any "
-    "numbers, and those that ten rows have get bins of their own. All sites see these: no --epsilon covers that.",
-)
-@inputs.whole_number("--bins", 2, default=200, about="How many thresholds; fewer where many rows have one score.")
-@click.option(
-    "--protocol",
-    metavar="NAME",
-    default="boundaries-federated",
-    help="One that finds thresholds; see `fhe-auc protocols`.",
-)
+@click.option("--own-rows", is_flag=True, help="Without a session, from these rows alone: docs/guide/study.md.")
+@inputs.whole_number("--bins", 2, default=200, about="How many; fewer where many rows have one score.")
+@click.option("--protocol", metavar="NAME", default="boundaries-federated", help="See `fhe-auc protocols`.")
 @inputs.protocol_options
-@inputs.gathered("setup", Setup, *inputs.setup_options)
+@inputs.setup_options
 @inputs.out_file_options("A .txt or .csv file.")
 @output.json_option
 def thresholds(
@@ -54,15 +42,16 @@ def thresholds(
     setup: Setup,
     as_json: bool,
 ) -> None:
-    """Find thresholds between which about equally many rows of all parties lie.
+    """Find bin edges between which about equally many rows of all parties lie.
 
     The parties count their rows in cells of scores, labels left out, and learn the sums; scores must lie in [0, 1].
     `--thresholds quantile:N` of other commands does the same for one evaluation; with the file, several can use the
-    same thresholds.
+    same bin edges. With --own-rows scores may be any numbers, and those that ten rows have get bins of their own; all
+    sites see these edges: no --epsilon covers that.
     """
     grids.check_savable(out)
     inputs.check_out_file(out, force=force)
-    chosen = chosen_options(registry.finding(protocol).options, protocol, options)
+    check_names(registry.finding(protocol).options, protocol, options)
     if "bins" in options:
         raise InputError("bins is given with --bins, not with -o")
     parties = files.read()
@@ -77,7 +66,16 @@ def thresholds(
         return
     started = time.perf_counter()
     with output.progress("Keys and parties") as report:
-        found = federated_thresholds(parties, bins, protocol=chosen, setup=setup, progress=report)
+        found = federated_thresholds(
+            parties,
+            bins,
+            protocol=protocol,
+            progress=report,
+            keys=setup.keys,
+            backend=setup.backend,
+            max_rows=setup.max_rows,
+            **options,
+        )
     grids.save(out, found.grid)
     if as_json:
         about = {"protocol": found.protocol, "parties": found.parties, "keys": found.keys, "rounds": found.rounds}

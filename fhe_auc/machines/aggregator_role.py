@@ -43,19 +43,18 @@ def passes(
     config: Mapping[str, Any],
     exchange: Exchange,
     meeting: Meeting,
-    files: Mapping[str, bytes] | None = None,
+    files: Mapping[str, bytes],
     clock: Clock = SYSTEM,
 ) -> Generator[float, None, SessionRecord]:
     """Play the aggregator of one session, or go on with it; return who took part, which is written down as well.
 
     After each pass it yields the seconds until the next one. Who breaks it off closes it, and may begin anew.
 
-    Of the configuration, ``session`` (the announcement, beside which a bundle may lie; `files`, if given, are what is
-    in them), ``store`` and ``passphrase-file`` are as the plug-in of `fhe_auc.machines.site_state` takes them.
-    ``protocol``, ``thresholds``, ``min-parties``: what the session must be for; empty takes any. ``round-timeout``:
-    seconds that a round may take. ``close-at``: with how many submissions the first round ends, whoever else may come;
-    0 waits for all. ``journal``: folder of `fhe_auc.session.journal`; where it holds a session that has begun, that
-    goes on.
+    `files` open the session, as of `fhe_auc.machines.site_state.SiteStorage.opens`. Of the configuration, ``store`` and
+    ``passphrase-file`` are as the plug-in there takes them. ``protocol``, ``thresholds``, ``min-parties``: what the
+    session must be for; empty takes any. ``round-timeout``: seconds that a round may take. ``close-at``: with how many
+    submissions the first round ends, whoever else may come; 0 waits for all. ``journal``: folder of
+    `fhe_auc.session.journal`; where it holds a session that has begun, that goes on.
 
     Events are logged (`fhe_auc.base.logs`); the session's beginning and end are in the role's audit trail. Raises
     `InputError` where configuration and session do not fit; `EvaluationError`, which names the sites to blame, where

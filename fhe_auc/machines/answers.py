@@ -20,7 +20,7 @@ from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
 from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.machines.site_state import Joined, Records, SiteState
-from fhe_auc.rows.own_rows import near_other_sessions
+from fhe_auc.rows.own_checks import near_other_sessions
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.messages import MESSAGE, Message, Protection

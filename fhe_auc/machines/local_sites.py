@@ -22,7 +22,7 @@ from fhe_auc.machines.processes import Processes
 from fhe_auc.machines.site_state import LocalSites, Meeting, site_storage
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import Evaluation, Outcome, preceded
-from fhe_auc.rows.own_rows import check_scores
+from fhe_auc.rows.own_checks import check_scores
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import write_rows
 from fhe_auc.session import registry
@@ -101,7 +101,7 @@ class Stage:
 
     def _rounds(self, place: LocalCarrier, made: LocalSites, sites: Mapping[str, Mapping[str, str]]) -> Sequence[str]:
         """Play the rounds, and return who counts; what a role raises ends the session."""
-        meeting = site_storage().opens(made.aggregator)
+        meeting = site_storage().opens(made.aggregator, made.files)
         assert meeting is not None  # noqa: S101 - for the type checker
         server, names = place.folder / "server", [meeting.helper if name == HELPER else name for name in made.sites]
         exchanges = {name: place.folder / f"exchange-{number}" for number, name in enumerate(names)}
@@ -111,7 +111,7 @@ class Stage:
         answering = [_Role(name, config, Folder(exchanges[name]), meeting) for name, config in configs]
         place.start(server, exchanges)
         config = {**made.aggregator, "journal": str(place.folder / "journal"), "round-timeout": self.round_timeout}
-        session = aggregator_role.passes(config, Folder(server), meeting)
+        session = aggregator_role.passes(config, Folder(server), meeting, made.files)
         while True:
             try:
                 next(session)

@@ -379,7 +379,7 @@ class Server:
     def _is_past(self, name: str) -> bool:
         if self.role == "aggregator":
             return over(self.state / "journals" / name, _REST, self._clock)
-        with suppress(FheAucError):  # what is damaged is for `keys check` to tell, and stays
+        with suppress(FheAucError):  # what is damaged is for `keys show --check` to tell, and stays
             ends = self._storage.ends(self.config, bytes.fromhex(name))
             return ends is not None and ends + _REST < self._clock.now()
         return False

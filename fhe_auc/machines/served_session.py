@@ -416,8 +416,7 @@ class Conducting(Part):
         session.log.session = session.name
         session.journal.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_atomically(session.journal / _ENDS, meeting.ends.isoformat().encode(), mode=0o600, durable=True)
-        shown = session.view.shown(session.place)
-        config = {**self.config, "session": shown, "journal": str(session.journal)}
+        config = {**self.config, "journal": str(session.journal)}
         conducted = config, session.view.exchange, meeting, files, self.clock
         session.retry.plan(wanted=False)
         journal.forget_status(session.journal)  # of an earlier process

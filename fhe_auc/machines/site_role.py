@@ -19,7 +19,7 @@ from fhe_auc.session.messages import Message
 from fhe_auc.session.party import Party
 
 if TYPE_CHECKING:
-    from fhe_auc.rows.party_files import Entries
+    from fhe_auc.rows.party_files import FileEntries
 
 ENTRIES = (
     "store",
@@ -59,7 +59,7 @@ def answer(
     Of the configuration, ``store`` and ``passphrase-file`` are as the plug-in of
     `fhe_auc.machines.site_state` takes them. ``data`` is the file with the rows; ``label-column``, ``score-column``
     (where the session does not name the models), ``positive-label``, ``drop-missing``, ``score-scale``, ``delimiter``,
-    ``decimal`` and ``encoding`` are as of `fhe_auc.rows.party_files.Entries` and `fhe_auc.rows.csv_files.TextFormat`.
+    ``decimal`` and ``encoding`` are as of `fhe_auc.rows.party_files.FileEntries`, whose `form` is of text.
     ``results`` is the folder for the sessions' outcomes, a file each (`fhe_auc.machines.outcomes.write`).
 
     `own` is what lies where its answers in the session belong (`fhe_auc.machines.answers.answer`).
@@ -115,9 +115,9 @@ def wrong_columns(config: Mapping[str, Any], scores: Sequence[str], others: Sequ
     return ""
 
 
-def _entries(config: Mapping[str, Any]) -> Entries:
+def _entries(config: Mapping[str, Any]) -> FileEntries:
     from fhe_auc.rows.csv_files import TextFormat
-    from fhe_auc.rows.party_files import Entries
+    from fhe_auc.rows.party_files import FileEntries
 
     def given(*names: str) -> dict[str, str]:
         return {name.replace("-", "_"): str(config[name]) for name in names if config.get(name) not in (None, "")}
@@ -126,7 +126,7 @@ def _entries(config: Mapping[str, Any]) -> Entries:
     if drop not in (True, False):
         raise InputError(f"drop-missing is true or false, not {drop!r}")
     form = TextFormat(**given("delimiter", "decimal", "encoding"))
-    return Entries(form=form, drop_missing=bool(drop), **given("positive-label", "score-scale"))
+    return FileEntries(form=form, drop_missing=bool(drop), **given("positive-label", "score-scale"))
 
 
 def _writer(config: Mapping[str, Any], log: RoleLog, clock: Clock) -> Callable[[Party[Any], Records], object]:

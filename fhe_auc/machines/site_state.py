@@ -194,6 +194,7 @@ class LocalSites:
 
     aggregator: Mapping[str, str]
     sites: Mapping[str, Mapping[str, str]] = field(repr=False)  # of each party and the helper, by name
+    files: Mapping[str, bytes] = field(repr=False)  # what opens the session for the aggregator
 
 
 Newest: TypeAlias = Callable[[Meeting, Protection], int]
@@ -254,11 +255,11 @@ class SiteStorage(ABC):
         """
 
     @abstractmethod
-    def opens(self, config: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> Meeting | None:
+    def opens(self, config: Mapping[str, Any], files: Mapping[str, bytes]) -> Meeting | None:
         """Return who meets in the session that a maker's `files` open for this aggregator; None: some are to come.
 
-        They are those of `fhe_auc.machines.file_transport`, by their names there; without, they lie where the
-        configuration's ``session`` says. Raises `FheAucError` where they open none.
+        They are those of `fhe_auc.machines.file_transport`, by their names there. Raises `FheAucError` where they open
+        none.
         """
 
     @abstractmethod
@@ -274,7 +275,7 @@ class SiteStorage(ABC):
         """Take out of this process's environment, which its children inherit, secrets that `config` has in files."""
 
     @abstractmethod
-    def aggregator(self, config: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> Joined:
+    def aggregator(self, config: Mapping[str, Any], files: Mapping[str, bytes]) -> Joined:
         """Return what the aggregator starts from, by files as of `opens`; errors likewise."""
 
     @abstractmethod

@@ -2,49 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from msgspec import structs
 from numpy.typing import ArrayLike
 
-from fhe_auc.api import name_and_options, refuse, take, with_parts
+from fhe_auc.api import options_for
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.options import Options
 from fhe_auc.base.terminal import Progress, shown
 from fhe_auc.question import thresholds as grids
-from fhe_auc.question.analysis import MOST_MIN_CELL, Analysis
+from fhe_auc.question.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, Analysis
 from fhe_auc.report.report import Report
 from fhe_auc.report.steps import Grids, Step, report_steps
 from fhe_auc.results.asked import Asked, ReportAsked
 from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation, Outcome, QuantileThresholds
 from fhe_auc.results.intervals import DEFAULT_LEVEL
-from fhe_auc.results.report_card import Decisions
-from fhe_auc.rows.frames import Breakdown, Columns, Rows, parties_of
-from fhe_auc.rows.own_rows import default_thresholds
-from fhe_auc.rows.party_data import PartyData
+from fhe_auc.rows.default_thresholds import default_thresholds
+from fhe_auc.rows.frames import Rows, parties_of, questions_of
+from fhe_auc.rows.party_data import DEFAULT_SCALE, Entries, Label, PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.one_process import run
-from fhe_auc.session.protocol import Request, Setup
+from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, OptionValue, Request, Setup
 
 
-@with_parts
 def federated_report(
     rows: Rows,
     *,
-    columns: Columns = Columns(),
-    breakdown: Breakdown = Breakdown(),
-    decisions: Decisions = Decisions(),
-    title: str = "",
-    protocol: str | Options = "histogram-federated",
+    label: str = "y_true",
+    score: str | Sequence[str] = "y_score",
+    site: str | None = None,
+    by: str | Sequence[str] | Mapping[str, Sequence[Label]] | None = None,
+    cluster: str | None = None,
+    protocol: str = "histogram-federated",
     thresholds: str | ArrayLike | QuantileThresholds | None = None,
     interval: float | None = DEFAULT_LEVEL,
-    setup: Setup = Setup(),
     progress: bool | Progress = False,
-    **parts: Any,
+    threshold: float | Sequence[float] | None = None,
+    cost_ratio: float | None = None,
+    alert_rate: float | None = None,
+    title: str = "",
+    positive_label: Label | None = None,
+    drop_missing: bool = False,
+    score_scale: str = DEFAULT_SCALE,
+    heterogeneity: bool = False,
+    min_cell: int = DEFAULT_MIN_CELL,
+    keys: str | None = None,
+    backend: str | None = None,
+    max_rows: int = DEFAULT_MAX_ROWS,
+    min_rows: int = DEFAULT_MIN_ROWS,
+    row_caps: Mapping[str, int] | int | None = None,
+    **options: OptionValue,
 ) -> Report:
     """Make the report card of a classifier on the rows of all parties: curves, calibration, decisions, intervals.
 
@@ -52,22 +62,29 @@ def federated_report(
 
     Parameters
     ----------
-    rows, thresholds, setup, progress
-        As for `fhe_auc.federated_auc`.
-    columns : Columns
-        As there, with the scores of one model, or of two: the page then has all of both, and the differences of AUC
+    rows
+        As for `fhe_auc.federated_auc`, and so are all keywords that are not told here.
+    score : str or sequence of str
+        Column of the scores of one model, or those of two: the page then has all of both, and the differences of AUC
         and net benefit.
-    breakdown : Breakdown
-        As there, without `classes` and `cross_groups`. Bins are merged until no count on the page is from 1 to
-        ``min_cell - 1``, and groups with fewer rows of a label are left out; 1 shows all.
-    decisions : Decisions
-        At which thresholds: ``threshold=[0.05, 0.1]`` may be passed directly, and so may `cost_ratio` and `alert_rate`.
-    title : str
-        Heading of the page; empty: the number of parties.
-    protocol : str or Options
+    protocol : str
         A protocol that tells the parties a score histogram: histogram-federated, or one that adds noise.
     interval : float or None
         Level of all confidence intervals, from 0.5 to 0.9999; None: no intervals.
+    threshold : float, sequence of float or None
+        Cut-offs, counted exactly; the first is that of groups (`Report.by_group`) and of two models' net benefits.
+        None: neither has any.
+    cost_ratio : float or None
+        How many false positives a false negative costs: the page has the threshold of the least cost.
+    alert_rate : float or None
+        Share of rows that may be flagged: the page has the lowest threshold that flags no more.
+    title : str
+        Heading of the page; empty: the number of parties.
+    min_cell : int
+        Bins are merged until no count on the page is from 1 to ``min_cell - 1``, and groups with fewer rows of a label
+        are left out; 1 shows all.
+    **options : bool, int, float or str
+        Those of the protocol, such as ``epsilon=1`` of histogram-distributed-dp.
 
     Returns
     -------
@@ -77,30 +94,44 @@ def federated_report(
     Raises
     ------
     InputError
-        As for `fhe_auc.federated_auc`; or groups are asked for with noise, or the breakdown has what a report has not.
+        As for `fhe_auc.federated_auc`; or groups are asked for with noise.
     EvaluationError
         As there; or a label has fewer than ``min_cell`` rows, or the protocol gives no histogram.
+
+    Examples
+    --------
+    >>> north = {"died": [0, 1, 0, 1, 0], "risk": [0.1, 0.7, 0.3, 0.6, 0.2]}
+    >>> south = {"died": [0, 0, 1, 1, 0], "risk": [0.2, 0.4, 0.3, 0.9, 0.1]}
+    >>> report = federated_report([north, south], label="died", score="risk", threshold=0.5, min_cell=1)
+    >>> round(report.auc, 4)
+    0.9375
     """
-    columns, breakdown, decisions = take(columns, parts), take(breakdown, parts), take(decisions, parts)
-    setup = take(setup, parts)
-    refuse(federated_report, parts, protocol)
-    if breakdown.classes or breakdown.cross_groups:
-        raise InputError("a report has no classes and no AUCs across groups: federated_auc has both")
-    questions = replace(breakdown, min_cell=min(breakdown.min_cell, MOST_MIN_CELL)).questions(columns)
-    name, options = name_and_options(protocol)
-    parties, analysis = parties_of(rows, columns, questions)
+    own = options_for(federated_report, protocol, options, among="histogram-")
+    questions = questions_of(
+        score=score, by=by, cluster=cluster, heterogeneity=heterogeneity, min_cell=min(min_cell, MOST_MIN_CELL)
+    )
+    entries = Entries(positive_label=positive_label, drop_missing=drop_missing, score_scale=score_scale)
+    setup = Setup(keys=keys, backend=backend, max_rows=max_rows, min_rows=min_rows, row_caps=row_caps)
     wanted = ReportAsked(
-        protocol=name,
-        options=options,
-        threshold=decisions.thresholds,
-        cost_ratio=decisions.cost_ratio,
-        alert_rate=decisions.alert_rate,
-        min_cell=breakdown.min_cell,
+        protocol=protocol,
+        options=own,
+        threshold=_cut_offs(threshold),
+        cost_ratio=cost_ratio,
+        alert_rate=alert_rate,
+        min_cell=min_cell,
         title=title,
     )
+    parties, analysis = parties_of(rows, questions, site=site, label=label, entries=entries)
     with shown(progress) if progress else nullcontext() as report:
         asked = Asked(analysis=analysis, interval=interval, report=wanted)
         return report_of(parties, asked, thresholds=thresholds, setup=setup, progress=report)
+
+
+def _cut_offs(asked: float | Sequence[float] | None) -> tuple[float, ...]:
+    try:
+        return () if asked is None else tuple(map(float, np.ravel(asked)))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"threshold must be a number, or several: {error}") from None
 
 
 def report_of(
@@ -142,7 +173,7 @@ def report_of(
         try:
             step = steps.send(outcome)
         except StopIteration as ended:
-            return Report(*ended.value)
+            return Report.made_of(ended.value)
 
 
 def _of_rows(parties: Sequence[PartyData], asked: Asked) -> tuple[Grids, dict[tuple[str, ...], str]]:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.names import first_alike, known_names
-from fhe_auc.base.options import CheckedNames
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis, Questions
 from fhe_auc.rows.entries import (
     as_coded,
@@ -23,9 +22,8 @@ from fhe_auc.rows.entries import (
     require_one_spelling,
     shown_entry,
 )
-from fhe_auc.rows.party_data import DEFAULT_SCALE, PartyData, left_out_beside, noted, rescaled
+from fhe_auc.rows.party_data import AS_THEY_ARE, Entries, Label, PartyData, left_out_beside, noted, rescaled
 
-Label: TypeAlias = str | int | float | bool  # one label of a row
 Rows: TypeAlias = Any
 """A table with a column of sites; or an iterable of parties, or a mapping of their names to them.
 
@@ -33,100 +31,39 @@ A party is a pair (y_true, y_score), a table, or `PartyData`.
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Columns(CheckedNames):
-    """Which columns of a table mean what, and what their entries are.
+def questions_of(
+    *,
+    score: str | Sequence[str],
+    by: str | Sequence[str] | Mapping[str, Sequence[Label]] | None = None,
+    cluster: str | None = None,
+    classes: Sequence[Label] | None = None,
+    cross_groups: bool = False,
+    heterogeneity: bool = False,
+    each_pair: bool = False,
+    min_cell: int = DEFAULT_MIN_CELL,
+) -> Questions:
+    """Return what is asked by the keywords of `fhe_auc.federated_auc`, with names, levels and classes as text.
 
-    Attributes
-    ----------
-    label : str
-        Column of labels: 0 or 1, or one of the classes that are asked for.
-    score : str or sequence of str
-        Column of scores, finite numbers; calibration needs probabilities, or a `score_scale` that makes them; or the
-        columns of several models. The second and further ones are compared with the first (paired DeLong).
-    site : str or None
-        Column that names each row's party, where one table holds all parties' rows.
-    pos_label : str, number, bool or None
-        The label that counts as 1, where labels are not 0 and 1; the others must be one label. Two spellings of one
-        label ("Yes" and "yes") are refused.
-    drop_missing : bool
-        Leave out rows with a missing entry (None, NaN, NA, or text as "", "NA", "None", "." and the like), and say how
-        many in `Evaluation.warnings`; otherwise they are refused.
-    score_scale : "probability", "logit" or "percent"
-        What the scores are; logits and percentages are turned into probabilities first.
-
-    Raises `InputError` where a name of a column is no text, or the positive label stands for a missing entry.
+    Raises `InputError` where the name of a column is no text, levels or classes are no list, or one of these stands for
+    a missing entry.
     """
-
-    label: str = "y_true"
-    score: str | Sequence[str] = "y_score"
-    site: str | None = None
-    pos_label: Label | None = None
-    drop_missing: bool = False
-    score_scale: str = DEFAULT_SCALE
-
-    def __post_init__(self) -> None:
-        for name in (self.label, *self.scores, *([] if self.site is None else [self.site])):
-            if not isinstance(name, str):
-                raise InputError(f"the name of a column must be text, got {name!r}: rename such columns")
-        if self.pos_label is not None and level_text(self.pos_label) is None:
-            raise InputError(f"pos_label cannot be {self.pos_label!r}, which stands for a missing entry")
-
-    @property
-    def scores(self) -> tuple[str, ...]:
-        """The columns of scores."""
-        columns = [self.score] if isinstance(self.score, str) else self.score
-        return tuple(_several(columns, "score must be a column, or a list"))
+    columns = [score] if isinstance(score, str) else _several(score, "score must be a column, or a list")
+    return Questions(
+        score_columns=tuple(map(_column_name, columns)),
+        by=_levels_of(() if by is None else by),
+        classes=_texts(() if classes is None else classes, "classes must be a list of labels"),
+        cross_groups=cross_groups,
+        heterogeneity=heterogeneity,
+        min_cell=min_cell,
+        cluster="" if cluster is None else _column_name(cluster),
+        each_pair=each_pair,
+    )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Breakdown(CheckedNames):
-    """Which AUCs are asked for beside that of all rows: of groups, of classes, and how far sites differ.
-
-    Attributes
-    ----------
-    by : str, sequence of str, or mapping of str to sequence of labels
-        Columns that rows are grouped by, or these with all their levels. Categories: cut numbers into bands first.
-    classes : sequence of str, numbers or bools
-        Three labels or more, with a column of scores each, in the same order: each class from the others, pairs of
-        classes, and their average (Hand and Till, Machine Learning 45, 2001), which is `Evaluation.auc`.
-    cross_groups : bool
-        Also positives of each group from negatives of each other of the same column (xAUC).
-    heterogeneity : bool
-        Also how far sites (parties, 5 at least) differ: `Evaluation.sites`. Parties learn sums over sites: who knows
-        all but three with rows of both labels can work out these three's AUCs.
-    min_cell : int
-        Groups with fewer rows of a label than this are not shown; 1 shows all. Parties can still read them.
-    each_pair : bool
-        Compare each model with each other one, not with the first alone.
-    cluster : str
-        Column that names each row's patient, or whatever has several rows of a site that are alike: intervals then take
-        patients as independent, not rows (Obuchowski, Biometrics 53, 1997). Parties also learn how many patients there
-        are, and sums over all. Exact and verified have it, with sealed keys or a helper.
-
-    Raises `InputError` where levels or classes are no list, or one stands for a missing entry.
-    """
-
-    by: str | Sequence[str] | Mapping[str, Sequence[Label]] = ()
-    classes: Sequence[Label] = ()
-    cross_groups: bool = False
-    heterogeneity: bool = False
-    min_cell: int = DEFAULT_MIN_CELL
-    cluster: str = ""
-    each_pair: bool = False
-
-    def questions(self, columns: Columns) -> Questions:
-        """Return what is asked, with names, levels and classes as text."""
-        return Questions(
-            score_columns=columns.scores,
-            by=_levels_of(self.by),
-            classes=_texts(self.classes, "classes must be a list of labels"),
-            cross_groups=self.cross_groups,
-            heterogeneity=self.heterogeneity,
-            min_cell=self.min_cell,
-            cluster=self.cluster,
-            each_pair=self.each_pair,
-        )
+def _column_name(name: object) -> str:
+    if not isinstance(name, str):
+        raise InputError(f"the name of a column must be text, got {name!r}: rename such columns")
+    return name
 
 
 def _levels_of(by: str | Sequence[str] | Mapping[str, Sequence[Label]]) -> dict[str, tuple[str, ...]]:
@@ -151,9 +88,9 @@ def _several(values: Any, what: str) -> Sequence[Any]:
     return list(values)
 
 
-def _read(columns: Columns, questions: Questions) -> list[str]:
+def _read(label: str, questions: Questions) -> list[str]:
     """Return every column that is read of a party's table."""
-    return [columns.label, *questions.score_columns, *questions.by, *([questions.cluster] if questions.cluster else [])]
+    return [label, *questions.score_columns, *questions.by, *([questions.cluster] if questions.cluster else [])]
 
 
 _NO_SITE = ""  # stands for the name of a party, where rows that are to be dropped have none
@@ -187,7 +124,9 @@ class _Party:
         return replace(data, dropped=self.dropped)
 
 
-def parties_of(rows: Rows, columns: Columns, questions: Questions) -> tuple[list[PartyData], Analysis]:
+def parties_of(
+    rows: Rows, questions: Questions, *, site: str | None = None, label: str = "y_true", entries: Entries = AS_THEY_ARE
+) -> tuple[list[PartyData], Analysis]:
     """Return every party's checked rows, with probabilities for scores, and what is asked of them.
 
     Parties without a name are "party 1" and so on; those of a column of sites come in order of first appearance.
@@ -196,17 +135,19 @@ def parties_of(rows: Rows, columns: Columns, questions: Questions) -> tuple[list
     parties, or two of one name; and as `PartyData.from_columns`, `Questions.analysis` and
     `fhe_auc.rows.party_data.rescaled`.
     """
-    wanted = [*_read(columns, questions), *([] if columns.site is None else [columns.site])]
+    wanted = [*_read(_column_name(label), questions), *([] if site is None else [_column_name(site)])]
     if twice := next((name for name in wanted if wanted.count(name) > 1), None):
         raise InputError(f"label, score, site, group and patient columns must differ, but {twice!r} is there twice")
     _refuse_lazy_or_grouped(rows, "rows")
-    split = _several_parties if columns.site is None else _split
-    parties = list(split(rows, columns, questions))
+    if site is None:
+        parties = list(_several_parties(rows, label, questions, entries))
+    else:
+        parties = list(_split(rows, site, label, questions, entries))
     lost: tuple[str, ...] = ()
-    if columns.drop_missing:
-        parties, lost = _complete(parties, of_sites=columns.site is not None)
+    if entries.drop_missing:
+        parties, lost = _complete(parties, of_sites=site is not None)
     if not parties:
-        raise InputError("; ".join(["there are no parties" if columns.site is None else "there are no rows", *lost]))
+        raise InputError("; ".join(["there are no parties" if site is None else "there are no rows", *lost]))
     if (pair := first_alike(party.name for party in parties)) is not None:
         raise InputError(f"party {pair[1]!r} is there twice, also as {pair[0]!r}; every party needs its own name")
     tables = [party for party in parties if isinstance(party, _Party)]
@@ -216,12 +157,12 @@ def parties_of(rows: Rows, columns: Columns, questions: Questions) -> tuple[list
         if not named
     }
     analysis = questions.analysis(levels)
-    if columns.pos_label is not None:
-        parties = list(_with_binary_labels(tables, columns.label, columns.pos_label))  # `PartyData` has been refused
+    if entries.positive_label is not None:
+        parties = list(_with_binary_labels(tables, label, entries.positive_label))  # `PartyData` has been refused
     elif not questions.classes:
-        _require_zero_and_one(tables, columns.label)
-    of_rows = (p if isinstance(p, PartyData) else p.checked(columns.label, questions, analysis) for p in parties)
-    data = [noted(rescaled(party, columns.score_scale), columns.score_scale) for party in of_rows]
+        _require_zero_and_one(tables, label)
+    of_rows = (p if isinstance(p, PartyData) else p.checked(label, questions, analysis) for p in parties)
+    data = [noted(rescaled(party, entries.score_scale), entries.score_scale) for party in of_rows]
     return [replace(data[0], lost=tuple(dict.fromkeys((*lost, *data[0].lost)))), *data[1:]], analysis
 
 
@@ -249,26 +190,26 @@ def _complete(
     return kept, left_out_beside({party.name for party in kept}, dropped)
 
 
-def _several_parties(rows: Rows, columns: Columns, questions: Questions) -> Iterable[_Party | PartyData]:
+def _several_parties(rows: Rows, label: str, questions: Questions, entries: Entries) -> Iterable[_Party | PartyData]:
     if isinstance(rows, Mapping):
         for name, own in rows.items():
             if not isinstance(name, str):
                 raise InputError(f"party {name!r}: the name of a party must be text, as {str(name)!r}")
-            yield _party(name, own, columns, questions)
+            yield _party(name, own, label, questions, entries)
     elif _column_names(rows) is not None:
         raise InputError("this is one table: say which column names each row's party, as in site='hospital'")
     elif isinstance(rows, Iterable) and not isinstance(rows, str):
         for number, own in enumerate(rows, start=1):
-            yield _party(f"party {number}", own, columns, questions)
+            yield _party(f"party {number}", own, label, questions, entries)
     else:
         kind = type(rows).__name__
         raise InputError(f"parties must be a list of pairs (y_true, y_score) or of tables, got {kind}{_remedy(rows)}")
 
 
-def _party(name: str, rows: Any, columns: Columns, questions: Questions) -> _Party | PartyData:
+def _party(name: str, rows: Any, label: str, questions: Questions, entries: Entries) -> _Party | PartyData:
     _refuse_lazy_or_grouped(rows, f"party {name!r}")
     if isinstance(rows, PartyData):
-        if questions.several or columns.pos_label is not None:
+        if questions.several or entries.positive_label is not None:
             raise InputError(f"party {rows.name!r} is PartyData, of one model and no groups: give a table instead")
         return rows
     if isinstance(rows, (tuple, list)) and len(rows) == 2:
@@ -279,16 +220,14 @@ def _party(name: str, rows: Any, columns: Columns, questions: Questions) -> _Par
                 f"{name} is a name with a table, as groups and items() give them: give the mapping itself, dict(rows), "
                 "or one table of all rows with site=COLUMN"
             )
-        pair = zip((columns.label, *questions.score_columns), rows, ("labels", "scores"), strict=False)
+        pair = zip((label, *questions.score_columns), rows, ("labels", "scores"), strict=False)
         return _Party(name, {column: _entries(values, name, what) for column, values, what in pair}, is_pair=True)
     if _column_names(rows) is None:
         raise InputError(
             f"party {name!r}: expected a pair (y_true, y_score) or a table, got {type(rows).__name__}{_remedy(rows)}; "
             "weights are not supported, and one table of all parties takes site=COLUMN"
         )
-    return _Party(
-        name, {column: _column(rows, column, f"party {name!r}", name) for column in _read(columns, questions)}
-    )
+    return _Party(name, {column: _column(rows, column, f"party {name!r}", name) for column in _read(label, questions)})
 
 
 def _remedy(rows: Any) -> str:
@@ -298,16 +237,15 @@ def _remedy(rows: Any) -> str:
     return " (of an array give two columns, as (rows[:, 0], rows[:, 1]))" if isinstance(rows, np.ndarray) else ""
 
 
-def _split(table: Any, columns: Columns, questions: Questions) -> Iterable[_Party | PartyData]:
-    site = str(columns.site)
+def _split(table: Any, site: str, label: str, questions: Questions, entries: Entries) -> Iterable[_Party | PartyData]:
     if _column_names(table) is None:
         raise InputError(f"site={site!r} is for one table with all parties' rows, got {type(table).__name__}")
     if isinstance(table, Mapping) and any(_column_names(each) is not None for each in table.values()):
         raise InputError(f"site={site!r} is for one table with all parties' rows; these are several: leave it out")
-    names = _read(columns, questions)
+    names = _read(label, questions)
     read = {name: _column(table, name, "the table", "table") for name in (*names, site)}
     sites = as_coded(read[site], name_text)
-    if None in sites.names and not columns.drop_missing:
+    if None in sites.names and not entries.drop_missing:
         row = int((sites.codes == sites.names.index(None)).argmax())
         where = f"the table, row {row}: the site is missing in column {site!r}"
         raise InputError(f"{where}; drop the row, as drop_missing=True does", column=site)
@@ -376,15 +314,15 @@ def _refuse_lazy_or_grouped(rows: Any, what: str) -> None:
             raise InputError(f"{what}: {kind} holds no rows before they are read: give what .{name}() returns")
 
 
-def _with_binary_labels(tables: Sequence[_Party], column: str, pos_label: Label) -> list[_Party]:
+def _with_binary_labels(tables: Sequence[_Party], column: str, positive_label: Label) -> list[_Party]:
     """Return the parties with Booleans for labels: whether they are the positive one. All others must be one label."""
-    wanted = str(level_text(pos_label))
+    wanted = str(level_text(positive_label))
     labels = [as_coded(table.columns[column], level_text) for table in tables]
     seen = sorted({label for coded in labels for label in coded.names if label is not None})
     require_one_spelling(sorted({wanted, *seen}), column)
     if wanted not in seen or len(seen) > 2:
         raise InputError(
-            f"with pos_label={pos_label!r}, labels must be {wanted!r} and one other; they are {_some(seen)}"
+            f"with positive_label={positive_label!r}, labels must be {wanted!r} and one other; they are {_some(seen)}"
         )
     booleans = [coded.values(lambda label: None if label is None else label == wanted) for coded in labels]
     return [replace(table, columns={**table.columns, column: own}) for table, own in zip(tables, booleans, strict=True)]
@@ -417,12 +355,12 @@ def _require_zero_and_one(tables: Sequence[_Party], column: str) -> None:
     elif len(shown) == 2:
         what = (
             f"the labels{where} are {shown[0]!r} and {shown[1]!r}, not 0 and 1; say which one is positive: "
-            f"pos_label={shown[0]!r} or pos_label={shown[1]!r}"
+            f"positive_label={shown[0]!r} or positive_label={shown[1]!r}"
         )
     else:
         what = (
             f"party {odd.name!r}, {odd.place(row).text}: label is {shown_entry(label)}, and the {len(shown)} "
-            f"labels{where} are {_some(shown)}; two labels are 0 and 1, or pos_label= says which one is positive; "
+            f"labels{where} are {_some(shown)}; two labels are 0 and 1, or positive_label= says which one is positive; "
             "three classes or more are named with classes=; survival times are not supported: choose a horizon"
         )
     raise InputError(what, party=odd.name, column=column)

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,13 +22,45 @@ from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.names import MAX_CHARACTERS, problem_with
 from fhe_auc.base.special_functions import expit
 from fhe_auc.question.analysis import PLAIN, Analysis
-from fhe_auc.rows.entries import Coded, checked_labels, coded_entries, finite_numbers, known_codes, one_dimensional
+from fhe_auc.rows.entries import (
+    Coded,
+    checked_labels,
+    coded_entries,
+    finite_numbers,
+    known_codes,
+    level_text,
+    one_dimensional,
+)
 from fhe_auc.rows.row_store import BATCH, Column, release
 
 DEFAULT_SCALE = "probability"
 _LOGIT, _PERCENT = "logit", "percent"
 
 SCALES = (DEFAULT_SCALE, _LOGIT, _PERCENT)  # names of the scales; scores on the first one stay as they are
+
+Label: TypeAlias = str | int | float | bool  # one label of a row
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entries:
+    """What entries of columns mean.
+
+    `positive_label` counts as 1; all other rows have one other label, which counts as 0. None: labels are 0 and 1. With
+    `drop_missing`, rows in which an entry is missing are left out, and counted; otherwise they are refused. Scores are
+    on `score_scale`, one of `SCALES`, and turned into probabilities. Raises `InputError` where the positive label
+    stands for a missing entry.
+    """
+
+    positive_label: Label | None = None
+    drop_missing: bool = False
+    score_scale: str = DEFAULT_SCALE
+
+    def __post_init__(self) -> None:
+        if self.positive_label is not None and level_text(self.positive_label) is None:
+            raise InputError(f"the positive label cannot be {self.positive_label!r}, which stands for a missing entry")
+
+
+AS_THEY_ARE = Entries()
 
 
 def _numbered(row: int) -> Place:
@@ -160,7 +192,7 @@ class PartyData:
             Labels: booleans, or numbers equal to 0 or 1.
         y_score : array-like, shape (n,)
             Finite numbers that float64 holds exactly (float32 and float16 always are). A session's thresholds limit
-            their range (`fhe_auc.rows.own_rows.check_scores`).
+            their range (`fhe_auc.rows.own_checks.check_scores`).
         score_column : str, optional
             Name of the scores' column, for messages.
 

@@ -23,7 +23,7 @@ from fhe_auc.question.analysis import PLAIN, Analysis, Questions
 from fhe_auc.rows.arrow_columns import Piece
 from fhe_auc.rows.csv_files import STDIN, TextFormat
 from fhe_auc.rows.entries import Coded, finite_numbers, incomplete_rows, level_text, require_one_spelling
-from fhe_auc.rows.party_data import DEFAULT_SCALE, PartyData, checked_name, left_out_beside, noted, rescaled
+from fhe_auc.rows.party_data import Entries, PartyData, checked_name, left_out_beside, noted, rescaled
 from fhe_auc.rows.row_store import Column, parted
 from fhe_auc.rows.table_files import SUFFIXES, TableFile
 
@@ -31,22 +31,10 @@ _DROP = "--drop-missing leaves such rows out"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entries:
-    """How files are written, and what entries mean.
+class FileEntries(Entries):
+    """What entries mean, and how text files are written."""
 
-    `positive_label` counts as 1; all other rows have one other label, which counts as 0. None: labels are 0 and 1. With
-    `drop_missing`, rows in which an entry is missing are left out, and counted; otherwise they are refused. Scores are
-    on `score_scale`, one of `fhe_auc.rows.party_data.SCALES`, and turned into probabilities.
-    """
-
-    form: TextFormat = field(default_factory=TextFormat)  # of text files
-    positive_label: str | None = None
-    drop_missing: bool = False
-    score_scale: str = DEFAULT_SCALE
-
-    def __post_init__(self) -> None:
-        if self.positive_label is not None and level_text(self.positive_label) is None:
-            raise InputError(f"the positive label cannot be {self.positive_label!r}, which stands for a missing entry")
+    form: TextFormat = field(default_factory=TextFormat)
 
 
 class _Columns(NamedTuple):
@@ -89,7 +77,7 @@ def read_for(
     *,
     site_column: str | None = None,
     label_column: str = "y_true",
-    entries: Entries | None = None,
+    entries: FileEntries | None = None,
 ) -> tuple[list[PartyData], Analysis]:
     """Read the parties' test rows for questions, and what these are now that all levels are known.
 
@@ -105,7 +93,7 @@ def read_for(
     a column (the message lists its columns); names the same party as another; or holds an entry that is missing or no
     label, score or site (the message names file, line, column and value), or one label in two spellings.
     """
-    entries = entries or Entries()
+    entries = entries or FileEntries()
     files = _distinct_files([paths] if isinstance(paths, (str, os.PathLike)) else paths, entries.form)
     columns = _Columns(
         label_column, questions.score_columns, tuple(questions.by), questions.cluster or None, site_column
@@ -127,7 +115,7 @@ def read_for(
     return kept.parties(files), analysis
 
 
-def _parts(files: Sequence[TableFile], columns: _Columns, entries: Entries) -> Iterator[_Part]:
+def _parts(files: Sequence[TableFile], columns: _Columns, entries: FileEntries) -> Iterator[_Part]:
     for file in files:
         start = 0
         for piece in file.pieces(columns.scores, columns.texts):
@@ -145,7 +133,7 @@ def _parts(files: Sequence[TableFile], columns: _Columns, entries: Entries) -> I
 class _Kept:
     """The checked rows of all parties, as they arrive."""
 
-    def __init__(self, columns: _Columns, analysis: Analysis, entries: Entries) -> None:
+    def __init__(self, columns: _Columns, analysis: Analysis, entries: FileEntries) -> None:
         self._columns, self._analysis, self._entries = columns, analysis, entries
         self._codes: dict[str, int] = {}  # of a party, in the order of first appearance
         self._patients: dict[str, int] = {}  # those of two parties are different ones, whatever their ids
@@ -258,7 +246,7 @@ class _Kept:
         return [noted(data, self._entries.score_scale) for data in made]
 
 
-def _place(files: Sequence[TableFile], columns: _Columns, entries: Entries, party: str, row: int) -> Place:
+def _place(files: Sequence[TableFile], columns: _Columns, entries: FileEntries, party: str, row: int) -> Place:
     """Return where a party's row, from 0, comes from. Rows do not remember it: the files are read again."""
     for part in _parts(files, columns, entries):
         own = np.array([name == party for name in part.sites.names])[part.sites.codes]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.options import CheckedNames, Options, check_names
+from fhe_auc.base.options import Options, check_names
 from fhe_auc.base.serialise import encode
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.fleet import Fleet
@@ -23,7 +23,7 @@ from fhe_auc.question.study import MOST_ROWS
 from fhe_auc.results.evaluation import Evaluation, Outcome
 from fhe_auc.results.intervals import quantile
 from fhe_auc.rlwe.ring_parameters import FINGERPRINT_BYTES
-from fhe_auc.rows.own_rows import check_scores, warnings_of
+from fhe_auc.rows.own_checks import check_scores, warnings_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
@@ -39,24 +39,10 @@ _KINDS = {"sealed": "sealed keys", "helper": "helpers; exact, verified and the h
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setup(CheckedNames):
-    """How a session is set up, whatever it evaluates.
+class Setup:
+    """How a session is set up, whatever it evaluates; fields as `fhe_auc.federated_auc` has them.
 
     Numbers may be numpy's; they become Python's. Raises `InputError` for a bound that is no integer.
-
-    Attributes
-    ----------
-    keys : "sealed", "helper" or None
-        A key holder makes the secret key and seals it to each party; or a helper has it, and no party. None: sealed,
-        and in one process with an epsilon of verified helper.
-    backend : "openfhe", "tenseal" or None
-        Encryption library; None: openfhe where it can be imported, else tenseal.
-    max_rows, min_rows : int
-        Public bounds on the pooled rows: parameters hold up to max_rows, the precision from min_rows on. Protocols that
-        encrypt refuse more than max_rows before any key is made.
-    row_caps : mapping of str to int, int or None
-        For exact and verified with a helper: the most rows of each party by name, or of any. Each party then proves
-        that its counts are within its cap; who does not is left out and named. None: nothing is proved of inputs.
     """
 
     keys: str | None = None
@@ -206,7 +192,7 @@ class Protocol(Generic[R]):
     summary: ClassVar[str]  # one line for ``fhe-auc protocols``
     trust: ClassVar[str]  # one line: what has to be trusted
     encrypts: ClassVar[bool] = True  # whether results come out of an encrypted computation; otherwise they are noisy
-    options: ClassVar[type[Options]] = Options  # what `Request.options` may hold, by the names of its fields
+    options: ClassVar[Options] = Options()  # what `Request.options` may hold
     yields: ClassVar[type[Outcome]] = Evaluation  # what a session yields to each party
     proves_inputs: ClassVar[bool] = False  # whether parties can prove their row caps
     several: ClassVar[bool] = False  # whether a session can answer for several models, groups or classes
@@ -328,7 +314,7 @@ class Protocol(Generic[R]):
         """Return the party with the rows `data`, from its material.
 
         Every party is made here, so that all check their scores before anything is sent
-        (`fhe_auc.rows.own_rows.check_scores`, with its `InputError`).
+        (`fhe_auc.rows.own_checks.check_scores`, with its `InputError`).
         """
         check_scores(data, manifest.thresholds)
         made = self.new_party(manifest, material, data)
@@ -336,7 +322,7 @@ class Protocol(Generic[R]):
         return made
 
     def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
-        """Return warnings about the parties' own rows (`fhe_auc.rows.own_rows.warnings_of`)."""
+        """Return warnings about the parties' own rows (`fhe_auc.rows.own_checks.warnings_of`)."""
         return warnings_of(parties, manifest.thresholds)
 
     def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
@@ -400,16 +386,3 @@ def integer(value: object) -> int | None:
         return None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         return None
-
-
-def check_rows(rows: int, max_rows: int, *, party: str | None = None) -> None:
-    """Raise `InputError` where all parties together, or one alone, have more rows than a session may have."""
-    if rows > max_rows:
-        raise InputError(too_many_rows(rows, max_rows, party=party), party=party)
-
-
-def too_many_rows(rows: int, max_rows: int, *, party: str | None = None) -> str:
-    """Say how many rows are too many, of all parties together or of one alone, and which option takes them."""
-    who = f"the parties have {rows:,} rows in all" if party is None else f"party {party!r} alone has {rows:,} rows"
-    excess, option = f"{rows - max_rows:,} more than max_rows = {max_rows:,}", f"--max-rows {rows} (max_rows={rows})"
-    return f"{who}, {excess}; give {option} or more"

@@ -38,8 +38,6 @@ from fhe_auc.sums.terms import Layout, Release, coefficients, monomials, running
 
 _LABEL = b"fhe-auc pad 1\0"
 _WORD_BITS = 64
-_ONE = np.uint64(1)
-_LAST = np.uint64(_WORD_BITS - 1)
 _MAGIC = b"fhepads"
 _SEED_BYTES = 32
 
@@ -62,19 +60,9 @@ def pack(values: Residues, prime: int) -> bytes:
     """Return residues, shape (count,), as bytes; raise ValueError where one is not below the prime, of 2 to 63 bits."""
     if int(values.max(initial=0)) >= prime:
         raise ValueError("a residue is not below its prime")
-    count, width = len(values), _width(prime)
-    words = np.zeros(-(-count * width // _WORD_BITS), "<u8")
-    starts = np.arange(count) * width
-    word, shift = (
-        starts // _WORD_BITS,
-        (starts % _WORD_BITS).astype(np.uint64),
-    )  # in which each begins, from which bit on
-    # A residue begins in every word, but perhaps the last; what does not fit of a word's last one begins the next word.
-    firsts = np.flatnonzero(np.diff(word, prepend=-1))
-    words[: len(firsts)] = np.bitwise_or.reduceat(values << shift, firsts)
-    lasts = np.append(firsts[1:], count)[: len(words) - 1] - 1
-    words[1:] |= values[lasts] >> (_LAST - shift[lasts]) >> _ONE
-    return words.tobytes()[: packed_size(count, prime)]
+    octets = np.ascontiguousarray(values, "<u8").view(np.uint8).reshape(-1, _WORD_BITS // 8)
+    bits = np.unpackbits(octets, axis=1, count=_width(prime), bitorder="little")
+    return np.packbits(bits, bitorder="little").tobytes()
 
 
 def unpack(data: bytes | memoryview, count: int, prime: int) -> Residues:
@@ -156,16 +144,14 @@ class PadKey:
             ciphertexts[prime].append(public.ciphertext(public.read_submission(data, prime), prime))
         return cls(public, release, layout, ciphertexts)
 
-    def result(self, pooled: Sequence[Residues], kept: int | None = None) -> tuple[bytes, ...]:
+    def result(self, pooled: Sequence[Residues], kept: int) -> tuple[bytes, ...]:
         """Return a result for each prime, for `SecretContext.decrypt`.
 
         `pooled` is the sum of all padded sketches for each prime, shape (sketch.size,); ValueError for anything else.
         `kept` is as of `PublicContext.dump_result`.
         """
-        results = []
-        for prime, values in enumerate(pooled):
-            results.append(self.public.dump_result(self.public.flood(self.evaluated(values, prime)), kept))
-        return tuple(results)
+        flooded = [self.public.flood(self.evaluated(values, prime)) for prime, values in enumerate(pooled)]
+        return tuple([self.public.dump_result(ciphertext, kept) for ciphertext in flooded])
 
     def evaluated(self, values: Residues, prime: int) -> Ciphertext:
         """Return the sums, masked: each is the total over its slots."""

@@ -9,7 +9,7 @@ from fhe_auc.base.errors import InputError
 _LEAST_EPSILON = 1e-6  # below it there is nothing to learn from any number of users
 _MOST_EPSILON = 32.0  # beyond it a 64-bit choice is too coarse, and there is no privacy to speak of
 
-EPSILON_ADVICE = "; give a privacy budget: -o epsilon=1, in Python as in protocol=DpaucLaplace(epsilon=1.0)"
+EPSILON_ADVICE = "; give a privacy budget: -o epsilon=1, in Python epsilon=1"
 
 
 def positive_number(options: Mapping[str, object], name: str, advice: str = "") -> float:

@@ -72,9 +72,16 @@ class UnencryptedProtocol(Protocol[R], Generic[R, T, S]):
     def terms(self, options: Mapping[str, object], thresholds: int) -> T:
         """Return what a session with these options and so many thresholds computes with; raise `InputError` if none."""
 
+    def check_party(self, terms: T, data: PartyData) -> None:
+        """Raise `InputError` where a party with these rows, whose scores are checked, cannot take part."""
+
     @abstractmethod
-    def side(self, manifest: Manifest, terms: T, data: PartyData) -> SummingParty[S, T, R]:
-        """Return a party's side, of its own rows."""
+    def submission(self, manifest: Manifest, terms: T, data: PartyData) -> S:
+        """Return what a party with these rows sends: noisy or randomised anew."""
+
+    @abstractmethod
+    def told(self, manifest: Manifest, terms: T, sums: S) -> R:
+        """Return the result from checked sums; raise `EvaluationError` where it is undefined."""
 
     def prepare(self, request: Request) -> Session:
         """Check the options and name the session; `InputError`: a wrong option, or one that only encryption has."""
@@ -97,80 +104,25 @@ class UnencryptedProtocol(Protocol[R], Generic[R, T, S]):
         check_names(self.options, self.name, manifest.options)
         return self.terms(manifest.options, len(manifest.thresholds))
 
+    def message_bytes(self, manifest: Manifest, terms: T) -> int:
+        """Return the length of every submission, which the sums do not exceed."""
+        return _FRAME_BYTES + _INTEGER_BYTES * self.sums.integers(manifest, terms)
+
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator; `material` is empty."""
-        return Aggregator(manifest, SummingAggregator(manifest, self.sums, self.checked(manifest)))
+        return Aggregator(manifest, SummingAggregator(self, manifest))
 
     def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return the party whose rows are `data`; `material` is empty."""
-        return Party(manifest, data.name, self.side(manifest, self.checked(manifest), data))
+        return Party(manifest, data.name, SummingParty(self, manifest, data))
 
-
-class SummingAggregator(AggregatorSide):
-    """Adds up submissions as they arrive, and sends the sums to all."""
-
-    rounds = _ROUNDS
-
-    def __init__(self, manifest: Manifest, sums: type[ClearSums], terms: object) -> None:
-        self._manifest, self._type, self._terms = manifest, sums, terms
-        self._sums: ClearSums | None = None
-
-    def limit(self, number: int) -> int:
-        """Return the length of every submission."""
-        return _payload_limit(self._manifest, self._type, self._terms)
-
-    def accept(self, number: int, party: str, payload: bytes) -> None:
-        """Add a party's counts."""
-        submission = self._type.submitted(payload)
-        if submission.parties != 1:
-            raise DeserialisationError(f"a party sent the counts of {submission.parties}")
-        submission.check(self._manifest, self._terms)
-        if self._sums is not None:
-            pairs = zip(msgspec.structs.astuple(self._sums), msgspec.structs.astuple(submission), strict=True)
-            submission = self._type(*[_sum(*pair) for pair in pairs])
-            submission.check(self._manifest, self._terms)
-        self._sums = submission
-
-    def close(self, number: int, counted: tuple[str, ...], keep: Callable[[bytes], bytes]) -> bytes:
-        """Return the sums."""
-        return encode(self._sums)
-
-
-class SummingParty(PartySide[R], Generic[S, T, R]):
-    """Sends what it counts of its rows, and reads the result off the sums of all."""
-
-    rounds = _ROUNDS
-
-    def __init__(self, manifest: Manifest, sums: type[S], terms: T, data: PartyData) -> None:
-        self.download_limit = _payload_limit(manifest, sums, terms)
-        self._manifest, self._type, self._terms, self._data = manifest, sums, terms, data
-
-    @abstractmethod
-    def submission(self) -> S:
-        """Return what this party sends: noisy or randomised anew."""
-
-    @abstractmethod
-    def told(self, sums: S) -> R:
-        """Return the result from checked sums; raise `EvaluationError` where it is undefined."""
-
-    def answer(self, number: int, payload: bytes, who: WhoCounts) -> bytes:
-        """Return the counts, at the length that all submissions have."""
-        return encode(self.submission()).rjust(self.download_limit, _PADDING)
-
-    def read(self, payload: bytes, who: WhoCounts) -> R:
-        """Return what the sums say."""
-        sums = decode(payload, self._type, "result")
-        who.check_number(sums.parties)
-        sums.check(self._manifest, self._terms)
-        return self.told(sums)
-
-    def evaluation(self, auc: float, parties: int, **said: Any) -> Evaluation:
+    def evaluation(self, manifest: Manifest, auc: float, parties: int, **said: Any) -> Evaluation:
         """Return that of an estimate, moved into [0, 1], with other fields; nothing bounds its error for certain."""
         return Evaluation(
             auc=min(max(auc, 0.0), 1.0),
             binning_error=math.nan,
             numerical_error=math.nan,
-            protocol=self._manifest.protocol,
+            protocol=manifest.protocol,
             backend="none",
             parties=parties,
             verified=False,
@@ -179,8 +131,57 @@ class SummingParty(PartySide[R], Generic[S, T, R]):
         )
 
 
-def _payload_limit(manifest: Manifest, sums: type[ClearSums], terms: object) -> int:
-    return _FRAME_BYTES + _INTEGER_BYTES * sums.integers(manifest, terms)
+class SummingAggregator(AggregatorSide, Generic[R, T, S]):
+    """Adds up submissions as they arrive, and sends the sums to all."""
+
+    rounds = _ROUNDS
+
+    def __init__(self, protocol: UnencryptedProtocol[R, T, S], manifest: Manifest) -> None:
+        self._protocol, self._manifest, self._terms = protocol, manifest, protocol.checked(manifest)
+        self._sums: S | None = None
+
+    def limit(self, number: int) -> int:
+        """Return the length of every submission."""
+        return self._protocol.message_bytes(self._manifest, self._terms)
+
+    def accept(self, number: int, party: str, payload: bytes) -> None:
+        """Add a party's counts."""
+        submission = self._protocol.sums.submitted(payload)
+        if submission.parties != 1:
+            raise DeserialisationError(f"a party sent the counts of {submission.parties}")
+        submission.check(self._manifest, self._terms)
+        if self._sums is not None:
+            pairs = zip(msgspec.structs.astuple(self._sums), msgspec.structs.astuple(submission), strict=True)
+            submission = self._protocol.sums(*[_sum(*pair) for pair in pairs])
+            submission.check(self._manifest, self._terms)
+        self._sums = submission
+
+    def close(self, number: int, counted: tuple[str, ...], keep: Callable[[bytes], bytes]) -> bytes:
+        """Return the sums."""
+        return encode(self._sums)
+
+
+class SummingParty(PartySide[R], Generic[R, T, S]):
+    """Sends what it counts of its rows, and reads the result off the sums of all."""
+
+    rounds = _ROUNDS
+
+    def __init__(self, protocol: UnencryptedProtocol[R, T, S], manifest: Manifest, data: PartyData) -> None:
+        self._protocol, self._manifest, self._terms, self._data = protocol, manifest, protocol.checked(manifest), data
+        self.download_limit = protocol.message_bytes(manifest, self._terms)
+        protocol.check_party(self._terms, data)
+
+    def answer(self, number: int, payload: bytes, who: WhoCounts) -> bytes:
+        """Return the counts, at the length that all submissions have."""
+        submission = self._protocol.submission(self._manifest, self._terms, self._data)
+        return encode(submission).rjust(self.download_limit, _PADDING)
+
+    def read(self, payload: bytes, who: WhoCounts) -> R:
+        """Return what the sums say."""
+        sums = decode(payload, self._protocol.sums, "result")
+        who.check_number(sums.parties)
+        sums.check(self._manifest, self._terms)
+        return self._protocol.told(self._manifest, self._terms, sums)
 
 
 def _sum(first: Any, second: Any) -> Any:

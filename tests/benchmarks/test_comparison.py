@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from scipy import stats
 
-from fhe_auc import Setup, federated_auc
+from fhe_auc import federated_auc
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
@@ -170,7 +170,7 @@ def test_encrypted_protocols_run_for_real_and_one_that_cannot_be_planned_leaves_
     assert rows["malicious"]["verified"] == {"aggregation": True, "parties": False}
     told = (rows["semi-honest"]["privacy"], rows["malicious"]["privacy"])
     assert told == ("encrypted", "encrypted, aggregation verified")
-    direct = federated_auc(sites(400), thresholds=thresholds.dpauc(20), setup=Setup(backend="tenseal"))
+    direct = federated_auc(sites(400), thresholds=thresholds.dpauc(20), backend="tenseal")
     assert rows["malicious"]["auc"] == pytest.approx(direct.auc, abs=1e-6)
 
 

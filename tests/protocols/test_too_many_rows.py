@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fhe_auc_protocols.options import DpaucRandomizedResponse
-from tests.support.chosen import federated_auc, federated_report, federated_thresholds
+from fhe_auc import federated_auc, federated_report, federated_thresholds
 
 SAID = "the parties have 24 rows in all, 4 more than max_rows = 20; give --max-rows 24 (max_rows=24) or more"
 
@@ -56,7 +55,5 @@ def test_thresholds_and_a_report(rows: dict[str, dict[str, Any]]) -> None:
 
 
 def test_what_encrypts_nothing_has_no_such_bound(rows: dict[str, dict[str, Any]]) -> None:
-    found = federated_auc(
-        rows, protocol=DpaucRandomizedResponse(epsilon=2.0), max_rows=20, min_rows=2, thresholds="uniform:20"
-    )
+    found = federated_auc(rows, protocol="dpauc-rr", epsilon=2.0, max_rows=20, min_rows=2, thresholds="uniform:20")
     assert found.parties == 2

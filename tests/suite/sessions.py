@@ -36,10 +36,10 @@ from fhe_auc.session import registry
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message
-from fhe_auc.session.nothing import Nothing
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Protocol, Request
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, public_context
+from nothing_protocol import Nothing
 from tests.support.exchanges import Below
 from tests.support.machines import Attendant
 from tests.support.several import SEX, made
@@ -284,7 +284,7 @@ class World:
         places = self.folder / "sites"
         places.mkdir(mode=0o700)
         local = site_storage().local_sites(self.session, places)
-        joined = site_storage().aggregator(local.aggregator)
+        joined = site_storage().aggregator(local.aggregator, local.files)
         self.manifest, self._aggregator = joined.manifest, joined.aggregator
         if self.case.way == "signed":
             self.sites = {name: SiteInMemory(self._signed(name, config)) for name, config in local.sites.items()}

@@ -12,7 +12,7 @@ import click
 import numpy as np
 from click.testing import CliRunner, Result
 
-from fhe_auc.cli import defaults, main
+from fhe_auc.cli import main, settings
 
 PROGRAM = [sys.executable, "-c", "from fhe_auc.cli import main; main()"]
 """For a process of its own."""
@@ -34,7 +34,7 @@ def write_csv(file: Path | str, **columns: Any) -> str:
 
 def commands(context: click.Context | None = None) -> Iterator[click.Context]:
     """The context of every command that does something; they are loaded as they are asked for."""
-    context = context or click.Context(main, info_name="fhe-auc", auto_envvar_prefix=defaults.PREFIX)
+    context = context or click.Context(main, info_name="fhe-auc", auto_envvar_prefix=settings.PREFIX)
     if isinstance(context.command, click.Group):
         for name in context.command.list_commands(context):
             command = context.command.get_command(context, name)

@@ -28,7 +28,7 @@ from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.device import Device, Floor, Record, Submitted, write_records
 from fhe_auc_keys.fleet.session import BLOB, FleetSession, blob_info, loaded, sealed_in, signed_of, sketch_info
 from fhe_auc_keys.fleet.tasks import Workers
-from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
+from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.identity import Identity
@@ -64,7 +64,7 @@ class Play(AbstractContextManager["Play"]):
         self.announced = self.opened(self.announcement)
         self.aggregator, self.helper = self.role(made.aggregator), self.role(made.helper)
         self.store, self.adders = (
-            KeyStore.create(folder / name, PASSPHRASE, log2_cost=10) for name in ("store", "adders-store")
+            KeyStore.create(folder / name, PASSPHRASE) for name in ("store", "adders-store")
         )
 
     def copied(self, folder: Path) -> "Play":
@@ -159,7 +159,7 @@ class Play(AbstractContextManager["Play"]):
 
     def read(self, index: int, key: bytes = b"") -> Evaluation:
         """What a device reads, with its response key or another one."""
-        sums, key = tables.read(self.place("responses/sums")), key or self.submitted[index].response_key
+        sums, key = tables.read_file(self.place("responses/sums")), key or self.submitted[index].response_key
         return self.device(index).read(self.rows[index], key, self.responses()[index], sums)
 
     def reads(self, index: int, counted: Sequence[PartyData]) -> bool:
@@ -178,10 +178,7 @@ def convened(
         for role in ("aggregator", "helper"):  # which has seen the newer file, too
             setattr(play, role, replace(getattr(play, role), members=made.members))
     manifest = registry.load("exact").prepare(replace(play.request, fleet=fleet, **request)).manifest
-    return announce(
-        made.identities[by or made.holder], manifest, members or made.members, aggregator=made.aggregator,
-        helper=made.helper, study=TRIAL, lifetime=LIFETIME, at=made.at,
-    )  # fmt: skip
+    return announce(made.identities[by or made.holder], manifest, members or made.members, made.study, at=made.at)
 
 
 def fraction_of(parties: list[PartyData]) -> Fraction:

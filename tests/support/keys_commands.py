@@ -14,7 +14,6 @@ from click.testing import CliRunner, Result
 from fhe_auc.cli import main
 from fhe_auc.exchange.exchange import file_of
 from fhe_auc.machines.file_transport import ANNOUNCEMENT
-from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.common import file_stem
 from fhe_auc_keys.site.session_files import keep_for_party
@@ -107,6 +106,5 @@ def open_as(name: str, folder: str = "week") -> str:
     own = bundle.read_bytes() if bundle.exists() else b""
     with store_of(file_stem(name)) as store:
         identity, members = own_identity(store), known_members.stored(store)
-        study = open_announcement(document, members, at=common.now()).study
-        kept = keep_for_party(document, own, identity, members, store, study=study, at=common.now())
+        kept = keep_for_party(document, own, identity, members, store, at=common.now())
     return kept.manifest.session.hex()

@@ -24,7 +24,7 @@ from fhe_auc.session.journal import read_record, read_status
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import claimed
 from fhe_auc_keys.bundles.sealed_bundles import Kept
-from fhe_auc_keys.site.unattended import meeting_of
+from fhe_auc_keys.site.session_files import meeting_of
 from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.exact_sessions import pairs_of
 from tests.support.nothing import rows_in
@@ -44,6 +44,7 @@ class MachineSession:
         (folder / "keys").mkdir(mode=0o700, parents=True)
         made = site_storage().local_sites(prepared, folder / "keys")
         self.id = prepared.manifest.session
+        self.files = made.files
         self.aggregator: dict[str, Any] = {**made.aggregator, "journal": str(folder / "journal")}
         self.roles = {name: dict(config) for name, config in made.sites.items()}
         for data in sites:
@@ -133,6 +134,7 @@ class Attendant:
 
 def played_over_files(
     aggregator: Mapping[str, Any],
+    files: Mapping[str, bytes],
     roles: Mapping[str, Any],
     exchange: Path,
     *,
@@ -140,16 +142,16 @@ def played_over_files(
     absent: str = "",
     **changes: Any,
 ) -> Any:
-    """The record of a session of these roles, by their configurations.
+    """The record of a session of these roles, by their configurations; `files` open it.
 
     All who are awaited answer at each pass, and asked twice say the same; each from its store. The aggregator dies once
     the round `killed_in` is answered; who is `absent` answers nothing.
     """
-    meeting = site_storage().opens(aggregator)
+    meeting = site_storage().opens(aggregator, files)
     assert meeting is not None
     folder = Folder(exchange, make=True)
     attendants = {name: Attendant(config, folder, meeting.session) for name, config in roles.items()}
-    session = aggregator_role.passes({**aggregator, "round-timeout": 60.0, **changes}, folder, meeting)
+    session = aggregator_role.passes({**aggregator, "round-timeout": 60.0, **changes}, folder, meeting, files)
     while True:
         try:
             next(session)

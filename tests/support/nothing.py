@@ -11,6 +11,8 @@ import pytest
 from fhe_auc.results.evaluation import Outcome
 from fhe_auc.session import registry
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "protocol_plugin"  # pytest has it on its path
+
 
 def add_distribution(folder: Path, name: str, group: str = registry.GROUP, **points: str) -> None:
     """Write what says that a distribution with these entry points is installed in a folder."""
@@ -23,11 +25,11 @@ def add_distribution(folder: Path, name: str, group: str = registry.GROUP, **poi
 
 @contextmanager
 def installed(folder: Path) -> Iterator[None]:
-    """Install `examples/protocol_plugin` in a folder, for this process and those that it starts."""
-    add_distribution(folder, "nothing_protocol", nothing="fhe_auc.session.nothing:Nothing")
+    """Install `examples/protocol_plugin`, as named in a folder, for this process and those that it starts."""
+    add_distribution(folder, "nothing_protocol", nothing="nothing_protocol:Nothing")
     with pytest.MonkeyPatch.context() as patched:
         patched.syspath_prepend(str(folder))
-        patched.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+        patched.setenv("PYTHONPATH", os.pathsep.join(map(str, (folder, EXAMPLE))), prepend=os.pathsep)
         registry._installed.cache_clear()
         yield
     registry._installed.cache_clear()

@@ -88,14 +88,17 @@ class Bfv:
     def computed(self, public: bfv.PublicContext, total: Words) -> bytes:
         """All that is done with a ciphertext: times the numbers of the slots, plus them, and flooded."""
         ciphertext, slots = public.ciphertext(total, self.prime), np.arange(8192)
-        return public.dump_result(public.flood(public.add_values(public.multiply_values(ciphertext, slots), slots)))
+        product = public.multiply_values(ciphertext, slots)
+        return public.dump_result(
+            public.flood(public.add_values(product, slots)), public.ciphertext_shape.shape[0] // 2
+        )
 
     def expected(self, values: bfv.Residues) -> bfv.Residues:
         found = [(value * slot + slot) % self.primes[self.prime] for slot, value in enumerate(values.tolist())]
         return np.array(found, np.uint64)
 
     def decrypt(self, secret: bfv.SecretContext, result: bytes) -> bfv.Residues:
-        return secret.decrypt(result, self.prime)
+        return secret.decrypt(result, self.prime, len(secret.parameters.modulus_bits))
 
     def agree(self, found: bfv.Residues, expected: bfv.Residues) -> bool:
         return np.array_equal(found, expected)

@@ -22,6 +22,8 @@ from tests.support.certified import DAY, NOW, STUDY, Consortium
 HOLDER = "key holder"
 ADDER = "coordinator"
 WEEK = 7 * DAY
+SEALED = msgspec.structs.replace(STUDY, aggregator=ADDER)
+replace = msgspec.structs.replace
 
 
 def write_session(folder: Path, store: KeyStore, study: Study, *, at: datetime) -> str:
@@ -41,25 +43,18 @@ class Sealing(Consortium):
     def __init__(self, *names: str) -> None:
         super().__init__(*names, HOLDER, ADDER)
 
-    def seal(self, session: Session, *, holder: str = HOLDER, **changes: Any) -> SealedBundles:
-        """Seal a session."""
-        about = {"members": self.members, **self._usual, **changes}
-        return seal_session(self.identities[holder], session, **about)
+    def seal(self, session: Session, *, holder: str = HOLDER, at: datetime = NOW, **study: Any) -> SealedBundles:
+        """Seal a session, whose study is the usual one but for some fields."""
+        return seal_session(self.identities[holder], session, self.members, replace(SEALED, **study), at=at)
 
-    def announce(self, manifest: Manifest, *, by: str = HOLDER, **changes: Any) -> bytes:
-        return announce(self.identities[by], manifest, self.members, **{**self._usual, **changes})
+    def announce(self, manifest: Manifest, *, by: str = HOLDER, **study: Any) -> bytes:
+        return announce(self.identities[by], manifest, self.members, replace(SEALED, **study), at=NOW)
 
-    def keep(
-        self, document: bytes, bundle: bytes, store: KeyStore, name: str = "north", *, study: Study = STUDY
-    ) -> Announcement:
+    def keep(self, document: bytes, bundle: bytes, store: KeyStore, name: str = "north") -> Announcement:
         """A party opens a session, and keeps it."""
-        return keep_for_party(document, bundle, self.identities[name], self.members, store, study=study, at=NOW)
-
-    @property
-    def _usual(self) -> dict[str, Any]:
-        return {"aggregator": ADDER, "study": STUDY, "lifetime": WEEK, "at": NOW}
+        return keep_for_party(document, bundle, self.identities[name], self.members, store, at=NOW)
 
     def announced(self, manifest: Manifest) -> Manifest:
         """The manifest with everybody's keys, as it is announced."""
         *parties, adder = (member.fingerprint for member in self.named(*manifest.parties, ADDER))
-        return msgspec.structs.replace(manifest, fingerprints=tuple(parties), aggregator=adder, study=STUDY)
+        return msgspec.structs.replace(manifest, fingerprints=tuple(parties), aggregator=adder, study=SEALED)

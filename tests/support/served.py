@@ -76,7 +76,7 @@ def make_roles(folder: Path) -> Path:
         Path("passphrase").chmod(0o600)
         for number, name in enumerate((*SITES, HELPER, ADDER)):
             Path(name).mkdir()
-            with KeyStore.create(Path(name, "store"), PASSPHRASE, log2_cost=10) as store:
+            with KeyStore.create(Path(name, "store"), PASSPHRASE) as store:
                 store.put("identity", OWN, known.identities[name].to_bytes())
                 known_members.keep(store, known.members)
             config = config_of(name, "helper")

@@ -72,15 +72,12 @@ class Consortium:
         shutil.copytree(self.folder, folder)
         copied = copy.copy(self)
         sites = {name: moved(config, self.folder, folder) for name, config in self.made.sites.items()}
-        copied.folder, copied.made, copied.results = (
-            folder,
-            LocalSites(moved(self.made.aggregator, self.folder, folder), sites),
-            {},
-        )
+        aggregator = moved(self.made.aggregator, self.folder, folder)
+        copied.folder, copied.made, copied.results = folder, LocalSites(aggregator, sites, self.made.files), {}
         return copied
 
     def aggregator(self) -> Aggregator:
-        return site_storage(self._clock).aggregator(self.made.aggregator).aggregator()
+        return site_storage(self._clock).aggregator(self.made.aggregator, self.made.files).aggregator()
 
     def answer(
         self,

@@ -95,7 +95,7 @@ def compare(files: inputs.PartyFiles, backend: str | None, plot: Path | None, as
     require("benchmark")
     from fhe_auc import ckks
     from fhe_auc.figures import plot as figures
-    from fhe_auc.rows.own_rows import left_out
+    from fhe_auc.rows.own_checks import left_out
     from fhe_auc_benchmarks.comparison import figure, measure
 
     if plot is not None:

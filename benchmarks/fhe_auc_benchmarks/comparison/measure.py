@@ -21,15 +21,14 @@ from sklearn.metrics import roc_auc_score
 
 from fhe_auc import federated_auc
 from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError
-from fhe_auc.base.options import chosen
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation, verified_as_dict
 from fhe_auc.rows.counts import count
-from fhe_auc.rows.own_rows import check_scores
+from fhe_auc.rows.own_checks import check_scores
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
-from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, Setup
+from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
 from fhe_auc_benchmarks.comparison import simulated
 from fhe_auc_protocols import opendp_samplers
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, RANDOMIZED_RESPONSE, Budget
@@ -256,10 +255,15 @@ def _session(
     sample: _Sample, asked: ProtocolComparison, measured: _Measured, options: Mapping[str, Any]
 ) -> tuple[Evaluation, dict[str, Any]]:
     plugin = registry.load(measured.protocol)
-    setup = Setup(max_rows=max(DEFAULT_MAX_ROWS, sample.rows), backend=asked.backend if plugin.encrypts else None)
-    protocol = chosen(plugin.options, measured.protocol, options)
     started = time.perf_counter()
-    evaluation = federated_auc(sample.parties, protocol=protocol, thresholds=measured.grid, setup=setup)
+    evaluation = federated_auc(
+        sample.parties,
+        protocol=measured.protocol,
+        thresholds=measured.grid,
+        max_rows=max(DEFAULT_MAX_ROWS, sample.rows),
+        backend=asked.backend if plugin.encrypts else None,
+        **options,
+    )
     return evaluation, {
         "verified": verified_as_dict(evaluation.verified),
         "warnings": evaluation.warnings,

@@ -25,7 +25,6 @@ from sklearn.metrics import roc_auc_score
 
 from fhe_auc.question.score_bins import bins_of
 from fhe_auc_protocols.dpauc.budget import LAPLACE, Budget
-from fhe_auc_protocols.dpauc.roc import bins_of as bins_of_counts
 from fhe_auc_protocols.dpauc.roc import estimate, statistics_of_bins
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.epsilon_sums import PrivateReading
@@ -46,7 +45,8 @@ def dpauc_aucs(
     def batch(number: int) -> NDArray[np.float64]:
         shape = (number, *counts.shape)
         if budget.flips:
-            bins = bins_of_counts(counts)
+            with_rest = np.concatenate([counts[2:], counts[:2, :1] + counts[2:, :1]], axis=-1)
+            bins = np.diff(with_rest, axis=-1, prepend=0)  # of rows of either label
             leaving = random.binomial(bins, budget.flip_probability, (number, *bins.shape))
             return estimated(statistics_of_bins(bins - leaving + leaving[:, ::-1]), budget)
         if budget.mechanism == LAPLACE:
@@ -62,7 +62,7 @@ def dpauc_aucs(
 def estimated(sums: NDArray[np.float64] | NDArray[np.int64], budget: Budget) -> NDArray[np.float64]:
     """Return the AUCs of noisy sums, shape (..., 4, m), of a session with this budget."""
     flipped = budget.flip_probability if budget.flips else None
-    return estimate(sums.astype(np.float64), budget.curve, flip_probability=flipped)
+    return np.clip(estimate(sums.astype(np.float64), budget.curve, flip_probability=flipped), 0.0, 1.0)
 
 
 class Pool(NamedTuple):

@@ -19,16 +19,16 @@ import msgspec
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.names import AGGREGATOR, HELPER
-from fhe_auc.question.study import Study
+from fhe_auc.question.study import MOST_DAYS, Study
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, TamperedError, UnfitError
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.members import FleetList, Member, Members
 from fhe_auc_keys.trust.message_signatures import SessionProtection
 from fhe_auc_keys.trust.public_keys import SKEW, check_time, counts
-from fhe_auc_keys.trust.signed_documents import Kind, claimed_body, claimed_signer, open_signed, sign
+from fhe_auc_keys.trust.signed_documents import Kind, claimed_body, claimed_signer, open_signed, sign_document
 
-MAX_LIFETIME = timedelta(days=31)  # longest validity of an announcement, and of what is sealed with it
+MAX_LIFETIME = timedelta(days=MOST_DAYS)  # longest validity of an announcement, and of what is sealed with it
 KIND = Kind(b"fheanno", "session announcement")
 
 
@@ -80,32 +80,18 @@ class _Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     not_after: int
 
 
-def announce(
-    holder: Identity,
-    manifest: Manifest,
-    members: Members,
-    *,
-    aggregator: str,
-    helper: str = "",
-    study: Study,
-    lifetime: timedelta,
-    at: datetime,
-) -> bytes:
+def announce(holder: Identity, manifest: Manifest, members: Members, study: Study, *, at: datetime) -> bytes:
     """Return a session's announcement, signed by its `holder`, a member, for `open_announcement`.
 
-    `aggregator` and `helper`, if there is one, are names of members, as the manifest's parties are. The manifest
-    announced names their keys and `study`. The session can be opened for `lifetime`, at most `MAX_LIFETIME`, from `at`,
-    the present, with a time zone.
+    `study` names the aggregator and, for a session with a helper, that; it says for how many days from `at`, the
+    present, with a time zone, the session can be opened. The manifest announced names it, and everybody's keys.
 
     Raises `KeysError` as `Members.named` and for a fleet that the members' file does not name; `InputError` where
-    `study` caps the rows of who is no party; `ExpiredError` where `lifetime` is out of range; `UnfitError` where
-    somebody has two parts in the session, or the holder, who draws a helper's parties' secret, is no party.
+    `study` caps the rows of who is no party; `UnfitError` where somebody has two parts in the session, or the holder,
+    who draws a helper's parties' secret, is no party.
     """
-    at = check_time(at)
-    if not timedelta(0) < lifetime <= MAX_LIFETIME:
-        raise ExpiredError(f"a session's lifetime is at most {MAX_LIFETIME.days} days and not zero, got {lifetime}")
-    ends = at + lifetime
-    me, adder = holder.member(members, at=at), members.named(aggregator, at)
+    at, helper = check_time(at), study.helper if manifest.keys == "helper" else ""
+    me, adder = holder.member(members, at=at), members.named(study.aggregator, at)
     parties = [members.named(name, at) for name in manifest.parties]
     assistant = members.named(helper, at) if helper else None
     _check_parts(manifest, members, parties, me, adder, assistant)
@@ -118,8 +104,8 @@ def announce(
         context=manifest.context if assistant is None else assistant.fingerprint,
         study=study,
     )
-    times = int((at - SKEW).timestamp()), int(ends.timestamp())
-    return sign(KIND, holder, _Body(announced.to_bytes(), aggregator, helper, *times))
+    times = int((at - SKEW).timestamp()), int((at + timedelta(days=study.days)).timestamp())
+    return sign_document(KIND, holder, _Body(announced.to_bytes(), study.aggregator, helper, *times))
 
 
 def open_announcement(data: bytes, members: Members, *, holder: str = "", at: datetime) -> Announcement:
@@ -211,7 +197,7 @@ def _check_parts(
     if fleet is not None and FleetList(fleet.members, fleet.root) not in members.fleets:
         raise KeysError(
             f"version {members.version} of the members' file does not name the fleet's {fleet.members:,} members: the "
-            "coordinator lists them (fhe-auc fleet list)"
+            "coordinator names them (fhe-auc members renew --fleet)"
         )
     if helper is None:
         return

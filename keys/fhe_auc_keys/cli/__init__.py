@@ -4,9 +4,9 @@ import click
 
 from fhe_auc.cli import output
 from fhe_auc_keys.cli import common
+from fhe_auc_keys.cli.close import close
 from fhe_auc_keys.cli.limits import budget
 from fhe_auc_keys.cli.show import show
-from fhe_auc_keys.cli.upkeep import check, close
 
 __all__ = ["keys"]
 
@@ -17,8 +17,7 @@ Who runs what:
 
 \b
 each party    budget               shows what noisy sessions have spent of its rows; sets a limit
-everybody     show                 shows what is in a key store
-everybody     check                verifies everything in its key store
+everybody     show                 shows what is in a key store; with --check verifies everything
 everybody     close                destroys the keys of sessions that have ended
 
 Private keys stay in key stores, which a passphrase encrypts; `fhe-auc members` and `fhe-auc join` make them. Whatever
@@ -41,7 +40,6 @@ def keys() -> None:
 for _command in (
     budget,
     show,
-    check,
     close,
 ):
     keys.add_command(_command)

@@ -14,7 +14,7 @@ import click
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli import failures, output
-from fhe_auc.cli.defaults import CommandGroup
+from fhe_auc.cli.settings import CommandGroup
 from fhe_auc.session.manifest import SESSION_BYTES
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from datetime import timedelta
 from functools import wraps
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,19 +12,20 @@ import click
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others, write_atomically
+from fhe_auc.base.names import HELPER
 from fhe_auc.base.quantities import bytes_text
+from fhe_auc.ckks import SECURITY_BITS
 from fhe_auc.cli import inputs, output
 from fhe_auc.exchange.exchange import SHARED
 from fhe_auc.question import thresholds as grids
-from fhe_auc.question.fleet import Fleet, root_of
+from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.study import MOST_ROWS as MOST_OF_A_CAP
 from fhe_auc.question.study import Study
 from fhe_auc.session import registry
+from fhe_auc.session.plan import backend_of
 from fhe_auc.session.protocol import Request
-from fhe_auc_keys.bundles.announcement import MAX_LIFETIME, announce, open_announcement
+from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
 from fhe_auc_keys.cli import common, trust
-from fhe_auc_keys.cli.describe import announced_fleet
-from fhe_auc_keys.cli.members import coordinated
 from fhe_auc_keys.errors import about
 from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.session import FleetSession
@@ -34,7 +34,6 @@ from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.store import audit, known_members
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault, own_identity
-from fhe_auc_keys.trust.members import MAX_DAYS, Change, FleetList
 
 _SESSION = click.argument("session_file", metavar="SESSION", type=common.FILE)
 
@@ -43,8 +42,8 @@ _HELP = """Evaluate on a fleet: on so many devices that each is a record in a fi
 Who runs what, in this order; docs/guide/scale.md says what each sees.
 
 \b
-coordinator   list       names the fleet's members in the members' file
-convener      convene    names fleet, study, aggregator and helper in a signed file
+coordinator   `fhe-auc members renew --fleet` names the fleet's members in the members' file
+convener      convene    names fleet and study, which names aggregator and helper, in a signed file
 each device   (Python)   fhe_auc_keys.fleet.device: a record of its rows, with a proof
 aggregator    collect    fixes and checks the records, and writes the blobs for the helper
 helper        open       opens the sum of the pads of those that count, or says that it opens nothing
@@ -122,34 +121,12 @@ def _as_role(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @common.command(
-    "As the coordinator: list the fleet's members.",
-    "fhe-auc fleet list north/config.toml members.parquet",
-    name="list",
-)
-@click.argument("config", metavar="CONFIG", type=common.FILE)
-@click.argument("members_file", metavar="MEMBERS")
-@inputs.whole_number("--days", 1, MAX_DAYS, default=365, about="How long the members' file counts.")
-@common.reported
-def list_members(config: Path, members_file: str, days: int) -> common.Report:
-    """Name the members of a fleet in the next members' file, by their number and Merkle root, in place of others.
-
-    MEMBERS is a Parquet file with one column of 32 bytes a member, binary: ``key``, its Ed25519 key. CONFIG is the
-    coordinator's configuration, as for `fhe-auc members`.
-    """
-    known = tables.read_members(members_file)
-    with coordinated(config) as own:
-        return own.changed(Change(fleets=[FleetList(len(known), root_of(known))]), days)
-
-
-@common.command(
     "Name a fleet and all that is agreed, in a signed file.",
-    "fhe-auc fleet convene members.parquet --aggregator adder --helper trustee "
-    "--study study.toml --row-cap 500 --min-parties 1000 --max-rows 2000000 --store keystore",
+    "fhe-auc fleet convene members.parquet study.toml --row-cap 500 --min-parties 1000 --max-rows 2000000 "
+    "--store keystore",
 )
 @click.argument("members_file", metavar="MEMBERS", type=str)
-@click.option("--aggregator", metavar="NAME", required=True, help="Member who adds up.")
-@click.option("--helper", metavar="NAME", required=True, help="Member who has the key.")
-@click.option("--study", metavar="FILE", type=common.FILE, required=True, help="What is evaluated (TOML).")
+@click.argument("study_file", metavar="STUDY", type=common.FILE)
 @click.option(
     "--row-cap",
     metavar="N",
@@ -162,31 +139,30 @@ def list_members(config: Path, members_file: str, days: int) -> common.Report:
 @_thresholds_option
 @inputs.max_rows_option
 @inputs.backend_option
-@inputs.interval_options("Level of the confidence interval, Hanley and McNeil's.", "Leave the interval out.")
+@inputs.interval_option("Level of the confidence interval, Hanley and McNeil's; or none.")
 @trust.key_store
-@inputs.whole_number("--days", 1, MAX_LIFETIME.days, default=7, about="How long the session lasts.")
 @click.option("--out", "target", metavar="FILE", type=common.NEW_FILE, default="session.fleet", help="File to write.")
 @click.option("--force", is_flag=True, help="Overwrite files that are there already.")
 @common.reported
 def convene(
     members_file: str,
-    aggregator: str,
-    helper: str,
-    study: Path,
+    study_file: Path,
     row_cap: int,
     no_proofs: bool,
     thresholds: str,
     vault: Vault,
-    days: int,
     target: Path,
     force: bool,
     **asked: Any,
 ) -> common.Report:
     """Convene a session of a fleet, by the protocol exact.
 
-    MEMBERS is the file that the coordinator has listed with `list`. The convener is neither aggregator nor helper.
+    MEMBERS is the file that the members' file names (`fhe-auc members renew --fleet`). STUDY (TOML) says what is
+    evaluated, who is aggregator and who helper, and for how many days. The convener is neither of them.
     """
-    asked_of = Study.read(study)
+    study = Study.read(study_file)
+    if not study.aggregator or not study.helper:
+        raise InputError(f"{study_file}: a fleet's study names its aggregator and its helper", file=str(study_file))
     if no_proofs:
         output.print_warning(
             "no party proves what it puts in (--no-proofs): one that lies can decide the AUC, and nobody would notice"
@@ -204,21 +180,47 @@ def convene(
     )
     with vault.open() as store:
         convener, members = own_identity(store), known_members.stored(store)
-        made = announce(
-            convener,
-            registry.load("exact").prepare(request).manifest,
-            members,
-            aggregator=aggregator,
-            helper=helper,
-            study=asked_of,
-            lifetime=timedelta(days=days),
-            at=common.now(),
-        )
+        manifest = registry.load("exact").prepare(request).manifest
+        made = announce(convener, manifest, members, study, at=common.now())
         announced = open_announcement(made, members, holder=convener.name, at=common.now())
         audit.append(store, convener, "made", announced.manifest, convener.name, at=common.now())
         write_atomically(target, made, mode=SHARED)
-    facts, rows = announced_fleet(announced)
+    facts, rows = _in_words(announced)
     return common.Report({**facts, "file": target}, [("session", target, ""), *rows])
+
+
+def _in_words(announced: Announcement) -> tuple[dict[str, Any], common.Rows]:
+    """Say what a fleet's verified announcement holds: for JSON, and for people."""
+    manifest, fleet, helper = announced.manifest, announced.manifest.fleet, announced.helper
+    plan, grid = registry.load(manifest.protocol).plan_of(manifest), manifest.thresholds
+    assert plan is not None and fleet is not None and helper is not None  # noqa: S101, PT018 - it is a fleet's
+    facts = {
+        "session": manifest.session,
+        "holder": announced.holder.name,
+        "not_after": announced.not_after,
+        "study": announced.study.as_dict(),
+        "protocol": manifest.protocol,
+        "thresholds": len(grid),
+        "options": dict(manifest.options),
+        "min_parties": manifest.min_parties,
+        "backend": backend_of(plan),
+        "aggregator": {announced.aggregator.name: announced.aggregator.fingerprint},
+        "helpers": {helper.name: helper.fingerprint},
+        "fleet": {"members": fleet.members, "root": fleet.root, "row_cap": fleet.row_cap},
+    }
+    root = f"at most {fleet.row_cap:,} rows each; Merkle root, which the members' file names"
+    rows: common.Rows = [
+        ("session", manifest.session, "compare: everybody in it must see the same"),
+        ("can be opened", f"until {common.moment(announced.not_after)}", f"convened by {announced.holder.name}"),
+        *announced.study.lines(),
+        ("protocol", manifest.protocol, f"{len(grid):,} thresholds from {grid[0]:g} to {grid[-1]:g}"),
+        *plan.terms().rows,
+        ("encryption", f"{SECURITY_BITS}-bit security", backend_of(plan)),
+        ("fleet", f"{fleet.members:,} members", f"{root}\n{common.spelled(fleet.root)}"),
+        ("aggregator", announced.aggregator.name, ""),
+        (HELPER, helper.name, "has the key, reads the result, and must not work with the aggregator"),
+    ]
+    return facts, rows
 
 
 @common.command(
@@ -246,25 +248,36 @@ def collect(records: str, blobs: str, role: _Role, pool: Workers) -> common.Repo
 
 @common.command(
     "As the helper: open the sum of the pads.",
-    "fhe-auc fleet open session.fleet members.parquet blobs opening --holder vendor --store keystore",
+    "fhe-auc fleet open session.fleet opening members.parquet blobs --holder vendor --store keystore",
+    "fhe-auc fleet open session.fleet word --nothing --holder vendor --store keystore",
     name="open",
 )
 @_as_role
-@click.argument("members_file", metavar="MEMBERS")
-@click.argument("blobs")
-@click.argument("opening", metavar="OPENING")
+@click.argument("opening")
+@click.argument("members_file", metavar="[MEMBERS", required=False)
+@click.argument("blobs", metavar="BLOBS]", required=False)
+@click.option("--nothing", is_flag=True, help="Open nothing in this session, whose records or list are lost, ever.")
 @_with_workers
 @common.reported
-def open_pads(members_file: str, blobs: str, opening: str, role: _Role, pool: Workers) -> common.Report:
+def open_pads(
+    opening: str, members_file: str | None, blobs: str | None, nothing: bool, role: _Role, pool: Workers
+) -> common.Report:
     """Open the sum of the pads of those of the folder BLOBS that count, once; write the answer to the file OPENING.
 
     MEMBERS is the fleet's file. The first list is the session's: asked again it writes the same answer, and it refuses
     another list. Exit status 1: too few count, and the session has ended. OPENING is then the signed word that nothing
-    was opened; devices that are given it may answer for the same rows in another session.
+    was opened; devices that are given it may answer for the same rows in another session. With --nothing it is that
+    word, too; the session must not be over.
     """
+    if nothing is (members_file is not None) or nothing is (blobs is not None):
+        raise click.UsageError("give MEMBERS and BLOBS; or --nothing")
+    if members_file is None or blobs is None:
+        tables.write_file(opening, helper.end(role.session, role.store, at=common.now()))
+        role.note("ended unopened")
+        return common.Report({"opened": False}, [("ended", "unopened", f"{opening!r} says so to its devices")])
     found = helper.open_pads(role.session, role.store, members_file, blobs, pool, at=common.now())
     role.note("opened" if found.opened else "ended unopened")
-    tables.write(opening, found.document)
+    tables.write_file(opening, found.document)
     if found.opened:
         return _verdicts(found.verdicts, f"the answer for the aggregator is {opening!r}")
     where = f"too few count, so nothing is opened and the session has ended: {opening!r} says so to its devices"
@@ -287,8 +300,8 @@ def add(records: str, blobs: str, opening: str, result: str, role: _Role, pool: 
 
     BLOBS is the folder that `collect` has written, OPENING the helper's answer.
     """
-    made, found = aggregator.add(role.session, records, blobs, tables.read(opening), pool, at=common.now())
-    tables.write(result, made)
+    made, found = aggregator.add(role.session, records, blobs, tables.read_file(opening), pool, at=common.now())
+    tables.write_file(result, made)
     return _verdicts(found, f"the result for the helper is {result!r}")
 
 
@@ -305,29 +318,10 @@ def decrypt(result: str, responses: str, role: _Role) -> common.Report:
 
     Keep RESPONSES until the devices have read: once it is written, this key store has no key of the session any more.
     """
-    number = helper.decrypt(role.session, role.store, tables.read(result), responses, at=common.now())
+    number = helper.decrypt(role.session, role.store, tables.read_file(result), responses, at=common.now())
     role.note("decrypted")
     rows: common.Rows = [("decrypted", f"for {number:,} devices", f"what they read is in {responses!r}")]
     return common.Report({"devices": number, "responses": responses}, rows)
-
-
-@common.command(
-    "As the helper: end a session, and say that nothing was opened.",
-    "fhe-auc fleet end session.fleet word --holder vendor --store keystore",
-    name="end",
-)
-@_as_role
-@click.argument("word", type=str)
-@common.reported
-def end_unopened(word: str, role: _Role) -> common.Report:
-    """Write to the file WORD, signed, that nothing was opened in this session; nothing ever will be.
-
-    Before its end, for a session whose records or list are lost: devices given it may answer for these rows in another.
-    """
-    said = helper.end(role.session, role.store, at=common.now())
-    role.note("ended unopened")
-    tables.write(word, said)
-    return common.Report({"opened": False, "word": word}, [("ended", "unopened", f"{word!r} says so to its devices")])
 
 
 def _verdicts(found: dict[str, int], where: str, *, failed: bool = False) -> common.Report:
@@ -373,7 +367,6 @@ def simulate_session(
     rows: common.Rows = [
         ("devices", f"{found.counted:,} of {parties:,}", f"count; 1 to {MOST_ROWS} rows each"),
         ("record", bytes_text(found.record_bytes), "what a device sends"),
-        ("memory", bytes_text(found.peak_bytes), "most of any process"),
         ("AUC", f"{float(found.fraction):.6f}", str(found.fraction)),
         ("of all rows", f"{float(found.expected):.6f}", "equal" if found.equal else "NOT EQUAL"),
     ]
@@ -389,5 +382,5 @@ def simulate_session(
     return common.Report(facts, common.Table(costs, header, 2, 3), rows, failed=not found.equal)
 
 
-for _command in (list_members, convene, collect, open_pads, end_unopened, add, decrypt, simulate_session):
+for _command in (convene, collect, open_pads, add, decrypt, simulate_session):
     fleet.add_command(_command)

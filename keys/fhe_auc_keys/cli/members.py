@@ -16,6 +16,7 @@ from fhe_auc.base.files import read_config
 from fhe_auc.cli import output
 from fhe_auc.exchange.exchange import place_of
 from fhe_auc.exchange.remote import open_exchange
+from fhe_auc.question.fleet import root_of
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.joining import compare, compared_option, days_option, new, warn_of
 from fhe_auc_keys.cli.joining import join as join
@@ -25,7 +26,7 @@ from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault, own_identity
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.join_request import MAX_REQUEST, REQUEST, link, requested
-from fhe_auc_keys.trust.members import Change, Member, Members, countersign
+from fhe_auc_keys.trust.members import Change, FleetList, Member, Members, countersign
 from fhe_auc_keys.trust.public_keys import printable
 from fhe_auc_keys.trust.published import Published
 
@@ -36,7 +37,7 @@ coordinator   members new      founds the consortium; prints the link by which o
 everybody     join             makes keys, and asks to be let in
 coordinator   members admit    lets in who has asked, after a comparison by telephone
 coordinator   members remove   leaves somebody out
-coordinator   members renew    makes the file count for another year; changes who coordinates
+coordinator   members renew    makes the file count for another year; changes who coordinates, names a fleet
 coordinator   members sign     signs what another coordinator has changed
 everybody     members show     shows who is in, and who waits
 
@@ -111,14 +112,14 @@ def _with_own(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.argument("config", metavar="CONFIG", type=common.FILE)
     @wraps(command)
     def with_store(*args: Any, config: Path, **options: Any) -> Any:
-        with coordinated(config) as own:
+        with _coordinated(config) as own:
             return command(*args, own=own, **options)
 
     return with_store
 
 
 @contextmanager
-def coordinated(config: Path) -> Iterator[_Own]:
+def _coordinated(config: Path) -> Iterator[_Own]:
     """Open the key store that a role's configuration names, with the newest members' file out of its exchange."""
     given = read_config(config, None)
     for name in ("store", "passphrase-file", "exchange"):
@@ -185,18 +186,32 @@ def remove(own: _Own, names: tuple[str, ...], stolen: bool, days: int) -> common
 
 
 @common.command(
-    "Make the file count for another year, or change who coordinates.",
+    "Make the file count for another year; change who coordinates, or who is in a fleet.",
     "fhe-auc members renew north/config.toml",
+    "fhe-auc members renew north/config.toml --fleet members.parquet",
     "fhe-auc members renew north/config.toml --coordinator north --coordinator south --coordinator west --signatures 2",
 )
 @_with_own
 @click.option("--coordinator", "coordinators", metavar="NAME", multiple=True, help="All who may sign from now on.")
 @click.option("--signatures", type=click.IntRange(1), metavar="N", help="How many of them must sign.")
+@click.option(
+    "--fleet",
+    metavar="FILE",
+    help="Name the fleet in this Parquet file, in place of others: a column key, each device's Ed25519 key, 32 bytes.",
+)
 @days_option
 @common.reported
-def renew(own: _Own, coordinators: tuple[str, ...], signatures: int | None, days: int) -> common.Report:
+def renew(
+    own: _Own, coordinators: tuple[str, ...], signatures: int | None, fleet: str | None, days: int
+) -> common.Report:
     """Make the next members' file with the same members. New coordinators sign it, too."""
-    return own.changed(Change(coordinators=coordinators or None, threshold=signatures), days)
+    fleets = None
+    if fleet is not None:
+        from fhe_auc_keys.fleet.tables import read_members  # which loads pyarrow
+
+        devices = read_members(fleet)
+        fleets = [FleetList(len(devices), root_of(devices))]
+    return own.changed(Change(coordinators=coordinators or None, threshold=signatures, fleets=fleets), days)
 
 
 @common.command("Sign what another coordinator has changed.", "fhe-auc members sign south/config.toml")

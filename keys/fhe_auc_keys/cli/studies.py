@@ -11,8 +11,8 @@ import click
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_config, write_atomically
 from fhe_auc.cli import output
-from fhe_auc.cli.defaults import CommandGroup
 from fhe_auc.cli.serve import CONFIG
+from fhe_auc.cli.settings import CommandGroup
 from fhe_auc.exchange.remote import open_exchange
 from fhe_auc.machines.serve import DECIDED, ENTRIES
 from fhe_auc.question.study import Study

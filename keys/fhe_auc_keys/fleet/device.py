@@ -20,7 +20,7 @@ import numpy as np
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, decode, encode
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rows.own_rows import check_scores, warnings_of
+from fhe_auc.rows.own_checks import check_scores, warnings_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import Announcement
@@ -42,7 +42,8 @@ from fhe_auc_keys.fleet.session import (
 from fhe_auc_keys.roles.helper import totals_of
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.sealing import has_signed, unseal_under
+from fhe_auc_keys.trust.sealing import unseal_under
+from fhe_auc_keys.trust.signatures import has_signed
 
 
 class Record(NamedTuple):
@@ -204,7 +205,7 @@ def released(memory: bytes, word: bytes) -> bytes:
     if mine is None:
         raise KeysError(
             "that nothing was opened is said of no session that the device has answered, or not by the session's "
-            "helper: ask for what its `fhe-auc fleet open` or `fleet end` has written"
+            "helper: ask for what its `fhe-auc fleet open` has written"
         )
     free = msgspec.structs.replace(mine, rows=())
     return _FORMAT.frame(_Memory(known.salt, tuple(free if each is mine else each for each in known.answers)))
@@ -224,4 +225,4 @@ def _digests_of(data: PartyData, salt: bytes) -> tuple[bytes, ...]:
 
 def write_records(place: str, records: Sequence[Record]) -> None:
     """Write records to a Parquet file, of which the folder is what the aggregator collects."""
-    tables.write(place, tables.as_file(list(zip(*records, strict=True)), tables.RECORDS))
+    tables.write_file(place, tables.as_file(list(zip(*records, strict=True)), tables.RECORDS))

@@ -32,7 +32,7 @@ def note_ends(store: KeyStore, *, at: datetime) -> list[bytes]:
     """Look at the clock, and write down which sessions it is the first to find past their end; return those that count.
 
     What a look later than `at`, the present, has found does not count any more, unless `at` is from before the session
-    can have begun. Entries that cannot be read are left for ``keys check`` to tell.
+    can have begun. Entries that cannot be read are left for ``keys show --check`` to tell.
     """
     ended, now = list[bytes](), int(at.timestamp())
     for session in session_ids(store, "bundle"):
@@ -64,7 +64,7 @@ def destroy_keys(store: KeyStore, session: bytes, *, has_result: bool) -> None:
 def close_ended(store: KeyStore, *, at: datetime) -> None:
     """Erase all that is left of sessions whose time is over (`note_ends`), but for whose rows counted."""
     for session in note_ends(store, at=at):
-        with suppress(StoreError), store.together():  # what is damaged is for ``keys check`` to tell
+        with suppress(StoreError), store.together():  # what is damaged is for ``keys show --check`` to tell
             name = session.hex()
             if store.has("state", name):
                 store.put("state", name, without_secrets(store.get("state", name), answer=False), replace=True)

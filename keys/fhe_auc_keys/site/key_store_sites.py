@@ -10,7 +10,6 @@ from typing import Any
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.base.logs import LOGGER
 from fhe_auc.base.names import HELPER
 from fhe_auc.exchange.exchange import Exchange
@@ -32,13 +31,12 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session, Spending
 from fhe_auc_keys.bundles.announcement import Announcement, claimed, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import check_bundle, open_for_aggregator, spend_seed
-from fhe_auc_keys.errors import DamagedFileError, about
-from fhe_auc_keys.roles.local_consortium import TRIAL, Consortium
-from fhe_auc_keys.site import restored, unattended
+from fhe_auc_keys.errors import DamagedFileError
+from fhe_auc_keys.roles.local_consortium import Consortium
+from fhe_auc_keys.site import restored, session_files
 from fhe_auc_keys.site.key_erasure import close_ended, destroy_keys
 from fhe_auc_keys.site.making import NAME, make_due
-from fhe_auc_keys.site.policy import agreed, before
-from fhe_auc_keys.site.session_files import keep_for_party, kept_for_party
+from fhe_auc_keys.site.policy import agreed, sessions_before
 from fhe_auc_keys.store import audit, budget, fixed_lists, known_members
 from fhe_auc_keys.store.key_store import KeyStore, serving
 from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase, drop_variable, own_identity
@@ -77,7 +75,7 @@ class StoredRecords(Records):
                 restored.settle(store)
 
     def signed(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        return signed_json.sign(self.identity, RESULT, told)
+        return signed_json.sign_json(self.identity, RESULT, told)
 
 
 class StoredState(SiteState):
@@ -91,8 +89,8 @@ class StoredState(SiteState):
 
     def session(self, session: bytes) -> Joined:
         members, at = known_members.stored(self._store), self._clock.now()
-        announced, material = kept_for_party(self._store, session, self._identity, members, at=at)
-        store, earlier = self._store, before(self._store, announced)
+        announced, material = session_files.kept_for_party(self._store, session, self._identity, members, at=at)
+        store, earlier = self._store, sessions_before(self._store, announced)
         joined = _joined(announced, material, self._identity, lambda: nullcontext(store), self._clock, earlier)
         return replace(joined, helps=announced.is_helper(self.name))
 
@@ -161,7 +159,7 @@ class KeyStoreStorage(SiteStorage):
             if now > self._tidied.get(store.directory, -math.inf) + _TIDIES:  # it reads all that is open
                 close_ended(store, at=self._clock.now())
                 self._tidied[store.directory] = now
-            return restored.told(store)
+            return restored.warning(store)
 
     def standing(self, config: Mapping[str, Any], exchange: Exchange) -> Standing:
         published, at = self._published.setdefault(exchange, Published(exchange)), self._clock.now()
@@ -186,14 +184,14 @@ class KeyStoreStorage(SiteStorage):
     ) -> Arrived:
         results, at = Path(str(config["results"])) if config.get("results") else None, self._clock.now()
         with self._opened(config) as store:
-            return unattended.take_in(store, session, files, begun, own, results=results, at=at)
+            return session_files.take_in(store, session, files, begun, own, results=results, at=at)
 
     def begins(self, document: bytes) -> float:
         return float(claimed(document).not_before)
 
     def ends(self, config: Mapping[str, Any], session: bytes) -> datetime | None:
         with self._opened(config) as store:
-            return unattended.meeting_of(store, session).ends if store.has("bundle", session.hex()) else None
+            return session_files.meeting_of(store, session).ends if store.has("bundle", session.hex()) else None
 
     def columns(self, config: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         with self._opened(config) as store:
@@ -224,8 +222,8 @@ class KeyStoreStorage(SiteStorage):
         if config.get("passphrase-file"):
             drop_variable()
 
-    def opens(self, config: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> Meeting | None:
-        files, at = _files(config) if files is None else files, self._clock.now()
+    def opens(self, config: Mapping[str, Any], files: Mapping[str, bytes]) -> Meeting | None:
+        at = self._clock.now()
         with self._opened(config) as store:
             identity, members = own_identity(store), known_members.stored(store)
         if ANNOUNCEMENT not in files:
@@ -235,24 +233,17 @@ class KeyStoreStorage(SiteStorage):
             if FOR_AGGREGATOR not in files:
                 return None
             check_bundle(files[FOR_AGGREGATOR], announced, announced.aggregator, members, at=at)
-        return unattended.meeting(files[ANNOUNCEMENT])
+        return session_files.meeting(files[ANNOUNCEMENT])
 
-    def aggregator(self, config: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> Joined:
-        """Open what the key holder has sent to the aggregator.
-
-        ``session`` is the announcement, beside which a bundle may lie; ``store`` and ``passphrase-file`` as for `site`,
-        of the aggregator's own key store.
-        """
-        path, at = Path(_needed(config, "session")), self._clock.now()
+    def aggregator(self, config: Mapping[str, Any], files: Mapping[str, bytes]) -> Joined:
+        at = self._clock.now()
         with self._opened(config) as store:
             identity, members = own_identity(store), known_members.stored(store)
             vault = replace(vault_of(config), key=store.key)  # its passphrase may be gone later
-        with about(path):
-            files = _files(config) if files is None else files
-            announced, material, loaded = _announced(files, identity, members, at), b"", None
-            if announced.manifest.keys == "sealed":
-                bundle = files.get(FOR_AGGREGATOR, b"")
-                material, loaded = open_for_aggregator(bundle, announced, identity, members, at=at)
+        announced, material, loaded = _announced(files, identity, members, at), b"", None
+        if announced.manifest.keys == "sealed":
+            bundle = files.get(FOR_AGGREGATOR, b"")
+            material, loaded = open_for_aggregator(bundle, announced, identity, members, at=at)
 
         def fix_list(digest: bytes) -> bytes:
             with vault.open() as store:
@@ -286,30 +277,22 @@ class KeyStoreStorage(SiteStorage):
             sites[role], store = stored(number, name)
             with store:
                 who = consortium.identities[name], consortium.members
-                keep_for_party(document, bundle, *who, store, study=TRIAL, at=at)
+                session_files.keep_for_party(document, bundle, *who, store, at=at)
         aggregator, store = stored(len(sites), consortium.aggregator)
         store.close()
-        write_atomically(folder / ANNOUNCEMENT, document, mode=0o600)
-        if sealed.aggregator:
-            write_atomically(folder / FOR_AGGREGATOR, sealed.aggregator, mode=0o600)
         self.shield(aggregator)
-        return LocalSites({**aggregator, "session": str(folder / ANNOUNCEMENT)}, sites)
+        beside = {FOR_AGGREGATOR: sealed.aggregator} if sealed.aggregator else {}
+        return LocalSites(aggregator, sites, {ANNOUNCEMENT: document, **beside})
 
 
 def vault_of(config: Mapping[str, Any]) -> Vault:
     """Return the key store that a configuration names, unlocked where this process serves with it."""
-    place, passphrase_file = Path(_needed(config, "store")), config.get("passphrase-file")
-    if place in _SERVED:
+    named, passphrase_file = config.get("store"), config.get("passphrase-file")
+    if not isinstance(named, str) or not named:
+        raise InputError("store is not configured")
+    if (place := Path(named)) in _SERVED:
         return _SERVED[place]
     return Vault(place, Path(str(passphrase_file)) if passphrase_file else None)
-
-
-def _files(config: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return the announcement that a configuration names, and the aggregator's bundle, if one lies beside it."""
-    path = Path(_needed(config, "session"))
-    bundle = path.with_name(FOR_AGGREGATOR)
-    beside = {FOR_AGGREGATOR: read_from_others(bundle)} if bundle.exists() else {}
-    return {ANNOUNCEMENT: read_from_others(path), **beside}
 
 
 def _announced(files: Mapping[str, bytes], identity: Identity, members: Members, at: datetime) -> Announcement:
@@ -328,10 +311,3 @@ def _joined(
 ) -> Joined:
     records = StoredRecords(opened, identity, announced, clock, earlier)
     return Joined(announced.manifest, material, replace(announced.protection(identity), clock=clock), records)
-
-
-def _needed(config: Mapping[str, Any], name: str) -> str:
-    value = config.get(name)
-    if not isinstance(value, str) or not value:
-        raise InputError(f"{name} is not configured")
-    return value

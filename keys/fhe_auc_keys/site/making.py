@@ -232,17 +232,7 @@ def sealed_files(
     """
     prepared = registry.load(asked.protocol).prepare(asked.request)
     prepared = replace(prepared, manifest=asked.named(prepared.manifest, turn))
-    keys = prepared.manifest.keys
-    sealed = seal_session(
-        holder,
-        prepared,
-        members,
-        aggregator=study.aggregator,
-        helper=study.helper if keys == "helper" else "",
-        study=study,
-        lifetime=timedelta(days=study.days),
-        at=at,
-    )
+    sealed = seal_session(holder, prepared, members, study, at=at)
     files = {ANNOUNCEMENT: sealed.announcement, **({FOR_AGGREGATOR: sealed.aggregator} if sealed.aggregator else {})}
     files |= {f"{file_of(name)}.bundle": bundle for name, bundle in sealed.parties.items()}
     return prepared.manifest, files

@@ -12,12 +12,14 @@ import sqlite3
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fhe_auc.base.files import TEMPORARY, is_private, sync_folder
 from fhe_auc_keys.errors import DamagedFileError, LockedError, StoreError, UnsafeModeError
+
+D = TypeVar("D", bound="Database")
 
 _REMOTE = {"afs", "cifs", "fuse.davfs", "fuse.rclone", "fuse.sshfs", "nfs", "nfs4", "smb3", "smbfs"}
 _MOUNTS = Path("/proc/self/mountinfo")
@@ -30,7 +32,7 @@ _OPENING = """pragma synchronous=extra; pragma secure_delete=on; pragma trusted_
 begin exclusive; pragma locking_mode=exclusive; commit"""
 
 
-class Database(AbstractContextManager["Database"]):
+class Database:
     """An open, locked SQLite file, which must be there; a context manager.
 
     `LockedError` where another process has it open for all of `patience` (seconds), or it has been closed;
@@ -74,6 +76,9 @@ class Database(AbstractContextManager["Database"]):
             raise
         sync_folder(path.parent)
 
+    def __enter__(self: D) -> D:
+        return self
+
     def __exit__(self, *error: object) -> None:
         self.close()
 
@@ -95,7 +100,10 @@ class Database(AbstractContextManager["Database"]):
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Let all that is changed in here be there as a whole, or not at all; inside another, it is part of that."""
+        """Let all that is changed in a context be kept as a whole, or not at all; inside another, it is part of that.
+
+        `OSError`, where it ends, if that cannot be written: nothing of it is kept then.
+        """
         connection = self._opened
         if self._depth:
             yield

@@ -7,8 +7,8 @@
     trail     lines of the owner's audit trail, signed and not encrypted (`audit`)
 
 Every entry has a key of its own, derived from the passphrase's by HKDF with kind and name, and a fresh nonce each time.
-What encryption cannot show is a whole store put back to an older one: `count`, and what others have seen since, do.
-Beside it, serve.lock is locked while a process serves with the store (`serving`).
+What encryption cannot show is a whole store put back to an older one: how often it was changed (`count`), and what
+others have seen since, do. Beside it, serve.lock is locked while a process serves with the store (`serving`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import secrets
 import sqlite3
 import unicodedata
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
@@ -40,7 +40,7 @@ from fhe_auc_keys.errors import DamagedFileError, KeysError, LockedError, StoreE
 from fhe_auc_keys.store.database import Database, require_private
 
 Kind = Literal["budget", "bundle", "fleet", "identity", "list", "made", "opened", "state", "trust"]
-SCRYPT_LOG2_COST = 17  # log2 of scrypt's n: 128 MB and about half a second, with r = 8 and p = 1 (RFC 7914)
+_LOG2_COST = 10  # log2 of scrypt's n, with r = 8 and p = 1 (RFC 7914): of 256 random bits there is nothing to stretch
 
 _LOG2_COSTS = range(10, 21)  # a header from elsewhere must not ask for all memory there is
 _TABLES = """create table header(data blob not null);
@@ -66,7 +66,7 @@ class _StoreHeader(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 _FORMAT = KeptFormat(b"fhestor", _StoreHeader, "key store header")
 
 
-class KeyStore(AbstractContextManager["KeyStore"]):
+class KeyStore(Database):
     """An open, locked key store; use it as a context manager.
 
     `directory` was made by `create`. The passphrase is not kept; the key derived from it is, until the store is closed.
@@ -80,27 +80,24 @@ class KeyStore(AbstractContextManager["KeyStore"]):
         self.directory = Path(directory)
         if not is_in(self.directory):
             raise StoreError(f"no key store in {str(directory)!r}")
-        self._database, self._key = Database(self.directory / STORE, patience=patience), b""
+        self._key = b""
+        super().__init__(self.directory / STORE, patience=patience)
         try:
-            headers = self._database.rows("select data from header")
+            headers = self.rows("select data from header")
             self._key = _unlocked(headers[0][0] if headers else b"", passphrase)
         except BaseException:
             self.close()
             raise
 
     @classmethod
-    def create(cls, directory: Path, passphrase: str, *, log2_cost: int = SCRYPT_LOG2_COST) -> KeyStore:
-        """Make an empty key store in a new or empty directory and open it.
+    def create(cls, directory: Path, passphrase: str) -> KeyStore:
+        """Make an empty key store in a new or empty directory and open it; `passphrase` is 256 random bits, as text.
 
-        What an interrupted call has left there (a full disk, a power cut) is taken for an empty directory. `log2_cost`
-        is log2 of scrypt's n; ValueError unless it is 10 to 20.
-
-        Raises `StoreError` where the directory is a file or not empty, or the passphrase empty or not text; otherwise
-        as the class.
+        What an interrupted call has left there (a full disk, a power cut) is taken for an empty directory. Raises
+        `StoreError` where the directory is a file or not empty, or the passphrase empty or not text; otherwise as the
+        class.
         """
-        if log2_cost not in _LOG2_COSTS:
-            raise ValueError(f"log2_cost must lie between {_LOG2_COSTS[0]} and {_LOG2_COSTS[-1]}, got {log2_cost}")
-        directory = Path(directory)
+        directory, log2_cost = Path(directory), _LOG2_COST
         salt = secrets.token_bytes(_SALT_BYTES)
         root = _stretch(passphrase, salt, log2_cost)
         try:
@@ -120,52 +117,37 @@ class KeyStore(AbstractContextManager["KeyStore"]):
     @property
     def key(self) -> bytes:
         """The key derived from the passphrase, for who opens the store again in the same process."""
-        self._database.rows("select 1")  # raises where it has been closed
+        self.rows("select 1")  # raises where it has been closed
         return self._key
-
-    @property
-    def count(self) -> int:
-        """How many times the store was changed: one that was put back counts fewer than it did."""
-        return self._database.count
 
     def __reduce__(self) -> str:
         raise TypeError("an open key store is not pickled")
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Release the lock; the store cannot be used afterwards."""
-        self._database.close()
+        super().close()
         self._key = b""
-
-    def together(self) -> AbstractContextManager[None]:
-        """Let all that is changed in a context be kept as a whole, or not at all; inside another, it is part of that.
-
-        `OSError`, where it ends, if that cannot be written: nothing of it is kept then.
-        """
-        return self._database.together()
 
     def put(self, kind: Kind, name: str, data: bytes, *, replace: bool = False) -> None:
         """Encrypt and write an entry; `StoreError` where it is there, unless `replace`."""
         encrypted, insert = _encrypted(self._key, kind, name, data), "insert or replace" if replace else "insert"
         try:
-            self._database.change(f"{insert} into entry values (?, ?, ?)", kind, name, encrypted)
+            self.change(f"{insert} into entry values (?, ?, ?)", kind, name, encrypted)
         except sqlite3.IntegrityError:
             raise StoreError(f"the key store has a {kind} {name!r} already") from None
 
     def remove(self, kind: Kind, name: str) -> None:
         """Delete an entry; raise `StoreError` where there is none."""
-        if not self._database.change("delete from entry where kind = ? and name = ?", kind, name):
+        if not self.change("delete from entry where kind = ? and name = ?", kind, name):
             raise StoreError(f"the key store has no {kind}/{name}")
 
     def has(self, kind: Kind, name: str) -> bool:
         """Return whether there is an entry of that name."""
-        return bool(self._database.rows("select 1 from entry where kind = ? and name = ?", kind, name))
+        return bool(self.rows("select 1 from entry where kind = ? and name = ?", kind, name))
 
     def get(self, kind: Kind, name: str) -> bytes:
         """Return an entry; `StoreError` where there is none, `DamagedFileError` for damage or another entry's data."""
-        for (data,) in self._database.rows("select data from entry where kind = ? and name = ?", kind, name):
+        for (data,) in self.rows("select data from entry where kind = ? and name = ?", kind, name):
             return _decrypted(self._key, kind, name, data)
         raise StoreError(f"the key store has no {kind}/{name}")
 
@@ -178,7 +160,7 @@ class KeyStore(AbstractContextManager["KeyStore"]):
 
     def names(self, kind: Kind) -> tuple[str, ...]:
         """Return the names of all entries of a kind, sorted."""
-        return tuple(name for (name,) in self._database.rows("select name from entry where kind = ? order by 1", kind))
+        return tuple(name for (name,) in self.rows("select name from entry where kind = ? order by 1", kind))
 
     def strangers(self) -> tuple[str, ...]:
         """Return the files and folders beside the store that no command has put there, sorted."""
@@ -197,21 +179,21 @@ class KeyStore(AbstractContextManager["KeyStore"]):
 
     def add_line(self, line: bytes) -> None:
         """Add a line to the owner's audit trail."""
-        self._database.change("insert into trail(line) values (?)", line)
+        self.change("insert into trail(line) values (?)", line)
 
     def trail(self) -> list[bytes]:
         """Return the lines of the audit trail."""
-        return [line for (line,) in self._database.rows("select line from trail order by number")]
+        return [line for (line,) in self.rows("select line from trail order by number")]
 
     def line(self, number: int) -> bytes:
         """Return a line of the audit trail, the first of which is 1; empty where there is none."""
-        lines = self._database.rows("select line from trail where number = ?", number)
+        lines = self.rows("select line from trail where number = ?", number)
         return lines[0][0] if lines else b""
 
     @property
     def lines(self) -> int:
         """How many lines the audit trail has."""
-        return int(self._database.rows("select coalesce(max(number), 0) from trail")[0][0])
+        return int(self.rows("select coalesce(max(number), 0) from trail")[0][0])
 
 
 @dataclass(frozen=True)

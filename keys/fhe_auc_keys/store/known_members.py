@@ -7,11 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from fhe_auc.base.errors import DeserialisationError, InputError
+from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others
 from fhe_auc.base.serialise import KeptFormat
-from fhe_auc_keys.errors import StoreError, UnsignedError, about, unreadable
-from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.errors import StoreError, UnsignedError, about
+from fhe_auc_keys.store.key_store import KeyStore, Record
 from fhe_auc_keys.trust.members import MAX_BYTES, Members
 from fhe_auc_keys.trust.published import Published
 
@@ -22,7 +22,7 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     files: tuple[bytes, ...]
 
 
-_FORMAT = KeptFormat(b"fhememb", _Stored, "members' files")
+_RECORD = Record("trust", NAME, KeptFormat(b"fhememb", _Stored, "members' files"), _Stored(()))
 
 
 def stored(store: KeyStore) -> Members:
@@ -35,17 +35,13 @@ def stored(store: KeyStore) -> Members:
 
 def known(store: KeyStore) -> Members | None:
     """Return the same, or None where there are none yet."""
-    if not store.has("trust", NAME):
-        return None
-    try:
-        return Members(_FORMAT.unframe(store.get("trust", NAME)).files)
-    except DeserialisationError as error:
-        raise unreadable(error, f"trust/{NAME} is malformed; restore it from the backup") from None
+    files = _RECORD.stored(store).files
+    return Members(files) if files else None
 
 
 def keep(store: KeyStore, members: Members) -> None:
     """Put them into a key store, in place of those of an earlier version."""
-    store.put("trust", NAME, _FORMAT.frame(_Stored(members.files)), replace=True)
+    _RECORD.keep(store, _Stored(members.files))
 
 
 def newest(store: KeyStore, members: Members) -> Members:

@@ -27,7 +27,7 @@ from fhe_auc.rlwe.ciphertexts import FRESH_VARIANCE
 from fhe_auc.rlwe.ring_parameters import DEFAULT_FLOODING_BITS
 from fhe_auc.session import plan as plans
 from fhe_auc.session.plan import Keys, Parameter, Terms
-from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, integer
+from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, FLOODED_BITS, LEAST_MULTIPLIER
 
 PRECISION = 1e-8  # largest error of the AUC, absolute
@@ -48,7 +48,7 @@ _LEAST = {"thresholds": 1, "parties": 1, "max_rows": 2, "min_rows": 2}
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the parameters must carry: capacity holds up to max_rows pooled rows, precision from min_rows on.
 
-    Raises `CapacityError`: a number is out of its range, or no integer.
+    Raises `CapacityError`: a number is out of its range.
     """
 
     thresholds: int  # decision points m, 1 to 2^20
@@ -59,12 +59,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
-            value = integer(getattr(self, name))
-            if value is None:
-                raise CapacityError(f"{name} must be an integer, got {getattr(self, name)!r}")
-            if value < least:
-                raise CapacityError(f"{name} must be at least {least}, got {value}")
-            msgspec.structs.force_setattr(self, name, value)
+            if getattr(self, name) < least:
+                raise CapacityError(f"{name} must be at least {least}, got {getattr(self, name)}")
         if self.thresholds > MAX_SIZE:
             raise CapacityError(f"thresholds must be at most {MAX_SIZE}, got more")
         if self.max_rows < self.min_rows:

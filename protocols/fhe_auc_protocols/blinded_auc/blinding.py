@@ -1,11 +1,12 @@
 """The aggregator's blinding: one secret multiplier r a session, from `secrets`.
 
 CKKS blinding is a blur, not a theorem: it hides the size of num and den among the multipliers that would fit
-(docs/security/protocol.md). Flooding: `fhe_auc.ckks.context`.
+(docs/security/ckks.md). Flooding: `fhe_auc.ckks.context`.
 """
 
 import secrets
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -35,16 +36,14 @@ def multiplier(blinding_bits: int, draw: RandomBits = secrets.randbits) -> int:
     and those at gaps of the list: the likeliest r is then the true one two to four times as often. Each has its
     probability to within 2^-41 of itself. The least random number gives the largest r, the greatest the smallest.
     """
-    highest = 1 << blinding_bits
-    lowest = highest >> MULTIPLIER_RANGE_BITS
-    # Every one is a product of one of `first` and one of `second`: its place in the list follows from two short lists.
-    first, second = smooth_integers(PRIMES[:4], highest), smooth_integers(PRIMES[4:], highest)
-    bounds = np.array([[highest], [lowest], [lowest - 1]])  # the smallest, a power of two, on its own and last
-    below = np.searchsorted(first, bounds // second, side="right")
-    ends = np.cumsum(below[:-1] - below[1:])
-    place = draw(64) * int(ends[-1]) >> 64
-    pair = int(np.searchsorted(ends, place, side="right"))
-    return int(second[pair % len(second)] * first[below[1:].flat[pair] + ends[pair] - place - 1])
+    integers = _multipliers(blinding_bits)
+    return int(integers[-1 - (draw(64) * len(integers) >> 64)])
+
+
+@lru_cache(maxsize=1)
+def _multipliers(blinding_bits: int) -> NDArray[np.int64]:
+    integers = smooth_integers(PRIMES, 1 << blinding_bits)
+    return integers[integers >= 1 << (blinding_bits - MULTIPLIER_RANGE_BITS)]
 
 
 def smooth_integers(primes: tuple[int, ...], most: int) -> NDArray[np.int64]:

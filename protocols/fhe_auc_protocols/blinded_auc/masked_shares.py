@@ -17,7 +17,7 @@ out to is
 A and B are complex (1/2 ≤ |A| ≤ 1, |B| = 1), x is uniform in the unit disc, y, and x at a correction, in that of radius
 1/8. Each position has a random phase, X turned by φ and Y by -φ, and a place in a random order. The eight real numbers
 of both runs are eight equations for r·num, r·tie and r·den. [FHE] splits a count into real shares, multiplies classes
-by real numbers and has whole counts in the classes that are compared; docs/security/malicious.md has what that lets
+by real numbers and has whole counts in the classes that are compared; docs/security/ckks.md has what that lets
 through.
 """
 
@@ -103,12 +103,21 @@ class Run:
     @property
     def equations(self) -> Floats:
         """Matrix, shape (4, 3): the totals' real and imaginary parts, class by class, from r·num, r·tie and r·den."""
-        return equations(self.factors * self.common, self.den_factors)
+        products = self.factors * self.common
+        columns = np.stack([products, 1j * products, products * self.den_factors], axis=-1)
+        return np.stack([columns.real, columns.imag], axis=1).reshape(-1, 3)
 
     @property
     def amplification(self) -> float:
-        """How many times larger the AUC's error is than that of the totals, relative to den, at the worst AUC."""
-        return float(amplification(np.abs(self.factors) ** 2, self.den_factors))
+        """How many times larger the AUC's error is than that of the totals, relative to den, at the worst AUC.
+
+        The larger of the norms of the linear forms that tell num, and num - den, from the totals. Divided by A·B, a
+        number is num + i·tie + c·den, and the equations are weighted ones: the inverse of their normal matrix is known.
+        """
+        weights = np.abs(self.factors) ** 2
+        mean = weights @ self.den_factors / weights.sum()
+        spread = weights @ np.abs(self.den_factors - mean) ** 2
+        return float(np.sqrt(1 / weights.sum() + max(abs(mean.real), abs(1 + mean.real)) ** 2 / spread))
 
     def vectors(self, counts: Counts) -> tuple[Slots, Slots]:
         """Return Y, shape (L,), and both X, shape (2, L), of one party's counts, as they are encrypted."""
@@ -124,29 +133,6 @@ class Run:
         y = self.common * (f + negatives * self.y) * self.phases.conj()
         x = self.factors[:, None] * (t + positives * self.x) * self.phases
         return y[self.order], x[:, self.order]
-
-
-def equations(products: Complex, den_factors: Complex) -> Floats:
-    """Return the matrices of `Run.equations`, shape (…, 4, 3), for A·B and c, both of the shape (…, 2)."""
-    columns = np.stack([products, 1j * products, products * den_factors], axis=-1)
-    return np.asarray(np.stack([columns.real, columns.imag], axis=-2).reshape(*products.shape[:-1], -1, 3))
-
-
-def amplification(weights: Floats, den_factors: Complex) -> Floats:
-    """Return the larger of the norms of the linear forms that tell num, and num - den, from a run's totals.
-
-    `weights` are |A·B|², and both arguments of the shape (…, 2). Divided by A·B, a number is num + i·tie + c·den, and
-    the equations are weighted ones: the inverse of their normal matrix is known.
-    """
-    total = dot(weights, 1.0)
-    mean = dot(weights, den_factors) / total
-    spread = dot(weights, np.abs(den_factors - mean[..., None]) ** 2)
-    return np.asarray(np.sqrt(1 / total + np.maximum(np.abs(mean.real), np.abs(1 + mean.real)) ** 2 / spread))
-
-
-def dot(weights: Floats, values: Any) -> Any:
-    """Return the weighted sum along the last axis, which is short."""
-    return sum(np.moveaxis(weights * values, -1, 0))
 
 
 def runs(secret: bytes, session: bytes, plan: AucPlan) -> list[Run]:

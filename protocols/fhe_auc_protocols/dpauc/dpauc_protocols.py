@@ -18,8 +18,8 @@ from fhe_auc.session.protocol import Request, Spending
 from fhe_auc_protocols import exact_sampling, opendp_samplers, result_warnings
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, Budget
-from fhe_auc_protocols.dpauc.roc import STATISTICS, is_of_rows, statistics, unclipped
-from fhe_auc_protocols.unencrypted_protocol import ClearSums, SummingParty, UnencryptedProtocol
+from fhe_auc_protocols.dpauc.roc import STATISTICS, estimate, is_of_rows, statistics
+from fhe_auc_protocols.unencrypted_protocol import ClearSums, UnencryptedProtocol
 
 _LARGEST_FLOAT = 2.0**62  # far from where a cast to int64 overflows
 _LOUD = 0.1  # noise above this share of the rarer label's rows is worth a warning
@@ -57,48 +57,6 @@ class NoisyCounts(ClearSums, frozen=True, array_like=True, forbid_unknown_fields
         return np.array([self.tp, self.fp, self.fn, self.tn], dtype=np.int64)
 
 
-class DpaucParty(SummingParty[NoisyCounts, Budget, Evaluation]):
-    """Makes noisy counts, reads the AUC off the sums; `InputError` where scores with a budget are not all in [0, 1]."""
-
-    def __init__(self, manifest: Manifest, terms: Budget, data: PartyData) -> None:
-        super().__init__(manifest, NoisyCounts, terms, data)
-        if terms.score_epsilon is not None and (data.y_score.min() < 0 or data.y_score.max() > 1):
-            raise InputError(f"party {data.name!r}: score_epsilon is for scores in [0, 1] only, and some lie outside")
-
-    def submission(self) -> NoisyCounts:
-        """Return counts with noise, or of flipped labels."""
-        budget, labels, scores = self._terms, self._data.y_true, self._data.y_score
-        if budget.flips:
-            below = exact_sampling.threshold(1, 1, budget.epsilon)
-            labels = labels ^ exact_sampling.choose(exact_sampling.secure(), below, len(labels))
-        if budget.score_scale is not None:
-            scores = opendp_samplers.laplace(scores, budget.score_scale)
-        counts = statistics(labels, scores, self._manifest.thresholds)
-        if budget.mechanism == LAPLACE:
-            counts = opendp_samplers.laplace(counts, budget.noise_scale)
-        elif budget.mechanism == GAUSSIAN:
-            noised = np.rint(opendp_samplers.gaussian(counts.astype(np.float64), budget.noise_scale))
-            counts = noised.clip(-_LARGEST_FLOAT, _LARGEST_FLOAT).astype(np.int64)
-        limit = _count_limit(self._manifest)
-        return NoisyCounts(1, *np.clip(counts, -limit, limit).tolist())
-
-    def told(self, sums: NoisyCounts) -> Evaluation:
-        """Return the AUC."""
-        budget, counts = self._terms, sums.array().astype(np.float64)
-        flipped = budget.flip_probability if budget.flips else None
-        auc = float(unclipped(counts, budget.curve, flip_probability=flipped))
-        if math.isnan(auc):
-            raise UndefinedAucError("the flipped labels hold one class only, so there is no AUC; more rows are needed")
-        noise = {"noise_scale": budget.noise_scale} if flipped is None else {"flip_probability": flipped}
-        return self.evaluation(
-            auc,
-            sums.parties,
-            thresholds=len(self._manifest.thresholds),
-            settings={**budget.as_options(), **noise},
-            warnings=_warnings(self._manifest, budget, counts, sums.parties, auc),
-        )
-
-
 class DpaucProtocol(UnencryptedProtocol[Evaluation, Budget, NoisyCounts]):
     """Base of the three plug-ins."""
 
@@ -108,9 +66,43 @@ class DpaucProtocol(UnencryptedProtocol[Evaluation, Budget, NoisyCounts]):
 
     trust = "aggregator and parties compute what they should; a manifest whose budget every party has checked"
 
-    def side(self, manifest: Manifest, terms: Budget, data: PartyData) -> DpaucParty:
-        """Return a party's side, of its own rows."""
-        return DpaucParty(manifest, terms, data)
+    def check_party(self, terms: Budget, data: PartyData) -> None:
+        """Raise `InputError` where scores with a budget are not all in [0, 1]."""
+        if terms.score_epsilon is not None and (data.y_score.min() < 0 or data.y_score.max() > 1):
+            raise InputError(f"party {data.name!r}: score_epsilon is for scores in [0, 1] only, and some lie outside")
+
+    def submission(self, manifest: Manifest, terms: Budget, data: PartyData) -> NoisyCounts:
+        """Return counts with noise, or of flipped labels."""
+        labels, scores = data.y_true, data.y_score
+        if terms.flips:
+            below = exact_sampling.threshold(1, 1, terms.epsilon)
+            labels = labels ^ exact_sampling.choose(exact_sampling.secure(), below, len(labels))
+        if terms.score_scale is not None:
+            scores = opendp_samplers.laplace(scores, terms.score_scale)
+        counts = statistics(labels, scores, manifest.thresholds)
+        if terms.mechanism == LAPLACE:
+            counts = opendp_samplers.laplace(counts, terms.noise_scale)
+        elif terms.mechanism == GAUSSIAN:
+            noised = np.rint(opendp_samplers.gaussian(counts.astype(np.float64), terms.noise_scale))
+            counts = noised.clip(-_LARGEST_FLOAT, _LARGEST_FLOAT).astype(np.int64)
+        limit = _count_limit(manifest)
+        return NoisyCounts(1, *np.clip(counts, -limit, limit).tolist())
+
+    def told(self, manifest: Manifest, terms: Budget, sums: NoisyCounts) -> Evaluation:
+        """Return the AUC."""
+        counts, flipped = sums.array().astype(np.float64), terms.flip_probability if terms.flips else None
+        auc = float(estimate(counts, terms.curve, flip_probability=flipped))
+        if math.isnan(auc):
+            raise UndefinedAucError("the flipped labels hold one class only, so there is no AUC; more rows are needed")
+        noise = {"noise_scale": terms.noise_scale} if flipped is None else {"flip_probability": flipped}
+        return self.evaluation(
+            manifest,
+            auc,
+            sums.parties,
+            thresholds=len(manifest.thresholds),
+            settings={**terms.as_options(), **noise},
+            warnings=_warnings(manifest, terms, counts, sums.parties, auc),
+        )
 
     def spends(self, manifest: Manifest) -> Spending:
         """Return the budget of the labels; where scores have one as well, that of a row, which is both together."""
@@ -135,7 +127,7 @@ class DpaucLaplace(DpaucProtocol):
     name = "dpauc-laplace"
     summary = "label differential privacy; Laplace noise on each party's counts, nothing encrypted"
     mechanism = LAPLACE
-    options = options_of.DpaucLaplace
+    options = options_of.DPAUC_LAPLACE
 
 
 class DpaucGaussian(DpaucProtocol):
@@ -144,7 +136,7 @@ class DpaucGaussian(DpaucProtocol):
     name = "dpauc-gaussian"
     summary = "label differential privacy, but for a chance of delta; Gaussian noise on each party's counts"
     mechanism = GAUSSIAN
-    options = options_of.DpaucGaussian
+    options = options_of.DPAUC_GAUSSIAN
 
 
 class DpaucRandomizedResponse(DpaucProtocol):
@@ -154,7 +146,7 @@ class DpaucRandomizedResponse(DpaucProtocol):
     summary = "label differential privacy; each party flips labels at random, nothing encrypted"
     trust = "as dpauc-laplace: check the manifest's budget; the aggregator learns how many scores lie where"
     mechanism = RANDOMIZED_RESPONSE
-    options = options_of.DpaucRandomizedResponse
+    options = options_of.DPAUC_RANDOMIZED_RESPONSE
 
 
 def _count_limit(manifest: Manifest) -> int:

@@ -42,12 +42,6 @@ def statistics_of_bins(bins: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([missed[..., -1:] - missed[..., :-1], missed[..., :-1]], axis=-2)
 
 
-def bins_of(sums: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return positives and negatives per bin, (…, 2, m + 1), of exact counts (…, 4, m)."""
-    missed, total = sums[..., 2:, :], sums[..., :2, :1] + sums[..., 2:, :1]
-    return np.diff(np.concatenate([missed, total], axis=-1), axis=-1, prepend=0)
-
-
 def is_of_rows(counts: NDArray[np.int64]) -> bool:
     """Say whether some rows have exactly these counts, shape (4, m): none negative, no bin of either label either."""
     if counts.min() < 0:
@@ -58,16 +52,11 @@ def is_of_rows(counts: NDArray[np.int64]) -> bool:
 
 
 def estimate(sums: NDArray[np.float64], curve: Curve, *, flip_probability: float | None = None) -> NDArray[np.float64]:
-    """Return the AUC that a session releases, in [0, 1], from noisy counts of all parties, shape (…, 4, m).
+    """Return the AUC, shape (…), from noisy counts of all parties, shape (…, 4, m); it may lie outside [0, 1].
 
     With the flip probability of randomised response, below 1/2, the counts are of flipped labels, and the area is
-    debiased. The AUC has the shape (…); it is NaN where all flipped labels are the same, or there is none.
+    debiased: NaN where all flipped labels are the same, or there is none.
     """
-    return np.clip(unclipped(sums, curve, flip_probability=flip_probability), 0.0, 1.0)
-
-
-def unclipped(sums: NDArray[np.float64], curve: Curve, *, flip_probability: float | None = None) -> NDArray[np.float64]:
-    """Do as `estimate`, but leave what lies outside [0, 1] where it is."""
     found = area(sums, curve)
     if flip_probability is not None:
         positives, rows = sums[..., 0, 0] + sums[..., 2, 0], sums[..., 0].sum(axis=-1)

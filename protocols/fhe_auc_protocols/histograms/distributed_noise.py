@@ -4,11 +4,12 @@ Each party adds Pólya shares to its counts and pads them; the sum, all that any
 variable a count, not one a party. Tags prove the sum, noise and all (`exact_counts`). One row changes one count at each
 of L levels by one, so noise of scale L/ε on each level makes all of them together ε-private. Shares are sized for n =
 `noise_parties`, so that those of all others than the reader add up to the noise promised in any session that may go on.
-The unit, the assumptions, and what coalitions cost: docs/evidence/score-histograms.md.
+The unit, the assumptions, and what coalitions cost: docs/security/histograms.md.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,6 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
-from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.computation import PaddedTask
-from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.party import R
-from fhe_auc.session.protocol import Request, Spending
-from fhe_auc_protocols.histograms.exact_counts import CountsTask, ExactCounts
 from fhe_auc_protocols.histograms.readout import PrivateReadout
 from fhe_auc_protocols.noise_shares import polya
 from fhe_auc_protocols.option_values import checked_epsilon
@@ -30,52 +25,31 @@ _OVERFLOW = 2.0**-40
 """Probability that some count's noise exceeds the room for it, in one session: then a share is cut, or no result."""
 
 
-class DistributedNoise(ExactCounts[R]):
-    """Base of the plug-ins that add up counts and shares of noise."""
+@dataclass(frozen=True)
+class SharedNoise:
+    """The noise on every count of a session."""
 
-    readout: PrivateReadout[R]
+    epsilon: float  # of a level
+    shares: int  # that make up the noise promised
+    room: int  # a bound on the noise of every sum, in all but very few sessions
 
-    def room_for_noise(self, request: Request) -> int:
-        """Return a bound on the noise of every sum, in all but very few sessions."""
-        least = len(request.parties) if request.min_parties is None else request.min_parties
-        return noise_room(
-            level_epsilon(self.readout, request.options, len(request.thresholds)),
-            bins=len(request.thresholds),
-            parties=len(request.parties),
-            shares=noise_parties(least),
-        )
+    @classmethod
+    def of(
+        cls, readout: PrivateReadout[Any], options: Mapping[str, Any], thresholds: int, parties: int, min_parties: int
+    ) -> "SharedNoise":
+        """Return that of so many parties, of which some may be missing; raise `InputError` as `level_epsilon`."""
+        epsilon, shares = level_epsilon(readout, options, thresholds), noise_parties(min_parties)
+        return cls(epsilon, shares, noise_room(epsilon, bins=thresholds, parties=parties, shares=shares))
 
-    def spends(self, manifest: Manifest) -> Spending:
-        """Return what this session spends: a row replaced is one removed and one added, so twice its ε."""
-        return Spending(2 * self.readout.budget(manifest.options), "row")
+    def added(self, counts: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+        """Return counts with a share of noise each, cut at `most` of either sign."""
+        scale = math.nextafter(1 / self.epsilon, math.inf)  # rounded to the private side
+        return np.clip(counts + polya(counts.size, scale, self.shares), -most, most)
 
-    def new_task(self, manifest: Manifest, data: PartyData) -> PaddedTask[R]:
-        """Return a party's computation on its own rows."""
-        return NoisyCountsTask(self.readout, manifest, data)
-
-
-class NoisyCountsTask(CountsTask[R]):
-    """As `CountsTask`, with shares of noise."""
-
-    def __init__(self, readout: PrivateReadout[R], manifest: Manifest, data: PartyData) -> None:
-        thresholds = len(manifest.thresholds)
-        self._epsilon = level_epsilon(readout, manifest.options, thresholds)
-        self._shares = noise_parties(manifest.min_parties)
-        room = noise_room(self._epsilon, bins=thresholds, parties=len(manifest.parties), shares=self._shares)
-        super().__init__(readout, manifest, data, room_for_noise=room)
-
-    def vector(self) -> NDArray[np.int64]:
-        """Return the noisy counts."""
-        counts = super().vector()
-        scale = math.nextafter(1 / self._epsilon, math.inf)  # rounded to the private side
-        noisy = counts + polya(counts.size, scale, self._shares)
-        return np.clip(noisy, -self.plan.max_total, self.plan.max_total)
-
-    def told(self, sums: NDArray[np.int64], counted: Sequence[str]) -> R:
-        """Return what the pooled noisy counts say; errors as `Readout.read`."""
-        deviation = noise_deviation(self._epsilon, len(counted) / self._shares)
-        settings = {"noise_deviation": deviation, "noise_parties": self._shares}
-        return self.outcome(self.levels(sums), len(counted), settings=settings)
+    def settings(self, parties: int) -> dict[str, float]:
+        """Return what there is to say of the noise of so many parties."""
+        wholes = parties / self.shares
+        return {"noise_deviation": noise_deviation(self.epsilon, wholes), "noise_parties": self.shares}
 
 
 def level_epsilon(readout: PrivateReadout[Any], options: Mapping[str, Any], thresholds: int) -> float:

@@ -1,7 +1,7 @@
 """Counting by a sum under one-time pads, exact to the last row, and proved.
 
 A party's counts are a vector of integers (`fhe_auc.session.vector_computation`). The aggregator adds up what it gets,
-and sees uniform numbers; the parties get the pooled counts, with two tags that prove them: docs/security/verified.md.
+and sees uniform numbers; the parties get the pooled counts, with two tags that prove them: docs/security/histograms.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,10 +20,11 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import PaddedTask, PartyTask
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
-from fhe_auc.session.plan import ONE_TIME_PADS, Keys
-from fhe_auc.session.protocol import KeyKind, Request, check_rows, too_many_rows
+from fhe_auc.session.plan import ONE_TIME_PADS, Keys, check_rows, too_many_rows
+from fhe_auc.session.protocol import KeyKind, Request
 from fhe_auc.session.vector_computation import VectorComputation, VectorPlan
 from fhe_auc_keys.roles.sealed import SealedPads
+from fhe_auc_protocols.histograms.distributed_noise import SharedNoise
 from fhe_auc_protocols.histograms.readout import PooledCounts, Readout, ReadoutProtocol, all_levels
 
 ANALYSIS = "analysis"  # option of the manifest: whose scores are counted and in which groups, as JSON
@@ -69,12 +70,15 @@ class ExactCounts(ReadoutProtocol[R]):
             raise InputError(
                 f"a fleet's members have no secret in common, which {self.name} takes: give --protocol exact"
             )
+        parties = len(request.parties)
+        least = parties if request.min_parties is None else request.min_parties
+        noise = self.noise(request.options, len(request.thresholds), parties, least)
         return VectorPlan(
             keys=cast("Keys", request.keys),  # which has been checked
             thresholds=len(request.thresholds),
             entries=entries(self.readout_of(request.analysis), len(request.thresholds)),
-            parties=len(request.parties),
-            max_total=request.max_rows * self.readout.times(request.analysis) + self.room_for_noise(request),
+            parties=parties,
+            max_total=request.max_rows * self.readout.times(request.analysis) + (0 if noise is None else noise.room),
         )
 
     def plan_of(self, manifest: Manifest) -> VectorPlan:
@@ -84,9 +88,9 @@ class ExactCounts(ReadoutProtocol[R]):
             raise InputError(f"the session's manifest is not one for {self.readout.purpose}")
         return plan
 
-    def room_for_noise(self, request: Request) -> int:
-        """Return how much larger than the number of rows a sum may be."""
-        return 0
+    def noise(self, options: Mapping[str, Any], thresholds: int, parties: int, min_parties: int) -> SharedNoise | None:
+        """Return the noise on counts; None where they are exact. Raises `InputError` for a bad budget."""
+        return None
 
     def soundness(self, manifest: Manifest) -> float | None:
         """Return the proved bound of the session, over all its parties."""
@@ -96,71 +100,61 @@ class ExactCounts(ReadoutProtocol[R]):
         """Return a party's computation on its own rows; raise `InputError` where the manifest is of another kind."""
         self.readout.check(manifest, self.name)
         self.plan_of(manifest)
-        task = self.new_task(manifest, data)
+        analysis, parties = self.analysis_of(manifest), len(manifest.parties)
+        noise = self.noise(manifest.options, len(manifest.thresholds), parties, manifest.min_parties)
+        task = CountsTask(self.readout_of(analysis), manifest, data, noise, self.readout.times(analysis))
         check_names(self.options, self.name, set(manifest.options) - {ANALYSIS})
         return task
 
-    def new_task(self, manifest: Manifest, data: PartyData) -> PaddedTask[R]:
-        """Return the task; `task` has the other checks."""
-        analysis = self.analysis_of(manifest)
-        return CountsTask(self.readout_of(analysis), manifest, data, times=self.readout.times(analysis))
-
 
 class CountsTask(PartyTask[Residues, Sequence[Residues], R]):
-    """Sends a party's counts, and reads the result off their sum.
+    """Sends a party's counts, with `noise` if there is any, and reads the result off their sum.
 
-    `room_for_noise` is how much of the plan's bound on sums is for noise, and `times` how often a row counts. Raises
-    `InputError`: another readout's manifest, a score that lies in no cell, or too many rows.
+    `times` is how often a row counts. Raises `InputError`: another readout's manifest, a score that lies in no cell, or
+    too many rows.
     """
 
     def __init__(
-        self, readout: Readout[R], manifest: Manifest, data: PartyData, *, room_for_noise: int = 0, times: int = 1
+        self, readout: Readout[R], manifest: Manifest, data: PartyData, noise: SharedNoise | None, times: int
     ) -> None:
         self.party = data.name
         self.plan = manifest.decoded_plan(VectorPlan)
-        self._least, self.most = (-self.plan.max_total if room_for_noise else 0), self.plan.max_total
-        self._readout, self._manifest = readout, manifest
-        if self.plan.max_total <= room_for_noise:
+        self._readout, self._manifest, self._noise, self._times = readout, manifest, noise, times
+        of_rows = self.plan.max_total - (0 if noise is None else noise.room)
+        if of_rows <= 0:
             raise InputError(f"the session's manifest is not one for {readout.purpose}")
-        self._times = times
-        check_rows(data.rows, (self.plan.max_total - room_for_noise) // self._times, party=data.name)
+        check_rows(data.rows, of_rows // times, party=data.name)
         self._own = all_levels(readout.count(data, manifest.thresholds), readout.levels(self.plan.thresholds))
 
     def vector(self) -> NDArray[np.int64]:
-        """Return the counts of all levels, one after the other."""
-        return np.concatenate(self._own)
+        """Return the counts of all levels, one after the other, with noise drawn anew."""
+        counts = np.concatenate(self._own)
+        return counts if self._noise is None else self._noise.added(counts, self.plan.max_total)
 
     def encode(self, common_secret: bytes) -> list[Residues]:
         """Return that vector with its tags."""
         return [VectorComputation(self._manifest).submitted(self.party, self.vector(), common_secret)]
 
     def read(self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> R:
-        """Return what the sums say, once they are proved; errors as `VectorComputation.proved` and `told`."""
-        computation, bounds = VectorComputation(self._manifest), {"least": self._least, "most": self.most}
-        return self.told(computation.proved(decrypted, counted, common_secret, **bounds), counted)
+        """Return what the sums say, once they are proved.
 
-    def told(self, sums: NDArray[np.int64], counted: Sequence[str]) -> R:
-        """Return what the pooled counts say; errors as `Readout.read`, and `ResultCheckError` for too many rows."""
-        levels = self.levels(sums)
-        if (rows := int(levels[-1].sum())) > self.most:
+        Errors as `VectorComputation.proved` and `Readout.read`, and `ResultCheckError` for too many rows.
+        """
+        computation, most = VectorComputation(self._manifest), self.plan.max_total
+        least = 0 if self._noise is None else -most
+        sums = computation.proved(decrypted, counted, common_secret, least=least, most=most)
+        levels = np.split(sums, np.cumsum([level.size for level in self._own])[:-1])
+        if self._noise is None and (rows := int(levels[-1].sum())) > most:
             raise ResultCheckError(
-                f"no number is given: {too_many_rows(rows // self._times, self.most // self._times)}", check="rows"
+                f"no number is given: {too_many_rows(rows // self._times, most // self._times)}", check="rows"
             )
-        return self.outcome(levels, len(counted))
-
-    def levels(self, sums: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Return the pooled counts of each level, highest first."""
-        return np.split(sums, np.cumsum([level.size for level in self._own])[:-1])
-
-    def outcome(self, levels: list[NDArray[np.int64]], parties: int, **others: Any) -> R:
-        """Return what the pooled counts say; `others` are fields of `PooledCounts`."""
         pooled = PooledCounts(
             levels=levels,
-            parties=parties,
+            parties=len(counted),
             backend=ONE_TIME_PADS,
             security_bits=SECURITY_BITS,
-            soundness=VectorComputation(self._manifest).soundness(),
-            **others,
+            soundness=computation.soundness(),
+            settings={} if self._noise is None else self._noise.settings(len(counted)),
         )
         return self._readout.read(self._manifest, pooled)
 

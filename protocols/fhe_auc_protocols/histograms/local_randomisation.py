@@ -4,7 +4,7 @@
     round 2   the sums go to all parties, who estimate the counts and answer with nothing
 
 Nothing is encrypted, for reports are private already. What is public, what adds up, and that no lie is noticed:
-docs/evidence/score-histograms.md.
+docs/security/histograms.md.
 
 **Optimised unary encoding (OUE)**: [OUE] Wang, Blocki, Li, Jha, "Locally differentially private protocols for frequency
 estimation", USENIX Security 2017. A user's cell v of d is a vector of d bits, of which bit v alone is set. Each bit is
@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
+from fhe_auc.base.errors import DeserialisationError, EvaluationError
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
@@ -45,18 +45,16 @@ from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, ReadoutProtocol
 from fhe_auc_protocols.option_values import checked_epsilon
-from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, SummingParty, UnencryptedProtocol
+from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, UnencryptedProtocol
 
 _HALF = 2**63
 _WORDS = 2**22  # drawn at a time
 
 
 class UnaryEncoding:
-    """OUE over d >= 1 cells, ε of a report from 0.000001 to 32; `InputError`: one of them is out of range."""
+    """OUE over d >= 1 cells, ε of a report from 0.000001 to 32; `InputError` for another ε."""
 
     def __init__(self, cells: int, epsilon: float) -> None:
-        if cells < 1:
-            raise InputError(f"there must be at least one cell, got {cells}")
         self.cells = cells
         self.epsilon = checked_epsilon(epsilon)
         self._below = exact_sampling.threshold(1, 1, self.epsilon)
@@ -69,12 +67,8 @@ class UnaryEncoding:
     def tally(self, cells: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
         """Randomise one report for each of n users, and return how many have each bit set, shape (d,).
 
-        Cells, shape (n,), are from 0 to d − 1. The source is `exact_sampling.secure` where it protects someone. Raises
-        `InputError`: a cell is out of range; the message names the user, not the cell.
+        Cells, shape (n,), are from 0 to d − 1. The source is `exact_sampling.secure` where it protects someone.
         """
-        unfit = (cells < 0) | (cells >= self.cells)
-        if unfit.any():
-            raise InputError(f"user {int(unfit.argmax())}: the cell must be from 0 to {self.cells - 1}")
         total = np.zeros(self.cells, np.int64)
         for batch in np.array_split(cells, max(1, len(cells) * self.cells // _WORDS)):
             words = source.words(len(batch), self.cells)
@@ -153,31 +147,6 @@ class Tally(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=True)
                 raise DeserialisationError(f"these are not {level.cells} counts of at most as many reports as rows")
 
 
-class TallyParty(SummingParty[Tally, UnaryHierarchy, R]):
-    """Randomises rows one by one, tallies, and estimates from the sums; `InputError` where a score has no cell."""
-
-    def __init__(self, manifest: Manifest, terms: UnaryHierarchy, data: PartyData, readout: PrivateReadout[R]) -> None:
-        super().__init__(manifest, Tally, terms, data)
-        self._readout = readout
-        self._counts = readout.count(data, manifest.thresholds)
-
-    def submission(self) -> Tally:
-        """Return tallies of reports, randomised anew."""
-        cells = np.repeat(np.arange(self._counts.size), self._counts)
-        reports, ones = zip(*self._terms.tallies(cells, exact_sampling.secure()), strict=True)
-        return Tally(1, list(reports), [of_level.tolist() for of_level in ones])
-
-    def told(self, sums: Tally) -> R:
-        """Return what the estimated counts say."""
-        found = self._terms.estimate(sums.reports, sums.ones)
-        settings = {}
-        if len(sums.reports) == 1:  # of several levels it differs
-            (encoding,), (rows,) = self._terms.levels, sums.reports
-            deviation = math.sqrt(float(encoding.variance(rows / encoding.cells, rows)))
-            settings = {"flip_probability": encoding.flip_probability, "noise_deviation": deviation}
-        return self._readout.read(self._manifest, PooledCounts(levels=found, parties=sums.parties, settings=settings))
-
-
 class LocalRandomisation(ReadoutProtocol[R], UnencryptedProtocol[R, UnaryHierarchy, Tally]):
     """Base of the plug-ins that count reports of randomised rows."""
 
@@ -199,6 +168,19 @@ class LocalRandomisation(ReadoutProtocol[R], UnencryptedProtocol[R, UnaryHierarc
         self.readout.check(manifest, self.name)
         return super().checked(manifest)
 
-    def side(self, manifest: Manifest, terms: UnaryHierarchy, data: PartyData) -> TallyParty[R]:
-        """Return a party's side, of its own rows."""
-        return TallyParty(manifest, terms, data, self.readout)
+    def submission(self, manifest: Manifest, terms: UnaryHierarchy, data: PartyData) -> Tally:
+        """Return tallies of reports, of rows that are randomised one by one."""
+        counts = self.readout.count(data, manifest.thresholds)
+        cells = np.repeat(np.arange(counts.size), counts)
+        reports, ones = zip(*terms.tallies(cells, exact_sampling.secure()), strict=True)
+        return Tally(1, list(reports), [of_level.tolist() for of_level in ones])
+
+    def told(self, manifest: Manifest, terms: UnaryHierarchy, sums: Tally) -> R:
+        """Return what the estimated counts say."""
+        counts = terms.estimate(sums.reports, sums.ones)
+        settings = {}
+        if len(sums.reports) == 1:  # of several levels it differs
+            (encoding,), (rows,) = terms.levels, sums.reports
+            deviation = math.sqrt(float(encoding.variance(rows / encoding.cells, rows)))
+            settings = {"flip_probability": encoding.flip_probability, "noise_deviation": deviation}
+        return self.readout.read(manifest, PooledCounts(levels=counts, parties=sums.parties, settings=settings))

@@ -1,16 +1,36 @@
 """The seven plug-ins: each a way of counting, and what is read off the counts."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from fhe_auc.base.errors import InputError
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import CellCounts, Evaluation, QuantileThresholds
-from fhe_auc.session.protocol import Request
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import R
+from fhe_auc.session.protocol import Request, Spending
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.histograms.cells import Cells
-from fhe_auc_protocols.histograms.distributed_noise import DistributedNoise
+from fhe_auc_protocols.histograms.distributed_noise import SharedNoise
 from fhe_auc_protocols.histograms.exact_counts import ExactCounts
 from fhe_auc_protocols.histograms.local_randomisation import LocalRandomisation
 from fhe_auc_protocols.histograms.quantile_thresholds import ExactQuantiles, PrivateQuantiles
+from fhe_auc_protocols.histograms.readout import PrivateReadout
 from fhe_auc_protocols.histograms.score_histogram import ExactScoreHistogram, PrivateScoreHistogram
+
+
+class DistributedNoise(ExactCounts[R]):
+    """Base of the plug-ins that add up counts and shares of noise."""
+
+    readout: PrivateReadout[R]
+
+    def noise(self, options: Mapping[str, Any], thresholds: int, parties: int, min_parties: int) -> SharedNoise:
+        """Return the noise on counts."""
+        return SharedNoise.of(self.readout, options, thresholds, parties, min_parties)
+
+    def spends(self, manifest: Manifest) -> Spending:
+        """Return what this session spends: a row replaced is one removed and one added, so twice its ε."""
+        return Spending(2 * self.readout.budget(manifest.options), "row")
 
 
 class HistogramFederated(ExactCounts[Evaluation]):
@@ -23,7 +43,7 @@ class HistogramFederated(ExactCounts[Evaluation]):
     trust = "the aggregator does not collude with who has the pads; what it computes is proved; parties see pooled bins"
     boundaries = "boundaries-federated"
     readout = ExactScoreHistogram()
-    options = options_of.HistogramFederated
+    options = options_of.HISTOGRAM_FEDERATED
 
 
 class HistogramDistributedDp(DistributedNoise[Evaluation]):
@@ -36,7 +56,7 @@ class HistogramDistributedDp(DistributedNoise[Evaluation]):
     trust = "parties draw their noise, no two collude; sums are proved; of a row others learn what epsilon allows"
     boundaries = "boundaries-distributed-dp"
     readout = PrivateScoreHistogram()
-    options = options_of.HistogramDistributedDp
+    options = options_of.HISTOGRAM_WITH_NOISE
     staged = staticmethod(readout.staged)
 
 
@@ -48,7 +68,7 @@ class HistogramLocalDp(LocalRandomisation[Evaluation]):
     trust = "nobody but its own party with a row: others learn what epsilon allows; all compute what they should"
     boundaries = "boundaries-local-dp"
     readout = PrivateScoreHistogram()
-    options = options_of.HistogramLocalDp
+    options = options_of.HISTOGRAM_WITH_NOISE
     staged = staticmethod(readout.staged)
 
 
@@ -64,7 +84,7 @@ class QuantilesFederated(ExactCounts[QuantileThresholds]):
     )
     yields = QuantileThresholds
     readout = ExactQuantiles()
-    options = options_of.BoundariesFederated
+    options = options_of.BOUNDARIES_FEDERATED
     several = True
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
@@ -83,7 +103,6 @@ class CountsFederated(ExactCounts[CellCounts]):
     trust = "the aggregator does not collude with who has the pads; what it computes is proved; parties see the counts"
     yields = CellCounts
     readout = Cells()
-    options = options_of.CountsFederated
     several = True
 
     def readout_of(self, analysis: Analysis) -> Cells:
@@ -107,8 +126,8 @@ class QuantilesDistributedDp(DistributedNoise[QuantileThresholds]):
     )
     trust = "parties draw their noise, no two collude; sums are proved; of a row others learn what epsilon allows"
     yields = QuantileThresholds
-    readout = PrivateQuantiles(range(1, 14), options_of.BoundariesDistributedDp.height)
-    options = options_of.BoundariesDistributedDp
+    readout = PrivateQuantiles(range(1, 14), options_of.DISTRIBUTED_HEIGHT)
+    options = options_of.BOUNDARIES_DISTRIBUTED_DP
 
 
 class QuantilesLocalDp(LocalRandomisation[QuantileThresholds]):
@@ -118,5 +137,5 @@ class QuantilesLocalDp(LocalRandomisation[QuantileThresholds]):
     summary = "local differential privacy: quantile thresholds from one randomised report a row, nothing encrypted"
     trust = "nobody but its own party with a row: others learn what epsilon allows; all compute what they should"
     yields = QuantileThresholds
-    readout = PrivateQuantiles(range(1, 15), options_of.BoundariesLocalDp.height)
-    options = options_of.BoundariesLocalDp
+    readout = PrivateQuantiles(range(1, 15), options_of.LOCAL_HEIGHT)
+    options = options_of.BOUNDARIES_LOCAL_DP

@@ -1,11 +1,11 @@
 """The AUC of all parties' rows under local differential privacy, as protocols on the ordinary rounds.
 
-    ustat-krr         k-ary randomised response on binned scores           `fhe_auc_protocols.u_statistics.krr`
-    ustat-hierarchy   one-bit reports on a tree over the thresholds' bins  `fhe_auc_protocols.u_statistics.hierarchy`
+    ustat-krr         k-ary randomised response on binned scores
+    ustat-hierarchy   one-bit reports on a tree over the thresholds' bins
 
 Every row is a user: its party randomises it as the user's device would, with secure randomness, and forgets it. A party
 sends how many of its rows gave each report, for each class; the aggregator adds up and sends the sums to all, and every
-party estimates the AUC from them. What is promised of scores, not of labels: docs/evidence/u-statistics.md.
+party estimates the AUC from them. What is promised of scores, not of labels: docs/evidence/noise.md.
 
 The `settings` of an evaluation hold what noise and bins leave unsure, estimated from the reports: half the share of
 pairs that the bins do not tell apart, if that exceeds its own standard error; the standard error, with that in it; and
@@ -30,16 +30,13 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, Spending
 from fhe_auc_protocols import exact_sampling, result_warnings
 from fhe_auc_protocols import options as options_of
-from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.option_values import is_whole, privacy_budget
-from fhe_auc_protocols.u_statistics.auc_estimate import Mechanism
-from fhe_auc_protocols.u_statistics.hierarchy import HierarchyMechanism
-from fhe_auc_protocols.u_statistics.krr import RandomisedResponse, bins_by_rule
-from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, SummingParty, UnencryptedProtocol
+from fhe_auc_protocols.u_statistics.mechanisms import HadamardTree, Mechanism, RandomisedResponse, bins_by_rule
+from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, UnencryptedProtocol
 
 
 class Tallies(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Counts of reports of each class, `Mechanism.size` of them, of one party or of all."""
+    """Counts of reports of each class, of `Mechanism.shape`, of one party or of all."""
 
     positives: tuple[int, ...]
     negatives: tuple[int, ...]
@@ -47,59 +44,14 @@ class Tallies(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=Tru
     @classmethod
     def integers(cls, manifest: Manifest, terms: Mechanism) -> int:
         """Return how many integers the tallies hold, lengths included."""
-        return 2 * (terms.size + 2)
+        return 2 * (math.prod(terms.shape) + 2)
 
     def check(self, manifest: Manifest, terms: Mechanism) -> None:
         """Raise `DeserialisationError` where they cannot be tallies of the session."""
+        size = math.prod(terms.shape)
         for name, tally in (("positives", self.positives), ("negatives", self.negatives)):
-            if len(tally) != terms.size or min(tally) < 0 or sum(tally) > MOST_ROWS:
-                raise DeserialisationError(f"{name}: these are not {terms.size} counts of no more than 2^62 reports")
-
-
-class LocalParty(SummingParty[Tallies, Mechanism, Evaluation]):
-    """Randomises a party's rows one by one and tallies the reports; then estimates from the sums."""
-
-    def __init__(self, manifest: Manifest, terms: Mechanism, data: PartyData, source: Source) -> None:
-        super().__init__(manifest, Tallies, terms, data)
-        self._source = source
-
-    def submission(self) -> Tallies:
-        """Return tallies of reports, randomised anew."""
-        grid, data, bins = self._manifest.thresholds, self._data, self._terms.bins
-        # Neighbouring thresholds' bins are merged where the mechanism has fewer.
-        row_bins = bins_of(data.y_score, grid).astype(np.int64) * bins // len(grid)
-        tallies = (self._terms.tally(row_bins[rows], self._source) for rows in (data.y_true, ~data.y_true))
-        return Tallies(1, *(tuple(tally.tolist()) for tally in tallies))
-
-    def told(self, sums: Tallies) -> Evaluation:
-        """Return the estimate; raise `UndefinedAucError` where all rows have one label."""
-        positives, negatives = np.array(sums.positives, np.int64), np.array(sums.negatives, np.int64)
-        if not positives.any() or not negatives.any():
-            raise UndefinedAucError("the pooled rows have one class only, so the AUC is undefined; no number is given")
-        estimate = self._terms.estimate(positives, negatives)
-        warnings = [
-            "labels are public: the aggregator learns how many rows of each class every party has",
-            "epsilon is spent by every session: budgets of sessions on the same rows add up",
-            *result_warnings.of_parties(self._manifest, sums.parties),
-        ]
-        if not 0 <= estimate.auc <= 1:
-            warnings.append(f"the estimate is {estimate.auc:.4g}, outside [0, 1], because of noise; it is clipped")
-        settings = {
-            "epsilon": self._manifest.options["epsilon"],
-            "bins": self._terms.bins,
-            "standard error": estimate.standard_error,
-        }
-        if not math.isnan(estimate.squared_error):
-            settings["standard error bound"] = math.sqrt(estimate.squared_error)
-        if estimate.undecided:
-            settings["undecided by bins"] = estimate.undecided
-        if estimate.coarse:
-            warnings.append(
-                f"bins leave the AUC undecided by {estimate.undecided:.2g}, more than noise does: take more bins, or "
-                "thresholds that fit the scores"
-            )
-        said = {"thresholds": self._terms.bins, "settings": settings, "warnings": tuple(warnings)}
-        return self.evaluation(estimate.auc, sums.parties, **said)
+            if len(tally) != size or min(tally) < 0 or sum(tally) > MOST_ROWS:
+                raise DeserialisationError(f"{name}: these are not {size} counts of no more than 2^62 reports")
 
 
 class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism, Tallies]):
@@ -118,9 +70,43 @@ class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism, Tallies]):
         """Return the budget of the scores: labels are public here."""
         return Spending(privacy_budget(manifest.options), "score")
 
-    def side(self, manifest: Manifest, terms: Mechanism, data: PartyData) -> LocalParty:
-        """Return a party's side, of its own rows."""
-        return LocalParty(manifest, terms, data, self.source())
+    def submission(self, manifest: Manifest, terms: Mechanism, data: PartyData) -> Tallies:
+        """Return tallies of reports, of rows that are randomised one by one."""
+        # Neighbouring thresholds' bins are merged where the mechanism has fewer.
+        bins = bins_of(data.y_score, manifest.thresholds).astype(np.int64) * terms.bins // len(manifest.thresholds)
+        source = self.source()
+        tallies = (terms.tally(bins[rows], source) for rows in (data.y_true, ~data.y_true))
+        return Tallies(1, *(tuple(tally.ravel().tolist()) for tally in tallies))
+
+    def told(self, manifest: Manifest, terms: Mechanism, sums: Tallies) -> Evaluation:
+        """Return the estimate; raise `UndefinedAucError` where all rows have one label."""
+        positives, negatives = (np.reshape(tally, terms.shape) for tally in (sums.positives, sums.negatives))
+        if not positives.any() or not negatives.any():
+            raise UndefinedAucError("the pooled rows have one class only, so the AUC is undefined; no number is given")
+        estimate = terms.auc(positives, negatives)
+        warnings = [
+            "labels are public: the aggregator learns how many rows of each class every party has",
+            "epsilon is spent by every session: budgets of sessions on the same rows add up",
+            *result_warnings.of_parties(manifest, sums.parties),
+        ]
+        if not 0 <= estimate.auc <= 1:
+            warnings.append(f"the estimate is {estimate.auc:.4g}, outside [0, 1], because of noise; it is clipped")
+        settings = {
+            "epsilon": manifest.options["epsilon"],
+            "bins": terms.bins,
+            "standard error": estimate.standard_error,
+        }
+        if not math.isnan(estimate.squared_error):
+            settings["standard error bound"] = math.sqrt(estimate.squared_error)
+        if estimate.undecided:
+            settings["undecided by bins"] = estimate.undecided
+        if estimate.coarse:
+            warnings.append(
+                f"bins leave the AUC undecided by {estimate.undecided:.2g}, more than noise does: take more bins, or "
+                "thresholds that fit the scores"
+            )
+        said = {"thresholds": terms.bins, "settings": settings, "warnings": tuple(warnings)}
+        return self.evaluation(manifest, estimate.auc, sums.parties, **said)
 
 
 class UstatKrr(LocalProtocol):
@@ -128,7 +114,7 @@ class UstatKrr(LocalProtocol):
 
     name = "ustat-krr"
     summary = "local differential privacy: each row's binned score by randomised response, unbiased AUC"
-    options = options_of.UstatKrr
+    options = options_of.USTAT_KRR
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return the manifest's options, the number of bins, 2 to that of thresholds, among them."""
@@ -152,8 +138,8 @@ class UstatHierarchy(LocalProtocol):
 
     name = "ustat-hierarchy"
     summary = "local differential privacy: one bit a row on a tree over all thresholds' bins"
-    options = options_of.UstatHierarchy
+    options = options_of.USTAT_HIERARCHY
 
     def terms(self, options: Mapping[str, object], thresholds: int) -> Mechanism:
         """Return the tree over the session's bins; raise `InputError` for a wrong option."""
-        return HierarchyMechanism(max(1, (thresholds - 1).bit_length()), privacy_budget(options), thresholds)
+        return HadamardTree(max(1, (thresholds - 1).bit_length()), privacy_budget(options), thresholds)

@@ -125,7 +125,7 @@ class Watched:
         ):
             made = site_storage().local_sites(session, folder)
             self._configured = {**made.sites, AGGREGATOR: made.aggregator}
-            aggregator = site_storage().aggregator(made.aggregator).aggregator()
+            aggregator = site_storage().aggregator(made.aggregator, made.files).aggregator()
             with Journal(folder / "journal") as aggregator.journal:
                 aggregator.journal.bind(session.manifest.session)
                 conduct(aggregator, partial(self._exchange, aggregator))

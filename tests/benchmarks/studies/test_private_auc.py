@@ -8,7 +8,6 @@ from fhe_auc.question import thresholds
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.comparison.simulated import Pool, private_budget, read_aucs
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
-from fhe_auc_protocols.options import Verified
 
 
 @pytest.mark.parametrize("unit", ["row", "label"])
@@ -22,5 +21,5 @@ def test_a_session_gives_what_the_simulation_gives_with_its_shares(unit: str, mo
     monkeypatch.setattr(Privacy, "noise", lambda self: next(given))
     sites = [PartyData.from_arrays(f"site {k}", labels[k::3], scores[k::3]) for k in range(3)]
     tables = {data.name: (data.y_true.astype(int), data.y_score) for data in sites}
-    found = federated_auc(tables, thresholds=grid, protocol=Verified(epsilon=1.0, epsilon_unit=unit))
+    found = federated_auc(tables, thresholds=grid, protocol="verified", epsilon=1.0, epsilon_unit=unit)
     assert found.auc == pytest.approx(wanted[0], abs=1e-12)

@@ -36,11 +36,10 @@ print(json.dumps([(each.exit_code, each.stdout, each.stderr) for each in done]))
 """
 SESSIONS = """
 import pyarrow
-from fhe_auc import Breakdown, Columns, Setup, federated_auc
-def found(columns, breakdown=None, setup=None, **options):
-    parts = {"columns": Columns(site="site", **columns), "setup": Setup(**setup or {})}
+from fhe_auc import federated_auc
+def found(**options):
     rows = pyarrow.table(json.load(open("rows.json")))
-    found = federated_auc(rows, breakdown=Breakdown(**breakdown or {}), thresholds="uniform:17", **parts, **options)
+    found = federated_auc(rows, site="site", thresholds="uniform:17", **options)
     return {**found.as_dict(), "bins": 0 if found.histogram is None else found.histogram.bins}
 print(json.dumps([found(**options) for options in json.loads(sys.argv[1])], default=str))
 """
@@ -82,12 +81,9 @@ def test_sessions_without_noise_need_no_extra_nor_do_several_models_and_groups(
 ) -> None:
     protocols = ("semi-honest", "malicious", "exact", "verified", "histogram-federated")
     backends = {"semi-honest": available_backends()[0], "verified": available_backends()[0]}
-    asked = [
-        {"columns": {}, "protocol": protocol, "setup": {"backend": backends.get(protocol, "tenseal")}}
-        for protocol in protocols
-    ]
+    asked = [{"protocol": protocol, "backend": backends.get(protocol, "tenseal")} for protocol in protocols]
     breakdown = {"by": ["age"], "heterogeneity": True}
-    asked.append({"columns": {"score": ["y_score", "other"]}, "breakdown": breakdown})
+    asked.append({"score": ["y_score", "other"], **breakdown})
     *plain, several = without_extras(folder, SESSIONS, asked)
     for protocol, found in zip(protocols, plain, strict=True):
         off = 0.05 if protocol == "semi-honest" else 1e-5  # it is rounded, to one decimal here
@@ -137,7 +133,7 @@ def test_what_needs_an_extra_says_so_in_one_sentence(folder: Path) -> None:
         ("benchmark", ["attack"]),
     ]
     if sys.version_info >= (3, 11):  # which Flower needs
-        asked.append(("simulation", ["flower", "simulate", "north.csv", "south.csv"]))
+        asked.append(("simulation", ["evaluate", "north.csv", "south.csv", "--flower"]))
     done = without_extras(folder, COMMANDS, [arguments for _, arguments in asked])
     for (extra, arguments), (status, stdout, stderr) in zip(asked, done, strict=True):
         assert (status, stdout) == (2, ""), arguments

@@ -96,8 +96,8 @@ def test_rounded_scores_give_scikit_learns_auc_as_a_fraction(hospitals: list[str
     assert (found["thresholds"], found["settings"]["round_scores"]) == (11, 1)
     assert found["verified"] == {"aggregation": True, "parties": False}
     shown = " ".join(call("evaluate", *hospitals, *rounded, "--costs").stdout.split())
-    exact = f"fraction exact {found['fraction']} of scores rounded to multiples of 0.1 "
-    assert all(text in shown for text in (exact, "every multiple of 0.1", "a lying party would not"))
+    exact = f"as a fraction {found['fraction']} the AUC of scores rounded to multiples of 0.1, not rounded"
+    assert all(text in shown for text in (exact, "every multiple of 0.1", "a lying party is not noticed"))
 
 
 def test_people_get_a_table_or_one_line_without_colour_codes_that_fits_on_a_small_terminal(
@@ -105,7 +105,7 @@ def test_people_get_a_table_or_one_line_without_colour_codes_that_fits_on_a_smal
 ) -> None:
     result = call("evaluate", *hospitals, *SMALL)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert re.search(rf"^AUC, encrypted +{exact.auc:.6f} ", result.stdout)
+    assert re.search(rf"^AUC +{exact.auc:.6f} ", result.stdout)
     for line in (r"^95 % interval +0\.\d{4} to [01]\.\d{4} +DeLong", r"^binning error +≤ 0\.\d{6} ", "warning: "):
         assert re.search(line, result.stdout, re.MULTILINE)
     assert not [text for text in ("±", "a party sent", ESCAPE) if text in result.stdout]
@@ -126,8 +126,8 @@ def test_people_get_a_table_or_one_line_without_colour_codes_that_fits_on_a_smal
     words = " ".join(shown.split())
     rows, events = found["positives"] + found["negatives"], found["positives"]
     assert events == sum(sum(labels) for labels, _ in HOSPITALS.values())
-    assert f"rows {rows} {events} positive, {rows - events} negative" in words
-    assert f"fraction exact {found['fraction']} over these thresholds" in words
+    assert f"rows {rows} {events} events (label 1), {rows - events} others" in words
+    assert f"as a fraction {found['fraction']} the AUC of binned scores" in words
 
 
 @pytest.mark.parametrize("demo", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -172,7 +172,6 @@ def test_the_figure_is_saved_before_json_is_shown(
         ("plan --protocol verified --min-rows 1000 --max-rows 10", "--min-rows is 1,000, but --max-rows 10"),
         ("evaluate north.csv --magic", r"option.*--magic.*; see fhe-auc evaluate --help"),
         ("demo --dataset magic", "'--dataset': 'magic' is not one of 'covid-clinics', 'credit-default'"),
-        ("demo --by sex", "no groups: ask fhe-auc evaluate"),
         ("plan --parties 0", "'--parties': 0 is not in the range"),
         ("plan --protocol semi-honest --max-rows 1000000000000000000", "no parameters with 128-bit security"),
         ("magic", "no such command 'magic'; see fhe-auc --help"),
@@ -229,7 +228,7 @@ def test_the_demo_says_for_people_whether_the_pooled_rows_auc_lies_inside() -> N
     demo = ("demo", "--dataset", "credit-default", *SMALL)
     result = run(*demo, FORCE_COLOR="1", PYTHONIOENCODING="cp1252")  # as on Windows
     assert (result.returncode, result.stderr) == (0, "")
-    for text in ("^AUC, pooled rows  0.634744", "within the binning error", r"^binning error +<= 0\.\d{6} "):
+    for text in ("^AUC in the clear +0.634744", "within the binning error", r"^binning error +<= 0\.\d{6} "):
         assert re.search(text, result.stdout, re.MULTILINE)
     assert not {ESCAPE, "?"} & set(result.stdout)
 

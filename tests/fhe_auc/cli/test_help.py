@@ -39,14 +39,17 @@ def test_protocols_leads_to_one_and_reports_a_broken_one(monkeypatch: pytest.Mon
     assert_fails(call("demo", "--protocol", "broken"), 2, r"plug-in 'broken' \(no_such_module:Protocol\) does not load")
 
 
-def test_help_teaches_by_example_and_there_is_a_version() -> None:
+def test_help_teaches_by_example_in_80_lines_and_there_is_a_version() -> None:
     found = [tuple(each.command_path.split()[1:]) for each in commands()]
     assert {("evaluate",), ("keys", "close")} <= set(found)
     for command in found:
-        result = call(*command, "--help")
+        result = call(*command, "--help", COLUMNS="80")
         assert result.exit_code == 0
+        assert sum(max(1, -(-len(line) // 80)) for line in result.stdout.splitlines()) <= 80, command
         assert f"Examples:\n    fhe-auc {' '.join(command)}" in result.stdout
         assert ("--json" in result.stdout) is (command != ("serve",))  # which prints a log
+    headings = re.findall(r"^(\w.*):$", call("evaluate", "--help").stdout, re.MULTILINE)
+    assert headings == ["Options", "Input", "Question", "Output", "Trust and cryptography"]
     assert "fhe-auc demo" in call("--help").stdout
     assert call("--version").stdout == f"fhe-auc {fhe_auc.__version__}\n"
 

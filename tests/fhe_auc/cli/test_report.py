@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.ranking import roc_auc_score as roc_auc_score_of
 from fhe_auc.question import thresholds
-from fhe_auc.report import FILES, Decisions, Facts, as_dict, report_card
+from fhe_auc.report import FILES, Facts, ReportAsked, as_dict, report_card
 from fhe_auc.rows import datasets
-from fhe_auc.rows.own_rows import of_scores
+from fhe_auc.rows.default_thresholds import of_scores
 from fhe_auc.rows.party_data import PartyData
 from tests.support import command_line
 from tests.support.command_line import assert_refused, write_csv
@@ -108,7 +108,7 @@ def test_no_edge_tells_the_smallest_or_the_largest_score_of_a_few_rows(folder: P
         assert min((scores < edge).sum(), (scores >= edge).sum()) >= 10, edge
     counts = np.add(plain["histogram"]["positives"], plain["histogram"]["negatives"])
     assert counts.min() >= 10
-    assert re.search(r"Threshold, asked for +0\.9 ", said.stdout)
+    assert re.search(r"^asked for +0\.9 ", said.stdout, re.MULTILINE)
     counts = [count for row in asked["confusion_matrix"] for count in row if count is not None]
     assert all(count == 0 or count >= 10 for count in counts)
     assert (len(counts) == 4) == (not asked["hidden"])
@@ -118,9 +118,9 @@ def test_every_number_is_that_of_the_pooled_rows_in_the_clear(made: Made, pool: 
     grid = edges(pool)
     with_asked = np.insert(grid, np.searchsorted(grid, 0.3), [0.3] * (0.3 not in grid))
     counted, added = Histogram.from_rows(pool, with_asked), [0.3] * (0.3 not in grid)
-    card = report_card(counted, wanted=Decisions(threshold=(0.3,)), added=added, min_cell=10)
+    card = report_card(counted, wanted=ReportAsked(threshold=(0.3,)), added=added, min_cell=10)
     facts = Facts(title="", date=datetime.date.today(), privacy="", session={})
-    expected = json.loads(json.dumps(as_dict(card, facts)))
+    expected = json.loads(json.dumps(as_dict([card], facts)))
     assert {name: made[1][name] for name in NUMBERS} == {name: expected[name] for name in NUMBERS}
 
 
@@ -157,7 +157,7 @@ def test_people_get_a_table_with_the_headlines_and_the_place(folder: Path) -> No
     for words in (
         "Classifier on the rows of 6 parties: 15,000 rows",
         *("Average precision 0.", "Brier score 0.", "Calibration error 0.", "Calibration slope 0.9"),
-        *("Threshold, best F1 0.", "precision 0."),
+        "cut-off at precision recall F1",
         "of 100: the others are merged, so that no count shown is from 1 to 9",
         *("report/report.html", "warning: many"),
     ):
@@ -167,7 +167,7 @@ def test_people_get_a_table_with_the_headlines_and_the_place(folder: Path) -> No
 
 
 def test_small_counts_are_shown_where_that_is_asked_for_and_warned_of(folder: Path, pool: PartyData) -> None:
-    options = ("--min-cell", "1", "--thresholds", "uniform:100", "--backend", "tenseal", "--no-interval")
+    options = ("--min-cell", "1", "--thresholds", "uniform:100", "--backend", "tenseal", "--interval", "none")
     result = call(*CREDIT, *options)
     assert "warning: small counts are shown (--min-cell 1, in Python min_cell=1)" in " ".join(result.stdout.split())
     assert "95 %" not in result.stdout
@@ -204,7 +204,7 @@ def test_few_rows_beyond_a_threshold_are_warned_of_and_a_small_class_fails(folde
 def test_a_noisy_model_is_reported_with_its_budget_and_without_a_half_width(folder: Path) -> None:
     text = " ".join(printed(*CREDIT, "--model", "local-dp", "--epsilon", "8", "--thresholds", "uniform:20").split())
     said = json.loads((folder / "report" / "report.json").read_text())
-    assert f"AUC {said['metrics']['roc_auc']['value']:.4f} the noise is random" in text
+    assert f"AUC {said['metrics']['roc_auc']['value']:.4f} noise was drawn for privacy" in text
     assert f"about {said['rows']:,.0f} rows" in text
     assert "binning error" not in text
     assert (said["session"]["settings"]["epsilon"], said["noisy"]) == (8, True)
@@ -216,13 +216,13 @@ def test_a_noisy_model_is_reported_with_its_budget_and_without_a_half_width(fold
     ("options", "message"),
     [
         (("--model", "telepathic"), "'telepathic' is not installed: .*'histogram-telepathic'.*federated"),
-        (("--epsilon", "1"), "'histogram-federated' has no option 'epsilon'"),
-        (("--epsilon", "1", "-o", "epsilon=2"), "epsilon is given twice"),
+        (("--epsilon", "1"), "'federated' adds none: --model distributed-dp"),
+        (("--model", "local-dp", "--epsilon", "1", "-o", "epsilon=2"), "epsilon is given twice"),
         (("--threshold", "0.5,x"), "could not convert .*; give numbers"),
         (("--threshold", "nan"), "threshold is nan; it must be a finite"),
         (TWICE, "--score-column and --score-columns contradict each other"),
         (("--table", "held/scores.png"), "already holds scores.png"),
-        (("--interval", "0.9", "--no-interval"), "contradict each other"),
+        (("--interval", "1"), "1.0 is not in the range"),
         (("--min-cell", "0"), "0 is not in the range"),
         (("--title", "not UTF-8: \udcff"), "a title must be printable text"),
         (("--out", "held"), "folder 'held' already holds scores.png; .*--force"),
@@ -242,7 +242,7 @@ def test_bad_options_are_refused_before_any_file_is_written(folder: Path, option
 def test_choices_of_the_rows_are_printed_and_table_and_pdf_are_written_where_they_are_asked_for(folder: Path) -> None:
     options = ("--cost-ratio", "4", "--alert-rate", "0.05", "--table", "table2.csv", "--pdf")
     shown = " ".join(printed(*CREDIT, *AT, *options).split())
-    for words in ("Threshold, asked for 0.3 ", "Youden's index 0.", "least cost, ratio 4 0."):
+    for words in ("asked for 0.3 ", "Youden's index 0.", "least cost, ratio 4 0."):
         assert words in shown
     plain = json.loads((folder / "report" / "report.json").read_text())
     (tn, fp), (fn, tp) = plain["decisions"]["alert_rate"]["confusion_matrix"]
@@ -300,7 +300,9 @@ def test_without_groups_there_is_no_second_session_and_scores_are_in_0_to_1(fold
     assert (said["groups"], said["sites"]) == ([], None)
     assert "second session" not in said["privacy"]
     outside = alternating("north.csv", [-2.0, 0.7, 3.0, 0.9])
-    assert_refused(call(outside, "--out", "other", "--no-own-values"), "score is -2.0, but these thresholds are for .*")
+    assert_refused(
+        call(outside, "--out", "other", "--thresholds", "hybrid:1000"), "score is -2.0, but these thresholds are for .*"
+    )
 
 
 @pytest.mark.parametrize("command", ["report --by sex", "calibrate fit --out map.json"])
@@ -318,7 +320,7 @@ def test_advice_is_of_options_that_a_command_has_and_is_not_given_again(folder: 
         (found,) = (each for each in said["warnings"] if "the binning error is" in each)
         return str(found)
 
-    first, again = warning("--no-own-values"), warning("--thresholds", "quantile:1000")
+    first, again = warning("--thresholds", "hybrid:1000"), warning("--thresholds", "quantile:1000")
     assert "more than the whole standard error" in first
     equal = "where their scores are equal, the AUC is right as it is"
     assert first.endswith(f"{equal}; where scores differ: take quantile:1000, which a session before finds")

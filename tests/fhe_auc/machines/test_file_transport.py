@@ -33,7 +33,8 @@ def trail_of(session: MachineSession, role: str) -> list[str]:
 
 
 def play(session: MachineSession, absent: str = "", **changes: int) -> None:
-    played_over_files(session.aggregator, session.roles, session.folder / "exchange", absent=absent, **changes)
+    exchange = session.folder / "exchange"
+    played_over_files(session.aggregator, session.files, session.roles, exchange, absent=absent, **changes)
 
 
 def test_every_site_gets_the_result_and_the_aggregator_learns_who_took_part(

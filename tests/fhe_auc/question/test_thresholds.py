@@ -10,17 +10,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from fhe_auc import federated_auc
 from fhe_auc.base.errors import InputError
 from fhe_auc.question import score_bins, thresholds
 from fhe_auc.question.score_bins import bins_of, next_number, numbers, of_one_number
 from fhe_auc.question.study import Study
 from fhe_auc.rows.counts import count
-from fhe_auc.rows.own_rows import check_scores
+from fhe_auc.rows.own_checks import check_scores
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.row_store import BATCH, IN_MEMORY, Column, release
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request, new_manifest
-from tests.support.chosen import federated_auc
 
 
 def test_what_is_no_grid_is_refused() -> None:

@@ -11,12 +11,10 @@ import numpy as np
 import pytest
 
 import fhe_auc
-from fhe_auc import EvaluationError, InputError, Report
+from fhe_auc import EvaluationError, InputError, Report, federated_report
 from fhe_auc.figures.report_card import FIGURES, draw
 from fhe_auc.question import score_bins
 from fhe_auc.report import FILES
-from fhe_auc_protocols.options import DpaucLaplace, HistogramLocalDp
-from tests.support.chosen import federated_report
 from tests.support.lazy import Lazy
 
 pd = Lazy("pandas")
@@ -46,7 +44,7 @@ def test_the_report_its_line_and_its_roc_curve_are_of_the_rows(rows: pd.DataFram
     assert report.card.auc.value == pytest.approx(roc_auc_score(rows["died"], rows["risk"]), abs=1e-12)
     assert report.as_dict()["metrics"]["roc_auc"]["value"] == report.card.auc.value
     expected = [roc_auc_score(own["died"], own["risk"]) for _, own in rows.groupby("sex")]
-    assert [each.auc for each in report.facts.groups] == pytest.approx(expected, abs=1e-12)
+    assert [each.auc for each in report.card.groups] == pytest.approx(expected, abs=1e-12)
     assert report.facts.title == "Sepsis"
     assert "<title>Sepsis" in report.html()
     auc, share = roc_auc_score(rows["died"], rows["risk"]), 100 * rows["died"].mean()
@@ -69,8 +67,8 @@ def test_a_notebook_shows_metrics_groups_and_warnings_but_those_of_own_rows(rows
     cells = [re.findall("<t[dh][^>]*>([^<]*)<", row) for row in shown.split("<tr>")]
     brier, sexes = report.as_dict()["metrics"]["brier"]["value"], rows["sex"].value_counts()
     assert [row[1] for row in cells if row[:1] == ["Brier score"]] == [f"{brier:.4f}"]
-    first, *_ = counts = [each.counts for each in report.facts.group_decisions]
-    ratios = [each.measures[0].estimate.value for each in report.facts.group_calibrations]
+    first, *_ = counts = [each.counts for each in report.card.group_decisions]
+    ratios = [each.measures[0].estimate.value for each in report.card.group_calibrations]
     named = [row for row in cells if row and row[0].startswith("sex: ")]
     assert [row[:2] for row in named[:4]] == [
         *([f"sex: {sex}", f"{sexes[sex]:,}"] for sex in ("F", "M")),
@@ -171,7 +169,12 @@ def test_groups_do_not_go_with_noise_and_no_budget_is_spent(rows: pd.DataFrame) 
     told: list[object] = []
     with pytest.raises(InputError, match="do not go with a model that adds noise"):
         federated_report(
-            rows, **COLUMNS, by="sex", protocol=HistogramLocalDp(epsilon=1.0), progress=lambda *each: told.append(each)
+            rows,
+            **COLUMNS,
+            by="sex",
+            protocol="histogram-local-dp",
+            epsilon=1.0,
+            progress=lambda *each: told.append(each),
         )
     assert not told
     with pytest.raises(EvaluationError, match="'verified' gives the parties no score histogram"):
@@ -195,7 +198,7 @@ def test_a_figure_is_drawn_on_the_axes_given_and_is_the_reports_and_its_cards(na
 def test_what_a_plot_does_not_draw_is_one_sentence_and_opens_no_figure(report: Report) -> None:
     from matplotlib import pyplot
 
-    evaluation = fhe_auc.federated_auc([([0, 1], [0.2, 0.9])], protocol=DpaucLaplace(epsilon=1.0))
+    evaluation = fhe_auc.federated_auc([([0, 1], [0.2, 0.9])], protocol="dpauc-laplace", epsilon=1.0)
     open_before = pyplot.get_fignums()
     for name in OF_REPORTS:
         with pytest.raises(InputError, match=r"^expected the report .*, got Evaluation; plot_forest draws an"):
@@ -251,9 +254,9 @@ def test_report_and_evaluation_give_one_auc_interval_and_binning_error_whatever_
     for name, card in both.cards.items():
         named = {**COLUMNS, "score": name}
         alone, expected = federated_report(rows, **named, **asked), fhe_auc.federated_auc(rows, **named, **asked)
-        shown = both.facts.of_model(name).groups
+        shown = card.groups
         assert [each.auc for each in shown] == [each.auc for each in expected.estimates[1:]]
-        assert [each.interval for each in shown] == [each.interval for each in alone.facts.groups]
+        assert [each.interval for each in shown] == [each.interval for each in alone.card.groups]
         for found in (card, alone.card):
             assert (found.auc.value, found.interval) == (pytest.approx(expected.auc, abs=1e-15), expected.interval)
             assert found.auc.half_width == pytest.approx(expected.binning_error, abs=2e-4)  # pairs of rare values

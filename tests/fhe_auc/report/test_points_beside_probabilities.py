@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fhe_auc import InputError
+from fhe_auc import InputError, federated_report
 from fhe_auc.figures.report_card import FIGURES, draw
-from tests.support.chosen import federated_report
 from tests.support.html_page import Page
 from tests.support.lazy import Lazy
 from tests.support.synthetic_scores import two_models

@@ -18,7 +18,7 @@ from fhe_auc.results import result_file
 from fhe_auc.results.asked import Asked, ReportAsked
 from fhe_auc.results.evaluation import Outcome
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.rows.party_files import Entries, read_for
+from fhe_auc.rows.party_files import FileEntries, read_for
 from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Request
@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def rows_of(folder: Path, name: str, analysis: Analysis) -> PartyData:
     """As a site reads them for a session."""
     (data,), _ = read_for(
-        Questions.of(analysis, "y_score"), [folder / f"{name}.csv"], label_column="died", entries=Entries()
+        Questions.of(analysis, "y_score"), [folder / f"{name}.csv"], label_column="died", entries=FileEntries()
     )
     return data
 

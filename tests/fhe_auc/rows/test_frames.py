@@ -10,20 +10,19 @@ import pyarrow as pa
 import pytest
 from pyarrow import dataset
 
-from fhe_auc import Breakdown, Columns, InputError, PartyData
+from fhe_auc import InputError, PartyData, federated_auc, federated_report, federated_thresholds
 from fhe_auc.base.terminal import shown
 from fhe_auc.question.analysis import Questions
-from fhe_auc.rows.frames import parties_of
-from fhe_auc.rows.own_rows import left_out
-from fhe_auc_protocols.options import DpaucLaplace
-from tests.support.chosen import federated_auc, federated_report, federated_thresholds
+from fhe_auc.rows.frames import parties_of, questions_of
+from fhe_auc.rows.own_checks import left_out
+from fhe_auc.rows.party_data import Entries
 from tests.support.lazy import Lazy
 
 roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 
 GRID = np.arange(51) / 50
 EXACT = {"thresholds": GRID, "protocol": "histogram-federated"}  # of which each score is one, and nothing encrypted
-CHEAP = {"thresholds": GRID, "protocol": DpaucLaplace(epsilon=1.0)}
+CHEAP = {"thresholds": GRID, "protocol": "dpauc-laplace", "epsilon": 1.0}
 COLUMNS = {"label": "died", "score": "risk", "site": "hospital"}
 
 
@@ -79,21 +78,24 @@ def test_a_mapping_of_frames_a_list_of_frames_and_one_frame_are_the_same() -> No
     ("labels", "positive"),
     [(["no", "yes"], "yes"), ([-1, 1], 1), ([1, 2], 2), ([1.0, 0.0], 0), ([False, True], True), (["no", b"yes"], "no")],
 )
-def test_pos_label_says_which_label_counts(labels: list[Any], positive: Any) -> None:
+def test_positive_label_says_which_label_counts(labels: list[Any], positive: Any) -> None:
     frame = patients()
     named = frame.assign(died=[labels[died] for died in frame["died"]])
     truth = roc_auc_score([labels[died] == positive for died in frame["died"]], frame["risk"])
-    found = federated_auc(named, **COLUMNS, pos_label=positive, **EXACT)
+    found = federated_auc(named, **COLUMNS, positive_label=positive, **EXACT)
     assert found.auc == pytest.approx(truth, abs=1e-12)
 
 
 @pytest.mark.parametrize(
     ("labels", "told"),
     [
-        (["no", "yes"], "'no' and 'yes', not 0 and 1; say which one is positive: pos_label='no' or pos_label='yes'"),
-        ([1, 2], "1 and 2, not 0 and 1; say which one is positive: pos_label=1 or pos_label=2"),
-        ([-1, 1], "-1 and 1, not 0 and 1; say which one is positive: pos_label=-1 or pos_label=1"),
-        (["0", "1"], "'0' and '1', not 0 and 1; say which one is positive: pos_label='0' or pos_label='1'"),
+        (
+            ["no", "yes"],
+            "'no' and 'yes', not 0 and 1; say which one is positive: positive_label='no' or positive_label='yes'",
+        ),
+        ([1, 2], "1 and 2, not 0 and 1; say which one is positive: positive_label=1 or positive_label=2"),
+        ([-1, 1], "-1 and 1, not 0 and 1; say which one is positive: positive_label=-1 or positive_label=1"),
+        (["0", "1"], "'0' and '1', not 0 and 1; say which one is positive: positive_label='0' or positive_label='1'"),
     ],
 )
 @pytest.mark.parametrize("first", [0, 1])
@@ -136,8 +138,16 @@ TWICE = pd.concat([patients(), patients()[["risk"]]], axis=1)
         (patients(), {**COLUMNS, "site": "risk", "score": "risk"}, "'risk' is there twice"),
         (patients(), {**COLUMNS, "site": None}, "which column names each row's party, as in site='hospital'"),
         (patients(), {**COLUMNS, "label": "hospital", "site": "sex"}, "and the 3 labels in column 'hospital' are"),
-        (patients(), {**COLUMNS, "label": "sex", "pos_label": "X"}, "must be 'X' and one other; they are 'F', 'M'"),
-        (patients(), {**COLUMNS, "label": "hospital", "site": "sex", "pos_label": "north"}, "'north', 'south', 'west'"),
+        (
+            patients(),
+            {**COLUMNS, "label": "sex", "positive_label": "X"},
+            "must be 'X' and one other; they are 'F', 'M'",
+        ),
+        (
+            patients(),
+            {**COLUMNS, "label": "hospital", "site": "sex", "positive_label": "north"},
+            "'north', 'south', 'west'",
+        ),
         (7, {}, "a list of pairs .* or of tables, got int"),
         ([], {}, "there are no parties"),
         ([([0, 1], [0.1, 0.2], [1, 1])], {}, "expected a pair .* got tuple; weights are not supported"),
@@ -163,7 +173,11 @@ TWICE = pd.concat([patients(), patients()[["risk"]]], axis=1)
         (patients(), {**COLUMNS, "score": 1}, "score must be a column, or a list, got 1"),
         (patients(), {**COLUMNS, "label": 1}, "the name of a column must be text, got 1: rename such columns"),
         (patients(), {**COLUMNS, "classes": "abc"}, "classes must be a list of labels, got 'abc'"),
-        (patients(), {**COLUMNS, "pos_label": "NA"}, "pos_label cannot be 'NA', which stands for a missing entry"),
+        (
+            patients(),
+            {**COLUMNS, "positive_label": "NA"},
+            "the positive label cannot be 'NA', which stands for a missing entry",
+        ),
         (list(patients().groupby("hospital")), TABLES, NAMED),
         (list(pl.DataFrame(patients().to_dict("list")).group_by("hospital")), TABLES, NAMED),
         (list({"north": patients(), "south": patients()}.items()), TABLES, NAMED),
@@ -210,9 +224,9 @@ def test_lazy_and_grouped_tables_are_refused_with_the_remedy(
 
 @pytest.mark.parametrize("labels", [[0, 1, 2], (0.0, 1.0, 2.0), np.arange(3), ["0", "1", "2"]])
 def test_levels_and_classes_may_be_numbers_as_in_the_rows_or_text(labels: Any) -> None:
-    asked = Breakdown(by={"sex": labels}, classes=labels).questions(Columns(score=["a", "b", "c"]))
+    asked = questions_of(score=["a", "b", "c"], by={"sex": labels}, classes=labels)
     assert (asked.by, asked.classes) == ({"sex": ("0", "1", "2")}, ("0", "1", "2"))
-    assert Breakdown(by={"sex": [False, np.True_]}).questions(Columns()).by == {"sex": ("False", "True")}
+    assert questions_of(score="a", by={"sex": [False, np.True_]}).by == {"sex": ("False", "True")}
 
 
 MISSING = [None, np.nan, pd.NA, "NA", b"."]
@@ -227,9 +241,9 @@ def test_what_is_missing_is_refused_or_left_out_whatever_column_it_is_in(column:
     frame.loc[4, column] = missing
     questions = Questions(score_columns=("risk",), by={"sex": ("F", "M")})
     with pytest.raises(InputError, match=r"row 4: .* is missing"):
-        parties_of(frame, Columns(**COLUMNS), questions)
-    found, _ = parties_of(frame, Columns(**COLUMNS, drop_missing=True), questions)
-    others, _ = parties_of(frame.drop(index=4), Columns(**COLUMNS), questions)
+        parties_of(frame, questions, site="hospital", label="died")
+    found, _ = parties_of(frame, questions, site="hospital", label="died", entries=Entries(drop_missing=True))
+    others, _ = parties_of(frame.drop(index=4), questions, site="hospital", label="died")
     for one, other in zip(found, others, strict=True):
         columns = [[each.labels, *each.scores, *each.groups] for each in (one, other)]
         assert one.name == other.name
@@ -243,7 +257,7 @@ def test_what_is_missing_is_refused_or_left_out_whatever_column_it_is_in(column:
 def test_a_missing_entry_of_pandas_types_is_called_so(kind: str) -> None:
     labels = pd.Series(["1", None, "0"]) if kind == "string" else pd.Series([1, None, 0], dtype=kind)
     with pytest.raises(InputError, match=r"^party 'party 1', row 1: label is missing; drop the row, as drop_"):
-        federated_auc([(labels, [0.1, 0.2, 0.3])], **CHEAP, pos_label="1" if kind == "string" else None)
+        federated_auc([(labels, [0.1, 0.2, 0.3])], **CHEAP, positive_label="1" if kind == "string" else None)
 
 
 def test_rows_of_pairs_and_masked_arrays_and_sites_that_are_lost_are_left_out_and_told() -> None:

@@ -16,9 +16,9 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.question import thresholds
 from fhe_auc.rows import csv_files
 from fhe_auc.rows.csv_files import TextFormat
-from fhe_auc.rows.own_rows import check_scores
+from fhe_auc.rows.own_checks import check_scores
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.rows.party_files import Entries
+from fhe_auc.rows.party_files import FileEntries
 from fhe_auc.rows.quotes import QuoteError, Quotes
 from tests.support.tables import read_parties, write_table
 from tests.support.tables import write_lines as write
@@ -115,7 +115,7 @@ def test_a_score_out_of_range_is_named_by_its_line_whatever_else_was_read(folder
     """Rows are counted within their party, and lines in the file: with sites, and rows left out, these differ."""
     first = write("a.csv", "site,y_true,y_score", "north,1,0.5", "south,,0.6", "south,0,0.25")
     second = write("b.csv", "site,y_true,y_score", "north,0,0.5", "", "south,1,0.5", "north,1,0.25", "south,1,7.5")
-    entries = Entries(drop_missing=True)
+    entries = FileEntries(drop_missing=True)
     north, south = read_parties([first, second], site_column="site", entries=entries)
     check_scores(north, thresholds.parse("uniform:5"))
     with pytest.raises(InputError, match=r"^party 'south', b\.csv, line 6, column 'y_score': score is 7\.5") as told:
@@ -204,7 +204,7 @@ def test_whole_numbers_are_one_site_and_one_label_as_pandas_writes_them_too(fold
     first = write("a.csv", "site,y_true,y_score", "1,2,0.1", "2,1,0.2", "01,2,0.3", "1.50,1,0.4")
     second = write("b.csv", "site,y_true,y_score", "1.0,2.0,0.5", "2.0,1.0,0.6", ",2.0,0.7", "0.0,2.0,0.8")
     for positive in ("2", "2.0"):
-        entries = Entries(positive_label=positive, drop_missing=True)
+        entries = FileEntries(positive_label=positive, drop_missing=True)
         assert plain(read_parties([first, second], site_column="site", entries=entries)) == {
             "1": ([1, 1], [0.1, 0.5]),
             "2": ([0, 0], [0.2, 0.6]),
@@ -336,7 +336,7 @@ def rows(number: int, **notes: str) -> list[str]:
 
 def scores_of(lines: list[str], encoding: str = "utf-8") -> list[float]:
     Path("a.csv").write_text("\n".join(lines) + "\n", encoding=encoding)
-    (party,) = read_parties(["a.csv"], entries=Entries(form=TextFormat(encoding=encoding)))
+    (party,) = read_parties(["a.csv"], entries=FileEntries(form=TextFormat(encoding=encoding)))
     return party.y_score.tolist()
 
 

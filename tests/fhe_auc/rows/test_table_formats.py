@@ -21,7 +21,7 @@ from fhe_auc.question.analysis import Questions
 from fhe_auc.rows import csv_files, row_store
 from fhe_auc.rows.csv_files import TextFormat
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.rows.party_files import Entries, read_for
+from fhe_auc.rows.party_files import FileEntries, read_for
 from tests.support import missing
 from tests.support.tables import read_parties, write_lines, write_table
 
@@ -46,7 +46,7 @@ def table(*, between: str = ",", decimal: str = ".", names: tuple[str, str] = ("
 
 
 def read(file: str, **entries: object) -> tuple[list[int], list[float]]:
-    (party,) = read_parties([file], **COLUMNS, entries=Entries(**entries))  # type: ignore[arg-type]
+    (party,) = read_parties([file], **COLUMNS, entries=FileEntries(**entries))  # type: ignore[arg-type]
     return party.y_true.astype(int).tolist(), party.y_score.tolist()
 
 
@@ -92,7 +92,10 @@ def test_other_encodings_are_read_with_the_option_that_the_refusal_names(folder:
     Path("b.csv").write_bytes(table().encode("utf-16"))
     Path("c.csv").write_bytes(table().encode("utf-8-sig"))
     (party,) = read_parties(
-        ["a.csv"], label_column="died", score_column=names[1], entries=Entries(form=TextFormat(encoding="windows-1252"))
+        ["a.csv"],
+        label_column="died",
+        score_column=names[1],
+        entries=FileEntries(form=TextFormat(encoding="windows-1252")),
     )
     assert party.y_score.tolist() == SCORES
     with pytest.raises(InputError, match="--encoding utf-16"):
@@ -153,7 +156,7 @@ def test_two_spellings_of_a_label_are_refused(folder: Path, labels: list[str], p
         write_table(file, died=labels, risk=[0.5] * len(labels))
         for files in ([file], ["c.csv", file]):
             with pytest.raises(InputError, match=f"^file '{file}': {told}: write it in one way"):
-                read_parties(files, **COLUMNS, entries=Entries(positive_label=positive))
+                read_parties(files, **COLUMNS, entries=FileEntries(positive_label=positive))
 
 
 def test_blanks_around_a_label_do_not_count_and_a_third_one_is_refused_by_name(folder: Path) -> None:
@@ -163,7 +166,7 @@ def test_blanks_around_a_label_do_not_count_and_a_third_one_is_refused_by_name(f
     with pytest.raises(InputError, match="one other label, and these are two: 'maybe' and 'no'"):
         read("a.csv", positive_label="yes")
     with pytest.raises(InputError, match="the positive label cannot be 'NA', which stands for a missing entry"):
-        Entries(positive_label="NA")
+        FileEntries(positive_label="NA")
 
 
 @pytest.mark.parametrize("text", missing.TEXTS)
@@ -179,7 +182,7 @@ def test_what_is_missing_is_the_same_in_every_column_and_never_a_negative(
     questions = Questions(score_columns=("risk",), by={"sex": ("F", "M")})
 
     def parties(*, drop: bool) -> list[PartyData]:
-        entries = Entries(positive_label=None if labels == ("1", "0") else "yes", drop_missing=drop)
+        entries = FileEntries(positive_label=None if labels == ("1", "0") else "yes", drop_missing=drop)
         return read_for(questions, ["a.csv"], site_column="site", label_column="died", entries=entries)[0]
 
     remedy = "" if column == "sex" else "; --drop-missing leaves such rows out"
@@ -195,7 +198,7 @@ def test_what_is_missing_is_the_same_in_every_column_and_never_a_negative(
 def test_a_site_may_have_a_name_that_elsewhere_stands_for_a_missing_entry(folder: Path, text: str, drop: bool) -> None:
     for file in ("a.csv", "a.parquet"):
         write_table(file, died=[1, 0], risk=[0.5, 0.25], site=[text, "north"])
-        parties = read_parties([file], site_column="site", **COLUMNS, entries=Entries(drop_missing=drop))
+        parties = read_parties([file], site_column="site", **COLUMNS, entries=FileEntries(drop_missing=drop))
         assert [party.name for party in parties] == [text, "north"]
 
 
@@ -228,7 +231,7 @@ def test_bytes_are_text_in_parquet_feather_and_npz(folder: Path, kind: pa.DataTy
         write_table(file, died=words.dictionary_encode() if coded else words, risk=SCORES, site=sites)
     write_table("c.npz", died=np.array([b"ja", b"no"] * 2), risk=SCORES, site=np.array(["Köln".encode()] * 4))
     for file in ("a.parquet", "b.feather", "c.npz"):
-        (party,) = read_parties([file], site_column="site", **COLUMNS, entries=Entries(positive_label="ja"))
+        (party,) = read_parties([file], site_column="site", **COLUMNS, entries=FileEntries(positive_label="ja"))
         assert (party.name, party.y_true.astype(int).tolist()) == ("Köln", LABELS)
 
 

@@ -12,9 +12,9 @@ from fhe_auc.base.errors import EvaluationError, MessageError, TooFewPartiesErro
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import SessionRecord
-from fhe_auc.session.nothing import Adding, Nothing, Telling
 from fhe_auc.session.party import too_near, too_near_for_a_result
 from fhe_auc.session.protocol import Request
+from nothing_protocol import Adding, Nothing, Telling
 from tests.support.nothing import rows_in
 from tests.support.roles import SessionRoles, unencrypted
 

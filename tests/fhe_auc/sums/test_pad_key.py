@@ -30,6 +30,7 @@ from tests.support.plain_sums import PRIMES
 from tests.support.wire import flipped
 
 MODULI = primes_above(2**41, 2, SLOTS)
+KEPT = 3  # all primes of Q
 
 
 pytestmark = pytest.mark.backends("one")  # sums are laid out alike on each
@@ -74,7 +75,10 @@ def opened(keys: bfv.KeyPair, pooled: Pooled) -> PadKey:
 
 def read(release: Release, keys: bfv.SecretContext, results: Sequence[bytes]) -> list[int]:
     """What a party reads off results."""
-    layout, slots = Layout.of(release, SLOTS), [keys.decrypt(result, prime) for prime, result in enumerate(results)]
+    layout, slots = (
+        Layout.of(release, SLOTS),
+        [keys.decrypt(result, prime, KEPT) for prime, result in enumerate(results)],
+    )
     return modular.centred([layout.totals(each, t) for each, t in zip(slots, MODULI, strict=True)], MODULI)
 
 
@@ -94,7 +98,7 @@ SKETCHES = [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], [0, 0, 1, 0, 0, 2, 2, 2, 2, 2]]
 def test_encrypted_sums_are_those_of_the_sketches(pair: bfv.KeyPair, release: Release, data: st.DataObject) -> None:
     sketches = data.draw(st.lists(plain_sums.sketches(release.sketch), min_size=1, max_size=3))
     pooled = Pooled(release, sketches)
-    assert read(release, pair.secret, opened(pair, pooled).result(pooled.padded)) == pooled.expected
+    assert read(release, pair.secret, opened(pair, pooled).result(pooled.padded, KEPT)) == pooled.expected
 
 
 def test_sums_over_several_ciphertexts_come_out_and_a_result_hides_where_all_coefficients_vanish(
@@ -104,12 +108,12 @@ def test_sums_over_several_ciphertexts_come_out_and_a_result_hides_where_all_coe
     release, generator = authenticated(Release(Sketch((("p", 1400), ("n", 1400))), both)), np.random.default_rng(1)
     assert Layout.of(release, SLOTS).ciphertexts == 3
     pooled = Pooled(release, generator.integers(0, 50, (3, release.sketch.size)).tolist())
-    assert read(release, pair.secret, opened(pair, pooled).result(pooled.padded)) == pooled.expected
+    assert read(release, pair.secret, opened(pair, pooled).result(pooled.padded, KEPT)) == pooled.expected
     release = Release(PRODUCT.sketch, (sum_of(P, Factor(constants=(0,) * 5)),))
     pooled = Pooled(release, SKETCHES)
-    results = opened(pair, pooled).result(pooled.padded)
+    results = opened(pair, pooled).result(pooled.padded, KEPT)
     assert read(release, pair.secret, results) == [0]
-    assert np.unique(pair.secret.decrypt(results[0], 0)).size > SLOTS - 10
+    assert np.unique(pair.secret.decrypt(results[0], 0, KEPT)).size > SLOTS - 10
 
 
 @pytest.mark.parametrize("pads", ["zero", "such that all residues are zero"])
@@ -128,7 +132,7 @@ def test_ciphertexts_that_would_be_multiplied_by_zero_are_left_out(
     negative = [each % np.uint64(t) for each, t in zip(negative, MODULI, strict=True)]
     hidden, pooled = (zeros, counts) if pads == "zero" else (negative, zeros)
     pad_key = PadKey.load(pair.public, release, make_pad_key(pair.secret, release, hidden))
-    assert read(release, pair.secret, pad_key.result(pooled)) == [int(vectors[0] @ vectors[1])]
+    assert read(release, pair.secret, pad_key.result(pooled, KEPT)) == [int(vectors[0] @ vectors[1])]
     assert all(factors)
 
 
@@ -145,7 +149,7 @@ def test_two_results_of_one_session_share_no_slot_but_their_totals_and_two_pad_k
     """Of the same pads there are others each time."""
     pooled = Pooled(PRODUCT, SKETCHES)
     pad_key = opened(pair, pooled)
-    one, other = (pair.secret.decrypt(pad_key.result(pooled.padded)[0], 0) for _ in range(2))
+    one, other = (pair.secret.decrypt(pad_key.result(pooled.padded, KEPT)[0], 0, KEPT) for _ in range(2))
     assert (one == other).sum() <= 1
     layout = Layout.of(PRODUCT, SLOTS)
     assert layout.totals(one, MODULI[0]) == layout.totals(other, MODULI[0])
@@ -159,7 +163,7 @@ def test_two_results_of_one_session_share_no_slot_but_their_totals_and_two_pad_k
 
 def test_a_result_s_noise_is_that_of_flooding(pair: bfv.KeyPair) -> None:
     pooled = Pooled(PRODUCT, SKETCHES)
-    for prime, result in enumerate(opened(pair, pooled).result(pooled.padded)):
+    for prime, result in enumerate(opened(pair, pooled).result(pooled.padded, KEPT)):
         _, packed = unwrap(f"result modulo {MODULI[prime]}", result)
         noise = scaled_noise(pair.secret, pair.public.ciphertext_shape.unpack(packed), prime)
         largest = max(map(abs, noise)) / MODULI[prime]

@@ -17,10 +17,11 @@ import pytest
 from click.testing import CliRunner
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
+from fhe_auc.metrics.binning_error import WIDENED
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.fleet import Fleet
-from fhe_auc.results.intervals import HANLEY_MCNEIL, WIDENED
+from fhe_auc.results.intervals import HANLEY_MCNEIL
 from fhe_auc.rlwe.modular import subtract
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
@@ -30,13 +31,13 @@ from fhe_auc.sums.pads import unpack
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.cli.fleet import fleet as command
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitError
-from fhe_auc_keys.fleet import aggregator, tables
+from fhe_auc_keys.fleet import aggregator, record_checks, tables
 from fhe_auc_keys.fleet.device import Device, Floor, Record, write_records
 from fhe_auc_keys.fleet.session import LIST, OPENING, RESULT, UNOPENED, Verdict, loaded, sketch_info
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.sealing import has_signed
+from fhe_auc_keys.trust.signatures import has_signed
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from tests.support.certified import NOW
 from tests.support.fleet_sessions import (
@@ -125,7 +126,7 @@ def test_a_file_of_more_than_a_gigabyte_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "list").open("wb") as file:
         file.truncate(2**30 + 1)  # takes no room on the disk
     with pytest.raises(InputError, match=r"'.*list' is longer than 1,073,741,824 bytes"):
-        tables.read(str(tmp_path / "list"))
+        tables.read_file(str(tmp_path / "list"))
 
 
 def test_a_small_file_takes_little_memory_and_few_tasks(tmp_path: Path) -> None:
@@ -150,18 +151,18 @@ def test_records_that_are_not_whole_are_named_and_the_others_count(play: Play) -
     whole, inside = records[3], len(records[3].sketch) - sealing.OVERHEAD
     too_large = sending(play, 3, b"\xff" * inside)
     spoilt = [
-        (too_large, aggregator.NO_SKETCH),
-        (whole._replace(session=bytes(32)), aggregator.OTHER_SESSION),
-        (whole._replace(member=8), aggregator.NO_MEMBER),
-        (whole._replace(sketch=whole.sketch[1:]), aggregator.OTHER_LENGTH),
-        (whole._replace(blob=whole.blob + b"\0"), aggregator.OTHER_LENGTH),
-        (whole._replace(sketch=bytes(len(whole.sketch))), aggregator.NOT_SEALED),
-        (whole._replace(member=4), aggregator.NOT_SEALED),
+        (too_large, record_checks.NO_SKETCH),
+        (whole._replace(session=bytes(32)), record_checks.OTHER_SESSION),
+        (whole._replace(member=8), record_checks.NO_MEMBER),
+        (whole._replace(sketch=whole.sketch[1:]), record_checks.OTHER_LENGTH),
+        (whole._replace(blob=whole.blob + b"\0"), record_checks.OTHER_LENGTH),
+        (whole._replace(sketch=bytes(len(whole.sketch))), record_checks.NOT_SEALED),
+        (whole._replace(member=4), record_checks.NOT_SEALED),
     ]
     play.write([*(record for record, _ in spoilt), *records[:3]], records[4:])
     collected, _ = play.to_the_end()
     assert collected.refusals.counts == Counter(why for _, why in spoilt)
-    assert collected.refusals.examples[aggregator.NO_MEMBER][0].endswith("row group 0, row 2: member 8")
+    assert collected.refusals.examples[record_checks.NO_MEMBER][0].endswith("row group 0, row 2: member 8")
     assert play.reads(0, play.rows[:3] + play.rows[4:])
 
 
@@ -336,7 +337,7 @@ def test_who_reads_everything_but_the_aggregator_s_store_reads_no_device_s_count
 
 def test_what_helper_and_aggregator_send_each_other_opens_for_the_other_alone(play: Play) -> None:
     opening, _ = play.until_opened()
-    query = claimed_body(LIST, tables.read(play.place("blobs/list")), aggregator.BlobList).key
+    query = claimed_body(LIST, tables.read_file(play.place("blobs/list")), aggregator.BlobList).key
     pads = claimed_body(OPENING, opening, aggregator.Opened).opening
     result = claimed_body(RESULT, play.add(opening)[0], aggregator.FleetResult).ciphertext
     for kind, sealed, recipient, sender in (
@@ -384,7 +385,7 @@ def test_the_helper_decrypts_one_result_and_then_has_no_key(play: Play, monkeypa
         play.decrypt(other)
     play.decrypt(result)
     for name in ("sums", "responses-000000.parquet"):
-        assert tables.read(play.place(f"lost/{name}")) == tables.read(play.place(f"responses/{name}"))
+        assert tables.read_file(play.place(f"lost/{name}")) == tables.read_file(play.place(f"responses/{name}"))
     with pytest.raises(KeysError, match="have been written"):
         play.decrypt(result)
     kept = play.store.get("fleet", play.announced.manifest.session.hex())
@@ -462,46 +463,46 @@ def test_places_may_be_urls(play: Play, tmp_path: Path) -> None:
     play.to_the_end()
     assert play.reads(0, play.rows)
     with pytest.raises(InputError, match="cannot be opened"):
-        tables.read("nonsense://bucket/file")
+        tables.read_file("nonsense://bucket/file")
 
 
 def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: Path) -> None:
     del play.submitted  # which is of another session
-    Path("study.toml").write_text("".join(f'{each} = "{each}"\n' for each in ("model", "outcome", "cohort", "period")))
+    convener, trustee = SITES
+    told = {each: each for each in ("model", "outcome", "cohort", "period")} | {"aggregator": ADDER, "helper": trustee}
+    Path("study.toml").write_text("".join(f'{name} = "{text}"\n' for name, text in told.items()))
 
     def run(who: str, *arguments: str, status: int = 0) -> Any:
         done = CliRunner().invoke(command, [*arguments, *at(who), "--json"], catch_exceptions=False)
         assert done.exit_code == status, done.output
         return json.loads(done.stdout)
 
-    convener, trustee = SITES
     names = "session.fleet", "members.parquet", "records", "blobs", "opening", "result", "responses"
     session, members, records, blobs, opening, result, responses = map(play.place, names)
-    roles = "--aggregator", ADDER, "--helper", trustee
-    asked = "--study", "study.toml", "--min-parties", "5", "--thresholds", "uniform:12", "--row-cap", "12"
-    ok_of("fleet", "list", "north/config.toml", members)
+    asked = "study.toml", "--min-parties", "5", "--thresholds", "uniform:12", "--row-cap", "12"
+    ok_of("members", "renew", "north/config.toml", "--fleet", members)
     for name in (trustee, ADDER):
         ok_of("members", "show", f"{name}/config.toml")
-    run(convener, "convene", members, *roles, *asked, "--out", session)
+    run(convener, "convene", members, *asked, "--out", session)
     with store_of(convener) as store:
         known = known_members.stored(store)
     by, unproved = ("--holder", convener), play.place("unproved.fleet")
-    run(convener, "convene", members, *roles, *asked, "--out", unproved, "--no-proofs")
+    run(convener, "convene", members, *asked, "--out", unproved, "--no-proofs")
     play.announced = open_announcement(Path(unproved).read_bytes(), known, holder=convener, at=NOW)
     assert play.computation.proofs is None
     few = [play.device(index).submit(play.rows[index], b"").record for index in range(4)]
     write_records(play.place("few/0.parquet"), few)
     run(ADDER, "collect", unproved, play.place("few"), play.place("few-blobs"), *by)
-    told = run(trustee, "open", unproved, members, play.place("few-blobs"), play.place("word"), *by, status=1)
+    told = run(trustee, "open", unproved, play.place("word"), members, play.place("few-blobs"), *by, status=1)
     assert (told["opened"], told["records"]) == (False, {"counts": 4})
-    assert run(trustee, "end", unproved, play.place("again"), *by)["opened"] is False
+    assert run(trustee, "open", unproved, play.place("again"), "--nothing", *by)["opened"] is False
     assert Path(play.place("word")).read_bytes() == (word := Path(play.place("again")).read_bytes())
     helper_key = play.announced.helper.signing_key  # type: ignore[union-attr]
     assert has_signed(helper_key, UNOPENED, play.announced.manifest.digest, word)
     play.announced = open_announcement(Path(session).read_bytes(), known, holder=convener, at=NOW)
     play.write(play.records[:7])
     assert run(ADDER, "collect", session, records, blobs, *by)["records"] == 7
-    run(trustee, "open", session, members, blobs, opening, *by)
+    run(trustee, "open", session, opening, members, blobs, *by)
     run(ADDER, "add", session, records, blobs, opening, result, *by)
     assert run(trustee, "decrypt", session, result, responses, *by)["devices"] == 7
     assert play.reads(6, play.rows[:7])

@@ -15,6 +15,7 @@ from fhe_auc.base.files import read_config
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode
 from fhe_auc.machines.answers import _FORMAT
+from fhe_auc.machines.file_transport import ANNOUNCEMENT
 from fhe_auc_keys.bundles.announcement import claimed, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import BUNDLE, _Body, open_for_party
 from fhe_auc_keys.bundles.session_keys import PartySecrets
@@ -24,7 +25,8 @@ from fhe_auc_keys.site import key_erasure
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.vault import OWN, own_identity
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys, signed_bytes
+from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys
+from fhe_auc_keys.trust.signatures import signed_bytes
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from tests.support.certified import DAY
 from tests.support.keys_commands import (
@@ -65,14 +67,14 @@ def config(name: str) -> dict[str, Any]:
 
 def played(**options: int) -> Any:
     roles = {name: config(name) for name in SITES} | {HELPER: config("registry")}
-    settings = {**config(ADDER), "session": "helped/session", "journal": "journal"}
-    return played_over_files(settings, roles, EXCHANGE, **options)
+    files = {ANNOUNCEMENT: Path("helped/session").read_bytes()}
+    return played_over_files({**config(ADDER), "journal": "journal"}, files, roles, EXCHANGE, **options)
 
 
 @pytest.mark.usefixtures("helped")
 def test_everybody_can_check_what_is_kept_and_is_told_what_closing_early_loses() -> None:
     for reader in ("north", "registry"):
-        ok("check", *at(reader))
+        ok("show", "--check", *at(reader))
     session = claimed(Path("helped/session").read_bytes()).manifest.session.hex()
     for who, lost in (
         (at("registry"), "the session cannot go on without this helper; --lose-result closes"),
@@ -87,7 +89,7 @@ def test_a_session_that_was_opened_with_a_helpers_older_keys_is_found_by_check()
     with store_of("registry") as store:
         store.put("identity", OWN, Identity.create("registry").to_bytes(), replace=True)
     join("registry")
-    checked = call("check", *at("registry"), "--json")
+    checked = call("show", "--check", *at("registry"), "--json")
     assert checked.exit_code == 1
     (found,) = json.loads(checked.stdout)["problems"]
     assert "'registry' has other keys in version 4 of the members' file than in the session" in found["wrong"]
@@ -104,7 +106,7 @@ def test_closing_erases_at_the_helper_what_a_session_that_never_ended_has_left(c
         with store_of("registry") as store:
             key_erasure.close_ended(store, at=clock.at)
     assert not any(left())
-    assert call("check", *at("registry")).exit_code == 0
+    assert call("show", "--check", *at("registry")).exit_code == 0
 
 
 def left() -> tuple[bytes, bytes, bytes]:

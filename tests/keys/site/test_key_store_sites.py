@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import InputError, MessageError
+from fhe_auc.machines.file_transport import ANNOUNCEMENT
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import conduct
 from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError, StoreError
-from fhe_auc_keys.roles.local_consortium import TRIAL
 from fhe_auc_keys.site import restored
 from fhe_auc_keys.site.session_files import keep_for_party
 from fhe_auc_keys.store import audit, known_members
@@ -74,11 +74,11 @@ def test_sessions_that_a_site_has_not_joined_or_whose_files_are_removed_are_neit
             store.remove(kind, session.hex())
     with pytest.raises(StoreError, match="has not been opened here"):
         consortium.answer("north", opening)
-    document = Path(consortium.made.aggregator["session"]).read_bytes()
+    document = consortium.made.files[ANNOUNCEMENT]
     with consortium.store("north") as store:
         own = own_identity(store), known_members.stored(store), store
         with pytest.raises(KeysError, match="has been opened before"):
-            keep_for_party(document, b"", *own, study=TRIAL, at=now())
+            keep_for_party(document, b"", *own, at=now())
 
 
 @pytest.mark.parametrize("days", [0, -3], ids=["", "the clock is behind when it is noticed"])
@@ -86,21 +86,21 @@ def test_a_store_that_was_put_back_is_noticed_though_commands_have_changed_it_si
     """It may have answered since, in sessions that count from before it was changed last."""
     known, folder = People("south", at=NOW), tmp_path / "state"
     place = tmp_path / "store"
-    with KeyStore.create(place, "four random words", log2_cost=10) as store:
+    with KeyStore.create(place, "four random words") as store:
         store.put("identity", OWN, known.identities["south"].to_bytes())
         known_members.keep(store, known.members)
     shutil.copytree(place, tmp_path / "backup")
     with KeyStore(place, "four random words") as store, restored.watched(store, folder, at=NOW):
         audit.append_line(store, known.identities["south"], "submitted", at=NOW)
     with KeyStore(place, "four random words") as store, restored.watched(store, folder, at=NOW + DAY):
-        assert not restored.told(store)
+        assert not restored.warning(store)
     shutil.rmtree(place)
     shutil.copytree(tmp_path / "backup", place)
     with KeyStore(place, "four random words") as store:  # by commands, which know of no state
         for number in range(9):
             store.put("list", f"{number}", b"")
     with KeyStore(place, "four random words") as store, restored.watched(store, folder, at=NOW + days * DAY):
-        assert "line 1 of its audit trail is not here" in restored.told(store)
+        assert "line 1 of its audit trail is not here" in restored.warning(store)
         assert restored.made_before(store, SimpleNamespace(not_before=NOW))  # type: ignore[arg-type] # all it looks at
         assert not restored.made_before(store, SimpleNamespace(not_before=NOW + DAY))  # type: ignore[arg-type]
 
@@ -109,13 +109,13 @@ def test_a_store_that_was_put_back_is_noticed_though_commands_have_changed_it_si
 def test_a_store_whose_count_is_lost_may_have_been_put_back(lost: str, tmp_path: Path) -> None:
     """Else who puts the store back, and takes the count away, has it answer anew."""
     known, place, folder = People("south", at=NOW), tmp_path / "store", tmp_path / "state"
-    with KeyStore.create(place, "four random words", log2_cost=10) as store:
+    with KeyStore.create(place, "four random words") as store:
         store.put("identity", OWN, known.identities["south"].to_bytes())
         known_members.keep(store, known.members)
         for _ in range(3):
             with restored.watched(store, folder, at=NOW):
                 audit.append_line(store, known.identities["south"], "submitted", at=NOW)
-            assert not restored.told(store)
+            assert not restored.warning(store)
         if lost == "the folder":
             folder = tmp_path / "another state"
         elif lost == "the count":
@@ -124,7 +124,7 @@ def test_a_store_whose_count_is_lost_may_have_been_put_back(lost: str, tmp_path:
             (folder / restored.COUNT).write_bytes(b"9")
         for days in (1, 2):
             with restored.watched(store, folder, at=NOW + days * DAY):
-                told = restored.told(store)
+                told = restored.warning(store)
             assert "store.count', which tells how often it was changed, is lost or damaged" in told
             assert "noticed on 2030-05-02" in told  # once
         assert [line.count(b"restored") for line in store.trail()] == [0, 0, 0, 1]
@@ -154,18 +154,14 @@ def test_a_site_is_warned_of_a_session_with_one_row_more_than_its_key_store_reme
 
 
 def test_the_aggregators_files_are_verified_and_no_party_is_among_them(consortium: Consortium) -> None:
-    config = dict(consortium.made.aggregator)
-    joined = site_storage().aggregator(config)
+    config, files = dict(consortium.made.aggregator), consortium.made.files
+    joined = site_storage().aggregator(config, files)
     announced = {"fingerprints": (), "aggregator": b"", "study": None}
     assert msgspec.structs.replace(joined.manifest, **announced) == consortium.session.manifest
     assert joined.material == consortium.session.aggregator_material
-    endless = Path(config["session"]).with_name("endless")
-    with endless.open("wb") as file:
-        file.truncate(2**40)
     for changes, error, why in (
-        ({"session": str(endless)}, InputError, "longer than"),
         ({"store": ""}, InputError, "store is not configured"),
         (consortium.made.sites["north"], KeysError, "not, with the keys that it has now, the aggregator"),
     ):
         with pytest.raises(error, match=why):
-            site_storage().aggregator({**config, **changes})
+            site_storage().aggregator({**config, **changes}, files)

@@ -23,7 +23,7 @@ from fhe_auc.question.study import Study
 from fhe_auc.report.studies import Session, next_session
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
-from fhe_auc_keys.bundles.announcement import announce, open_announcement
+from fhe_auc_keys.bundles.announcement import KIND, _Body, announce, open_announcement
 from fhe_auc_keys.cli import common, studies
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import making, policy
@@ -33,6 +33,7 @@ from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import OWN
 from fhe_auc_keys.trust.members import Change, Members, countersign
+from fhe_auc_keys.trust.signed_documents import claimed_body, sign_document
 from tests.support.certified import DAY, NOW, Consortium
 
 SITES, ADDER, HELPER = ("north", "south", "west"), "adder", "registry"
@@ -78,7 +79,7 @@ def store_of(tmp_path: Path) -> Iterator[Callable[[str], KeyStore]]:
     with ExitStack() as stores:
 
         def make(name: str) -> KeyStore:
-            store = stores.enter_context(KeyStore.create(tmp_path / name, "four random words", log2_cost=10))
+            store = stores.enter_context(KeyStore.create(tmp_path / name, "four random words"))
             store.put("identity", OWN, KNOWN.identities[name].to_bytes())
             known_members.keep(store, KNOWN.members)
             return store
@@ -221,16 +222,15 @@ def announced(of: Study, asked: Session, at: datetime, turn: int, **changes: Any
     manifest = asked.named(registry.load(asked.protocol).prepare(asked.request).manifest, turn)
     manifest = msgspec.structs.replace(manifest, **changes.pop("manifest", {}))
     holder, helper = changes["holder"], changes["helper"]
-    document = announce(
-        KNOWN.identities[holder],
-        manifest,
-        KNOWN.members,
-        aggregator=changes["aggregator"],
-        helper=helper,
-        study=changes.get("study", of),
-        lifetime=timedelta(days=changes.get("days", of.days)),
-        at=at,
+    study = changes.get("study", of)
+    told = msgspec.structs.replace(
+        study, aggregator=changes["aggregator"], helper=helper, days=changes.get("days", of.days)
     )
+    document = announce(KNOWN.identities[holder], manifest, KNOWN.members, told, at=at)
+    if told != study:  # who lies announces others than the study names
+        body = claimed_body(KIND, document, _Body)
+        lie = msgspec.structs.replace(Manifest.from_bytes(body.manifest), study=study)
+        document = sign_document(KIND, KNOWN.identities[holder], msgspec.structs.replace(body, manifest=lie.to_bytes()))
     return opened(document, at, holder), document
 
 

@@ -12,11 +12,11 @@ from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request, Session
-from fhe_auc_keys.bundles.announcement import KIND, _Body, announce, open_announcement
+from fhe_auc_keys.bundles.announcement import KIND, _Body, open_announcement
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, TamperedError
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust.signed_documents import sign
-from tests.support.certified import NOW, STUDY
+from fhe_auc_keys.trust.signed_documents import sign_document
+from tests.support.certified import NOW
 from tests.support.sealed_sessions import ADDER, HOLDER, WEEK, Sealing
 
 pytestmark = pytest.mark.backends("one")  # what is sealed and signed are bytes
@@ -78,7 +78,7 @@ def test_another_convener_an_end_or_a_revoked_one(consortium: Sites, convened: M
 def slip_in(consortium: Sites, manifest: Manifest, **changes: Any) -> None:
     names = changes.pop("names", (ADDER, ""))
     body = _Body(msgspec.structs.replace(manifest, **changes).to_bytes(), *names, 0, 2**33)
-    consortium.opened(sign(KIND, consortium.identities[HOLDER], body))
+    consortium.opened(sign_document(KIND, consortium.identities[HOLDER], body))
 
 
 def test_a_convener_cannot_slip_in_other_keys_than_the_members_file_has(consortium: Sites, document: bytes) -> None:
@@ -132,36 +132,11 @@ def test_a_session_with_a_plan_that_cannot_be_read_is_not_used_up(
     consortium.keep(sealed.announcement, sealed.parties["north"], store)
 
 
-@pytest.mark.parametrize("keys", ["sealed", "none"])
-def test_a_session_for_another_study_than_agreed_to_is_refused_and_not_used_up(
-    consortium: Sites, prepared: Session, document: bytes, store: KeyStore, keys: str
-) -> None:
-    bundle = b""
-    if keys == "sealed":
-        sealed = consortium.seal(prepared)
-        document, bundle = sealed.announcement, sealed.parties["north"]
-    for changes in (
-        *({field: "another"} for field in ("model", "outcome", "cohort", "period")),
-        {"row_caps": {"north": 9}},
-        {"outcome": "death in hospital", "period": "2028"},
-    ):
-        fields = ", ".join(changes).replace("_", "-")
-        with pytest.raises(KeysError, match=f"differs in {fields}$"):
-            consortium.keep(document, bundle, store, study=msgspec.structs.replace(STUDY, **changes))
-    assert store.names("bundle") == ()
-    consortium.keep(document, bundle, store)
-
-
 def test_a_session_between_machines_is_announced_with_a_study_of_its_own_parties_only(
     consortium: Sites, convened: Manifest
 ) -> None:
-    who = consortium.identities[HOLDER], convened, consortium.members
-    with pytest.raises(TypeError, match="study"):
-        announce(*who, aggregator=ADDER, lifetime=WEEK, at=NOW)  # type: ignore[call-arg]
-    with pytest.raises(InputError, match="says what is evaluated"):
-        consortium.announce(convened, study=None)
     with pytest.raises(InputError, match="row-caps: 'west' is not a party"):
-        consortium.announce(convened, study=msgspec.structs.replace(STUDY, row_caps={"north": 5, "west": 5}))
+        consortium.announce(convened, row_caps={"north": 5, "west": 5})
 
 
 def test_a_session_of_a_protocol_that_is_not_installed_here_is_kept(

@@ -20,7 +20,6 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.messages import Message, in_envelope
 from fhe_auc.session.party import Party
 from fhe_auc_keys.roles import local_consortium
-from fhe_auc_keys.site import key_store_sites
 from tests.support.stored_sites import Consortium
 
 HELPED = {"protocol": "histogram-federated", "keys": "helper", "max_rows": 500}
@@ -92,8 +91,7 @@ def agreed(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
     def agree(most_away: int) -> None:
         study = msgspec.structs.replace(local_consortium.TRIAL, most_away=most_away)
-        for module in (local_consortium, key_store_sites):
-            monkeypatch.setattr(module, "TRIAL", study)
+        monkeypatch.setattr(local_consortium, "TRIAL", study)
 
     agree(0)
     return agree

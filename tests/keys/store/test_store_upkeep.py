@@ -30,7 +30,7 @@ NEW_SESSION = "ask for a new session: out of a backup, a seed that is used could
 
 def problems(store: str = "north/store") -> list[dict[str, str]]:
     """What `check` says is wrong; it says so by its exit status too."""
-    done = call("check", *at(store.removesuffix("/store")), "--json")
+    done = call("show", "--check", *at(store.removesuffix("/store")), "--json")
     found: list[dict[str, str]] = json.loads(done.stdout)["problems"]
     assert done.exit_code == (1 if found else 0)
     return found
@@ -59,18 +59,18 @@ def test_nothing_is_wrong_with_stores_that_commands_have_made() -> None:
     ok_of("join", link, "east", "--no-start", input="y\n")  # not let in yet, and no problem
     for store in ("north/store", "south/store", f"{ADDER}/store", "east/store"):
         assert problems(store) == []
-    assert "nothing is wrong in 'north/store'" in ok("check", *NORTH).stdout
+    assert "nothing is wrong in 'north/store'" in ok("show", "--check", *NORTH).stdout
 
 
 def test_every_entry_that_is_empty_cut_or_altered_is_named_on_a_line_with_its_remedy() -> None:
     session = open_as("north")
     with store_of("north") as store:
-        entries = store._database.rows("select kind, name, data from entry")
+        entries = store.rows("select kind, name, data from entry")
     assert {kind for kind, *_ in entries} >= {"bundle", "identity", "opened", "trust"}
 
     def put(kind: str, name: str, data: bytes) -> None:
         with store_of("north") as store:
-            store._database.change("insert or replace into entry values (?, ?, ?)", kind, name, data)
+            store.change("insert or replace into entry values (?, ?, ?)", kind, name, data)
 
     for kind, name, whole in entries:
         remedy = NEW_SESSION if kind == "bundle" else "restore it from the backup"
@@ -78,14 +78,14 @@ def test_every_entry_that_is_empty_cut_or_altered_is_named_on_a_line_with_its_re
             put(kind, name, bad)
             found = [each for each in problems() if each["entry"] == f"{kind}/{name}"]
             assert [each["remedy"] for each in found] == [remedy], name
-        said = re.sub(r"\s+", " ", call("check", *NORTH).stdout)
+        said = re.sub(r"\s+", " ", call("show", "--check", *NORTH).stdout)
         assert f"{kind}/{name} is damaged, or another entry's: {remedy}" in said
         put(kind, name, whole)
     assert problems() == []
     for kind in ("bundle", "state"):
         put(kind, session, b"")
     assert [each["entry"] for each in problems()] == [f"bundle/{session}", f"state/{session}"]
-    assert "DAMAGED: see `fhe-auc keys check`" in ok("show", *NORTH).stdout  # which prints, and does not judge
+    assert "DAMAGED: see `fhe-auc keys show --check`" in ok("show", *NORTH).stdout  # which prints, and does not judge
 
 
 def test_keys_that_are_another_session_s_or_incomplete_are_noticed() -> None:

@@ -154,7 +154,6 @@ def test_roles_of_a_session_between_machines_do_nothing_without_a_key_to_sign_wi
 
 def test_a_session_in_one_process_says_that_it_is_not_signed(site_rows: list[PartyData]) -> None:
     from fhe_auc import federated_auc
-    from fhe_auc_protocols.options import DpaucLaplace
 
-    found = federated_auc(site_rows, thresholds="uniform:16", protocol=DpaucLaplace(epsilon=4.0))
+    found = federated_auc(site_rows, thresholds="uniform:16", protocol="dpauc-laplace", epsilon=4.0)
     assert found.settings["signed"] is False

@@ -67,7 +67,6 @@ def test_workloads_that_make_no_sense_or_have_no_parameters_are_refused_and_told
         ({"parties": 0}, "parties must be at least 1, got 0"),
         ({"min_rows": 1}, "min_rows must be at least 2, got 1"),
         ({"min_rows": 100, "max_rows": 99}, "max_rows must be at least min_rows = 100, got 99"),
-        ({"max_rows": 1e6}, "max_rows"),
     ]:
         with pytest.raises(CapacityError, match=shown):
             typical(**changes)

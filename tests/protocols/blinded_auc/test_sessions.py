@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fhe_auc import ckks
+from fhe_auc import ckks, federated_auc
 from fhe_auc.base.errors import (
     EvaluationError,
     InputError,
@@ -34,7 +34,6 @@ from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import PRECISION, plan
 from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonestTask
 from tests.support.blinded_auc import encoded, manifest_with
-from tests.support.chosen import federated_auc
 from tests.support.exact_sessions import Play
 from tests.support.malicious_sessions import (
     CLOSE,

@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 from scipy import stats
 
+from fhe_auc import federated_auc
 from fhe_auc.base.errors import InputError, MessageError
 from fhe_auc.base.serialise import encode
 from fhe_auc.cli import main
@@ -25,9 +26,8 @@ from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.dpauc.budget import Budget
-from fhe_auc_protocols.dpauc.dpauc_protocols import DpaucParty, DpaucProtocol, NoisyCounts
+from fhe_auc_protocols.dpauc.dpauc_protocols import DpaucGaussian, DpaucProtocol, NoisyCounts
 from fhe_auc_protocols.dpauc.roc import statistics
-from tests.support.chosen import federated_auc
 from tests.support.roles import SessionRoles, unencrypted
 from tests.support.wire import changed, payload_of
 
@@ -114,7 +114,7 @@ def test_gaussian_noise_beyond_any_integer_is_cut_off_and_does_not_wrap_around()
     """No checked budget asks for as much: σ is 1e41 or so, and a draw below 2^62 out of the question."""
     manifest = manifest_of("dpauc-gaussian")
     boundless = Budget(mechanism="gaussian", epsilon=1e-40, delta=1e-60, budget_thresholds=11)
-    sent = DpaucParty(manifest, boundless, PartyData.from_arrays("a", *rows(20))).submission()
+    sent = DpaucGaussian().submission(manifest, boundless, PartyData.from_arrays("a", *rows(20)))
     assert set(abs(sent.array()).ravel().tolist()) == {(2**63 - 1) // 2}
 
 

@@ -16,23 +16,23 @@ from hypothesis import strategies as st
 from msgspec import structs
 from scipy.stats import norm
 
+from fhe_auc import federated_auc
 from fhe_auc.base.errors import CapacityError, InputError, VerificationError
 from fhe_auc.base.serialise import json_text
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis
+from fhe_auc.results.delong import hanley_mcneil
 from fhe_auc.results.estimates import Comparison
 from fhe_auc.results.heterogeneity import WITHIN
-from fhe_auc.results.intervals import Interval, hanley_mcneil, on_logit_scale
+from fhe_auc.results.intervals import Interval, on_logit_scale
 from fhe_auc.results.result_tables import of_sites
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums
 from fhe_auc_protocols.exact_auc.exact_protocols import plan_exact
 from fhe_auc_protocols.exact_auc.release_part import Said
-from fhe_auc_protocols.options import Verified
 from tests.support import delong
-from tests.support.chosen import federated_auc
 from tests.support.delong import paired_of_rows
 from tests.support.exact_sessions import BACKENDS, Play, slow
 from tests.support.lazy import Lazy
@@ -428,7 +428,7 @@ def test_of_three_models_each_pair_is_compared_where_asked_and_p_has_holms_corre
     ]
     rows = dict(zip(("a", "b", "c"), scores, strict=True)) | {"died": died, "site": np.arange(600) % 2}
     found = federated_auc(
-        rows, label="died", score=["a", "b", "c"], site="site", each_pair=each_pair, protocol=Verified(round_scores=2)
+        rows, label="died", score=["a", "b", "c"], site="site", each_pair=each_pair, protocol="verified", round_scores=2
     )
     pairs = [("a", "b"), ("a", "c"), *([("b", "c")] if each_pair else [])]
     assert [(each.first, each.second) for each in found.comparisons] == pairs

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fhe_auc import InputError, Setup, federated_auc
+from fhe_auc import InputError, federated_auc
 from fhe_auc.base.errors import CapacityError, VerificationError
 from fhe_auc.base.options import check_names
 from fhe_auc.base.serialise import encode
@@ -27,7 +27,6 @@ from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import Lie, View, lying_
 from fhe_auc_protocols.exact_auc.epsilon_noise import VERDICT, Channel, Privacy, possible
 from fhe_auc_protocols.exact_auc.epsilon_sums import PrivateReading
 from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
-from fhe_auc_protocols.options import Verified
 from tests.support.exact_sessions import GRID, pairs_of, slow
 from tests.support.helped_sessions import SITES, Play
 
@@ -155,7 +154,7 @@ def test_a_session_releases_the_definition_over_rows_plus_the_shares_of_all(
     known_noise(monkeypatch, *((1000, 500, -7) if unit == "row" else (900, 100, 500)))
     pool = pool_of(300, 4, 1)
     grid = np.arange(101) / 100 - 0.005
-    found = federated_auc(pool, protocol=Verified(epsilon=1.0, epsilon_unit=unit), thresholds=grid)
+    found = federated_auc(pool, protocol="verified", epsilon=1.0, epsilon_unit=unit, thresholds=grid)
     (d, t, p), privacy = definition(pool), budget((75,) * 4, unit)
     # Of labels alone the numbers are D ± weight·P.
     noise = (4000, -28) if unit == "row" else (2000, 1600 / privacy.channels[0].weight)
@@ -164,7 +163,7 @@ def test_a_session_releases_the_definition_over_rows_plus_the_shares_of_all(
     assert found.settings["noisy_positives"] == round(noisy_p, 1)
     noisy_t = t + 2000 - 4 * (privacy.grain - 1) / 2
     assert found.settings["noisy_binning_error"] == pytest.approx(noisy_t / (2 * noisy_p * (300 - noisy_p)))
-    rounded = federated_auc(pool, protocol=Verified(epsilon=1.0, epsilon_unit=unit, round_scores=2))
+    rounded = federated_auc(pool, protocol="verified", epsilon=1.0, epsilon_unit=unit, round_scores=2)
     assert rounded.auc == pytest.approx(found.auc, abs=1e-12)
     assert "noisy_binning_error" not in rounded.settings  # ties of rounded scores are meant
     assert found.verified
@@ -179,7 +178,7 @@ def test_nothing_but_the_noisy_numbers_is_in_the_result(monkeypatch: pytest.Monk
         shares = iter([np.array([[2000 - d, 900 - t, 25 - p]]), np.zeros((1, 3), np.int64)])
         monkeypatch.setattr(Privacy, "noise", lambda self, shares=shares: next(shares))
         grid = np.arange(101) / 100 - 0.005
-        found = federated_auc(pool, protocol=Verified(epsilon=1.0), thresholds=grid)
+        found = federated_auc(pool, protocol="verified", epsilon=1.0, thresholds=grid)
         results.append({name: str(value) for name, value in found.as_dict().items() if name != "seconds"})
     assert results[0] == results[1]
     assert results[0]["positives"] == results[0]["fraction"] == "None"
@@ -217,7 +216,7 @@ def test_what_does_not_go_with_a_budget_is_refused(others: dict[str, Any], messa
 
 def test_thresholds_from_the_rows_and_protocols_whose_aggregator_could_take_the_noise_off_are_refused() -> None:
     with pytest.raises(InputError, match="thresholds must not come from the rows"):
-        federated_auc(pool_of(60, 3, 5), thresholds="quantile:10", protocol=Verified(epsilon=1.0))
+        federated_auc(pool_of(60, 3, 5), thresholds="quantile:10", protocol="verified", epsilon=1.0)
     for protocol in ("exact", "semi-honest", "malicious"):
         with pytest.raises(InputError, match=f"'{protocol}' has no option 'epsilon': it adds no noise"):
             check_names(load(protocol).options, protocol, {"epsilon": 1.0})
@@ -275,7 +274,7 @@ def test_honest_noise_passes_what_is_possible_in_fewer_than_one_session_in_2_to_
     assert 0 < tail < 2.0**-20
     for ends in zip(*(possible(each, 100 * parties) for each in privacy.channels), strict=True):
         for noise in privacy.noise(20 * parties).reshape(20, parties, -1).sum(axis=1):
-            privacy.check((np.array(ends) + noise).tolist(), privacy.rows)
+            privacy.check_released((np.array(ends) + noise).tolist(), privacy.rows)
 
 
 def test_the_possible_range_is_that_of_all_pools() -> None:
@@ -303,12 +302,12 @@ def test_what_a_party_makes_up_where_nothing_is_proved_ends_in_an_incident_and_i
 
 def test_in_one_process_an_epsilon_alone_takes_a_helper_and_proofs() -> None:
     pool = pool_of(60, 3, 5)
-    found = federated_auc(pool, protocol=Verified(epsilon=8.0), thresholds="uniform:11")
+    found = federated_auc(pool, protocol="verified", epsilon=8.0, thresholds="uniform:11")
     assert (found.keys, found.inputs_proved) == ("helper", "row caps, not the noise")
     with pytest.raises(InputError, match="take a helper"):
-        federated_auc(pool, protocol=Verified(epsilon=8.0), thresholds="uniform:11", setup=Setup(keys="sealed"))
+        federated_auc(pool, protocol="verified", epsilon=8.0, thresholds="uniform:11", keys="sealed")
     with pytest.raises(InputError, match="has 20 rows, and the session says 21, in public"):
-        federated_auc(pool, protocol=Verified(epsilon=8.0), thresholds="uniform:11", row_caps=21)
+        federated_auc(pool, protocol="verified", epsilon=8.0, thresholds="uniform:11", row_caps=21)
 
 
 def with_a_liar(play: Play) -> str:

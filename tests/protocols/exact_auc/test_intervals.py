@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from fhe_auc import federated_auc, federated_report
 from fhe_auc.base.errors import InputError
 from fhe_auc.results.intervals import Interval, quantile
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from tests.support import delong
-from tests.support.chosen import federated_auc, federated_report
 from tests.support.exact_sessions import GRID, Play, rows, slow
 from tests.support.pooled import sklearns_auc
 

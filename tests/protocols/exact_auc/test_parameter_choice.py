@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fhe_auc import federated_auc
 from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.base.quantities import chance_text
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
@@ -26,7 +27,6 @@ from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
 from fhe_auc_protocols.exact_auc.exact_protocols import plan_exact
 from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts
 from fhe_auc_protocols.exact_auc.tie_sums import TieSums
-from tests.support.chosen import federated_auc
 from tests.support.exact_sessions import GRID, Play, rows
 
 SMALL: dict[str, Any] = {"thresholds": 1000, "parties": 20, "backend": "openfhe"}

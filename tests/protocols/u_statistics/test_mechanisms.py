@@ -17,8 +17,12 @@ from scipy.stats import chi2_contingency, chisquare
 
 from fhe_auc.base.errors import InputError
 from fhe_auc_protocols import exact_sampling
-from fhe_auc_protocols.u_statistics.hierarchy import HadamardTree, HierarchicalAuc
-from fhe_auc_protocols.u_statistics.krr import RandomisedResponse, bins_by_rule
+from fhe_auc_protocols.u_statistics.mechanisms import (
+    HadamardTree,
+    HierarchicalAuc,
+    RandomisedResponse,
+    bins_by_rule,
+)
 from tests.support.lazy import Lazy
 
 roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
@@ -55,9 +59,7 @@ def test_the_estimates_variance_is_hoeffdings_by_enumeration_of_users_and_report
     law = response.kept * np.eye(k) + response.beta / k  # of the report, given the value
     firsts, seconds = (np.array(list(itertools.product(range(k), repeat=size))) for size in (m, n))
     counts = [[np.bincount(each, minlength=k) for each in of] for of in (firsts, seconds)]
-    found = np.array(
-        [[response.estimate(positives, negatives).auc for negatives in counts[1]] for positives in counts[0]]
-    )
+    found = np.array([[response.auc(positives, negatives).auc for negatives in counts[1]] for positives in counts[0]])
 
     def mean(first_laws: np.ndarray, second_laws: np.ndarray, values: np.ndarray) -> float:
         """Of what all reports give, where each user reports by the law of its row."""
@@ -85,9 +87,6 @@ def test_the_estimates_variance_is_hoeffdings_by_enumeration_of_users_and_report
 def test_what_is_out_of_range_is_refused(k: int) -> None:
     with pytest.raises(InputError, match="needs 2 to 4,096 values"):
         RandomisedResponse(k, 1.0)
-    for value in (-1, 5):
-        with pytest.raises(InputError, match=r"\[0, 5\)"):
-            RandomisedResponse(5, 1.0).tally(np.array([0, value]), seeded(0))
 
 
 @pytest.mark.parametrize(("k", "epsilon"), [(2, 1.0), (5, 0.5), (5, 3.0)])
@@ -124,7 +123,7 @@ def test_the_auc_is_unbiased_given_the_users_varies_as_it_says_and_less_than_the
     generator, response = np.random.default_rng(9), RandomisedResponse(k, epsilon)
     shares = np.arange(1, k + 1) / (k * (k + 1) / 2)
     classes = generator.multinomial(positives, shares), generator.multinomial(negatives, shares[::-1])
-    found = [response.estimate(*(simulated(response, of, generator) for of in classes)) for _ in range(RUNS)]
+    found = [response.auc(*(simulated(response, of, generator) for of in classes)) for _ in range(RUNS)]
     rows = [np.repeat(np.arange(k), of) for of in classes]
     aucs = [of.auc for of in found]
     truth = roc_auc_score(np.repeat([1, 0], [positives, negatives]), np.concatenate(rows))
@@ -210,9 +209,6 @@ def test_what_is_out_of_range_of_a_tree_is_refused() -> None:
     for depth, epsilon, message in ((0, 1.0, "alpha"), (21, 1.0, "alpha"), (-1, 1.0, "alpha"), (3, 9e-7, "epsilon")):
         with pytest.raises(InputError, match=message):
             HadamardTree(depth, epsilon)
-    for leaf in (-1, 8):
-        with pytest.raises(InputError, match="leaves"):
-            HadamardTree(3, 1.0).tally(np.array([leaf]), seeded(0))
 
 
 def papers_recursion(plus: list, minus: list, v_plus: float, v_minus: float, a: float, level: int = 0, p: int = 0):
@@ -237,7 +233,7 @@ def test_the_recursion_by_levels_is_the_papers(seed: int) -> None:
     tallies = [
         tree.tally(generator.integers(0, 32, n), exact_sampling.SeededExperiment(generator)) for n in (3000, 9000)
     ]
-    found = method.estimate(*tallies)
+    found = tree.auc(*tallies)
     plus, minus = map(tree.estimate, tallies)
     expected = papers_recursion(plus, minus, tree.variance_bound(3000), tree.variance_bound(9000), method.a)
     assert found.auc == pytest.approx(expected / 3000 / 9000, abs=1e-12)

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from fhe_auc import federated_auc
 from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.serialise import encode
 from fhe_auc.question import thresholds
@@ -21,7 +22,6 @@ from fhe_auc.session import one_process, registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.u_statistics.sessions import Tallies, UstatHierarchy, UstatKrr
-from tests.support.chosen import federated_auc
 from tests.support.pooled import sklearns_auc
 from tests.support.random_sites import sites
 from tests.support.roles import SessionRoles, unencrypted

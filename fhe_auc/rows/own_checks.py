@@ -1,28 +1,14 @@
-"""Rows that their owner looks at before a session: checks, warnings for its own people, thresholds of its own rows.
+"""Rows that their owner looks at before a session: checks, and warnings for its own people.
 
-**Checks.** Thresholds that do not fit the scores make a meaningless AUC that looks like any other: percentages at
-thresholds from 0 to 1 all lie in the last bin. Nobody else sees the rows, so each party has to notice by itself. The
-messages are for that party's own people, and never sent.
-
-**Own values.** Most risk scores have few values: points, a tree's leaves, rounded percentages. With v' the next number
-after v (`fhe_auc.question.score_bins`), thresholds at v and v' give v a bin of its own, where rows tie since their
-scores do. The rows are all rows of one process, or those of who makes a session.
-
-- own values are the numbers that at least 10 of the rows have, the most frequent first, 500 of them at most, with a
-  quarter of all thresholds at most;
-- where scores are probabilities, the other thresholds are a named grid, made smaller by as many;
-- otherwise half of the others, at most, have at least 10 rows between two of them, about as many in each gap, and are
-  rounded to three digits, or left out where the rows beside them differ less; the rest is equidistant in arsinh(s/u),
-  u being the median size of a score, between numbers of three digits beyond which lie ten rows.
-
-Of fewer than 100 rows, fewer lie there. Of more than 2^22 scores, evenly spaced ones are looked at.
+Thresholds that do not fit the scores make a meaningless AUC that looks like any other: percentages at thresholds from 0
+to 1 all lie in the last bin. Nobody else sees the rows, so each party has to notice by itself. The messages are for
+that party's own people, and never sent.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -30,22 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.options import Options
-from fhe_auc.question import thresholds as grids
-from fhe_auc.question.analysis import Analysis
-from fhe_auc.question.score_bins import listed, numbers, with_bins_of
+from fhe_auc.question.score_bins import listed, numbers
 from fhe_auc.rows.party_data import PartyData
 
 _NEARLY_ALL = 0.99  # of a party's rows in one end bin: more likely another column than a classifier's scores
 _SIZEABLE = 0.05  # of a party's rows beyond either end are worth a warning
 _FEW = 10  # rows that are easily told from the pool's
-_ROUNDING = 1e-6  # by so much float32 arithmetic, as of a softmax, may leave [0, 1]
-
-LEAST_ROWS = 10  # that have a value, or lie between two thresholds
-LEAST_OWN_ROWS = 100  # of who makes a session; of fewer, thresholds would tell more
-_MOST_VALUES = 500
-_MOST_SCORES = 2**22
-NOT_OF_ROWS = ("epsilon", "round_scores")  # options; where they are set, thresholds must not be of the rows
+ROUNDING = 1e-6  # by so much float32 arithmetic, as of a softmax, may leave [0, 1]
 
 
 def check_scores(data: PartyData, thresholds: NDArray[np.float64]) -> None:
@@ -125,7 +102,7 @@ def _outside(values: NDArray[np.float64] | None, scores: NDArray[np.float64]) ->
 
 
 def _remedy(found: _Range) -> str:
-    if found.low >= -_ROUNDING and found.high <= 1 + _ROUNDING:
+    if found.low >= -ROUNDING and found.high <= 1 + ROUNDING:
         return "if this is a rounding error, clip them to 0 and 1"
     return (
         "check that this is the column of scores; then let thresholds span them: between sites score values that the "
@@ -195,93 +172,3 @@ def _who(names: Sequence[str], parties: Sequence[PartyData]) -> str:
 
 def _for_probabilities(thresholds: NDArray[np.float64]) -> bool:
     return bool(thresholds[0] >= 0 and thresholds[-1] <= 1)
-
-
-class Thresholds(NamedTuple):
-    """Thresholds, shape (m,), and what people are told of how they were chosen: "hybrid:5000 with 10 own values"."""
-
-    grid: NDArray[np.float64]
-    chosen: str
-
-
-def default_thresholds(
-    parties: Sequence[PartyData], analysis: Analysis, kind: type[Options], options: Mapping[str, object]
-) -> Thresholds:
-    """Return the thresholds of one process where none are given, for options of a protocol, of this kind.
-
-    They are of the rows, unless the protocol adds noise, or rounds scores. Raises `InputError` where some parties have
-    fractions and others percentages.
-    """
-    named = kind.thresholds_for(several=analysis.coarse, compared=analysis.compared)
-    kept = {each.name: options.get(each.name, each.default) for each in fields(kind)}  # MISSING where it must be given
-    if any(kept.get(name) is not None for name in NOT_OF_ROWS):
-        return Thresholds(grids.parse(named), named)
-    _require_one_scale(parties)
-    return of_scores([scores for data in parties for scores in data.scores], named)
-
-
-def of_scores(columns: Sequence[NDArray[np.float64]], named: str) -> Thresholds:
-    """Return thresholds for scores like these, finite, of shape (n,) each: as many as `named` has at most."""
-    every = math.ceil(sum(map(len, columns)) / _MOST_SCORES)
-    scores = numbers(np.concatenate([each[::every] for each in columns]))
-    values, rows = np.unique(scores, return_counts=True)
-    size = len(grids.parse(named))
-    frequent = np.flatnonzero(rows >= LEAST_ROWS)
-    frequent = frequent[np.argsort(-rows[frequent], kind="stable")][: min(_MOST_VALUES, size // 8)]
-    own = np.sort(values[frequent])
-    said = f" with {len(own)} own value{'s' * (len(own) > 1)}" if len(own) else ""
-    if values[0] >= -_ROUNDING and values[-1] <= 1 + _ROUNDING:  # what is beyond by a rounding error is refused later
-        own = own[(own >= 0) & (own <= 1)]
-        if not len(own):
-            return Thresholds(grids.parse(named), named)
-        others = grids.parse(f"{named.partition(':')[0]}:{max(size - 2 * len(own), grids.MIN_SIZE)}")
-        return Thresholds(grids.explicit(with_bins_of(own, others)), named + said)
-    grid = with_bins_of(own, _spanning(values, rows, size - 2 * len(own) - 1))
-    grid[0] -= (listed(grid) is not None) * max(1.0, abs(grid[0]))  # of rows: no score is refused
-    return Thresholds(grids.explicit(grid), f"{len(grid):,} points of these rows{said}")
-
-
-def _spanning(values: NDArray[np.float64], rows: NDArray[np.int64], size: int) -> NDArray[np.float64]:
-    """Return numbers among ascending values, of which there are so many rows each; `size` at most."""
-    below = np.cumsum(rows)
-    cuts = _cuts(values, below, size // 2)
-    beyond = min(LEAST_ROWS, int(below[-1]) // LEAST_ROWS)
-    ends = values[np.searchsorted(below, [beyond, below[-1] - 1 - beyond], side="right")]
-    if (rounded := np.array([_three_digits(end) for end in ends.tolist()]))[0] < rounded[1]:
-        ends = rounded
-    unit = max(float(np.median(np.abs(values))), 1e-9 * float(np.abs(ends).max()), float(np.finfo(float).tiny))
-    first, last = np.arcsinh(ends / unit).tolist()
-    with np.errstate(over="ignore"):  # of an end near the last float64
-        spread = unit * np.sinh(np.linspace(first, last, size - len(cuts)))
-    return np.unique(numbers(np.concatenate([np.clip(spread, *ends), cuts])))
-
-
-def _cuts(values: NDArray[np.float64], below: NDArray[np.int64], most: int) -> NDArray[np.float64]:
-    """Return at most so many numbers between values, with at least 10 rows between two of them."""
-    total, found, last = int(below[-1]), list[float](), 0
-    step = max(LEAST_ROWS, math.ceil(total / most))
-    while (at := int(np.searchsorted(below, last + step))) < len(values) - 1 and total - below[at] >= LEAST_ROWS:
-        low, high, last = float(values[at]), float(values[at + 1]), int(below[at])
-        if low < (point := _three_digits(low / 2 + high / 2)) <= high:
-            found.append(point)
-    return np.array(found)
-
-
-def _three_digits(number: float) -> float:
-    return float(f"{number:.3g}")
-
-
-def _require_one_scale(parties: Sequence[PartyData]) -> None:
-    """Raise `InputError` where one party's scores are fractions, and another's percentages."""
-    most = max(parties, key=lambda data: float(data.y_score.max()))
-    if min(data.y_score.min() for data in parties) < 0 or not 20 < (high := most.y_score.max()) <= 100:
-        return
-    for data in parties:
-        scores = data.y_score
-        if len(scores) >= LEAST_ROWS and scores.max() <= 1 and (scores % 1).any() and np.median(most.y_score) > 1:
-            raise InputError(
-                f"{data.described(0)}: its scores run to {scores.max():.4g}, as fractions do, and those of party "
-                f"{most.name!r} to {high:.4g}, as percentages do: convert one of them; or, if all are right as they "
-                "are, give thresholds",
-                party=data.name,
-            )

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from fhe_auc.cli import defaults
+from fhe_auc.cli import settings
 from tests.support.command_line import PROGRAM, call, commands
 from tests.support.programs import run
 
@@ -30,7 +30,7 @@ def test_every_option_has_a_variable_or_a_reason_to_have_none() -> None:
     for ctx in commands():
         assert ctx.parent is not None
         assert ctx.info_name is not None
-        defaults.give(ctx.parent, ctx.info_name, ctx.command, [])
+        settings.give(ctx.parent, ctx.info_name, ctx.command, [])
         for option in ctx.command.params:
             if not isinstance(option, click.Option):
                 continue
@@ -42,9 +42,9 @@ def test_every_option_has_a_variable_or_a_reason_to_have_none() -> None:
             del os.environ[variable]
             if found is None:
                 excluded.add(long)
-            assert (found is None) == (option.name in defaults.WITHOUT_DEFAULT or option.envvar is not None), variable
+            assert (found is None) == (option.name in settings.WITHOUT_DEFAULT or option.envvar is not None), variable
     assert excluded >= SECRET_OR_WEAKER
-    assert defaults.WITHOUT_DEFAULT.keys() <= seen  # no reason is there for an option that is gone
+    assert settings.WITHOUT_DEFAULT.keys() <= seen  # no reason is there for an option that is gone
 
 
 def test_the_command_line_goes_before_the_variable_and_that_before_the_file_and_mistakes_are_told() -> None:
@@ -100,16 +100,16 @@ def test_tables_of_commands_in_groups_and_lists_are_understood() -> None:
         ("label-column =", "settings file 'fhe-auc.toml': "),
         ('max-rows = "ten"', "'ten' is not a valid integer range (from fhe-auc.toml)"),
         ("max-rows = 5000.5", "'5000.5' is not a valid integer range (from fhe-auc.toml)"),
-        ("[evaluate]\ndrop-missing = 1", "settings file 'fhe-auc.toml': drop-missing needs true or false"),
-        ("label-column = true", "settings file 'fhe-auc.toml': label-column needs a value"),
-        ("[report]\nthreshhold = 0.2", "'threshhold' is no option of report; did you mean 'threshold'?"),
-        ("[keys]\nstore = 3", "in [keys], 'store' is no table of a command"),
-        ("[keys.budgte]\nx = 3", "'budgte' is no command; did you mean 'budget'?"),
+        ("[evaluate]\ndrop-missing = 7", "'7' is not a valid boolean"),
+        ("[calibrate]\nout = 3", "'out' is no command"),
+        ("[calibrate]\nfit = 3", "'fit' is a command: write [calibrate.fit]"),
+        ("[calibrate.fti]\nx = 3", "'fti' is no command; did you mean 'fit'?"),
     ],
 )
 def test_a_mistake_in_the_file_is_one_helpful_line(text: str, message: str) -> None:
     Path("fhe-auc.toml").write_text(text)
-    result = call("evaluate", "north.csv")
+    command = ("calibrate", "fit") if "calibrate" in text else ("evaluate",)
+    result = call(*command, "north.csv")
     assert (result.exit_code, result.stdout) == (2, "")
     line = result.stderr.splitlines()[-1]
     assert line.startswith("error: ")

@@ -13,24 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from fhe_auc import federated_auc, federated_thresholds
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
 from fhe_auc.question.score_bins import bins_of, listed, numbers, of_one_number
-from fhe_auc.rows.own_rows import (
-    Thresholds,
-    check_scores,
-    default_thresholds,
-    near_other_sessions,
-    of_scores,
-    warnings_of,
-)
+from fhe_auc.rows.default_thresholds import Thresholds, default_thresholds, of_scores
+from fhe_auc.rows.own_checks import check_scores, near_other_sessions, warnings_of
 from fhe_auc.rows.party_data import SCALES, PartyData, rescaled, to_probabilities
-from fhe_auc.rows.party_files import Entries
+from fhe_auc.rows.party_files import FileEntries
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request, new_manifest
-from tests.support.chosen import federated_auc, federated_thresholds
 from tests.support.tables import read_parties
 
 NAMED = ("uniform:20", "hybrid:50", "dpauc:20")
@@ -125,7 +119,7 @@ def test_sessions_that_find_thresholds_check_scores_and_a_softmax_s_rounding_err
     "command",
     [
         ("evaluate", "--thresholds", "uniform:20"),
-        ("report", "--out", "card", "--no-own-values"),
+        ("report", "--out", "card", "--thresholds", "hybrid:1000"),
         ("calibrate", "fit", "--out", "map.json"),
         ("thresholds", "--out", "found.txt"),
         pytest.param(("compare-protocols", "--protocols", "semi-honest", "--runs", "2"), marks=pytest.mark.slow),
@@ -210,11 +204,8 @@ def test_a_difference_of_one_to_nine_rows_from_another_session_is_told() -> None
 
 
 @pytest.mark.parametrize("name", ["sample_weight", "weights"])
-@pytest.mark.parametrize("protocol", ["verified", "dpauc-laplace"])
-def test_weights_are_refused_by_name_rather_than_left_out(protocol: str, name: str) -> None:
-    with pytest.raises(InputError, match=f"^{name}: weights are not supported; leave them out: every row counts once$"):
-        federated_auc(sites(1.0), protocol=protocol, **{name: np.ones(300)})
-    refused = CliRunner().invoke(main, ["evaluate", "absent.csv", "--protocol", protocol, "-o", f"{name}=w"])
+def test_weights_are_refused_by_name_rather_than_left_out(name: str) -> None:
+    refused = CliRunner().invoke(main, ["evaluate", "absent.csv", "-o", f"{name}=w"])
     assert (refused.exit_code, "weights are not supported" in refused.stderr) == (2, True)
 
 
@@ -379,5 +370,5 @@ def test_the_auc_is_scikit_learns_of_the_scores_as_they_were(scale: str, scores:
     for number, (labels, part) in enumerate(pairs):
         names.append(tmp_path / f"{number}.npz")
         np.savez(names[-1], y_true=labels, y_score=part)
-    read = read_parties(names, entries=Entries(score_scale=scale))
+    read = read_parties(names, entries=FileEntries(score_scale=scale))
     assert federated_auc(read, thresholds="hybrid:200").fraction == found.fraction

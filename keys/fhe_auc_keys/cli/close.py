@@ -1,35 +1,11 @@
-"""``fhe-auc keys check``, ``close``: whether a key store is whole and of use, and the end of keys that have served."""
+"""``fhe-auc keys close``: the end of keys that have served."""
 
 import click
 
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.trust import key_store
 from fhe_auc_keys.site import key_erasure
-from fhe_auc_keys.site.store_check import problems
 from fhe_auc_keys.store.vault import Vault
-
-
-@common.command(
-    "Verify everything in a key store.",
-    "fhe-auc keys check --store keystore",
-    "fhe-auc keys check --store keystore --passphrase-file passphrase --json | jq .problems",
-)
-@key_store
-@common.reported
-def check(vault: Vault) -> common.Report:
-    """Read and verify everything in the key store: exit status 1 where anything is wrong, with the remedy on its line.
-
-    Every entry must decrypt and be whole, and nothing else lie in the folder. The members' file must not
-    have ended. Sessions that are not over need genuine signatures, members alone, all keys, and an encryption library
-    that works here. The audit trail must be whole, and in the privacy ledger no incident that nobody has
-    acknowledged. Nothing is changed.
-    """
-    with vault.open() as store:
-        found = problems(store, at=common.now())
-    rows: common.Rows = [(each.entry, f"{each.wrong}: {each.remedy}") for each in found]
-    facts = {"store": vault.directory, "problems": [each._asdict() for each in found]}
-    nothing: common.Rows = [("key store", f"nothing is wrong in {str(vault.directory)!r}")]
-    return common.Report(facts, rows or nothing, failed=bool(found))
 
 
 @common.command(

@@ -1,4 +1,21 @@
-"""The AUC from two noisy hierarchical histograms, one for each class ([USTAT] §4).
+"""Randomisers of scores, and the AUC that their reports say: the estimate, its noise, what bins leave undecided.
+
+**Quantise, then k-ary randomised response**: one symbol per user ([USTAT] §3, Algorithm 1).
+
+    β = k / (k + e^ε - 1)        with probability β a user reports a uniform one of the k values, else the own one
+
+so that the own value is reported with probability e^ε / (k + e^ε - 1), any other one with 1 / (k + e^ε - 1): their
+ratio is e^ε, and a report is ε-locally differentially private. ([USTAT] eq. 9 prints 1 - β for the own value; the
+estimator is that of 1 - β + β/k.) With e_r the report as a unit vector and b = (β/k, …, β/k),
+
+    E[e_r] = (1 - β)·e_x + b,   so that   (1 - β)^-2 (e_r - b)ᵀ A (e_s - b)
+
+is an unbiased estimate of A_xy from the reports r, s of two users. Its average over pairs of a positive and a negative
+user needs only each class's counts of reports; labels are public. A_xy = 1 where x is above y, ½ where equal: the AUC.
+
+Privacy unit: one user's score. Budget: ε, spent once by the one report.
+
+**Two noisy hierarchical histograms**, one for each class ([USTAT] §4).
 
 Scores are leaves s in [0, 2^α), classes are public. h_p counts a class's users under node p. Without noise
 
@@ -41,28 +58,157 @@ measured to hold, not a proof. How appendix B.2 gets α³ we did not check.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.special_functions import root
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.option_values import checked_epsilon
-from fhe_auc_protocols.u_statistics.auc_estimate import AucEstimate, Floats, Integers, Mechanism
 
+MAX_VALUES = 4096  # the estimate multiplies by a k × k matrix
 MAX_DEPTH = 20
+Floats: TypeAlias = NDArray[np.float64]
+Integers: TypeAlias = NDArray[np.int64]
 
 
-class HadamardTree:
-    """The oracle of depth α, 1 to 20, leaves [0, 2^α), ε from 0.000001 to 32; else it raises `InputError`."""
+@dataclass(frozen=True)
+class AucEstimate:
+    """What tallies of both classes say of the AUC of the rows; it is not clipped to [0, 1]."""
 
-    def __init__(self, depth: int, epsilon: float) -> None:
+    auc: float
+
+    noise_bound: float
+    """Bound on the mean squared error from noise: theorem 1, or theorem 3's formula; NaN where that fails."""
+    noise_error: float
+    """Standard error from noise, estimated from the same reports; much smaller where the bound is loose."""
+    ties: float
+    """Estimate, which may be negative, of half the share of pairs inside one bin: the rows' own AUC is not farther from
+    that of the bins."""
+    ties_error: float  # its standard error
+
+    @property
+    def undecided(self) -> float:
+        """What bins leave undecided, in [0, 1/2]; 0 where its estimate does not stand out of its own noise."""
+        return min(self.ties, 0.5) if self.ties > self.ties_error else 0.0
+
+    @property
+    def coarse(self) -> bool:
+        """Whether bins leave more undecided than noise does."""
+        return self.undecided > self.noise_error
+
+    @property
+    def standard_error(self) -> float:
+        """How far the estimate may lie from the rows' own AUC: noise and bins together."""
+        return math.hypot(self.noise_error, self.undecided)
+
+    @property
+    def squared_error(self) -> float:
+        """Bound on the mean squared error: of noise whatever the data, of bins up to four standard errors of `ties`."""
+        return self.noise_bound + min(max(self.ties, 0.0) + 4 * self.ties_error, 0.5) ** 2
+
+
+class Mechanism(ABC):
+    """How a class's rows, in `bins` bins of scores, turn into counts of reports, of `shape`, and those into an AUC."""
+
+    bins: int
+    shape: tuple[int, ...]
+
+    @abstractmethod
+    def tally(self, bins: Integers, source: Source) -> Integers:
+        """Randomise n rows in these bins, shape (n,), as each device would; return the counts of reports.
+
+        The source is `exact_sampling.secure` where it protects someone.
+        """
+
+    @abstractmethod
+    def auc(self, positives: Integers, negatives: Integers) -> AucEstimate:
+        """Return what the pooled tallies of both classes say; neither is empty."""
+
+
+class RandomisedResponse(Mechanism):
+    """k-ary randomised response on 2 to 4,096 bins, ε from 0.000001 to 32; raises `InputError` for others."""
+
+    def __init__(self, k: int, epsilon: float) -> None:
+        if not 2 <= k <= MAX_VALUES:
+            raise InputError(f"randomised response needs 2 to {MAX_VALUES:,} values, got {k:,}")
+        self.k = self.bins = k
+        self.shape = (k,)
+        self._replaced_below = exact_sampling.threshold(k, k - 1, checked_epsilon(epsilon))
+        self.beta = exact_sampling.probability(self._replaced_below)
+        self.kept = (2**64 - self._replaced_below) / 2**64  # 1 - β, without cancellation where ε is small
+
+    def tally(self, bins: Integers, source: Source) -> Integers:
+        """Return how many of n users in these bins report each of k values: all that the aggregator needs."""
+        replaced = exact_sampling.choose(source, self._replaced_below, len(bins))
+        reports = np.where(replaced, exact_sampling.integers(source, self.k, len(bins)), bins)
+        return np.bincount(reports, minlength=self.k).astype(np.int64)
+
+    def auc(self, positives: Integers, negatives: Integers) -> AucEstimate:
+        """Return the unbiased estimate of the binned AUC, and of its binning error from the same reports."""
+        above, equal = np.tri(self.k, k=-1), np.eye(self.k) / 2
+        of_all, noise_error = self.average(positives, negatives, above + equal)
+        ties, ties_error = self.average(positives, negatives, equal)
+        return AucEstimate(
+            of_all, self.variance_bound(int(positives.sum()), int(negatives.sum())), noise_error, ties, ties_error
+        )
+
+    def average(self, first: ArrayLike, second: ArrayLike, matrix: Floats) -> tuple[float, float]:
+        """Return the unbiased average of a matrix over pairs of two groups, by counts of reports; and its error.
+
+        That is the estimated root of its variance given the users, to first order: √(V₁₀/n⁺ + V₀₁/n⁻), with V₁₀ =
+        Var[(A p̂⁻)_r] / (1 - β)² over reports, less Var[(A p̂⁻)_x] over users, which is there without noise too.
+        """
+        of_first, of_second = self.shares(first), self.shares(second)
+        error = math.hypot(self._deviation(first, matrix @ of_second), self._deviation(second, of_first @ matrix))
+        return float(of_first @ matrix @ of_second), error
+
+    def shares(self, reported: ArrayLike) -> Floats:
+        """Return unbiased shares of users with each value, which may be negative, from some reports; both (k,)."""
+        counts = np.asarray(reported, float)
+        return np.asarray((counts / counts.sum() - self.beta / self.k) / self.kept)
+
+    def _deviation(self, reported: ArrayLike, values: Floats) -> float:
+        counts = np.asarray(reported, float)
+        of_reports, of_users = (
+            float(weights @ values**2 - (weights @ values) ** 2)
+            for weights in (counts / counts.sum(), self.shares(reported))
+        )
+        return math.sqrt(max(of_reports / self.kept**2 - of_users, 0.0) / counts.sum())
+
+    def variance_bound(self, first: int, second: int) -> float:
+        """Return theorem 1's bound for two groups of n⁺ and n⁻ users, drawn independently from any distributions.
+
+        Hoeffding's decomposition shows it: Var = V₁₀ / n⁺ + V₀₁ / n⁻ + V₁₁ / (n⁺n⁻). A has entries in [0, 1], so that
+        (1 - β)² V₁₀ = Var[(A μ⁻)_r] ≤ ¼, likewise (1 - β)² V₀₁ ≤ ¼, and (1 - β)⁴ V₁₁ ≤ Var[A_rs] ≤ ¼.
+        """
+        kept = self.kept
+        return ((1 / first + 1 / second) / kept**2 + 1 / (first * second * kept**4)) / 4
+
+
+def bins_by_rule(users: int, epsilon: float) -> int:
+    """Return the bins that balance noise and quantisation (corollary 1, for ε <= 1): k = n^¼ √ε, 2 to 4,096."""
+    return min(max(2, round(math.sqrt(math.sqrt(users) * epsilon))), MAX_VALUES)
+
+
+class HadamardTree(Mechanism):
+    """The oracle of depth α, 1 to 20, leaves [0, 2^α), ε from 0.000001 to 32; else it raises `InputError`.
+
+    Its first leaves are the `bins`; all are, if not given. A tally has how many plus, then minus signs there are at
+    2^level + row, shape (2, 2^(α+1)).
+    """
+
+    def __init__(self, depth: int, epsilon: float, bins: int | None = None) -> None:
         if not 1 <= depth <= MAX_DEPTH:
             raise InputError(f"alpha, the depth of the tree, must lie between 1 and {MAX_DEPTH}, got {depth}")
         self.depth = depth
+        self.bins, self.shape = bins or 2**depth, (2, 2 << depth)
         self._flipped_below = exact_sampling.threshold(1, 1, checked_epsilon(epsilon))
         # 1 / (1 - 2 P[flip]), from the probability that is really used, 2^-64 · below, and without cancellation.
         self.scale = 2**63 / (2**63 - self._flipped_below)
@@ -76,25 +222,14 @@ class HadamardTree:
         """Return v = C·n·α."""
         return self.constant * users * self.depth
 
-    @property
-    def tally_shape(self) -> tuple[int, int]:
-        """Shape of a tally: (2, 2^(α+1))."""
-        return 2, 2 << self.depth
-
-    def tally(self, leaves: Integers, source: Source) -> Integers:
-        """Randomise a report for each of n users with these leaves, shape (n,), as each does on its own device.
-
-        Returns how many plus, then minus signs there are at 2^level + row, shape `tally_shape`; tallies add up. The
-        source is `exact_sampling.secure` where it protects someone. Raises `InputError` for a leaf out of range.
-        """
-        if len(leaves) and not 0 <= leaves.min() <= leaves.max() < 2**self.depth:
-            raise InputError(f"leaves must lie in [0, 2^{self.depth})")
-        level = 1 + exact_sampling.integers(source, self.depth, len(leaves))
+    def tally(self, bins: Integers, source: Source) -> Integers:
+        """Return the tally of one report for each of n users with these leaves; tallies add up."""
+        level = 1 + exact_sampling.integers(source, self.depth, len(bins))
         # A power of two: masking a uniform integer leaves it uniform.
-        row = exact_sampling.integers(source, 2**MAX_DEPTH, len(leaves)) & ((1 << level) - 1)
-        flipped = exact_sampling.choose(source, self._flipped_below, len(leaves))
-        minus = _odd(row & (leaves >> (self.depth - level))) ^ flipped
-        size = self.tally_shape[1]
+        row = exact_sampling.integers(source, 2**MAX_DEPTH, len(bins)) & ((1 << level) - 1)
+        flipped = exact_sampling.choose(source, self._flipped_below, len(bins))
+        minus = _odd(row & (bins >> (self.depth - level))) ^ flipped
+        size = self.shape[1]
         position = minus * size + (1 << level) + row
         return np.bincount(position, minlength=2 * size).reshape(2, size).astype(np.int64)
 
@@ -105,6 +240,11 @@ class HadamardTree:
         for level in range(1, self.depth + 1):
             levels.append(self.depth * self.scale * _transform(signs[1 << level : 2 << level]))
         return levels
+
+    def auc(self, positives: Integers, negatives: Integers) -> AucEstimate:
+        """Return the recursive estimate, and the binning error of pairs that reach a leaf together."""
+        method = HierarchicalAuc(self, int(positives.sum()), int(negatives.sum()))
+        return method.recurse(self.estimate(positives), self.estimate(negatives))
 
 
 def _odd(values: Integers) -> NDArray[np.bool_]:
@@ -124,23 +264,6 @@ def _transform(values: Floats) -> Floats:
         values = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(size)
         half *= 2
     return values
-
-
-class HierarchyMechanism(Mechanism):
-    """One-bit reports on a tree of that depth, whose first leaves are the bins; errors as `HadamardTree`."""
-
-    def __init__(self, depth: int, epsilon: float, bins: int) -> None:
-        self.tree, self.bins = HadamardTree(depth, epsilon), bins
-        self.size = math.prod(self.tree.tally_shape)
-
-    def tally(self, bins: Integers, source: Source) -> Integers:
-        """Return the counts of what users in these bins report, shape (size,)."""
-        return self.tree.tally(bins, source).ravel()
-
-    def estimate(self, positives: Integers, negatives: Integers) -> AucEstimate:
-        """Return the recursive estimate, and the binning error of pairs that reach a leaf together."""
-        method = HierarchicalAuc(self.tree, *(int(tally.sum()) for tally in (positives, negatives)))
-        return method.estimate(*(tally.reshape(self.tree.tally_shape) for tally in (positives, negatives)))
 
 
 class HierarchicalAuc:
@@ -173,10 +296,6 @@ class HierarchicalAuc:
         discarded = (4 * a + 1) * min(self.positives, self.negatives)
         terms = 2 * n + discarded + 21 * math.sqrt(2 * n * c * a) / (math.sqrt(a) - 1)
         return c * self.tree.depth**2 * terms / (self.positives * self.negatives)
-
-    def estimate(self, positive_tally: Integers, negative_tally: Integers) -> AucEstimate:
-        """Return the AUC from the sums of both classes' tallies, each of shape `HadamardTree.tally_shape`."""
-        return self.recurse(self.tree.estimate(positive_tally), self.tree.estimate(negative_tally))
 
     def recurse(self, plus: Sequence[Floats], minus: Sequence[Floats], *, discard: bool = True) -> AucEstimate:
         """Return the AUC from two histograms, (2^level,) at each level 0 … α; `discard=False` recurses on all nodes.

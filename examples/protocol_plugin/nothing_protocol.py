@@ -3,8 +3,8 @@
     round 1    each party sends how many rows it has, in the clear
     round 2    the sum goes to all, and each party says that the AUC is 1/2, give or take 1/2
 
-docs/guide/write-a-protocol.md walks through it. What carries, keeps and resumes sessions is tested with it, without
-encryption. No command has it unless a package names it in the entry-point group ``fhe_auc.protocols``.
+docs/guide/write-a-protocol.md walks through it. The package names it in the entry-point group ``fhe_auc.protocols``:
+then commands have it. What carries, keeps and resumes sessions is tested with it, without encryption.
 """
 
 from collections.abc import Callable
