@@ -58,10 +58,17 @@ from tests.support.stores import trail_of
 from tests.support.wire import flipped
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Play:
+    made = Play(tmp_path_factory.mktemp("fleet") / "f", 8)
+    assert made.submitted
+    return made
+
+
 @pytest.fixture
-def play(tmp_path: Path) -> Iterator[Play]:
-    with Play(tmp_path, 8) as made:
-        yield made
+def play(made: Play, tmp_path: Path) -> Iterator[Play]:
+    with made.copied(tmp_path) as copied:
+        yield copied
 
 
 @pytest.mark.parametrize("proofs", [True, False], ids=["proved", "not proved"])
@@ -460,6 +467,7 @@ def test_places_may_be_urls(play: Play, tmp_path: Path) -> None:
 
 
 def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: Path) -> None:
+    del play.submitted  # which is of another session
     convener, trustee = SITES
     told = {each: each for each in ("model", "outcome", "cohort", "period")} | {"protocol": "exact"}
     told |= {"thresholds": "uniform:12", "aggregator": ADDER, "helper": trustee}
