@@ -60,7 +60,7 @@ def _of_sites(heterogeneity: bool) -> Questions:
     "--dataset", metavar="NAME", type=click.Choice(tuple(_SITES)), default="covid-clinics", help="Or credit-default."
 )
 @click.option("--cheat", metavar="LIE", help="Let the aggregator lie, or a party (party-…); an unknown LIE lists them.")
-@inputs.plot_option("a figure")
+@inputs.plot_option("the AUC and its interval")
 @form_options
 def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | None, form: Form) -> None:
     """Compute an encrypted AUC on real data, and check it.
@@ -75,7 +75,8 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
     party-… the last party lies, in a session with a helper, where parties prove their row caps: each one's is the
     number of its rows. It is left out, and the AUC is that of the others.
     """
-    from fhe_auc.figures import plot as figures
+    from fhe_auc.figures import forest_plot
+    from fhe_auc.figures.plot import check_path
     from fhe_auc.rows import datasets
 
     plugin = session.plugin
@@ -87,12 +88,7 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
         if of_party and inputs.given("keys") and session.setup.keys != "helper":
             raise InputError("a party's lie is shown where parties prove their row caps: with --keys helper")
     if plot is not None:
-        figures.check_path(plot)
-        if not plugin.encrypts:
-            raise InputError(
-                f"the figure shows encrypted results, which protocol {plugin.name!r} has not; "
-                "see fhe-auc compare-protocols --plot"
-            )
+        check_path(plot)
     parties = datasets.load(dataset)
     analysis, others, liar = Analysis(heterogeneity=session.questions.heterogeneity), parties, "the aggregator"
     if of_party:
@@ -132,7 +128,7 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
         auc_note="" if cheat is None else "what the parties have accepted",
         sent_note=_IN_THE_PAPER if evaluation.security_bits else "",
         plot=plot,
-        draw=lambda: figures.draw(evaluation, others, pooled_auc, title=_TITLES[dataset], sites=f"{_SITES[dataset]}s"),
+        draw=lambda: forest_plot.draw(evaluation),
     )
     if compares and not form.as_json:  # only now: the first result need not wait
         _print_compared(_compared(parties, session.setup, pooled_auc), _SITES[dataset])
@@ -166,8 +162,8 @@ def _compared(parties: Sequence[PartyData], setup: Setup, pooled_auc: float) -> 
 
 def _print_compared(compared: Sequence[Mapping[str, Any]], site: str) -> None:
     output.print_text(
-        f"\nThe same {site}s by three protocols, at {compared[0]['thresholds']:,} thresholds. Each AUC is compared to "
-        f"that of all rows in the clear; the thresholds make the difference, and for semi-honest the rounding. An "
+        f"\nThe same {site}s by three protocols, at {compared[0]['thresholds']:,} bin edges. Each AUC is compared to "
+        f"that of all rows in the clear; bins make the difference, and for semi-honest the rounding. An "
         f"upload is one {site}'s; server CPU is without signatures.\n"
     )
     rows: list[tuple[output.Cell, ...]] = [
@@ -218,8 +214,8 @@ def _print_caught(
     rows: list[tuple[output.Cell, ...]] = [
         (liar, output.styled("lies", "red"), _described(cheat, session)),
         ("parties", output.styled("refuse", "green"), str(error)),
-        ("AUC, encrypted", output.styled("none", "bold"), "no number is released"),
-        ("AUC, pooled rows", f"{pooled_auc:.6f}", "of the rows themselves; a demo has them"),
+        ("AUC", output.styled("none", "bold"), "no number is released"),
+        ("AUC in the clear", f"{pooled_auc:.6f}", "of the rows themselves, which a demo has"),
         ("protocol", session.plugin.name, ""),
     ]
     output.print_table(rows)
@@ -237,8 +233,8 @@ def _check(evaluation: Evaluation, pooled_auc: float) -> list[tuple[output.Cell,
     verdict = f"{'within' if inside else 'OUTSIDE'} the binning error"
     style = "green" if inside else "red"
     if math.isnan(evaluation.binning_error):
-        verdict, style = "from noise, which has no bound, and from the thresholds", ""
+        verdict, style = "by noise, and by bins", ""
     return [
-        ("AUC, pooled rows", f"{pooled_auc:.6f}", "of the rows themselves; a demo has them"),
+        ("AUC in the clear", f"{pooled_auc:.6f}", "of the rows themselves, which a demo has"),
         ("difference", f"{away:.6f}", output.styled(verdict, style)),
     ]

@@ -34,7 +34,7 @@ class HasCards(Protocol):
         """Every number and curve, by the model's name."""
 
 
-Reported: TypeAlias = HasCards | ReportCard | tuple[ReportCard, ...]
+Reported: TypeAlias = HasCards | ReportCard | Sequence[ReportCard]
 
 
 class Illustration(NamedTuple):
@@ -46,10 +46,10 @@ class Illustration(NamedTuple):
     plot: Callable[[Reported, Axes], Axes]
 
 
-def shown_in(cards: tuple[ReportCard, ...], name: str) -> tuple[ReportCard, ...]:
+def shown_in(cards: Sequence[ReportCard], name: str) -> tuple[ReportCard, ...]:
     """Return the cards that a figure shows: two figures need probabilities."""
     if name not in ("reliability", "decision_curve"):
-        return cards
+        return tuple(cards)
     return tuple(card for card in cards if card.calibration is not None and card.decision_curve is not None)
 
 
@@ -86,7 +86,7 @@ def png(figure: Figure) -> bytes:
 def cards_of(report: Reported) -> tuple[ReportCard, ...]:
     """Return the cards of what `fhe_auc.federated_report` returns, or cards themselves; `InputError` for all else."""
     cards: object = getattr(report, "cards", report)
-    found = cards.values() if isinstance(cards, Mapping) else cards if isinstance(cards, tuple) else (cards,)
+    found = cards.values() if isinstance(cards, Mapping) else cards if isinstance(cards, (tuple, list)) else (cards,)
     of_cards = tuple(each for each in found if isinstance(each, ReportCard))
     if not of_cards or len(of_cards) < len(found):
         hint = "; plot_forest draws an evaluation" if isinstance(report, Evaluation) else ""
@@ -96,13 +96,8 @@ def cards_of(report: Reported) -> tuple[ReportCard, ...]:
     return of_cards
 
 
-def model_text(card: ReportCard) -> str:
-    """Return how the page names a model."""
-    return f"model {card.model}" if card.model else "classifier"
-
-
 def _named(card: ReportCard) -> str:
-    return model_text(card).replace("$", r"\$")  # which would begin a formula
+    return card.title.replace("$", r"\$")  # which would begin a formula
 
 
 def _styled(cards: tuple[ReportCard, ...]) -> Iterator[tuple[ReportCard, str, str]]:
@@ -134,7 +129,7 @@ def _roc_limits(card: ReportCard, axes: Axes) -> None:
     if card.tpr_band and card.fpr_band:  # corners of the rectangle that both rates' intervals make around each point
         for x, y in ((card.fpr_band.high, card.tpr_band.low), (card.fpr_band.low, card.tpr_band.high)):
             axes.plot(x, y, color=INK, linestyle="--", linewidth=0.7)
-        axes.lines[0].set_label(f"{level_text(card)} limits, point by point")
+        axes.lines[0].set_label(f"{card.level_text} limits, point by point")
 
 
 def _roc_in_words(card: ReportCard) -> str:
@@ -179,7 +174,7 @@ def plot_calibration(report: Reported, ax: Axes | None = None) -> Axes:
         observed, score, _ = card.calibration
         if card.observed_band:
             low, high = card.observed_band
-            label = f"{level_text(card)} interval" if card is cards[0] else ""
+            label = f"{card.level_text} interval" if card is cards[0] else ""
             axes.vlines(score, low, high, color=INK, linewidth=1.2, label=label)
             highest = max(highest, high.max())
         looks: dict[str, Any] = {"color": INK, "linewidth": 1.2, "markersize": 5, "clip_on": False}
@@ -209,7 +204,7 @@ def plot_decision_curve(report: Reported, ax: Axes | None = None) -> Axes:
         thresholds, model, treat_all = card.decision_curve
         axes.plot(thresholds, model, line, color=INK, linewidth=1.6, label=_named(card))
         if card.net_benefit_band:
-            label = f"{level_text(card)} interval" if card is cards[0] else ""
+            label = f"{card.level_text} interval" if card is cards[0] else ""
             axes.fill_between(thresholds, *card.net_benefit_band, color=LIGHT, alpha=0.6, linewidth=0, label=label)
         last = max(last, *thresholds[model > _NOTHING_LEFT * prevalence], 1.5 * prevalence)
     axes.plot(thresholds, treat_all, color=INK, linestyle="--", linewidth=1.2, label="treat all")
@@ -226,14 +221,9 @@ def _decision_curve_in_words(card: ReportCard) -> str:
     better = thresholds[model > np.maximum(treat_all, 0)]
     where = f"between the thresholds {better.min():.3g} and {better.max():.3g}" if len(better) else "nowhere"
     return (
-        f"Decision curve. The {model_text(card)} has a larger net benefit than treating all rows or none {where}. At "
+        f"Decision curve. The {card.title} has a larger net benefit than treating all rows or none {where}. At "
         f"threshold 0 both have {card.prevalence:.3g}, the share of positive rows; treating none has 0 throughout."
     )
-
-
-def level_text(card: ReportCard) -> str:
-    """Write the level of the intervals for people."""
-    return f"{100 * (card.level or 0):.6g} %"
 
 
 def plot_scores(report: Reported, ax: Axes | None = None) -> Axes:

@@ -6,13 +6,14 @@ import base64
 import json
 import os
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fhe_auc.base.extras import require
 from fhe_auc.base.files import write_atomically
-from fhe_auc.figures.report_card import FIGURES, draw, model_text, png, shown_in, svg
+from fhe_auc.figures.report_card import FIGURES, draw, png, shown_in, svg
 from fhe_auc.results.report_card import Facts, ReportCard
 from fhe_auc.results.report_json import as_dict
 
@@ -29,16 +30,15 @@ _NOT_HERE = "not here"
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-def render(metrics: ReportCard, facts: Facts) -> str:
+def render(cards: Sequence[ReportCard], facts: Facts) -> str:
     """Write the report as one self-contained page in HTML 5: no script, no request, all texts of `facts` escaped."""
     require("plots")
-    cards = facts.cards(metrics)
     return _template().render(
         facts=facts,
         cards=cards,
         names=[card.model for card in cards],
         figures=[_figure(cards, name) for name in FIGURES if shown_in(cards, name)],
-        tripod=tripod_items(groups=bool(facts.groups), sites=bool(facts.sites)),
+        tripod=tripod_items(groups=bool(cards[0].groups), sites=cards[0].sites is not None),
     )
 
 
@@ -67,16 +67,16 @@ def _fit(value: object) -> object:
     return type(value)(_UNFIT.sub("�", value)) if isinstance(value, str) else value
 
 
-def save(metrics: ReportCard, facts: Facts, folder: str | os.PathLike[str], *, pdf: bool = False) -> list[Path]:
+def save(cards: Sequence[ReportCard], facts: Facts, folder: str | os.PathLike[str], *, pdf: bool = False) -> list[Path]:
     """Write the page, its JSON, each figure as PNG and SVG, and the page as PDF if asked; return the paths.
 
     They are among `FILES`; those of an earlier report that are not written again go.
     """
-    place, html, cards = Path(folder), render(metrics, facts), facts.cards(metrics)
+    place, html = Path(folder), render(cards, facts)
     place.mkdir(parents=True, exist_ok=True)
     contents = {
         "report.html": html.encode(),
-        "report.json": (json.dumps(as_dict(metrics, facts), allow_nan=False, indent=1) + "\n").encode(),
+        "report.json": (json.dumps(as_dict(cards, facts), allow_nan=False, indent=1) + "\n").encode(),
         **({"report.pdf": as_pdf(html)} if pdf else {}),
     }
     for ending, drawn in (("png", png), ("svg", svg)):
@@ -97,9 +97,9 @@ def as_pdf(html: str) -> bytes:
     return bytes(HTML(string=html, url_fetcher=URLFetcher(allowed_protocols={"data"})).write_pdf())
 
 
-def _figure(cards: tuple[ReportCard, ...], name: str) -> dict[str, str]:
+def _figure(cards: Sequence[ReportCard], name: str) -> dict[str, str]:
     figure = FIGURES[name]
-    words = (f"{model_text(each)}: " * bool(each.model) + figure.words(each) for each in shown_in(cards, name))
+    words = (f"{each.title}: " * bool(each.model) + figure.words(each) for each in shown_in(cards, name))
     data = base64.b64encode(svg(draw(cards, name))).decode()
     return {"title": figure.title, "caption": figure.caption, "words": " ".join(words), "data": data}
 

@@ -6,21 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from markupsafe import Markup
 
-from fhe_auc.figures.report_card import level_text, model_text
+from fhe_auc.metrics.binning_error import WIDENED
 from fhe_auc.results.decisions import Decision
-from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.group_decisions import CELLS, SHOWN_RATES, GroupDecision
-from fhe_auc.results.intervals import WIDENED
 from fhe_auc.results.report_card import ReportCard
 from fhe_auc.results.report_measures import NOT_SHOWN, Measure
-from fhe_auc.results.result_tables import (
-    ends,
-    of_fairness,
-    of_group_calibrations,
-    of_group_decisions,
-    of_group_differences,
-    p_of,
-)
+from fhe_auc.results.result_tables import ends, of_groups, p_of
 
 _NEGLIGIBLE = 5e-5  # what four decimals do not show
 
@@ -47,7 +38,7 @@ def text(value: object) -> str:
 
 def of(card: ReportCard) -> str:
     """Return what is added to a heading of one of several models."""
-    return f" of {model_text(card)}" if card.model else ""
+    return f" of {card.title}" if card.model else ""
 
 
 def anchor(card: ReportCard, name: str) -> str:
@@ -90,12 +81,6 @@ def auc_head(model: str) -> Markup:
     return Markup("AUC<small>{}</small>").format(model) if model else Markup("AUC")
 
 
-def groups(estimates: Sequence[GroupEstimate]) -> list[list[GroupEstimate]]:
-    """Return the estimates of each group: one of each model."""
-    names = dict.fromkeys(each.group for each in estimates)
-    return [[each for each in estimates if each.group == name] for name in names]
-
-
 def counts(decision: GroupDecision) -> str:
     """Write the counts of a group at the threshold, if they are shown."""
     return "" if decision.counts is None else ", ".join(map("{} {:,}".format, CELLS, decision.counts))
@@ -108,13 +93,12 @@ def named(measures: Sequence[Measure], name: str) -> Measure:
 
 FILTERS: Mapping[str, Callable[..., object]] = {
     **{name: each for name, each in vars().items() if getattr(each, "__module__", "") == __name__},
-    **{"level_text": level_text, "model_text": model_text, "number": format},
+    "number": format,
 }
 """What the template calls by these names: the functions here."""
 
 GLOBALS = {
-    **{each.__name__: each for each in (ends, p_of, of_fairness, of_group_calibrations, of_group_decisions)},
-    **{"of_group_differences": of_group_differences, "zip": zip, "widened": WIDENED, "abreast": 4},
+    **{"ends": ends, "p_of": p_of, "of_groups": of_groups, "zip": zip, "widened": WIDENED, "abreast": 4},
     "rates": list(SHOWN_RATES.values()),
     "confusion": {
         **{"True positives": (1, 1), "False positives": (0, 1)},

@@ -61,7 +61,7 @@ class Play(AbstractContextManager["Play"]):
         self.announced = self.opened(self.announcement)
         self.aggregator, self.helper = self.role(made.aggregator), self.role(made.helper)
         self.store, self.adders = (
-            KeyStore.create(folder / name, "correct horse battery", log2_cost=10) for name in ("store", "adders-store")
+            KeyStore.create(folder / name, "correct horse battery") for name in ("store", "adders-store")
         )
 
     def __exit__(self, *error: object) -> None:
@@ -145,7 +145,7 @@ class Play(AbstractContextManager["Play"]):
 
     def read(self, index: int, key: bytes = b"") -> Evaluation:
         """What a device reads, with its response key or another one."""
-        sums, key = tables.read(self.place("responses/sums")), key or self.submitted[index].response_key
+        sums, key = tables.read_file(self.place("responses/sums")), key or self.submitted[index].response_key
         return self.device(index).read(self.rows[index], key, self.responses()[index], sums)
 
     def reads(self, index: int, counted: Sequence[PartyData]) -> bool:

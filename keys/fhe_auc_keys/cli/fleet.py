@@ -272,12 +272,12 @@ def open_pads(
     if nothing is (members_file is not None) or nothing is (blobs is not None):
         raise click.UsageError("give MEMBERS and BLOBS; or --nothing")
     if members_file is None or blobs is None:
-        tables.write(opening, helper.end(role.session, role.store, at=common.now()))
+        tables.write_file(opening, helper.end(role.session, role.store, at=common.now()))
         role.note("ended unopened")
         return common.Report({"opened": False}, [("ended", "unopened", f"{opening!r} says so to its devices")])
     found = helper.open_pads(role.session, role.store, members_file, blobs, pool, at=common.now())
     role.note("opened" if found.opened else "ended unopened")
-    tables.write(opening, found.document)
+    tables.write_file(opening, found.document)
     if found.opened:
         return _verdicts(found.verdicts, f"the answer for the aggregator is {opening!r}")
     where = f"too few count, so nothing is opened and the session has ended: {opening!r} says so to its devices"
@@ -300,8 +300,8 @@ def add(records: str, blobs: str, opening: str, result: str, role: _Role, pool: 
 
     BLOBS is the folder that `collect` has written, OPENING the helper's answer.
     """
-    made, found = aggregator.add(role.session, records, blobs, tables.read(opening), pool, at=common.now())
-    tables.write(result, made)
+    made, found = aggregator.add(role.session, records, blobs, tables.read_file(opening), pool, at=common.now())
+    tables.write_file(result, made)
     return _verdicts(found, f"the result for the helper is {result!r}")
 
 
@@ -318,7 +318,7 @@ def decrypt(result: str, responses: str, role: _Role) -> common.Report:
 
     Keep RESPONSES until the devices have read: once it is written, this key store has no key of the session any more.
     """
-    number = helper.decrypt(role.session, role.store, tables.read(result), responses, at=common.now())
+    number = helper.decrypt(role.session, role.store, tables.read_file(result), responses, at=common.now())
     role.note("decrypted")
     rows: common.Rows = [("decrypted", f"for {number:,} devices", f"what they read is in {responses!r}")]
     return common.Report({"devices": number, "responses": responses}, rows)
@@ -367,7 +367,6 @@ def simulate_session(
     rows: common.Rows = [
         ("devices", f"{found.counted:,} of {parties:,}", f"count; 1 to {MOST_ROWS} rows each"),
         ("record", bytes_text(found.record_bytes), "what a device sends"),
-        ("memory", bytes_text(found.peak_bytes), "most of any process"),
         ("AUC", f"{float(found.fraction):.6f}", str(found.fraction)),
         ("of all rows", f"{float(found.expected):.6f}", "equal" if found.equal else "NOT EQUAL"),
     ]

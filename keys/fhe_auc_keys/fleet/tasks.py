@@ -16,16 +16,10 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
 from itertools import islice
-from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
 
-import psutil
-
 from fhe_auc.base.errors import EvaluationError, InputError
-
-if sys.platform != "win32":
-    import resource
 
 R = TypeVar("R")
 
@@ -49,8 +43,6 @@ class Workers(AbstractContextManager["Workers"]):
         self.number = number
         self.seconds = 0.0
         """CPU time of tasks in other processes than this one."""
-        self.peak = 0
-        """Most resident memory of any process, in bytes."""
         self._threads = os.environ.get(_THREADS)
 
     def __enter__(self) -> Workers:
@@ -67,7 +59,6 @@ class Workers(AbstractContextManager["Workers"]):
         if self.number == 1:
             for part in parts:
                 yield function(*part, *shared)
-                self.peak = max(self.peak, _peak())
             return
         left, under_way, deaths = iter(parts), deque[tuple[Any, ...]](), 0
         while True:
@@ -80,11 +71,10 @@ class Workers(AbstractContextManager["Workers"]):
                         futures.append(pool.submit(_measured, part))
                     if not futures:
                         return
-                    found, seconds, peak = futures.popleft().result()
+                    found, seconds = futures.popleft().result()
                     under_way.popleft()
                     deaths = 0
                     self.seconds += seconds
-                    self.peak = max(self.peak, peak, _peak())
                     yield found
             except BrokenProcessPool:
                 deaths += 1
@@ -111,19 +101,8 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _measured(part: tuple[Any, ...]) -> tuple[Any, float, int]:
+def _measured(part: tuple[Any, ...]) -> tuple[Any, float]:
     function, shared = _given
     started = time.process_time()
     found = function(*part, *shared)
-    return found, time.process_time() - started, _peak()
-
-
-def _peak() -> int:
-    """Return this process's largest resident memory so far, in bytes."""
-    if sys.platform == "win32":
-        return int(psutil.Process().memory_info().peak_wset)
-    if sys.platform == "darwin":
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # What getrusage tells here counts the process that forked this one.
-    status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) * 1024
+    return found, time.process_time() - started

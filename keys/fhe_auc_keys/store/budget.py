@@ -10,7 +10,7 @@ algorithmic foundations of differential privacy", 2014, theorem 3.16), for what 
 or its score. A session's delta is below 1 over the rows that the site puts in, as with more it may publish a row; the
 sum is below 1 over the most rows put into any, unless its limit says otherwise. Where a data set has a limit, a session
 without noise is refused, and one after which nothing is left that all protect. A result that is refused is an incident
-(docs/security/private-auc.md).
+(docs/security/verified.md).
 
 No epsilon bounds what sessions without a budget tell: `Ledger.exact` says which there were.
 """

@@ -10,5 +10,5 @@ In the order of a session:
     result_check           what a party checks in the decrypted result before it shows a number
     protocol               what is common with `malicious`, which has `masked_shares` besides
 
-docs/security/protocol.md has the whole protocol: who has which key, who learns what.
+docs/security/ckks.md has the whole protocol: who has which key, who learns what.
 """

@@ -1,7 +1,7 @@
 """Counting by a sum under one-time pads, exact to the last row, and proved.
 
 A party's counts are a vector of integers (`fhe_auc.session.vector_computation`). The aggregator adds up what it gets,
-and sees uniform numbers; the parties get the pooled counts, with two tags that prove them: docs/security/verified.md.
+and sees uniform numbers; the parties get the pooled counts, with two tags that prove them: docs/security/histograms.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +20,8 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import PaddedTask, PartyTask
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
-from fhe_auc.session.plan import ONE_TIME_PADS, Keys
-from fhe_auc.session.protocol import KeyKind, Request, check_rows, too_many_rows
+from fhe_auc.session.plan import ONE_TIME_PADS, Keys, check_rows, too_many_rows
+from fhe_auc.session.protocol import KeyKind, Request
 from fhe_auc.session.vector_computation import VectorComputation, VectorPlan
 from fhe_auc_keys.roles.sealed import SealedPads
 from fhe_auc_protocols.histograms.distributed_noise import SharedNoise

@@ -4,7 +4,7 @@
     round 2   the sums go to all parties, who estimate the counts and answer with nothing
 
 Nothing is encrypted, for reports are private already. What is public, what adds up, and that no lie is noticed:
-docs/evidence/score-histograms.md.
+docs/security/histograms.md.
 
 **Optimised unary encoding (OUE)**: [OUE] Wang, Blocki, Li, Jha, "Locally differentially private protocols for frequency
 estimation", USENIX Security 2017. A user's cell v of d is a vector of d bits, of which bit v alone is set. Each bit is
@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
+from fhe_auc.base.errors import DeserialisationError, EvaluationError
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
@@ -52,11 +52,9 @@ _WORDS = 2**22  # drawn at a time
 
 
 class UnaryEncoding:
-    """OUE over d >= 1 cells, ε of a report from 0.000001 to 32; `InputError`: one of them is out of range."""
+    """OUE over d >= 1 cells, ε of a report from 0.000001 to 32; `InputError` for another ε."""
 
     def __init__(self, cells: int, epsilon: float) -> None:
-        if cells < 1:
-            raise InputError(f"there must be at least one cell, got {cells}")
         self.cells = cells
         self.epsilon = checked_epsilon(epsilon)
         self._below = exact_sampling.threshold(1, 1, self.epsilon)
@@ -69,12 +67,8 @@ class UnaryEncoding:
     def tally(self, cells: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
         """Randomise one report for each of n users, and return how many have each bit set, shape (d,).
 
-        Cells, shape (n,), are from 0 to d − 1. The source is `exact_sampling.secure` where it protects someone. Raises
-        `InputError`: a cell is out of range; the message names the user, not the cell.
+        Cells, shape (n,), are from 0 to d − 1. The source is `exact_sampling.secure` where it protects someone.
         """
-        unfit = (cells < 0) | (cells >= self.cells)
-        if unfit.any():
-            raise InputError(f"user {int(unfit.argmax())}: the cell must be from 0 to {self.cells - 1}")
         total = np.zeros(self.cells, np.int64)
         for batch in np.array_split(cells, max(1, len(cells) * self.cells // _WORDS)):
             words = source.words(len(batch), self.cells)

@@ -91,8 +91,8 @@ def test_rounded_scores_give_scikit_learns_auc_as_a_fraction(hospitals: list[str
     assert (found["thresholds"], found["settings"]["round_scores"]) == (11, 1)
     assert found["verified"] == {"aggregation": True, "parties": False}
     shown = " ".join(call("evaluate", *hospitals, *rounded, "--costs").stdout.split())
-    exact = f"fraction exact {found['fraction']} of scores rounded to multiples of 0.1 "
-    assert all(text in shown for text in (exact, "every multiple of 0.1", "a lying party would not"))
+    exact = f"as a fraction {found['fraction']} the AUC of scores rounded to multiples of 0.1, not rounded"
+    assert all(text in shown for text in (exact, "every multiple of 0.1", "a lying party is not noticed"))
 
 
 def test_people_get_a_table_or_one_line_without_colour_codes_that_fits_on_a_small_terminal(
@@ -102,7 +102,7 @@ def test_people_get_a_table_or_one_line_without_colour_codes_that_fits_on_a_smal
     result = call("evaluate", *hospitals, *SMALL)
     shown = result.stdout
     assert (result.exit_code, result.stderr) == (0, "")
-    assert re.search(rf"^AUC, encrypted +{exact.auc:.6f} ", shown)
+    assert re.search(rf"^AUC +{exact.auc:.6f} ", shown)
     for line in (r"^95 % interval +0\.\d{4} to [01]\.\d{4} +DeLong", r"^binning error +≤ 0\.\d{6} ", "warning: "):
         assert re.search(line, shown, re.MULTILINE)
     assert not [text for text in ("±", "a party sent", ESCAPE) if text in shown]
@@ -121,8 +121,8 @@ def test_people_get_a_table_or_one_line_without_colour_codes_that_fits_on_a_smal
     words = " ".join(shown.split())
     rows, events = found["positives"] + found["negatives"], found["positives"]
     assert events == sum(sum(labels) for labels, _ in HOSPITALS.values())
-    assert f"rows {rows} {events} positive, {rows - events} negative" in words
-    assert f"fraction exact {found['fraction']} over these thresholds" in words
+    assert f"rows {rows} {events} events (label 1), {rows - events} others" in words
+    assert f"as a fraction {found['fraction']} the AUC of binned scores" in words
 
 
 @pytest.mark.parametrize("demo", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -213,7 +213,7 @@ def test_the_demo_says_for_people_whether_the_pooled_rows_auc_lies_inside() -> N
     demo = [*PROGRAM, "demo", "--dataset", "credit-default", *SMALL]
     result = subprocess.run(demo, capture_output=True, text=True, env=variables, timeout=120)
     assert (result.returncode, result.stderr) == (0, "")
-    for text in ("^AUC, pooled rows  0.634744", "within the binning error", r"^binning error +<= 0\.\d{6} "):
+    for text in ("^AUC in the clear +0.634744", "within the binning error", r"^binning error +<= 0\.\d{6} "):
         assert re.search(text, result.stdout, re.MULTILINE)
     assert not {ESCAPE, "?"} & set(result.stdout)
 

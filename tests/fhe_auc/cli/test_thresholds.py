@@ -36,7 +36,7 @@ def test_evaluate_takes_quantiles_and_shows_both_sessions(truth: float) -> None:
     assert list(found)[:3] == ["auc", "binning_error", "numerical_error"]
     assert (found["thresholds"], found["rounds"]) == (100, 5)
     text = printed("evaluate", *FILES, "--thresholds", "quantile:100", *TENSEAL, *SUMS, "--costs")
-    assert re.search(r"^thresholds +100 +quantile:100$", text, re.MULTILINE)
+    assert re.search(r"^bin edges +100 +quantile:100$", text, re.MULTILINE)
     phases = re.findall(r"^(boundaries: submit|boundaries: recover|submit|recover) +[0-9.]+ ", text, re.MULTILINE)
     assert phases == ["boundaries: submit", "boundaries: recover", "submit", "recover"]
     assert "every party learns how many pooled rows lie in each of 16,384 cells" in " ".join(text.split())

@@ -44,7 +44,7 @@ def test_the_report_its_line_and_its_roc_curve_are_of_the_rows(rows: pd.DataFram
     assert report.card.auc.value == pytest.approx(roc_auc_score(rows["died"], rows["risk"]), abs=1e-12)
     assert report.as_dict()["metrics"]["roc_auc"]["value"] == report.card.auc.value
     expected = [roc_auc_score(own["died"], own["risk"]) for _, own in rows.groupby("sex")]
-    assert [each.auc for each in report.facts.groups] == pytest.approx(expected, abs=1e-12)
+    assert [each.auc for each in report.card.groups] == pytest.approx(expected, abs=1e-12)
     assert report.facts.title == "Sepsis"
     assert "<title>Sepsis" in report.html()
     auc, share = roc_auc_score(rows["died"], rows["risk"]), 100 * rows["died"].mean()
@@ -67,8 +67,8 @@ def test_a_notebook_shows_metrics_groups_and_warnings_but_those_of_own_rows(rows
     cells = [re.findall("<t[dh][^>]*>([^<]*)<", row) for row in shown.split("<tr>")]
     brier, sexes = report.as_dict()["metrics"]["brier"]["value"], rows["sex"].value_counts()
     assert [row[1] for row in cells if row[:1] == ["Brier score"]] == [f"{brier:.4f}"]
-    first, *_ = counts = [each.counts for each in report.facts.group_decisions]
-    ratios = [each.measures[0].estimate.value for each in report.facts.group_calibrations]
+    first, *_ = counts = [each.counts for each in report.card.group_decisions]
+    ratios = [each.measures[0].estimate.value for each in report.card.group_calibrations]
     named = [row for row in cells if row and row[0].startswith("sex: ")]
     assert [row[:2] for row in named[:4]] == [
         *([f"sex: {sex}", f"{sexes[sex]:,}"] for sex in ("F", "M")),
@@ -258,9 +258,9 @@ def test_report_and_evaluation_give_one_auc_interval_and_binning_error_whatever_
     for name, card in both.cards.items():
         named = {**COLUMNS, "score": name}
         alone, expected = federated_report(rows, **named, **asked), fhe_auc.federated_auc(rows, **named, **asked)
-        shown = both.facts.of_model(name).groups
+        shown = card.groups
         assert [each.auc for each in shown] == [each.auc for each in expected.estimates[1:]]
-        assert [each.interval for each in shown] == [each.interval for each in alone.facts.groups]
+        assert [each.interval for each in shown] == [each.interval for each in alone.card.groups]
         for found in (card, alone.card):
             assert (found.auc.value, found.interval) == (pytest.approx(expected.auc, abs=1e-15), expected.interval)
             assert found.auc.half_width == pytest.approx(expected.binning_error, abs=2e-4)  # pairs of rare values

@@ -229,7 +229,7 @@ def dying(patch: pytest.MonkeyPatch, at: int) -> None:
         return once
 
     patch.setattr(KeyStore, "put", cut(KeyStore.put))
-    patch.setattr(tables, "write", cut(tables.write))
+    patch.setattr(tables, "write_file", cut(tables.write_file))
 
 
 def test_between_any_two_writes_a_crash_costs_nothing_and_changes_nothing(

@@ -22,9 +22,10 @@ from fhe_auc.base.serialise import json_text
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis
+from fhe_auc.results.delong import hanley_mcneil
 from fhe_auc.results.estimates import Comparison
 from fhe_auc.results.heterogeneity import WITHIN
-from fhe_auc.results.intervals import Interval, hanley_mcneil, on_logit_scale
+from fhe_auc.results.intervals import Interval, on_logit_scale
 from fhe_auc.results.result_tables import of_sites
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rows.party_data import PartyData

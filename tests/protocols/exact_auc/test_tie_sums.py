@@ -107,7 +107,7 @@ def test_a_party_hides_what_bins_merge_of_others_where_signs_of_its_rows_are_of_
     ties = TieSums(PLAIN, (20,), 20, 40)
     both = [Reading(analysis=PLAIN, max_rows=3000, modulus=2**60, aucs=[sums]) for _ in range(2)]
     for reading, own in zip(both, (honest, honest - k * k), strict=True):
-        ties.read(own.tolist(), reading)
+        ties.read_sums(own.tolist(), reading)
     (right,), (hidden,) = (reading.aucs for reading in both)
     assert right == sums
     assert hidden.binning_error < sums.binning_error / 4

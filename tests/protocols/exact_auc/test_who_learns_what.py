@@ -32,7 +32,8 @@ from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.roles import helped as helped_roles
 from fhe_auc_keys.roles.helped import HelpedSecrets, HelpedSubmission, Told
 from fhe_auc_keys.roles.helper import BLOB, HelperMaterial, Response, associated_of, response_of
-from fhe_auc_keys.trust.sealing import PrivateKeys, signed_bytes, unseal_under
+from fhe_auc_keys.trust.sealing import PrivateKeys, unseal_under
+from fhe_auc_keys.trust.signatures import signed_bytes
 from fhe_auc_protocols.exact_auc.computations import ExactComputation
 from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums
 from tests.support.exact_sessions import GRID, Play, all_keys, both_protocols, found_in, material_of, pairs_of, rows
