@@ -54,7 +54,7 @@ def neighbours(pool: Pool, unit: str, bins: int) -> Iterator[Pool]:
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_of_all_small_pools_no_row_changes_more_than_is_stated_and_some_row_does(unit: str) -> None:
-    for size in (2, 3, 4, 5):
+    for size in (2, 3, 4):
         same, other = [0], [0]
         for pool in itertools.product(itertools.product((0, 1), range(3)), repeat=size):
             d, t, p = by_rows(pool)
@@ -100,7 +100,7 @@ def test_shares_of_the_noise_add_up_to_what_is_promised() -> None:
     """n parties' shares, less the mean of their uniform parts, have the variance stated; K of them more."""
     for unit in UNITS:
         privacy = budget((300,) * 5, unit, models=2, shares=4)
-        drawn = np.array([privacy.noise(5).sum(axis=0) for _ in range(3000)], float)
+        drawn = np.array([privacy.noise(5).sum(axis=0) for _ in range(1000)], float)
         for channel, column in zip(privacy.channels, drawn.T, strict=True):
             noise = column - 5 * (channel.grain - 1) / 2
             variance = privacy.variance(channel, 5)
