@@ -162,8 +162,8 @@ def _compared(parties: Sequence[PartyData], setup: Setup, pooled_auc: float) -> 
 
 def _print_compared(compared: Sequence[Mapping[str, Any]], site: str) -> None:
     output.print_text(
-        f"\nThe same {site}s by three protocols, at {compared[0]['thresholds']:,} thresholds. Each AUC is compared to "
-        f"that of all rows in the clear; the thresholds make the difference, and for semi-honest the rounding. An "
+        f"\nThe same {site}s by three protocols, at {compared[0]['thresholds']:,} bin edges. Each AUC is compared to "
+        f"that of all rows in the clear; bins make the difference, and for semi-honest the rounding. An "
         f"upload is one {site}'s; server CPU is without signatures.\n"
     )
     rows: list[tuple[output.Cell, ...]] = [
@@ -214,8 +214,8 @@ def _print_caught(
     rows: list[tuple[output.Cell, ...]] = [
         (liar, output.styled("lies", "red"), _described(cheat, session)),
         ("parties", output.styled("refuse", "green"), str(error)),
-        ("AUC, encrypted", output.styled("none", "bold"), "no number is released"),
-        ("AUC, pooled rows", f"{pooled_auc:.6f}", "of the rows themselves; a demo has them"),
+        ("AUC", output.styled("none", "bold"), "no number is released"),
+        ("AUC in the clear", f"{pooled_auc:.6f}", "of the rows themselves, which a demo has"),
         ("protocol", session.plugin.name, ""),
     ]
     output.print_table(rows)
@@ -233,8 +233,8 @@ def _check(evaluation: Evaluation, pooled_auc: float) -> list[tuple[output.Cell,
     verdict = f"{'within' if inside else 'OUTSIDE'} the binning error"
     style = "green" if inside else "red"
     if math.isnan(evaluation.binning_error):
-        verdict, style = "from noise, which has no bound, and from the thresholds", ""
+        verdict, style = "by noise, and by bins", ""
     return [
-        ("AUC, pooled rows", f"{pooled_auc:.6f}", "of the rows themselves; a demo has them"),
+        ("AUC in the clear", f"{pooled_auc:.6f}", "of the rows themselves, which a demo has"),
         ("difference", f"{away:.6f}", output.styled(verdict, style)),
     ]

@@ -52,11 +52,13 @@ _PADS = {
 }
 
 _LEARNT = (
-    "Every party learnt the sums behind these numbers, and how many rows of each label each group has, also of groups "
-    "that are not shown. The aggregator learnt {aggregator}. Names of models and groups are public."
+    "Every party learnt the pooled counts behind these numbers, and how many rows of each label each group has, also "
+    "of groups that are not shown. The aggregator, which adds up, learnt {aggregator}. Names of models and groups are "
+    "public."
 )
 IN_ONE_PROCESS = "all roles in this process, one after another"
-_NOTHING, _THRESHOLDS = "nothing of the rows", "the thresholds, which follow from all scores"
+_AGGREGATOR = (("nothing", "of the rows"), ("bin edges", "that follow from all scores"))
+"""What the aggregator learns; without, and with a session before that finds the bin edges."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def print_evaluation(
     """Print an evaluation on stdout, in the form that is wanted.
 
     In the table `title` is a paragraph above it, `beside_auc` are more rows below the AUC, and notes are about the rows
-    of their names (`whole`: `wall_seconds`). `specification` is how thresholds were given. `beside_json` are more
+    of their names (`whole`: `wall_seconds`). `specification` is how bin edges were given. `beside_json` are more
     entries of the JSON object. What `draw` returns is saved as `plot`: after text, which is not lost where that fails,
     and before JSON, which stays one object.
     """
@@ -121,7 +123,6 @@ def print_evaluation(
     if title:
         output.print_text(title + "\n")
     found_before = any(phase.startswith(FIRST_SESSION) for phase in evaluation.seconds)
-    aggregator = _THRESHOLDS if found_before else _NOTHING
     if len(evaluation.estimates) > 1:
         output.print_table(rows)
         tables = [result_tables.of_estimates(evaluation.estimates)]
@@ -130,18 +131,20 @@ def print_evaluation(
         output.print_text()
         print_tables(tables)
         output.print_text()
-        output.print_text(_LEARNT.format(aggregator=aggregator) + "\n")
+        output.print_text(_LEARNT.format(aggregator=" ".join(_AGGREGATOR[found_before])) + "\n")
         rows = []
     rows += _session_rows(evaluation)
     if evaluation.positives is not None and len(evaluation.estimates) == 1:  # of several it stands below their table
-        learnt = f"these numbers and the sums behind them; to the aggregator: {aggregator}"
-        rows.append(("disclosed", "to each party", learnt))
+        rows += [
+            ("parties learn", "pooled counts", "and these numbers"),
+            ("aggregator learns", *_AGGREGATOR[found_before]),
+        ]
     if form.costs or evaluation.security_bits == 0:  # noise is to be named
         rows += _protection(evaluation)
     if form.costs:
         rows += _costs(evaluation, specification, sent_note)
     elif "of these rows" in str(evaluation.settings.get("grid")):
-        rows.append(("thresholds", f"{evaluation.thresholds:,}", str(evaluation.settings["grid"])))
+        rows.append(("bin edges", f"{evaluation.thresholds:,}", str(evaluation.settings["grid"])))
     output.print_table(rows)
     if form.costs:
         phases = [*_phases(evaluation)]
@@ -174,11 +177,11 @@ def print_tables(tables: Sequence[result_tables.TextTable]) -> None:
 
 def _results(evaluation: Evaluation, note: str) -> Iterator[_Row]:
     """Say what has been found of all rows; `note` is about the AUC."""
-    label, first = "AUC, encrypted", evaluation.estimates[0]
+    label, first = "AUC", evaluation.estimates[0]
     if math.isnan(evaluation.binning_error):
-        label, note = "AUC, with noise", "the noise is random and has no bound"
+        label, note = "AUC, with noise", "noise was drawn for privacy, and may be large"
         if (deviation := evaluation.settings.get("noise_standard_error")) is not None:
-            note = f"{note}; its standard error is {deviation:.2g}"
+            note = f"noise was drawn for privacy: its standard error is {deviation:.2g}"
     elif not note and first.contrast:  # of one class from others
         note = "the average over all pairs of classes (Hand and Till)"
     elif not note:
@@ -187,53 +190,53 @@ def _results(evaluation: Evaluation, note: str) -> Iterator[_Row]:
     yield output.styled(label, "bold"), output.styled(evaluation.auc_text(6), "bold"), note
     yield from interval_rows(evaluation.interval)
     if evaluation.interval is None and not registry.load(evaluation.protocol).several:  # else a warning says why
-        yield "interval", "none", f"protocol {evaluation.protocol} releases too little; verified has DeLong's"
+        yield "interval", "none", f"it takes more than {evaluation.protocol} tells; protocol verified tells it"
     if evaluation.rows is not None:
-        events = output.styled(f"{evaluation.positives:,} positive, {evaluation.negatives:,} negative", "bold not dim")
-        patients = (
-            f"; of {evaluation.settings['patients']:,} patients, once a site"
-            if "patients" in evaluation.settings
-            else ""
+        events = output.styled(
+            f"{evaluation.positives:,} events (label 1), {evaluation.negatives:,} others", "bold not dim"
         )
+        patients = ""
+        if "patients" in evaluation.settings:
+            patients = f"; of {evaluation.settings['patients']:,} patients, who count once at each site"
         yield output.styled("rows", "bold"), output.styled(f"{evaluation.rows:,}", "bold"), events + patients
     yield from binning_error_rows(evaluation.auc, evaluation.binning_error, evaluation.numerical_error)
 
 
 def _session_rows(evaluation: Evaluation) -> Iterator[_Row]:
-    """Say what was evaluated and how, and what is verified."""
+    """Say what was evaluated and how, and what is noticed of lies."""
     if evaluation.study is not None:
         yield from evaluation.study.lines()
-    yield "parties", f"{evaluation.parties:,}", ""
+    yield "parties", f"{evaluation.parties:,}", "sites"
     if evaluation.fraction is not None:  # the protocol computes in integers
         decimals = evaluation.settings.get("round_scores")
-        of = (
-            "over these thresholds" if decimals is None else f"of scores rounded to multiples of {_step(int(decimals))}"
-        )
-        yield "fraction", "exact", f"{evaluation.fraction} {of}"
-    yield "protocol", evaluation.protocol, f"trust: {registry.load(evaluation.protocol).trust}"
+        of = "binned scores" if decimals is None else f"scores rounded to multiples of {_step(int(decimals))}"
+        yield "as a fraction", str(evaluation.fraction), f"the AUC of {of}, not rounded"
+    yield "protocol", evaluation.protocol, f"it assumes: {registry.load(evaluation.protocol).trust}"
     if evaluation.keys == "helper" and evaluation.backend != ONE_TIME_PADS:
-        yield "helper", "trusted", "it does not work with the aggregator: together they read every party's counts"
-    proved = evaluation.inputs_proved
+        yield "helper", "trusted", "it decrypts; together with the aggregator it could read every party's counts"
+    lie = ("a lying aggregator", "is not noticed", "it could give any result")
     if evaluation.verified:
         chance = evaluation.soundness
-        but = " (measured, not proved)" if chance is None else f" (but for {quantities.chance_text(chance)})"
-        party = "" if proved else "; a lying party would not"
-        yield "verified", "aggregation", f"a lying aggregator would be noticed{but}{party}"
-    elif proved:
-        yield "verified", "nothing", "a lying aggregator would not be noticed"
-    else:
-        yield "verified", "nothing", "neither a lying aggregator nor a lying party would be noticed"
-    if proved:
+        but = (
+            "as far as measured, not proved"
+            if chance is None
+            else f"but for a chance of {quantities.chance_text(chance)}"
+        )
+        lie = (lie[0], "is noticed", but)
+    yield lie
+    if proved := evaluation.inputs_proved:
         but = "".join(f"; {name}: not proved" for name in evaluation.inputs_not_proved)
-        caps = f"no party's counts go beyond its cap, or below zero; rows can be made up within it{but}"
-        yield "inputs", proved, caps
+        caps = f"has proved that it counted no more rows than its cap, and none below zero; it may make rows up{but}"
+        yield "each party", proved, caps
+    else:
+        yield "a lying party", "is not noticed", "it could enter any rows"
 
 
 def _protection(evaluation: Evaluation) -> Iterator[_Row]:
     texts = [
         f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}".lower()
         for name, value in evaluation.settings.items()
-        if name != "grid"  # which stands beside the number of thresholds
+        if name != "grid"  # which stands beside the number of bin edges
     ]
     if texts:
         yield "settings", "", ", ".join(texts)
@@ -251,7 +254,7 @@ def _costs(evaluation: Evaluation, specification: str, sent_note: str) -> list[_
     if decimals is not None:
         specification = f"every multiple of {_step(int(decimals))}"
     return [
-        ("thresholds", f"{evaluation.thresholds:,}", specification),
+        ("bin edges", f"{evaluation.thresholds:,}", specification),
         ("rounds", str(evaluation.rounds), "messages of the aggregator that each party answers"),
         ("a party sent", quantities.bytes_text(evaluation.upload_bytes_per_party), sent_note),
         ("a party received", quantities.bytes_text(evaluation.download_bytes_per_party), ""),
@@ -278,19 +281,19 @@ def interval_rows(interval: Interval | None) -> list[_Row]:
     if interval is None:
         return []
     cells = (output.styled(text, "bold") for text in (interval.heading, result_tables.ends(interval)))
-    return [(*cells, f"{interval.method}; for independent {interval.independent}")]
+    return [(*cells, f"{interval.method}; independent {interval.independent}")]
 
 
 def binning_error_rows(
     auc: float, binning_error: float, numerical_error: float = 0.0, *, digits: int = 6
 ) -> list[_Row]:
-    """Return the row that says what thresholds leave open, where it is known (not NaN), to so many digits."""
+    """Return the row that says what bins leave open, where it is known (not NaN), to so many digits."""
     if math.isnan(binning_error):
         return []
     # What is rounded off the AUC must not push it out of the bound.
     off = binning_error + abs(auc - round(auc, digits)) + numerical_error
     bound = math.ceil(round(off * 10**digits, 6)) / 10**digits  # 0.027 may be 0.0270…04
-    note = "the unbinned AUC is no further away"
+    note = "counting scores in bins has moved the AUC by no more than this"
     if numerical_error:
         note += f" (numerical error < {quantities.bound_text(numerical_error)})"
     return [("binning error", f"{output.sign('≤', '<=')} {bound:.{digits}f}", note)]

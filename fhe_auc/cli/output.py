@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Cell: TypeAlias = "str | Text"
 
 _LAST_COLUMN = 20  # characters that a table's last column needs, unless its texts are shorter
+_GAP = 2  # blanks between columns
 _INDENT = 1  # of what stands below a row's first words; a line of a fingerprint, 39 characters, then fits into 40
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object; all else goes to stderr.")
@@ -112,54 +113,53 @@ def print_table(
 ) -> None:
     """Print rows in columns, the last one wrapped between words and dimmed: it explains.
 
-    After `words` columns so many as `numbers` says are aligned to the right. Where the terminal is too narrow for
-    columns, each row is a paragraph. No word and no number is cut or parted.
+    After `words` columns so many as `numbers` says are aligned to the right. Where the terminal is too narrow, all
+    columns are wrapped; without a header each row is a paragraph then. No word and no number is cut or parted.
     """
     from rich import box
     from rich.table import Table
 
     rows = list(rows)
-    columns = len(header or rows[0])
     every = [*rows, header] if header else rows
-    widths = [max(_width(row[column]) for row in every) for column in range(columns)]
-    last = max(min(widths[-1], _LAST_COLUMN), *(_longest_word(row[-1]) for row in every))
-    gap = 3 if header else 2
-    if sum(widths[:-1]) + last + gap * (columns - 1) > terminal.console(sys.stdout).width:
+    columns = range(len(every[0]))
+    widths = [max(_width(row[column]) for row in every) for column in columns]
+    least = [max(_longest_word(row[column]) for row in every) for column in columns]
+    room = terminal.console(sys.stdout).width - _GAP * (len(columns) - 1)
+    if header is None and sum(widths[:-1]) + max(min(widths[-1], _LAST_COLUMN), least[-1]) > room:
         for row in rows:
-            _print_paragraph(row, header, words)
+            _print_paragraph(row)
         return
+    while sum(widths) > room and (wider := [column for column in columns if widths[column] > least[column]]):
+        widths[max(wider, key=widths.__getitem__)] -= 1
     table = Table(
         box=box.SIMPLE_HEAD if header else None,
         show_header=header is not None,
         show_edge=False,
         pad_edge=False,
-        padding=(0, 1),
+        padding=(0, _GAP - 1 if header else _GAP, 0, 0),  # lines of the box, which are blank, take one more
     )
-    for column in range(columns):
+    for column in columns:
         table.add_column(
             header[column] if header else "",
             justify="right" if words <= column < words + numbers else "left",
-            no_wrap=column < columns - 1,
-            style="dim" if column == columns - 1 else None,
+            width=widths[column],
+            style="dim" if column == len(columns) - 1 else None,
         )
     for row in rows:
         table.add_row(*row)
-    _print(table)
+    _print(table, sum(widths) + _GAP * (len(columns) - 1))
 
 
-def _print_paragraph(row: tuple[Cell, ...], header: tuple[str, ...] | None, words: int) -> None:
-    """Print a row of a table for which the terminal is too narrow: its words, and the other cells below them."""
+def _print_paragraph(row: tuple[Cell, ...]) -> None:
+    """Print a row of a table for which the terminal is too narrow: its first cell, and the others below it."""
     from rich.padding import Padding
     from rich.text import Text
 
-    label = "  ".join(str(cell).strip() for cell in row[:words] if _width(cell))
-    if label:
-        print_text(styled(label, "bold"))
-    for column in range(words, len(row)):
-        if _width(row[column]):
-            heading = f"{header[column]}: " if header and header[column] else ""
-            style = "dim" if column == len(row) - 1 else ""
-            text = Text.assemble(heading, row[column], style=style)
+    if _width(row[0]):
+        print_text(styled(str(row[0]).strip(), "bold"))
+    for cell, style in zip(row[1:], (*[""] * (len(row) - 2), "dim"), strict=True):
+        if _width(cell):
+            text = Text.assemble(cell, style=style)
             _print(Padding(text, (0, 0, 0, _INDENT)), _INDENT + _longest_word(text))
 
 

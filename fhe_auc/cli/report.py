@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ from fhe_auc.results.asked import Asked, ReportAsked
 from fhe_auc.results.report_measures import NOT_PROBABILITIES
 
 if TYPE_CHECKING:
-    from fhe_auc.report import Decision, Report, ReportCard
+    from fhe_auc.report import Report, ReportCard
     from fhe_auc.results.report_measures import Measure
 
 _SHOWN = ("average_precision", "expected_calibration_error", "brier", "scaled_brier")
@@ -189,28 +190,27 @@ def _print(report: Report, saved: list[Path]) -> None:
     if card.histogram.bins < card.fine_bins:
         note = f"of {card.fine_bins:,}: the others are merged, so that no count shown is from 1 to {card.min_cell - 1}"
         rows.append(("bins", f"{card.histogram.bins:,}", note))
-    for each in cards:
-        measures = (*(one for one in each.measures if one.name in _SHOWN), *each.calibration_measures)
-        of_probabilities = [one for one in measures if one.missing == NOT_PROBABILITIES]
-        rows += [_measure(each, one) for one in measures if one not in of_probabilities]
-        if of_probabilities:
-            of = f", {each.model}" if each.model else ""
-            rows.append((f"Calibration{of}", "none", f"{NOT_PROBABILITIES} (--score-scale makes them of logits)"))
-        points = [point.decision for point in each.operating_points if point.decision and point.name in _PRINTED]
-        rows += [_decision(each, one) for one in (*each.chosen, each.best, *points)]
-    rows += [_measure(card, one, named=False) for one in facts.net_benefits]
     rows += result_tables.of_sites(each.sites for each in cards if each.sites)
     about = "about " if card.noisy else ""
     total = f"{about}{card.histogram.counts.sum():,.0f} rows, {100 * card.prevalence:.3g}% positive"
     output.print_text(f"{facts.title}: {total}.\n")
     output.print_table(rows)
     output.print_text()
-    if card.groups:
-        tables = [result_tables.of_estimates([group for each in cards for group in each.groups])]
-        for each in cards:
-            tables += (_headed(table, each.model) for table in result_tables.of_groups(each) if table.rows)
-        print_tables(tables)
-        output.print_text()
+    heading = "interval" if card.level is None else f"{100 * card.level:.6g} % interval"
+    measures = [(each.model, *line) for each in cards for line in _measures(each)]
+    differences = [("", *_measure(card, one)) for one in facts.net_benefits]
+    chosen = [(each.model, *line) for each in cards for line in _decisions(each)]
+    tables = [
+        _table(("model", "metric", "value", heading, ""), [*measures, *differences], words=2),
+        _table(("model", "cut-off", "at", "precision", "recall", "F1", ""), chosen, words=2),
+    ]
+    groups = [group for each in cards for group in each.groups]
+    print_tables([*tables, *([result_tables.of_estimates(groups)] if groups else [])])
+    for each in cards if groups else ():
+        if own := [table for table in result_tables.of_groups(each) if table.rows]:
+            output.print_text(output.styled(f"\n{each.model or 'Groups'}, at the first cut-off:\n", "bold"))
+            print_tables(own)
+    output.print_text()
     page, *others = saved
     output.print_text(f"page saved as {page}; beside it {', '.join(path.name for path in others)}")
     output.print_warnings(facts.warnings)
@@ -220,7 +220,7 @@ def _auc(card: ReportCard) -> list[tuple[output.Cell, ...]]:
     """Return AUC and interval; what the bins leave open only where no interval has it."""
     note = card.model or "of all parties' rows together"
     if card.noisy:
-        note = "the noise is random and has no bound; the ranges below leave it out"
+        note = "noise was drawn for privacy; nothing below says how far off that puts it"
     rows: list[tuple[output.Cell, ...]] = [
         (output.styled("AUC", "bold"), output.styled(f"{card.auc.value:.4f}", "bold"), note)
     ]
@@ -230,32 +230,38 @@ def _auc(card: ReportCard) -> list[tuple[output.Cell, ...]]:
     return rows
 
 
-def _measure(card: ReportCard, measure: Measure, *, named: bool = True) -> tuple[str, str, str]:
-    """Return name, value and interval; the range that bins leave open where there is no interval."""
-    value, estimate, interval = result_tables.value_text(measure), measure.estimate, measure.interval
-    if estimate is None:
-        about = measure.missing
-    elif interval is not None:
-        about = f"{interval.heading} {result_tables.ends(interval)}"
-    elif measure.no_interval:
-        about = measure.no_interval
-    elif card.noisy or not 5e-5 <= estimate.half_width < math.inf:
-        about = measure.meaning
-    else:
-        about = f"no interval; the bins leave open {estimate.low:.4f} to {estimate.high:.4f}"
-    return f"{measure.title}, {card.model}" if named and card.model else measure.title, value, about
+def _table(header: tuple[str, ...], rows: list[tuple[str, ...]], words: int) -> result_tables.TextTable:
+    """Return a table whose first column is the model, left out where there is one model only."""
+    named = any(model for model, *_ in rows)
+    start = 0 if named else 1
+    return result_tables.TextTable(header[start:], tuple(row[start:] for row in rows), words - start)
 
 
-def _headed(table: result_tables.TextTable, model: str) -> result_tables.TextTable:
-    """Return a table whose lines name the model, if there are several."""
-    rows = tuple((f"{first}, {model}" if model else first, *others) for first, *others in table.rows)
-    return table._replace(rows=rows)
+def _measures(card: ReportCard) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the lines of a model's measures; those that need probabilities are one where there are none."""
+    for measure in (*(one for one in card.measures if one.name in _SHOWN), *card.calibration_measures):
+        if measure.missing != NOT_PROBABILITIES:
+            yield _measure(card, measure)
+    if any(one.missing == NOT_PROBABILITIES for one in card.calibration_measures):
+        yield "Calibration", "none", "", f"{NOT_PROBABILITIES} (--score-scale makes them of logits)"
 
 
-def _decision(card: ReportCard, decision: Decision) -> tuple[str, str, str]:
-    measures = {measure.name: result_tables.value_text(measure) for measure in decision.measures}
-    at = f"precision {measures['precision']}, recall {measures['recall']}, F1 {measures['f1']}"
-    of = f", {card.model}" if card.model else ""
-    title, _, _ = decision.title.partition(" (")
-    title = title if title.startswith("Youden") else title[0].lower() + title[1:]
-    return f"Threshold, {title}{of}", f"{decision.threshold:.4g}", at
+def _measure(card: ReportCard, measure: Measure) -> tuple[str, str, str, str]:
+    """Return name, value, interval and, where there is none, what bins leave open or why."""
+    value, estimate = result_tables.value_text(measure), measure.estimate
+    if measure.interval is not None:
+        return measure.title, value, result_tables.ends(measure.interval), ""
+    note = measure.no_interval or (measure.missing if estimate is None else "")
+    if not note and estimate is not None and not card.noisy and 5e-5 <= estimate.half_width < math.inf:
+        note = f"bins leave open {estimate.low:.4f} to {estimate.high:.4f}"
+    return measure.title, value, "", note
+
+
+def _decisions(card: ReportCard) -> Iterator[tuple[str, ...]]:
+    """Yield the lines of a model's cut-offs: those asked for, that of the best F1, and others that rows choose."""
+    points = [point.decision for point in card.operating_points if point.decision and point.name in _PRINTED]
+    for decision in (*card.chosen, card.best, *points):
+        values = {measure.name: result_tables.value_text(measure) for measure in decision.measures}
+        title, _, _ = decision.title.partition(" (")
+        title = title if title.startswith("Youden") else title[0].lower() + title[1:]
+        yield title, f"{decision.threshold:.4g}", *(values[name] for name in ("precision", "recall", "f1")), ""

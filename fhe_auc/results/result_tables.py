@@ -51,7 +51,7 @@ def of_estimates(estimates: Sequence[GroupEstimate]) -> TextTable:
         (_count(each.rows), _count(each.positives), auc, interval, *error, note)
         for each, (auc, interval, note), error in zip(estimates, map(_auc, estimates), binning, strict=True)
     )
-    header = (*told, "n", "events", "AUC", _level(estimates), *(("bins ≤",) * several), "")
+    header = (*told, "n", "events", "AUC", _level(estimates), *(("binning error",) * several), "")
     rows = ((*texts, *cells) for *texts, cells in zip(*told.values(), numbers, strict=True))
     return TextTable(header, tuple(rows), len(told))
 

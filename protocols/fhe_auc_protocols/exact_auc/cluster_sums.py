@@ -45,9 +45,7 @@ from fhe_auc_protocols.exact_auc.release_part import (
     Rows,
     Said,
     Vectors,
-    each_of,
     most_cubic,
-    sum_of,
 )
 
 MOST_ROWS = 1000  # of a patient: what sums can be grows with it
@@ -59,7 +57,8 @@ _AT_ONCE = 2**12  # patients
 _ALIKE_IDS = 0.95  # a share of different ids among rows that is no patients'
 _IDS_OF_ROWS = "nearly every row has an id of its own in column {column!r}: it may be one of rows, not of patients"
 _BOTH_LABELS = (
-    "some patients have rows of both labels (by {column!r}): right if visits have outcomes of their own, only"
+    "some patients (by {column!r}) have rows of both labels: that is right only where each visit has an outcome of its "
+    "own"
 )
 
 
@@ -85,10 +84,10 @@ class ClusterSums(ReleasePart):
     def _groups(self) -> range:
         return range(len(self.analysis.groups))
 
-    def check(self, plan: Agreed) -> None:
+    def check_plan(self, plan: Agreed) -> None:
         """Raise `CapacityError` where there is no interval."""
         if not plan.interval:
-            raise CapacityError("intervals by patients take an interval, and sealed keys or a helper, without epsilon")
+            raise CapacityError("--cluster is about intervals: ask for one (--interval 0.95; in Python interval=0.95)")
 
     def terms(self) -> Sequence[Parameter]:
         """Return what parties agree to."""
@@ -116,14 +115,14 @@ class ClusterSums(ReleasePart):
             for a, b in _SIDES:
                 own = f"{name} c{a} of c{b}"
                 sums += [
-                    sum_of(f"pairs {own}", Factor((Part(own, "total"),))),
-                    sum_of(f"D {own}", each_of([own]), worth(name, a)),
+                    Sum.product(f"pairs {own}", Factor((Part(own, "total"),))),
+                    Sum.product(f"D {own}", Factor.each([own]), worth(name, a)),
                 ]
             sums += [self._products(f"{name} c{a} c{b}", (name, a), (name, b)) for a, b in _OF_ONE_MODEL]
         for group in self._groups:
             for at, whose in enumerate(_PATIENTS):
                 pick = Factor(constants=tuple(int(entry == at) for entry in range(len(_PATIENTS))))
-                sums.append(sum_of(f"patients g{group} {whose}", each_of([f"k g{group}"]), pick))
+                sums.append(Sum.product(f"patients g{group} {whose}", Factor.each([f"k g{group}"]), pick))
         of_pairs = itertools.product(self.analysis.comparisons, _SIDES)
         return sums + [
             self._products(f"k{m} k{n} c{a} c{b}", (f"k{m} g0", a), (f"k{n} g0", b)) for (m, n), (a, b) in of_pairs
@@ -133,7 +132,7 @@ class ClusterSums(ReleasePart):
         """Return the sum over a table of pairs of the product of what both rows are worth."""
         wide = self._coarse.ends
         both = worth(*first, (wide, 1)), worth(*second, (1, wide))
-        return sum_of(f"Q {pairs}", each_of([pairs]), *both)
+        return Sum.product(f"Q {pairs}", Factor.each([pairs]), *both)
 
     def least_modulus(self, max_rows: int) -> int:
         """Return how many values a sum of so many pooled rows can take, of either sign, times S²."""
@@ -201,7 +200,7 @@ class ClusterSums(ReleasePart):
         sides = total.astype(np.int64).reshape(2, wide, 2, wide)
         return {(a, b): sides[a, :, b, :] for a, b in _SIDES}
 
-    def read(self, sums: Sequence[int], reading: Reading) -> None:
+    def read_sums(self, sums: Sequence[int], reading: Reading) -> None:
         """Read what patients' rows have in common, which all errors go by from here on."""
         given, scale = iter(sums), self._coarse.scale
         alone: dict[tuple[int, int], dict[int, tuple[Fraction, Fraction]]] = {}

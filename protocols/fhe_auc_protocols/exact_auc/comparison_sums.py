@@ -41,9 +41,7 @@ from fhe_auc_protocols.exact_auc.release_part import (
     Rows,
     Said,
     Vectors,
-    each_of,
     most_cubic,
-    sum_of,
 )
 from fhe_auc_protocols.result_warnings import FEW_VALUES
 
@@ -167,7 +165,7 @@ class ComparisonSums(ReleasePart):
         for a, b in self.pairs:
             for name, label in _SIDES:
                 both = worth(f"t{a}", label, (wide, 1)), worth(f"t{b}", label, (1, wide))
-                sums.append(sum_of(f"Q{name} t{a} t{b}", each_of([_pair((a, b), label)]), *both))
+                sums.append(Sum.product(f"Q{name} t{a} t{b}", Factor.each([_pair((a, b), label)]), *both))
         return sums
 
     def least_modulus(self, max_rows: int) -> int:
@@ -187,7 +185,7 @@ class ComparisonSums(ReleasePart):
             vectors.append(np.sum(of_ends, axis=0))
         return vectors
 
-    def read(self, sums: Sequence[int], reading: Reading) -> None:
+    def read_sums(self, sums: Sequence[int], reading: Reading) -> None:
         """Read the sums of each pair; those of squares are known up to multiples of the modulus."""
         if not self.released:
             reading.sayings.append(partial(_said, dict.fromkeys(self.pairs)))
@@ -302,8 +300,8 @@ def moment_sums(name: str) -> list[Sum]:
     for side, label in _SIDES:
         x, xx, xy = (f"{name} {kind}c{label}" for kind in ("x", "xx", "xy"))
         at, following = (worth(name, label, following=following) for following in (False, True))
-        both = Term((each_of([xx]), at, at)), Term((Factor((Part(xy, weight=2),)), at, following))
-        sums += [sum_of(f"D{side} {name}", each_of([x]), at), Sum(f"Q{side} {name}", both)]
+        both = Term((Factor.each([xx]), at, at)), Term((Factor((Part(xy, weight=2),)), at, following))
+        sums += [Sum.product(f"D{side} {name}", Factor.each([x]), at), Sum(f"Q{side} {name}", both)]
     return sums
 
 

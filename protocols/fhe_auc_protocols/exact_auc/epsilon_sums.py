@@ -44,7 +44,7 @@ class NoisySums(ReleasePart):
         """What is released."""
         return self.privacy.sums(self.tying)
 
-    def check(self, plan: Agreed) -> None:
+    def check_plan(self, plan: Agreed) -> None:
         """Raise `CapacityError` where the budget does not hold."""
         if not plan.authenticated or plan.caps != self.privacy.rows:  # else one lying party reads exact counts
             raise CapacityError(
@@ -74,9 +74,9 @@ class NoisySums(ReleasePart):
         """Return a party's shares of the noise."""
         return [self.privacy.noise()[0]]
 
-    def read(self, sums: Sequence[int], reading: Reading) -> None:
-        """Read the numbers; errors as `Privacy.check`."""
-        self.privacy.check(sums, reading.rows)
+    def read_sums(self, sums: Sequence[int], reading: Reading) -> None:
+        """Read the numbers; errors as `Privacy.check_released`."""
+        self.privacy.check_released(sums, reading.rows)
         found = PrivateReading(
             self.privacy, reading.analysis.models, sums, reading.rows, reading.level, self.ties_meant
         )

@@ -37,7 +37,7 @@ from fhe_auc_protocols.option_values import checked_epsilon, positive_number, pr
 
 _LABELS = 2  # positives and negatives
 _LOUD = 0.1  # noise above this share of the rarer class's rows is worth a warning
-_SHARE = 0.25  # of epsilon, for the thresholds; docs/evidence/score-histograms.md has measurements
+_SHARE = 0.25  # of epsilon, for the thresholds; docs/evidence/noise.md has measurements
 _SPENT = "boundaries_epsilon"
 _HEIGHT = "height"
 

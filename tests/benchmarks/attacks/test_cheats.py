@@ -94,8 +94,8 @@ def test_the_demo_shows_a_lie_being_caught_by_its_check() -> None:
     text = demo("--protocol", "malicious", "--cheat", "add-constant", status=1)
     for said in (
         "add-constant, add constants",
-        "AUC, encrypted none no number is released",
-        "AUC, pooled rows 0.634744",
+        "AUC none no number is released",
+        "AUC in the clear 0.634744",
     ):
         assert said in text
     assert "the AUCs of both runs disagree" in text
@@ -106,7 +106,7 @@ def test_the_demo_shows_who_lies_that_it_is_left_out_and_what_would_have_come_of
     for said in (
         "Party '(50, 99]' lies: party-negative, count less than zero negatives in the lowest bin. It is named and",
         "Without proofs of row caps all would have accepted an AUC of 0.5",
-        "inputs row caps no party's counts go beyond its cap, or below zero",
+        "each party row caps has proved that it counted no more rows than its cap, and none below zero",
         "within the binning error",
         "parties 5 ",
         "(50, 99] not counted: its proof did not hold",

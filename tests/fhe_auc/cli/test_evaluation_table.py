@@ -130,7 +130,7 @@ def test_the_table_shows_what_json_says_headline_first(shown: str, found: dict[s
     assert len({line.index(" to ") for line in rows}) == 1
     assert len({len(re.search(r" \d[\d,]* +\d[\d,]* +0\.", line)[0]) for line in rows}) == 1
     auc = roc_auc_score(pooled["died"], pooled["risk_a"])
-    assert shown.startswith(f"AUC, encrypted  {auc:.6f}")
+    assert shown.startswith(f"AUC            {auc:.6f}")
     order = ["95 % interval", "rows  ", "within sites", "model   ", "comparison", "Every party learnt", "protocol"]
     places = [shown.index(word) for word in order]
     assert places == sorted(places)

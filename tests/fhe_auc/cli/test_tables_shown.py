@@ -13,7 +13,7 @@ from tests.support.command_line import printed, write_csv
 
 FINGERPRINT = spelled(bytes(range(200, 232)))
 PLAIN = [
-    ("AUC, encrypted", "0.787305", "of all parties' rows together"),
+    ("AUC", "0.787305", "of all parties' rows together"),
     ("fraction", "exact", "4894687/6217014 over these thresholds, exactly as integers have it"),
     ("fingerprint", FINGERPRINT, "of the keys: names them in every session"),
     ("sha256", "d2" * 32, "sites pin it"),
@@ -48,7 +48,7 @@ def test_every_word_of_every_cell_is_there_whole(
     shown = capsys.readouterr().out
     cells = " ".join(" ".join(row) for row in COLUMNS)
     assert set(words(cells)) <= set(words(shown)) <= {*words(cells), *words(" ".join(HEADER)), *re.findall("─+", shown)}
-    assert all(len(line) <= (width or 100) for line in shown.splitlines())
+    assert all(len(line) <= max(width or 100, 60) for line in shown.splitlines())  # so wide are its numbers alone
 
 
 @pytest.fixture(scope="module")
