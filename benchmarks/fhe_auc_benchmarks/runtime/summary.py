@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from fhe_auc.figures.plot import INK, blank_figure, make_logarithmic
+from fhe_auc.figures.plot import INK, blank_figure, tidy
 from fhe_auc_benchmarks.runtime.benchmark import (
     DEFAULT_THRESHOLDS,
     KEYS,
@@ -121,13 +121,15 @@ def against_sites(measurements: list[Measurement]) -> Figure:
                     at[each.parties].append(value(each))
             looks = {"marker": marker, "linestyle": line, "color": INK, "markersize": 5, "linewidth": 1.4}
             axes.plot(sorted(at), [median(at[size]) for size in sorted(at)], label=label, **looks)
-        make_logarithmic(axes, {size: f"{size:,}" for size in PARTIES})
-        axes.tick_params(axis="x", labelsize=8)
+        axes.set(xscale="log", yscale="log", axisbelow=True)
+        axes.set_xticks(PARTIES, [f"{size:,}" for size in PARTIES], fontsize=8)
+        axes.set_xticks([], minor=True)
+        axes.grid(visible=True, which="major", color="0.9", linewidth=0.7)
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_locator(NullLocator())
         axes.set_xlabel("sites")
-        axes.set_title(what, fontsize=10)
+        tidy(axes).set_title(what, fontsize=10)
     drawn[0].legend(fontsize=9, frameon=False, handlelength=3.5, loc="upper left")
     return figure
 
