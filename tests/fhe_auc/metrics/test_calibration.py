@@ -22,6 +22,7 @@ from fhe_auc.metrics.smooth_calibration import smooth_calibration
 from fhe_auc.question import thresholds as grids
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
+from tests.support.exact_histogram import exact_histogram
 from tests.support.lazy import Lazy
 
 sklearn_calibration_curve = Lazy("sklearn.calibration").calibration_curve
@@ -48,12 +49,12 @@ def test_diagram_and_error_of_exact_histograms_are_scikit_learns_and_the_definit
     """With few digits many scores are equal, and lie where evaluation bins end."""
     data = distorted(2000)
     data = PartyData.from_arrays("pool", data.y_true, np.round(data.y_score, digits))
-    ours = calibration_curve(Histogram.exact(data), n_bins=n_bins)
+    ours = calibration_curve(exact_histogram(data), n_bins=n_bins)
     theirs = sklearn_calibration_curve(data.y_true, data.y_score, n_bins=n_bins, strategy="quantile")
     np.testing.assert_array_equal(ours.prob_true, theirs[0])
     np.testing.assert_allclose(ours.prob_pred, theirs[1], rtol=0, atol=1e-12)
     assert ours.rows.sum() == 2000
-    estimate = expected_calibration_error(Histogram.exact(data), n_bins=n_bins)
+    estimate = expected_calibration_error(exact_histogram(data), n_bins=n_bins)
     assert estimate.value == pytest.approx(ece_of_rows(data, data.y_score, n_bins), abs=1e-12)
     assert estimate.half_width < 1e-12
 
@@ -232,13 +233,13 @@ def test_line_and_intercept_are_those_of_statsmodels() -> None:
 
     Errors with cov_type="HC0", White's, which are larger here than Fisher's: 0.09291533 and 0.06016032.
     """
-    histogram = Histogram.exact(rows(SCORES, POSITIVES, NEGATIVES))
+    histogram = exact_histogram(rows(SCORES, POSITIVES, NEGATIVES))
     expected = (-0.09852328, 0.78195973, 0.11493191, 0.12676284)
     assert recalibration.calibration_line(histogram) == pytest.approx((*expected, 0, 0), abs=2e-8)
     large, error = recalibration.calibration_in_the_large(histogram)
     assert (large.value, error) == pytest.approx((0.01483882, 0.09313813), abs=2e-8)
     inner = slice(1, -1)
-    histogram = Histogram.exact(rows(SCORES[inner], POSITIVES[inner], NEGATIVES[inner]))
+    histogram = exact_histogram(rows(SCORES[inner], POSITIVES[inner], NEGATIVES[inner]))
     expected = (0.03754426, 1.02933138, 0.10311542, 0.074301)  # White's, and Fisher's
     assert recalibration.calibration_line(histogram) == pytest.approx((*expected, 0, 0), abs=2e-8)
 
@@ -247,7 +248,7 @@ def test_the_line_of_real_rows_is_scikit_learns_and_of_true_scores_the_diagonal(
     for name in ["covid-clinics", "credit-default"]:
         labels, scores = (np.concatenate([getattr(p, of) for p in datasets.load(name)]) for of in ("y_true", "y_score"))
         model = LogisticRegression(penalty=None, tol=1e-10).fit(logit(scores)[:, None], labels)
-        line = recalibration.calibration_line(Histogram.exact(PartyData.from_arrays("pool", labels, scores)))
+        line = recalibration.calibration_line(exact_histogram(PartyData.from_arrays("pool", labels, scores)))
         assert (line.intercept, line.slope) == pytest.approx((model.intercept_[0], model.coef_[0, 0]), abs=1e-4)
     generator = np.random.default_rng(4)
     scores = generator.beta(1, 2, 200_000)
@@ -281,7 +282,7 @@ def test_ranges_hold_the_rows_own_values(scores: list[float], edges: np.ndarray)
 
 def test_observed_over_expected_and_its_error_are_the_definitions_over_rows() -> None:
     data = rows(SCORES, POSITIVES, NEGATIVES)
-    found, error = recalibration.observed_expected_ratio(Histogram.exact(data))
+    found, error = recalibration.observed_expected_ratio(exact_histogram(data))
     ratio = data.y_true.sum() / data.y_score.sum()
     expected = math.sqrt(np.square(data.y_true - ratio * data.y_score).sum()) / data.y_true.sum()
     assert (found.value, error) == pytest.approx((ratio, expected), rel=1e-12)
