@@ -143,12 +143,12 @@ def _no_map(thresholds: str) -> InputError:
     "fhe-auc calibrate apply map.json new-patients.csv --out calibrated.csv",
     "fhe-auc calibrate apply map.json new.parquet --score-column risk --out new2.parquet",
 )
-@click.argument("map_file", metavar="MAP", type=click.Path(path_type=Path))
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--score-column", metavar="NAME", default="y_score", help="Column of scores.")
+@click.argument("map_file", metavar="MAP", type=inputs.PATH)
+@click.argument("file", metavar="FILE", type=inputs.PATH)
+@inputs.option("--score-column NAME", "Column of scores.", default="y_score")
 @inputs.score_scale_option
 @inputs.text_options
-@click.option("--column", metavar="NAME", default="y_calibrated", help="Name of the column that is added.")
+@inputs.option("--column NAME", "Name of the column that is added.", default="y_calibrated")
 @inputs.out_file_options("The copy to write, of the same kind: .csv, .parquet or .npz.")
 @output.json_option
 def apply(

@@ -56,10 +56,8 @@ def _of_sites(heterogeneity: bool) -> Questions:
     registry.evaluating,
     inputs.gathered("questions", _of_sites, inputs.heterogeneity_option),
 )
-@click.option(
-    "--dataset", metavar="NAME", type=click.Choice(tuple(_SITES)), default="covid-clinics", help="Or credit-default."
-)
-@click.option("--cheat", metavar="LIE", help="Let the aggregator lie, or a party (party-…); an unknown LIE lists them.")
+@inputs.option("--dataset NAME", "Or credit-default.", type=click.Choice(tuple(_SITES)), default="covid-clinics")
+@inputs.option("--cheat LIE", "Let the aggregator lie, or a party (party-…); an unknown LIE lists them.")
 @inputs.plot_option("a figure")
 @form_options
 def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | None, form: Form) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import click
-
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
 from fhe_auc.cli import inputs, output
@@ -33,7 +31,7 @@ _ROUND_TIMEOUT = 300.0  # seconds that a round over Flower waits for sites
 @inputs.party_files
 @session_options(registry.evaluating, inputs.question_options)
 @inputs.plot_option("a forest plot of all AUCs and intervals")
-@click.option("--flower", is_flag=True, help="Carry it by Flower: docs/guide/flower.md.")
+@inputs.option("--flower", "Carry it by Flower: docs/guide/flower.md.")
 @form_options
 def evaluate(files: inputs.PartyFiles, session: SessionOptions, plot: Path | None, flower: bool, form: Form) -> None:
     """Compute the AUC over the rows of several parties, encrypted (or with noise, by --protocol).

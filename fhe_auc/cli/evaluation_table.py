@@ -13,7 +13,7 @@ import click
 from fhe_auc.base import quantities
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli import output
-from fhe_auc.cli.inputs import gathered
+from fhe_auc.cli.inputs import gathered, option
 from fhe_auc.results import result_tables
 from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation
 from fhe_auc.results.intervals import Interval
@@ -77,12 +77,8 @@ class Form:
 form_options = gathered(
     "form",
     Form,
-    click.option("--brief", is_flag=True, help="Print one line; warnings go to stderr."),
-    click.option(
-        "--costs",
-        is_flag=True,
-        help="Print keys, rounds, bytes and times too.",
-    ),
+    option("--brief", "Print one line; warnings go to stderr."),
+    option("--costs", "Print keys, rounds, bytes and times too."),
     output.json_option,
 )
 

@@ -4,8 +4,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import click
-
 from fhe_auc.api import federated_thresholds
 from fhe_auc.base import quantities
 from fhe_auc.base.errors import InputError
@@ -24,9 +22,9 @@ from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Setup
     "fhe-auc evaluate *.csv --thresholds edges.txt",
 )
 @inputs.party_files
-@click.option("--own-rows", is_flag=True, help="Without a session, from these rows alone: docs/guide/study.md.")
+@inputs.option("--own-rows", "Without a session, from these rows alone: docs/guide/study.md.")
 @inputs.whole_number("--bins", 2, default=200, about="How many; fewer where many rows have one score.")
-@click.option("--protocol", metavar="NAME", default="boundaries-federated", help="See `fhe-auc protocols`.")
+@inputs.option("--protocol NAME", "See `fhe-auc protocols`.", default="boundaries-federated")
 @inputs.protocol_options
 @inputs.setup_options
 @inputs.out_file_options("A .txt or .csv file.")

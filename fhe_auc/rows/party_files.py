@@ -273,7 +273,7 @@ def _label(name: str | None) -> float | str | None:
 
 
 def _party_names(files: Sequence[TableFile]) -> dict[TableFile, str]:
-    """Return the name of the party of each file: that of the file, or of its folder where all files are called alike."""
+    """Return each file's party, which the file names, or its folder where all files are called alike."""
     names = [
         "stdin" if file.path == STDIN else file.path.name[: len(file.path.name) - len(file.suffix)] for file in files
     ]

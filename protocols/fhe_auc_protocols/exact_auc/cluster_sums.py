@@ -59,7 +59,10 @@ _PATIENTS = ("c1", "c0", "all")
 _AT_ONCE = 2**12  # patients
 _ALIKE_IDS = 0.95  # a share of different ids among rows that is no patients'
 _IDS_OF_ROWS = "nearly every row has an id of its own in column {column!r}: it may be one of rows, not of patients"
-_BOTH_LABELS = "some patients (by {column!r}) have rows of both labels: that is right only where each visit has an outcome of its own"
+_BOTH_LABELS = (
+    "some patients (by {column!r}) have rows of both labels: that is right only where each visit has an outcome of its "
+    "own"
+)
 
 
 @dataclass(frozen=True)
