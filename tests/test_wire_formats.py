@@ -60,7 +60,7 @@ from fhe_auc_keys.trust import join_request, members, signed_json
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.message_signatures import SessionProtection
 from fhe_auc_keys.trust.sealing import PrivateKeys
-from fhe_auc_keys.trust.signed_documents import claimed_body, sign
+from fhe_auc_keys.trust.signed_documents import claimed_body, sign_document
 from fhe_auc_protocols.blinded_auc.blinded_plan import AucPlan, Workload
 from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
 from nothing_protocol import Telling
@@ -106,7 +106,7 @@ FLEET = Fleet.of(DEVICES, row_cap=20)
 
 
 def _members() -> members.Members:
-    first = members.found("north", NORTH.keys, days=300, at=AT)
+    first = members.found_consortium("north", NORTH.keys, days=300, at=AT)
     change = members.Change(
         admit=(SOUTH.line, ADDER.line),
         coordinators=("north", "south"),
@@ -160,7 +160,7 @@ def _announcement() -> bytes:
     replace, study = msgspec.structs.replace, msgspec.structs.replace(STUDY, aggregator="adder", days=3)
     body = claimed_body(KIND, announce(NORTH, _manifest("AUC"), MEMBERS, study, at=AT), _Body)
     manifest = replace(Manifest.from_bytes(body.manifest), study=STUDY)
-    return sign(KIND, NORTH, replace(body, manifest=manifest.to_bytes()))
+    return sign_document(KIND, NORTH, replace(body, manifest=manifest.to_bytes()))
 
 
 def _file(write: Callable[[Path], None], name: str) -> Callable[[Path], bytes]:
@@ -207,17 +207,19 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "answer kept": lambda _: answers._FORMAT.frame(
         answers._Answered(b"asked", b"sent", FINGERPRINT, b"party", b"", 900, (), True, "", ())
     ),
-    "list of a fleet's blobs": lambda _: sign(
+    "list of a fleet's blobs": lambda _: sign_document(
         fleet_session.LIST,
         NORTH,
         BlobList(FINGERPRINT, (BlobFile("blobs-000000.parquet", 2, FINGERPRINT),), b"sealed key"),
     ),
     "list of submissions": lambda _: fixed_lists._FORMAT.frame(fixed_lists._FixedList(b"signature", FINGERPRINT)),
     "word that nothing was opened": lambda _: NORTH.sign(fleet_session.UNOPENED, FINGERPRINT),
-    "fleet's opening": lambda _: sign(
+    "fleet's opening": lambda _: sign_document(
         fleet_session.OPENING, NORTH, Opened(FINGERPRINT, FINGERPRINT, bytes([0, 3]), b"context", b"opening")
     ),
-    "fleet's result": lambda _: sign(fleet_session.RESULT, NORTH, FleetResult(FINGERPRINT, FINGERPRINT, b"ciphertext")),
+    "fleet's result": lambda _: sign_document(
+        fleet_session.RESULT, NORTH, FleetResult(FINGERPRINT, FINGERPRINT, b"ciphertext")
+    ),
     "columns of a fleet's files": lambda _: "; ".join(
         ", ".join(f"{each.name} {each.type}" for each in schema)
         for schema in (tables.RECORDS, tables.BLOBS, tables.RESPONSES)
@@ -235,14 +237,16 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "members' files in a key store": lambda _: known_members._RECORD.form.frame(
         known_members._Stored((b"one", b"two"))
     ),
-    "signature of JSON": lambda _: serialise.encode(signed_json.sign(NORTH, b"result 1", {"time": AT.isoformat()})),
+    "signature of JSON": lambda _: serialise.encode(
+        signed_json.sign_json(NORTH, b"result 1", {"time": AT.isoformat()})
+    ),
     "announcement": lambda _: _announcement(),
     "signature of a message": lambda _: SessionProtection(FINGERPRINT, {}, {}, NORTH).sign(
         MESSAGE_PURPOSE, b"statement"
     ),
     "digest of a message": lambda _: MESSAGE.digest,
-    "bundle": lambda _: sign(bundles.BUNDLE, NORTH, bundles._Body(FINGERPRINT, FINGERPRINT, b"seal")),
-    "privacy ledger": lambda _: budget._LEDGER.form.frame(LEDGER),
+    "bundle": lambda _: sign_document(bundles.BUNDLE, NORTH, bundles._Body(FINGERPRINT, FINGERPRINT, b"seal")),
+    "privacy ledger": lambda _: budget.LEDGER.form.frame(LEDGER),
     "record of agreed studies": lambda _: policy._BOOK.form.frame(
         policy._Book(
             (policy.Agreed(STUDY, NEWEST, b"thresholds"),),

@@ -58,7 +58,7 @@ def _of_sites(heterogeneity: bool) -> Questions:
 )
 @inputs.option("--dataset NAME", "Or credit-default.", type=click.Choice(tuple(_SITES)), default="covid-clinics")
 @inputs.option("--cheat LIE", "Let the aggregator lie, or a party (party-…); an unknown LIE lists them.")
-@inputs.plot_option("a figure")
+@inputs.plot_option("the AUC and its interval")
 @form_options
 def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | None, form: Form) -> None:
     """Compute an encrypted AUC on real data, and check it.
@@ -73,7 +73,8 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
     party-… the last party lies, in a session with a helper, where parties prove their row caps: each one's is the
     number of its rows. It is left out, and the AUC is that of the others.
     """
-    from fhe_auc.figures import plot as figures
+    from fhe_auc.figures import forest_plot
+    from fhe_auc.figures.plot import check_path
     from fhe_auc.rows import datasets
 
     plugin = session.plugin
@@ -85,12 +86,7 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
         if of_party and inputs.given("keys") and session.setup.keys != "helper":
             raise InputError("a party's lie is shown where parties prove their row caps: with --keys helper")
     if plot is not None:
-        figures.check_path(plot)
-        if not plugin.encrypts:
-            raise InputError(
-                f"the figure shows encrypted results, which protocol {plugin.name!r} has not; "
-                "see fhe-auc compare-protocols --plot"
-            )
+        check_path(plot)
     parties = datasets.load(dataset)
     analysis, others, liar = Analysis(heterogeneity=session.questions.heterogeneity), parties, "the aggregator"
     if of_party:
@@ -130,7 +126,7 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
         auc_note="" if cheat is None else "what the parties have accepted",
         sent_note=_IN_THE_PAPER if evaluation.security_bits else "",
         plot=plot,
-        draw=lambda: figures.draw(evaluation, others, pooled_auc, title=_TITLES[dataset], sites=f"{_SITES[dataset]}s"),
+        draw=lambda: forest_plot.draw(evaluation),
     )
     if compares and not form.as_json:  # only now: the first result need not wait
         _print_compared(_compared(parties, session.setup, pooled_auc), _SITES[dataset])

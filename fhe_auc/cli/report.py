@@ -18,14 +18,14 @@ from fhe_auc.base.files import write_atomically
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.evaluation_table import binning_error_rows, interval_rows, print_tables
 from fhe_auc.cli.session_options import SessionOptions, histogram_options, naming_the_aggregator
+from fhe_auc.metrics.binning_error import WIDENED
 from fhe_auc.question.analysis import MOST_MIN_CELL, Questions
 from fhe_auc.results import result_tables
 from fhe_auc.results.asked import Asked, ReportAsked
-from fhe_auc.results.intervals import WIDENED
 from fhe_auc.results.report_measures import NOT_PROBABILITIES
 
 if TYPE_CHECKING:
-    from fhe_auc.report import Facts, ReportCard
+    from fhe_auc.report import Report, ReportCard
     from fhe_auc.results.report_measures import Measure
 
 _SHOWN = ("average_precision", "expected_calibration_error", "brier", "scaled_brier")
@@ -152,7 +152,7 @@ def report(
         for warning in made.own_warnings:
             output.print_warning(warning)
     else:
-        _print(made.card, made.facts, saved)
+        _print(made, saved)
         output.print_warnings(made.own_warnings)
 
 
@@ -168,12 +168,12 @@ def _check_folder(folder: Path, names: tuple[str, ...], *, force: bool) -> None:
         raise InputError(f"folder {str(folder)!r} cannot be written to: {error.strerror}") from None
 
 
-def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
+def _print(report: Report, saved: list[Path]) -> None:
     rows: list[tuple[output.Cell, ...]] = []
-    cards = facts.cards(card)
+    card, cards, facts = report.card, report.cards.values(), report.facts
     for each in cards:
         rows += _auc(each)
-    if facts.models and (pair := facts.models.comparison):
+    if pair := facts.comparison:
         within = "none" if pair.interval is None else result_tables.ends(pair.interval, "+.4f")
         note = pair.missing if pair.p_value is None else f"p {result_tables.p_text(pair.p_value)}"
         rows += [("difference of AUCs", f"{pair.difference:+.4f}", f"{pair.second} minus {pair.first}")]
@@ -181,7 +181,7 @@ def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
     if card.histogram.bins < card.fine_bins:
         note = f"of {card.fine_bins:,}: the others are merged, so that no count shown is from 1 to {card.min_cell - 1}"
         rows.append(("bins", f"{card.histogram.bins:,}", note))
-    rows += result_tables.of_sites(facts.sites)
+    rows += result_tables.of_sites(each.sites for each in cards if each.sites)
     about = "about " if card.noisy else ""
     total = f"{about}{card.histogram.counts.sum():,.0f} rows, {100 * card.prevalence:.3g}% positive"
     output.print_text(f"{facts.title}: {total}.\n")
@@ -189,15 +189,16 @@ def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
     output.print_text()
     heading = "interval" if card.level is None else f"{100 * card.level:.6g} % interval"
     measures = [(each.model, *line) for each in cards for line in _measures(each)]
-    differences = [("", *_measure(card, one)) for one in facts.models.net_benefits] if facts.models else []
+    differences = [("", *_measure(card, one)) for one in facts.net_benefits]
     chosen = [(each.model, *line) for each in cards for line in _decisions(each)]
     tables = [
         _table(("model", "metric", "value", heading, ""), [*measures, *differences], words=2),
         _table(("model", "cut-off", "at", "precision", "recall", "F1", ""), chosen, words=2),
     ]
-    print_tables([*tables, *([result_tables.of_estimates(facts.groups)] if facts.groups else [])])
-    for each in cards if facts.groups else ():
-        if own := result_tables.of_groups(facts.of_model(each.model), card.level):
+    groups = [group for each in cards for group in each.groups]
+    print_tables([*tables, *([result_tables.of_estimates(groups)] if groups else [])])
+    for each in cards if groups else ():
+        if own := [table for table in result_tables.of_groups(each) if table.rows]:
             output.print_text(output.styled(f"\n{each.model or 'Groups'}, at the first cut-off:\n", "bold"))
             print_tables(own)
     output.print_text()

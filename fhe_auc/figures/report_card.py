@@ -34,7 +34,7 @@ class HasCards(Protocol):
         """Every number and curve, by the model's name."""
 
 
-Reported: TypeAlias = HasCards | ReportCard | tuple[ReportCard, ...]
+Reported: TypeAlias = HasCards | ReportCard | Sequence[ReportCard]
 
 
 class Illustration(NamedTuple):
@@ -46,10 +46,10 @@ class Illustration(NamedTuple):
     plot: Callable[[Reported, Axes], Axes]
 
 
-def shown_in(cards: tuple[ReportCard, ...], name: str) -> tuple[ReportCard, ...]:
+def shown_in(cards: Sequence[ReportCard], name: str) -> tuple[ReportCard, ...]:
     """Return the cards that a figure shows: two figures need probabilities."""
     if name not in ("reliability", "decision_curve"):
-        return cards
+        return tuple(cards)
     return tuple(card for card in cards if card.calibration is not None and card.decision_curve is not None)
 
 
@@ -86,7 +86,7 @@ def png(figure: Figure) -> bytes:
 def cards_of(report: Reported) -> tuple[ReportCard, ...]:
     """Return the cards of what `fhe_auc.federated_report` returns, or cards themselves; `InputError` for all else."""
     cards: object = getattr(report, "cards", report)
-    found = cards.values() if isinstance(cards, Mapping) else cards if isinstance(cards, tuple) else (cards,)
+    found = cards.values() if isinstance(cards, Mapping) else cards if isinstance(cards, (tuple, list)) else (cards,)
     of_cards = tuple(each for each in found if isinstance(each, ReportCard))
     if not of_cards or len(of_cards) < len(found):
         hint = "; plot_forest draws an evaluation" if isinstance(report, Evaluation) else ""
@@ -96,13 +96,8 @@ def cards_of(report: Reported) -> tuple[ReportCard, ...]:
     return of_cards
 
 
-def model_text(card: ReportCard) -> str:
-    """Return how the page names a model."""
-    return f"model {card.model}" if card.model else "classifier"
-
-
 def _named(card: ReportCard) -> str:
-    return model_text(card).replace("$", r"\$")  # which would begin a formula
+    return card.title.replace("$", r"\$")  # which would begin a formula
 
 
 def _styled(cards: tuple[ReportCard, ...]) -> Iterator[tuple[ReportCard, str, str]]:
@@ -111,7 +106,12 @@ def _styled(cards: tuple[ReportCard, ...]) -> Iterator[tuple[ReportCard, str, st
 
 
 def plot_roc(report: Reported, ax: Axes | None = None) -> Axes:
-    """Draw the ROC curve: what the bins leave open, limits point by point, and two thresholds; of two models curves."""
+    """Draw the ROC curve: what the bins leave open, limits point by point, and two thresholds; of two models curves.
+
+    >>> from fhe_auc import federated_report, plot_roc
+    >>> plot_roc(federated_report([([0, 1], [0.2, 0.9])], min_cell=1, thresholds="uniform:9")).get_xlabel()
+    'False positive rate (1 − specificity)'
+    """
     cards, axes = cards_of(report), current(ax)
     if len(cards) == 1:
         _roc_limits(cards[0], axes)
@@ -134,7 +134,7 @@ def _roc_limits(card: ReportCard, axes: Axes) -> None:
     if card.tpr_band and card.fpr_band:  # corners of the rectangle that both rates' intervals make around each point
         for x, y in ((card.fpr_band.high, card.tpr_band.low), (card.fpr_band.low, card.tpr_band.high)):
             axes.plot(x, y, color=INK, linestyle="--", linewidth=0.7)
-        axes.lines[0].set_label(f"{level_text(card)} limits, point by point")
+        axes.lines[0].set_label(f"{card.level_text} limits, point by point")
 
 
 def _roc_in_words(card: ReportCard) -> str:
@@ -144,7 +144,12 @@ def _roc_in_words(card: ReportCard) -> str:
 
 
 def plot_precision_recall(report: Reported, ax: Axes | None = None) -> Axes:
-    """Draw precision by recall; inside a bin, true and false positives grow together (Davis, Goadrich, ICML 2006)."""
+    """Draw precision by recall; inside a bin, true and false positives grow together (Davis, Goadrich, ICML 2006).
+
+    >>> from fhe_auc import federated_report, plot_precision_recall
+    >>> plot_precision_recall(federated_report([([0, 1], [0.2, 0.9])], min_cell=1, thresholds="uniform:9")).get_xlabel()
+    'Recall'
+    """
     cards, axes = cards_of(report), current(ax)
     top = 0.0
     for card, line, _ in _styled(cards):
@@ -171,7 +176,12 @@ def _precision_recall_in_words(card: ReportCard) -> str:
 
 
 def plot_calibration(report: Reported, ax: Axes | None = None) -> Axes:
-    """Draw the observed share of positive rows by mean score, with Wilson's intervals; scores are probabilities."""
+    """Draw the observed share of positive rows by mean score, with Wilson's intervals; scores are probabilities.
+
+    >>> from fhe_auc import federated_report, plot_calibration
+    >>> plot_calibration(federated_report([([0, 1], [0.2, 0.9])], min_cell=1, thresholds="uniform:9")).get_xlabel()
+    'Mean score'
+    """
     cards, axes = _of_probabilities(report, "reliability"), current(ax)
     highest = 0.0
     for card, line, marker in _styled(cards):
@@ -179,7 +189,7 @@ def plot_calibration(report: Reported, ax: Axes | None = None) -> Axes:
         observed, score, _ = card.calibration
         if card.observed_band:
             low, high = card.observed_band
-            label = f"{level_text(card)} interval" if card is cards[0] else ""
+            label = f"{card.level_text} interval" if card is cards[0] else ""
             axes.vlines(score, low, high, color=INK, linewidth=1.2, label=label)
             highest = max(highest, high.max())
         looks: dict[str, Any] = {"color": INK, "linewidth": 1.2, "markersize": 5, "clip_on": False}
@@ -201,7 +211,12 @@ def _reliability_in_words(card: ReportCard) -> str:
 
 
 def plot_decision_curve(report: Reported, ax: Axes | None = None) -> Axes:
-    """Draw net benefit by threshold probability, beside treating all rows and none; scores are probabilities."""
+    """Draw net benefit by threshold probability, beside treating all rows and none; scores are probabilities.
+
+    >>> from fhe_auc import federated_report, plot_decision_curve
+    >>> plot_decision_curve(federated_report([([0, 1], [0.2, 0.9])], min_cell=1, thresholds="uniform:9")).get_xlabel()
+    'Threshold probability'
+    """
     cards, axes = _of_probabilities(report, "decision_curve"), current(ax)
     prevalence, last = cards[0].prevalence, 0.0
     for card, line, _ in _styled(cards):
@@ -209,7 +224,7 @@ def plot_decision_curve(report: Reported, ax: Axes | None = None) -> Axes:
         thresholds, model, treat_all = card.decision_curve
         axes.plot(thresholds, model, line, color=INK, linewidth=1.6, label=_named(card))
         if card.net_benefit_band:
-            label = f"{level_text(card)} interval" if card is cards[0] else ""
+            label = f"{card.level_text} interval" if card is cards[0] else ""
             axes.fill_between(thresholds, *card.net_benefit_band, color=LIGHT, alpha=0.6, linewidth=0, label=label)
         last = max(last, *thresholds[model > _NOTHING_LEFT * prevalence], 1.5 * prevalence)
     axes.plot(thresholds, treat_all, color=INK, linestyle="--", linewidth=1.2, label="treat all")
@@ -226,18 +241,18 @@ def _decision_curve_in_words(card: ReportCard) -> str:
     better = thresholds[model > np.maximum(treat_all, 0)]
     where = f"between the thresholds {better.min():.3g} and {better.max():.3g}" if len(better) else "nowhere"
     return (
-        f"Decision curve. The {model_text(card)} has a larger net benefit than treating all rows or none {where}. At "
+        f"Decision curve. The {card.title} has a larger net benefit than treating all rows or none {where}. At "
         f"threshold 0 both have {card.prevalence:.3g}, the share of positive rows; treating none has 0 throughout."
     )
 
 
-def level_text(card: ReportCard) -> str:
-    """Write the level of the intervals for people."""
-    return f"{100 * (card.level or 0):.6g} %"
-
-
 def plot_scores(report: Reported, ax: Axes | None = None) -> Axes:
-    """Draw the scores of either class, as shares; a second model's in grey."""
+    """Draw the scores of either class, as shares; a second model's in grey.
+
+    >>> from fhe_auc import federated_report, plot_scores
+    >>> plot_scores(federated_report([([0, 1], [0.2, 0.9])], min_cell=1, thresholds="uniform:9")).get_xlabel()
+    'Score'
+    """
     cards, axes = cards_of(report), current(ax)
     top, several = 0.0, len(cards) > 1
     ends = list[float]()

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.special_functions import digamma
+from fhe_auc.metrics.binning_error import binning_error
 from fhe_auc.metrics.histogram import Estimate, Histogram, with_both_labels
 from fhe_auc.question.score_bins import of_one_number
 
@@ -38,19 +39,17 @@ class PrecisionRecallCurve(NamedTuple):
 
 
 def roc_auc_score(histogram: Histogram) -> Estimate:
-    """Compute the area under the ROC curve, in [0, 1].
+    """Compute the area under the ROC curve, in [0, 1]; the half-width is the binning error.
 
     H_B = 1/(PN) sum_i (sum_{j<i} p_i n_j + p_i n_i / 2), [FCE] eq. 5: a positive row in a higher bin than a negative
-    one counts 1. Only pairs inside one bin are undecided, so that the half-width is sum_i p_i n_i / (2 P N) ([FCE]
-    lemma 3), over bins that can hold several scores; with quantile bins and smooth scores the error falls as 1/B^2
-    ([FCE] theorem 4).
+    one counts 1.
     """
     usable = with_both_labels(histogram)
     p, n = usable.positives, usable.negatives
     pairs = p.sum() * n.sum()
     below = np.cumsum(n) - n
     tied = p * n / 2
-    value, half_width = (p @ below + tied.sum()) / pairs, tied[~of_one_score(usable)].sum() / pairs
+    value, half_width = (p @ below + tied.sum()) / pairs, binning_error(2 * tied[~of_one_score(usable)].sum(), pairs)
     return _within_unit(value, value - half_width, value + half_width)
 
 

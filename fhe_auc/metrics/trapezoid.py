@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import UndefinedAucError
+from fhe_auc.metrics.binning_error import binning_error
 from fhe_auc.rows.counts import Counts
 
 
@@ -45,11 +46,8 @@ class Trapezoid:
 
     @property
     def binning_error(self) -> float:
-        """In [0, 1/2]: the AUC of the rows themselves (ties counted half) is at most so far from `auc`.
-
-        Only pairs inside one bin are undecided, and each of them counts half in `auc`.
-        """
-        return self.tie / self.den
+        """In [0, 1/2]: the AUC of the rows themselves (ties counted half) is at most so far from `auc`."""
+        return binning_error(2 * self.tie, self.den)
 
 
 def trapezoid(counts: Counts) -> Trapezoid:

@@ -6,7 +6,7 @@ scores into a few of their bins; `hybrid` tells those apart, too (docs/evidence/
 which the tables of [DPAUC] come out, which does not say what its points are.
 
 `quantile:SIZE` is no grid but a wish: thresholds between which about equally many pooled rows lie, which a session of
-its own has to find (`fhe_auc.results.evaluation.QuantileThresholds`, docs/evidence/score-histograms.md).
+its own has to find (`fhe_auc.results.evaluation.QuantileThresholds`, docs/security/histograms.md).
 """
 
 import operator

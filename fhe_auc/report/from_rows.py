@@ -11,6 +11,7 @@ from msgspec import structs
 from numpy.typing import ArrayLike
 
 from fhe_auc.api import options_for
+from fhe_auc.base.errors import InputError
 from fhe_auc.base.terminal import Progress, shown
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, Analysis
@@ -19,7 +20,6 @@ from fhe_auc.report.steps import Grids, Step, report_steps
 from fhe_auc.results.asked import Asked, ReportAsked
 from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation, Outcome, QuantileThresholds
 from fhe_auc.results.intervals import DEFAULT_LEVEL
-from fhe_auc.results.report_card import Decisions
 from fhe_auc.rows.default_thresholds import default_thresholds
 from fhe_auc.rows.frames import Rows, parties_of, questions_of
 from fhe_auc.rows.party_data import DEFAULT_SCALE, Entries, Label, PartyData
@@ -107,25 +107,31 @@ def federated_report(
     0.9375
     """
     own = options_for(federated_report, protocol, options, among="histogram-")
-    decisions = Decisions(threshold=threshold, cost_ratio=cost_ratio, alert_rate=alert_rate)
     questions = questions_of(
         score=score, by=by, cluster=cluster, heterogeneity=heterogeneity, min_cell=min(min_cell, MOST_MIN_CELL)
     )
     entries = Entries(positive_label=positive_label, drop_missing=drop_missing, score_scale=score_scale)
     setup = Setup(keys=keys, backend=backend, max_rows=max_rows, min_rows=min_rows, row_caps=row_caps)
-    parties, analysis = parties_of(rows, questions, site=site, label=label, entries=entries)
     wanted = ReportAsked(
         protocol=protocol,
         options=own,
-        threshold=decisions.thresholds,
+        threshold=_cut_offs(threshold),
         cost_ratio=cost_ratio,
         alert_rate=alert_rate,
         min_cell=min_cell,
         title=title,
     )
+    parties, analysis = parties_of(rows, questions, site=site, label=label, entries=entries)
     with shown(progress) if progress else nullcontext() as report:
         asked = Asked(analysis=analysis, interval=interval, report=wanted)
         return report_of(parties, asked, thresholds=thresholds, setup=setup, progress=report)
+
+
+def _cut_offs(asked: float | Sequence[float] | None) -> tuple[float, ...]:
+    try:
+        return () if asked is None else tuple(map(float, np.ravel(asked)))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"threshold must be a number, or several: {error}") from None
 
 
 def report_of(
@@ -167,7 +173,7 @@ def report_of(
         try:
             step = steps.send(outcome)
         except StopIteration as ended:
-            return Report(*ended.value)
+            return Report.made_of(ended.value)
 
 
 def _of_rows(parties: Sequence[PartyData], asked: Asked) -> tuple[Grids, dict[tuple[str, ...], str]]:

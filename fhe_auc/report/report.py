@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.report.page import render, save
-from fhe_auc.report.steps import report_steps, told_by
+from fhe_auc.report.steps import Parts, report_steps, told_by
 from fhe_auc.results import result_file
 from fhe_auc.results.asked import Asked
-from fhe_auc.results.evaluation import Outcome, framed
+from fhe_auc.results.evaluation import Outcome, framed, warnings_text
 from fhe_auc.results.report_card import Facts, ReportCard
 from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_lines import COLUMNS, as_csv, report_lines
@@ -38,15 +38,25 @@ class Report:
 
     Attributes
     ----------
-    card : ReportCard
-        All numbers and curves of the first model, or the only one.
+    cards : Mapping of ReportCard
+        All numbers and curves of each model by its name, which is empty where there is one; figures show them all.
     facts : Facts
-        Title, date, warnings, groups, sites, a second model, what the session has cost and revealed to whom.
+        Title, date, warnings, how two models differ, what the session has cost and revealed to whom.
     own_warnings : tuple of str
         Warnings about single parties. They name the parties and small numbers, and are not for readers of the page.
+
+    Examples
+    --------
+    >>> from fhe_auc import federated_report
+    >>> site = {"died": [0, 1, 0, 1, 0], "risk": [0.1, 0.7, 0.3, 0.6, 0.2]}
+    >>> report = federated_report([site] * 3, label="died", score="risk", min_cell=1)
+    >>> report.auc
+    1.0
+    >>> report.to_frame().columns.tolist()[3:7]
+    ['measure', 'estimate', 'low', 'high']
     """
 
-    card: ReportCard
+    cards: Mapping[str, ReportCard]
     facts: Facts
     own_warnings: tuple[str, ...] = ()
 
@@ -56,7 +66,12 @@ class Report:
 
         Raises `InputError` where they are not those of the question, or not all; errors as `federated_report`.
         """
-        return cls(*told_by(report_steps(asked), outcomes))
+        return cls.made_of(told_by(report_steps(asked), outcomes))
+
+    @classmethod
+    def made_of(cls, parts: Parts) -> Report:
+        """Return the report that the steps of its sessions have ended with."""
+        return cls({card.model: card for card in parts.cards}, parts.facts, parts.own_warnings)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Report:
@@ -74,14 +89,19 @@ class Report:
         return replace(made, facts=replace(made.facts, date=found.time.date(), session=session))
 
     @property
-    def cards(self) -> dict[str, ReportCard]:
-        """The card of each model by its name, which is empty where there is one model; figures show them all."""
-        return {card.model: card for card in self.facts.cards(self.card)}
+    def card(self) -> ReportCard:
+        """The card of the first model, or the only one."""
+        return next(iter(self.cards.values()))
 
     @property
     def auc(self) -> float:
         """AUC of the first model, or the only one."""
         return self.card.auc.value
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What readers ought to know first; `own_warnings` are not for them."""
+        return self.facts.warnings
 
     def __str__(self) -> str:
         """Return one line: title, each model's AUC and interval, number of rows, and share of positive rows."""
@@ -94,24 +114,26 @@ class Report:
             if interval is not None:
                 within = f" ({interval.heading} {ends(interval)}, {interval.method})"
             aucs.append(f"{name} AUC {card.auc.value:.4f}{within}".lstrip())
-        return f"{self.facts.title}: {'; '.join(aucs)}; {total}"
+        return f"{self.facts.title}: {'; '.join(aucs)}; {total}{warnings_text(self.warnings)}"
 
     def __repr__(self) -> str:
         return f"<Report: {self}>"
 
     def _repr_html_(self) -> str:
         """Return HTML for a notebook: the line, tables of metrics and groups, sites, warnings; not `own_warnings`."""
-        tables = [of_measures(self.cards.values())]
-        if models := self.facts.models:
-            tables += [of_comparisons([models.comparison])] if models.comparison else []
-            tables += [of_net_benefits(models.net_benefits)] if models.net_benefits else []
-        if self.facts.groups:
-            tables += [of_estimates(self.facts.groups)]
-            each_model = ((self.facts.of_model(name), card.level) for name, card in self.cards.items())
-            tables += [table for facts, level in each_model for table in of_groups(facts, level)]
+        cards, facts = self.cards.values(), self.facts
+        tables = [of_measures(cards)]
+        tables += [of_comparisons([facts.comparison])] if facts.comparison else []
+        tables += [of_net_benefits(facts.net_benefits)] if facts.net_benefits else []
+        if groups := [each for card in cards for each in card.groups]:
+            tables += [of_estimates(groups)]
+            tables += [table for card in cards for table in of_groups(card) if table.rows]
         lines = [
-            *(f"{label} {value}: {note}" for label, value, note in of_sites(self.facts.sites)),
-            *(f"warning: {warning}" for warning in self.facts.warnings),
+            *(
+                f"{label} {value}: {note}"
+                for label, value, note in of_sites(card.sites for card in cards if card.sites)
+            ),
+            *(f"warning: {warning}" for warning in facts.warnings),
             "save(folder) writes the page with its figures",
         ]
         return notebook_html(str(self), tables, lines)
@@ -124,19 +146,19 @@ class Report:
         """
         import pandas
 
-        of = self.facts.of_model(self.card.model if model is None else model)
-        own = [each for each in of.group_decisions if each.variable == column]
+        card = self.cards.get(self.card.model if model is None else model)
+        own = [each for each in (card.group_decisions if card else ()) if each.variable == column]
         if not own:
             raise InputError(f"the report has no groups by {column!r} at its threshold")
         return pandas.DataFrame([each.rates() for each in own], pandas.Index([each.level for each in own], name=column))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the whole content as plain types, ready for ``json.dumps``."""
-        return as_dict(self.card, self.facts)
+        return as_dict([*self.cards.values()], self.facts)
 
     def html(self) -> str:
         """Return the page as HTML; it needs no network."""
-        return render(self.card, self.facts)
+        return render([*self.cards.values()], self.facts)
 
     def csv(self) -> str:
         """Return all values as CSV, a line each, with one column that is formatted for a paper."""
@@ -152,4 +174,4 @@ class Report:
         Makes the folder if it does not exist, and overwrites files of the same names. Raises `OSError` where a file
         cannot be written, and `InputError` without matplotlib, or WeasyPrint for a PDF.
         """
-        return save(self.card, self.facts, folder, pdf=pdf)
+        return save([*self.cards.values()], self.facts, folder, pdf=pdf)

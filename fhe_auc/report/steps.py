@@ -35,7 +35,7 @@ from fhe_auc.results.estimates import NESTED, Comparison
 from fhe_auc.results.evaluation import NOT_TOLD_APART, CellCounts, Evaluation, Outcome, QuantileThresholds, preceded
 from fhe_auc.results.group_decisions import calibrations, of_cells
 from fhe_auc.results.intervals import of_difference
-from fhe_auc.results.report_card import PANELS, Facts, ReportCard, TwoModels, report_card
+from fhe_auc.results.report_card import Facts, ReportCard, report_card
 from fhe_auc.results.report_measures import Measure
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
@@ -54,9 +54,9 @@ class Step(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What a report is made of."""
+    """What a report is made of: the card of each model, facts, and warnings about single parties."""
 
-    card: ReportCard
+    cards: tuple[ReportCard, ...]
     facts: Facts
     own_warnings: tuple[str, ...]
 
@@ -121,17 +121,34 @@ def report_steps(asked: Asked, base: Request = _ANY, own: Grids | None = None, s
     if own is None:
         found, counting = yield from _with_thresholds(asked, report.protocol, counting)
         own = Grids((counting.thresholds,) * len(asked.analysis.models), counting.thresholds)
-    models, whole = asked.analysis.models, None
+    names, whole = asked.analysis.models, None
     if asked.evaluates and all(np.array_equal(grid, own.together) for grid in own.of_models):
         request = replace(_asking(asked, base), thresholds=own.together)
         whole = _expected(Evaluation, (yield Step(asked.protocol, request)))
-    parts = []
-    for model, grid in zip(models, own.of_models, strict=True):
-        one = _Model(asked, report, model, base, replace(counting, thresholds=grid), found, whole, said)
+    parts = list[_OfModel]()
+    for name, grid in zip(names, own.of_models, strict=True):
+        one = _Model(asked, report, name, base, replace(counting, thresholds=grid), found, whole, said)
         parts.append((yield from _of_model(one)))
-    if len(models) == 1:
-        return parts[0]
-    return (yield from _of_two(asked, report, base, own, whole, parts))
+    first = parts[0]
+    cards, about, privacy = tuple(each.card for each in parts), first.evaluation, first.privacy
+    warnings, own_warnings = (_told(cards, texts) for texts in zip(*((p.warnings, p.own) for p in parts), strict=True))
+    comparison, benefits, title = None, tuple[Measure, ...](), "Classifier"
+    if len(names) > 1:
+        about, comparison, benefits = yield from _between(asked, base, own, whole, cards)
+        warnings += _new(whole, (*warnings, *own_warnings)) if whole is not None else []
+        if benefits and cards[0].level and benefits[-1].interval is None:
+            warnings.append(words.NO_DIFFERENCE)
+        privacy, title = privacy + words.TWO_MODELS, " and ".join(names)
+    facts = Facts(
+        title=report.title.strip() or f"{title} on the rows of {words.number_of(about)}",
+        date=datetime.date.today(),
+        privacy=privacy,
+        session=words.session(first.evaluation, first.thresholds),
+        warnings=tuple(warnings),
+        comparison=comparison,
+        net_benefits=benefits,
+    )
+    return Parts(cards, facts, tuple(own_warnings))
 
 
 class _Model(NamedTuple):
@@ -156,11 +173,21 @@ class _Model(NamedTuple):
         return Analysis(models=(self.name,), **changes)
 
 
-def _of_model(one: _Model) -> Steps[Parts]:
-    """Return what is said of one model."""
-    asked, report, wanted = one.asked, one.report, one.report.decisions
+class _OfModel(NamedTuple):
+    """What is said of one model, by the session of its histogram and those of its groups; `own` are own warnings."""
+
+    card: ReportCard
+    evaluation: Evaluation
+    thresholds: str
+    privacy: str
+    warnings: list[str]
+    own: list[str]
+
+
+def _of_model(one: _Model) -> Steps[_OfModel]:
+    asked, report = one.asked, one.report
     analysis, grid = asked.analysis, one.counting.thresholds
-    edges = grids.with_asked(grid, wanted.thresholds) if wanted.thresholds else grid
+    edges = grids.with_asked(grid, report.threshold) if report.threshold else grid
     request = replace(one.counting, analysis=one.alone(), thresholds=edges)
     evaluation = _expected(Evaluation, (yield Step(report.protocol, request)))
     if (histogram := evaluation.histogram) is None:
@@ -168,20 +195,19 @@ def _of_model(one: _Model) -> Steps[Parts]:
     if one.found is not None:
         evaluation = preceded(evaluation, one.found)
     noisy = math.isnan(evaluation.binning_error)
-    added = np.setdiff1d(histogram.edges[:-1], grid).tolist() if wanted.thresholds else ()
+    added = np.setdiff1d(histogram.edges[:-1], grid).tolist() if report.threshold else ()
     level, least = asked.interval, report.min_cell
-    card = report_card(histogram, wanted=wanted, added=added, level=level, min_cell=least, noisy=noisy)
-    own_warnings = evaluation.own_warnings
+    card = report_card(histogram, wanted=report, added=added, level=level, min_cell=least, noisy=noisy)
+    own = [*evaluation.own_warnings, *words.end_warnings(histogram, 1, card.min_cell)]
     warnings = [
-        *(warning for warning in evaluation.warnings if warning not in own_warnings),
+        *(warning for warning in evaluation.warnings if warning not in evaluation.own_warnings),
         *words.cell_warnings(card, histogram),
         *words.interval_warnings(card, level),
+        *words.end_warnings(histogram, card.min_cell),
     ]
-    own_warnings += tuple(words.end_warnings(histogram, 1, card.min_cell))
-    warnings += words.end_warnings(histogram, card.min_cell)
     named = asked.thresholds if isinstance(asked.thresholds, str) else "of one's own"
     said = str(evaluation.settings.get("grid", one.said or named))
-    privacy, panels = words.privacy(evaluation, card, said), dict[str, Any]()
+    privacy, model, panels = words.privacy(evaluation, card, said), one.name if one.several else "", dict[str, Any]()
     if asked.panels:
         second, new = one.whole, list[str]()
         if second is None:
@@ -190,19 +216,19 @@ def _of_model(one: _Model) -> Steps[Parts]:
             second = _expected(Evaluation, (yield Step(asked.protocol, request)))
         if one.whole is None or not one.several:
             # Its binning error is that of the session before, which has warned.
-            new = _new(second, (*own_warnings, *warnings))
-        estimates = [replace(each, model="") for each in second.estimates if each.model in ("", one.name)]
-        panels["groups"] = groups = tuple(each for each in estimates if each.group)
-        panels["sites"] = tuple(replace(each, model="") for each in second.sites if each.model in ("", one.name))
-        counted = bool(analysis.by) and (bool(wanted.thresholds) or card.calibration is not None)
+            new = _new(second, (*own, *warnings))
+        estimates = [replace(each, model=model) for each in second.estimates if each.model in ("", one.name)]
+        sites = (replace(each, model=model) for each in second.sites if each.model in ("", one.name))
+        panels |= {"groups": tuple(each for each in estimates if each.group), "sites": next(sites, None)}
+        counted = bool(analysis.by) and (bool(report.threshold) or card.calibration is not None)
         privacy += words.evaluation_privacy(second.protocol, analysis, (_BINS_OF_GROUPS + 2) * counted)
         if analysis.cluster:
             warnings.append(words.OTHER_INTERVALS)
             first, *others = card.measures
-            card = replace(card, measures=(replace(first, interval=estimates[0].interval), *others))
+            panels["measures"] = (replace(first, interval=estimates[0].interval), *others)
         if counted:
-            hidden = [each.group for each in groups if each.auc is None and analysis.min_cell > 1]
-            asked_for = [float(histogram.edges[histogram.bin_of(each)]) for each in wanted.thresholds[:1]]
+            hidden = [each.group for each in panels["groups"] if each.auc is None and analysis.min_cell > 1]
+            asked_for = [float(histogram.edges[histogram.bin_of(each)]) for each in report.threshold[:1]]
             wider = _wider(histogram, asked_for)
             request = _request(one.base, COUNTS, analysis=one.alone(by=analysis.by), thresholds=wider)
             cells = _expected(CellCounts, (yield Step(COUNTS, request)))
@@ -216,52 +242,27 @@ def _of_model(one: _Model) -> Steps[Parts]:
             if len(analysis.by) > 1 and any(each.counts is None for each in panels.get("group_decisions", ())):
                 new.append(NESTED)
         warnings += dict.fromkeys(new)
-    facts = Facts(
-        title=report.title.strip() or f"Classifier on the rows of {words.number_of(evaluation)}",
-        date=datetime.date.today(),
-        privacy=privacy,
-        session=words.session(evaluation, said),
-        warnings=tuple(warnings),
-        **panels,
-    )
-    return Parts(card, facts, own_warnings)
+    return _OfModel(replace(card, model=model, **panels), evaluation, said, privacy, warnings, own)
 
 
-def _of_two(
-    asked: Asked, report: ReportAsked, base: Request, own: Grids, whole: Evaluation | None, alone: list[Parts]
-) -> Steps[Parts]:
-    """Return what is said of two models, and of what is between them."""
-    names = asked.analysis.models
-    parts = [_named(each, name) for each, name in zip(alone, names, strict=True)]
-    first, second = parts
-    compared = whole
-    if compared is None:
+def _between(
+    asked: Asked, base: Request, own: Grids, whole: Evaluation | None, cards: tuple[ReportCard, ...]
+) -> Steps[tuple[Evaluation, Comparison | None, tuple[Measure, ...]]]:
+    """Return the evaluation that compares two models, the difference of the AUCs, and the net benefits."""
+    names, (first, second), benefits = asked.analysis.models, cards, tuple[Measure, ...]()
+    if whole is None:
         both = structs.replace(asked.analysis, by=(), heterogeneity=False)
         request = replace(_asking(asked, base), analysis=both, thresholds=own.together)
-        compared = _expected(Evaluation, (yield Step(asked.protocol, request)))
-    comparison = next((_of_cards(each, first.card, second.card) for each in compared.comparisons), None)
-    decided, benefits = [each.card.chosen[0] for each in parts if each.card.chosen], tuple[Measure, ...]()
-    probable = all(each.card.decision_curve is not None for each in parts)
+        whole = _expected(Evaluation, (yield Step(asked.protocol, request)))
+    comparison = next((_of_cards(each, first, second) for each in whole.comparisons), None)
+    decided = [card.chosen[0] for card in cards if card.chosen]
+    probable = all(card.decision_curve is not None for card in cards)
     # A threshold at which small counts are hidden has no net benefit, which would tell them.
     if decided and probable and 0 < (at := decided[0].threshold) < 1 and not any(each.hidden for each in decided):
         request = _request(base, COUNTS, analysis=Analysis(models=names), thresholds=np.array([0.0, at]))
         cells = _expected(CellCounts, (yield Step(COUNTS, request)))
-        benefits = net_benefits(names, cells, at, first.card.level, first.card.min_cell)
-    warnings = _told(parts, [each.facts.warnings for each in parts])
-    own_warnings = _told(parts, [each.own_warnings for each in parts])
-    if whole is not None:
-        warnings += _new(whole, (*warnings, *own_warnings))
-    if benefits and first.card.level and benefits[-1].interval is None:
-        warnings.append(words.NO_DIFFERENCE)
-    facts = replace(
-        first.facts,
-        title=report.title.strip() or f"{' and '.join(names)} on the rows of {words.number_of(compared)}",
-        privacy=first.facts.privacy + words.TWO_MODELS,
-        warnings=tuple(warnings),
-        **{of: getattr(first.facts, of) + getattr(second.facts, of) for of in PANELS},
-        models=TwoModels(second.card, comparison, benefits),
-    )
-    return Parts(first.card, facts, tuple(own_warnings))
+        benefits = net_benefits(names, cells, at, first.level, first.min_cell)
+    return whole, comparison, benefits
 
 
 def _with_thresholds(asked: Asked, protocol: str, request: Request) -> Steps[tuple[QuantileThresholds | None, Request]]:
@@ -310,19 +311,12 @@ def _wider(histogram: Histogram, asked: Sequence[float]) -> NDArray[np.float64]:
     return np.union1d(histogram.edges[:1], [*histogram.edges[starts], *asked, *last])
 
 
-def _named(parts: Parts, model: str) -> Parts:
-    """Return the parts of one model, where it and all that is of it have the model's name."""
-    facts = parts.facts
-    own: dict[str, Any] = {of: tuple(replace(each, model=model) for each in getattr(facts, of)) for of in PANELS}
-    return parts._replace(card=replace(parts.card, model=model), facts=replace(facts, **own))
-
-
-def _told(parts: Sequence[Parts], told: Sequence[Sequence[str]]) -> list[str]:
+def _told(cards: Sequence[ReportCard], told: Sequence[Sequence[str]]) -> list[str]:
     """Return each text once: with its model's name, unless it is told of all."""
     of_all = set(told[0]).intersection(*told[1:])
     named = (
-        text if text in of_all else f"{each.card.model}: {text}"
-        for each, texts in zip(parts, told, strict=True)
+        text if text in of_all else f"{card.model}: {text}"
+        for card, texts in zip(cards, told, strict=True)
         for text in texts
     )
     return list(dict.fromkeys(named))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.results.intervals import DEFAULT_LEVEL
-from fhe_auc.results.report_card import Decisions
+
+MOST_THRESHOLDS = 10  # asked for: what is not shown at one of many would tell where single rows lie
 
 OptionValues = dict[str, bool | int | float | str]
 _NAMED = (*grids.GRIDS, grids.QUANTILE, grids.VALUES)
@@ -21,7 +24,10 @@ _NO_NOISE = (
 class ReportAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     """What a report has beside the evaluation; fields as of `fhe_auc.federated_report`.
 
+    `threshold` are cut-offs, counted exactly, of which the first is that of groups and of two models' net benefits.
     `min_cell` is that of the page; groups of the evaluation have that of its analysis.
+
+    Raises `InputError` where a number cannot be that.
     """
 
     protocol: str = "histogram-federated"
@@ -33,13 +39,16 @@ class ReportAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     title: str = ""
 
     def __post_init__(self) -> None:
-        _ = self.decisions
-
-    @property
-    def decisions(self) -> Decisions:
-        """At which thresholds decisions are asked for; `InputError` for what cannot be."""
-        asked = self.threshold or None
-        return Decisions(threshold=asked, cost_ratio=self.cost_ratio, alert_rate=self.alert_rate)
+        for each in self.threshold:
+            if not math.isfinite(each):
+                raise InputError(f"threshold is {each}; it must be a finite number")
+        if len(self.threshold) > MOST_THRESHOLDS or len(set(self.threshold)) < len(self.threshold):
+            got = ", ".join(map("{:g}".format, self.threshold))
+            raise InputError(f"threshold: got {got}; give at most {MOST_THRESHOLDS} different ones")
+        if self.cost_ratio is not None and not 0 < self.cost_ratio < math.inf:
+            raise InputError(f"cost_ratio is {self.cost_ratio}; it must be above 0 and finite")
+        if self.alert_rate is not None and not 0 < self.alert_rate < 1:
+            raise InputError(f"alert_rate is {self.alert_rate}; it must be above 0 and below 1")
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):

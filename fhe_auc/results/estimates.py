@@ -121,7 +121,7 @@ class Comparison:
         it takes, or both models order all rows alike.
     standard_error_off : float or None
         About the share by which it may differ from DeLong's over the rows (`paired_delong` of
-        `fhe_auc.results.intervals`).
+        `fhe_auc.results.delong`).
     interval : Interval or None
         Confidence interval of the difference.
     p_value : float or None
@@ -131,7 +131,7 @@ class Comparison:
     p_holm : float or None
         The p-value with Holm's correction for all comparisons of the evaluation; None, too, where it is the only one.
     missing : str
-        The standard error may be off by too much (`fhe_auc.results.intervals.MOST_OFF`), or be below the binning error.
+        The standard error may be off by too much (`fhe_auc.results.delong.MOST_OFF`), or be below the binning error.
     """
 
     first: str

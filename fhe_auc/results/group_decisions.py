@@ -66,7 +66,6 @@ class GroupDecision:
     level: str
     counts: tuple[int, ...] | None
     together: tuple[int, ...] | None = None
-    model: str = ""  # empty where it is the only one
 
     def rate(self, name: str) -> tuple[int, int]:
         """Return numerator and denominator of a rate; both 0 where counts are not shown."""
@@ -83,7 +82,6 @@ class GroupDecision:
         """Return plain types: counts, rates and the ends of Wilson's intervals; None for NaN."""
         ends = ((name, rate_interval(*self.rate(name), level)) for name in RATES)
         return {
-            "model": self.model,
             "variable": self.variable,
             "level": self.level,
             **dict(zip(CELLS, self.counts or [None] * len(CELLS), strict=True)),
@@ -126,7 +124,6 @@ class GroupCalibration:
     variable: str
     level: str
     measures: tuple[Measure, ...]
-    model: str = ""
 
 
 def calibrations(

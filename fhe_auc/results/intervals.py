@@ -1,18 +1,8 @@
-"""Confidence intervals: of rates Wilson's; of an AUC by its standard error; of the difference of two.
+"""Confidence intervals: of rates Wilson's; of an AUC by its standard error (`fhe_auc.results.delong`); of a difference.
 
-With p_k and n_k the positive and negative rows of bin k, bins ascending in score, P and N the totals, A the AUC:
-
-    Q10 = Σ p_k·(N_{<k} − N_{>k})²          S10 = (Q10/N² − P·(2A − 1)²) / (4(P − 1))
-    Q01 = Σ n_k·(P_{>k} − P_{<k})²          S01 = (Q01/P² − N·(2A − 1)²) / (4(N − 1))
-
-    SE² = S10/P + S01/N                     DeLong, DeLong and Clarke-Pearson, Biometrics 44 (1988), 837-845
-    SE² = (A(1 − A) + (P − 1)(A/(2 − A) − A²) + (N − 1)(2A²/(1 + A) − A²)) / (P·N)
-                                            Hanley and McNeil, Radiology 143 (1982), 29-36
-
-The first is DeLong's for the rows with their scores binned. The second assumes scores of a certain distribution. Both
-take rows as independent (else `fhe_auc.results.standard_errors`, of differences, too). Intervals are made on the logit
-scale, logit A ± z·SE/(A(1 − A)), so that they stay between 0 and 1; or plain, A ± z·SE, cut at 0 and 1, as pROC's
-`ci.auc` does. Few rows say too little of their own error: there the ends are where
+Intervals of an AUC A are made on the logit scale, logit A ± z·SE/(A(1 − A)), so that they stay between 0 and 1; or
+plain, A ± z·SE, cut at 0 and 1, as pROC's `ci.auc` does. Few rows say too little of their own error: there, with P
+positive and N negative ones, the ends are where
 
     |A − θ| = z·√(V(θ)·(SE²/V(A))^w)        V(θ) = θ(1 − θ)(1 + M(1 − θ)/(2 − θ) + Mθ/(1 + θ)) / (P·N)
 
@@ -29,13 +19,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.special_functions import root
+from fhe_auc.metrics.binning_error import WIDENED, outward
 
 DELONG = "DeLong, logit scale"
 PLAIN_DELONG = "DeLong, plain"
@@ -45,15 +35,12 @@ HANLEY_MCNEIL = "Hanley and McNeil, logit scale"
 AT_MOST = ", for classes that err together"  # of an average, at the end of a method's name
 NEWCOMBE = "Newcombe, method 5"
 HALF_NEWCOMBE = "between DeLong and Newcombe's method 5"
-WIDENED = ", widened by the binning error"
 WILSON = "Wilson"
 WILSON_CUT = "Wilson, at an estimated threshold"
 WALD = "Wald"
 WALD_LOGIT = "Wald, logit scale"
 
 DEFAULT_LEVEL = 0.95
-
-TELLING = 0.25  # up to this share of the standard error, a binning error is not worth a word
 
 BELOW_HALF = "the whole interval lies below 1/2"
 REVERSED = "labels or scores may be reversed (--positive-label, or 1 minus the score)"
@@ -71,8 +58,6 @@ FEW_PATIENTS = (
 )
 _MISPLACED = 3.0  # rows of the rarer label, as the AUC has it: with fewer, DeLong's held only 85 to 93 %
 _NORMAL = 10_000  # degrees of freedom
-
-Components: TypeAlias = tuple[float, float]  # S10 and S01
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,43 +78,6 @@ class Interval:
     def independent(self) -> str:
         """What its method takes as independent: "rows", or "patients"."""
         return "patients" if self.method.startswith(CLUSTERED) else "rows"
-
-
-def delong(auc: Fraction, positives: int, negatives: int, q10: int, q01: int) -> float | None:
-    """Return DeLong's standard error of the AUC; None where a class has fewer than two rows."""
-    if min(positives, negatives) < 2:
-        return None
-    s10, s01 = components(auc, positives, negatives, q10, q01)
-    return math.sqrt(s10 / positives + s01 / negatives)
-
-
-def components(auc: Fraction, positives: int, negatives: int, q10: int, q01: int) -> tuple[Fraction, Fraction]:
-    """Return S10 and S01, exactly; each label has two rows at least."""
-    off = (2 * auc - 1) ** 2
-    s10 = (Fraction(q10, negatives**2) - positives * off) / (4 * (positives - 1))
-    s01 = (Fraction(q01, positives**2) - negatives * off) / (4 * (negatives - 1))
-    return s10, s01
-
-
-def of_bins(positives: ArrayLike, negatives: ArrayLike) -> tuple[Fraction, float | None]:
-    """Return the AUC and its standard error by `delong`, of rows a bin: integers, shape (bins,), no class empty."""
-    p, n = (np.asarray(side, np.int64).astype(object) for side in (positives, negatives))  # cubes may exceed 64 bits
-    worse, better = 2 * np.cumsum(n) - n - n.sum(), p.sum() - 2 * np.cumsum(p) + p
-    ones, zeros = int(p.sum()), int(n.sum())
-    auc = Fraction(1, 2) + Fraction(int((p * worse).sum()), 2 * ones * zeros)
-    return auc, delong(auc, ones, zeros, int((p * worse**2).sum()), int((n * better**2).sum()))
-
-
-def hanley_mcneil_components(auc: Fraction) -> tuple[Fraction, Fraction]:
-    """Return the variances of what a positive, and a negative, row is worth: DeLong's S10 and S01, of the AUC alone."""
-    return auc / (2 - auc) - auc**2, 2 * auc**2 / (1 + auc) - auc**2
-
-
-def hanley_mcneil(auc: Fraction, positives: int, negatives: int) -> float:
-    """Return Hanley and McNeil's standard error of the AUC of so many rows."""
-    of_positives, of_negatives = hanley_mcneil_components(auc)
-    variance = auc * (1 - auc) + (positives - 1) * of_positives + (negatives - 1) * of_negatives
-    return math.sqrt(variance / (positives * negatives))
 
 
 def of_auc(
@@ -180,20 +128,15 @@ def plain(auc: Fraction, standard_error: float, level: float, method: str = PLAI
 def widened(
     interval: Interval | None,
     standard_error: float | None,
-    binning_error: float,
-    ends: tuple[float, float] = (0.0, 1.0),
+    off: float,
+    within: tuple[float, float] = (0.0, 1.0),
 ) -> Interval | None:
-    """Return an interval with ends moved outward by the binning error, where that exceeds the standard error.
-
-    Only then: a smaller one hardly moves the interval, and is a bound that seldom is reached. The interval stays
-    between these `ends`, an AUC's unless given, and the method says so. None where the binning error is infinite.
-    """
-    if interval is None or standard_error is None or binning_error <= standard_error:
+    """Return an interval with ends moved by the binning error `off`, as `outward` says; its method says so, too."""
+    if interval is None or standard_error is None or off <= standard_error:
         return interval
-    if not math.isfinite(binning_error):
+    if (ends := outward((interval.low, interval.high), off, within)) is None:
         return None
-    low, high = max(ends[0], interval.low - binning_error), min(ends[1], interval.high + binning_error)
-    return Interval(interval.level, low, high, interval.method + WIDENED)
+    return Interval(interval.level, *ends, interval.method + WIDENED)
 
 
 def expit(x: float) -> float:

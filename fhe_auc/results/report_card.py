@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import InputError
 from fhe_auc.metrics import ranking, small_cells
 from fhe_auc.metrics.calibration import CALIBRATION_BINS, CalibrationCurve, calibration_curve
 from fhe_auc.metrics.histogram import Estimate, Histogram
@@ -19,6 +17,7 @@ from fhe_auc.metrics.precision_recall import DecisionCurve, best_f1_threshold, d
 from fhe_auc.metrics.probabilities import BrierDecomposition, brier_decomposition, of_probabilities
 from fhe_auc.metrics.ranking import PrecisionRecallCurve, RocCurve
 from fhe_auc.metrics.small_cells import Shown
+from fhe_auc.results.asked import ReportAsked
 from fhe_auc.results.decisions import LABELS, Decision, OperatingPoint, decision, operating_points
 from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.group_decisions import GroupCalibration, GroupDecision
@@ -26,12 +25,10 @@ from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, quantile, rate_interval, wilson
 from fhe_auc.results.report_measures import Measure, calibration_measures, score_measures
 
-MOST_THRESHOLDS = 10  # asked for: what is not shown at one of many would tell where single rows lie
 DIGITS = 4  # of numbers that are not of the counts shown, also in figures: all of them would tell where single rows lie
 
 
-PANELS = ("groups", "group_decisions", "group_calibrations", "sites")
-"""What `Facts` have of groups and sites, each of one model."""
+NO_DECISIONS = ReportAsked()
 
 
 class Band(NamedTuple):
@@ -71,6 +68,20 @@ class ReportCard:
     net_benefit_band: Band | None  # Wald's intervals of the model's net benefit along the decision curve
     prevalence_interval: Interval | None  # Wilson's, of the share of positive rows
     model: str = ""  # its name; empty where it is the only one
+    groups: tuple[GroupEstimate, ...] = ()  # AUCs of groups of rows, from a session of their own
+    group_decisions: tuple[GroupDecision, ...] = ()  # these groups at the first chosen threshold, from another one
+    group_calibrations: tuple[GroupCalibration, ...] = ()  # from the same session as that
+    sites: SiteSummary | None = None  # what sites have in common, from the session of groups
+
+    @property
+    def title(self) -> str:
+        """How people are told of the model."""
+        return f"model {self.model}" if self.model else "classifier"
+
+    @property
+    def level_text(self) -> str:
+        """Write the level of the intervals for people."""
+        return f"{100 * (self.level or 0):.6g} %"
 
     @property
     def auc(self) -> Estimate:
@@ -95,90 +106,23 @@ class ReportCard:
         return float(self.histogram.positives.sum() / self.histogram.counts.sum())
 
 
-class TwoModels(NamedTuple):
-    """A second model beside that of a card, and both compared."""
-
-    card: ReportCard  # of the second
-    comparison: Comparison | None  # of the two AUCs; None where one is undefined
-    net_benefits: tuple[Measure, ...]  # of both, and their difference; none without a threshold where both are shown
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the report says of the session and cannot compute itself; the page shows it as text, whatever it holds.
-
-    Groups and sites name their model as its card does.
-    """
+    """What the report says of the sessions, and of two models; the page shows it as text, whatever it holds."""
 
     title: str  # what was evaluated
     date: datetime.date  # of the report
     privacy: str  # the privacy statement; a blank line starts a new paragraph
     session: Mapping[str, object]  # by name, in the order shown: texts, numbers, or sequences and mappings of them
     warnings: tuple[str, ...] = ()  # what the reader ought to know first
-    groups: tuple[GroupEstimate, ...] = ()  # AUCs of groups of rows, from a session of their own
-    group_decisions: tuple[GroupDecision, ...] = ()  # these groups at the chosen threshold, from another one
-    group_calibrations: tuple[GroupCalibration, ...] = ()  # from the same session as that
-    sites: tuple[SiteSummary, ...] = ()  # what sites have in common, from the session of groups
-    models: TwoModels | None = None  # a second model of the same rows
-
-    def cards(self, first: ReportCard) -> tuple[ReportCard, ...]:
-        """Return the cards of all models, of which this is the first."""
-        return (first,) if self.models is None else (first, self.models.card)
-
-    def of_model(self, name: str) -> Facts:
-        """Return the facts of one model alone."""
-        own: dict[str, Any] = {of: tuple(each for each in getattr(self, of) if each.model == name) for of in PANELS}
-        return replace(self, **own, models=None)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decisions:
-    """At which thresholds decisions are asked for.
-
-    Attributes
-    ----------
-    threshold : float, sequence of float or None
-        Thresholds, counted exactly; the first is that of groups (`Report.by_group`) and of two models' net benefits.
-        None: neither has any.
-    cost_ratio : float or None
-        How many false positives a false negative costs: the page has the threshold of the least cost.
-    alert_rate : float or None
-        Share of rows that may be flagged: the page has the lowest threshold that flags no more.
-
-    Raises `InputError` where a number cannot be that.
-    """
-
-    threshold: float | Sequence[float] | None = None
-    cost_ratio: float | None = None
-    alert_rate: float | None = None
-
-    @property
-    def thresholds(self) -> tuple[float, ...]:
-        """All thresholds that are asked for, in their order."""
-        try:
-            return () if self.threshold is None else tuple(map(float, np.ravel(self.threshold)))
-        except (TypeError, ValueError) as error:
-            raise InputError(f"threshold must be a number, or several: {error}") from None
-
-    def __post_init__(self) -> None:
-        asked = self.thresholds
-        for each in asked:
-            if not math.isfinite(each):
-                raise InputError(f"threshold is {each}; it must be a finite number")
-        if len(asked) > MOST_THRESHOLDS or len(set(asked)) < len(asked):
-            raise InputError(
-                f"threshold: got {', '.join(map('{:g}'.format, asked))}; give at most {MOST_THRESHOLDS} different ones"
-            )
-        if self.cost_ratio is not None and not 0 < self.cost_ratio < math.inf:
-            raise InputError(f"cost_ratio is {self.cost_ratio}; it must be above 0 and finite")
-        if self.alert_rate is not None and not 0 < self.alert_rate < 1:
-            raise InputError(f"alert_rate is {self.alert_rate}; it must be above 0 and below 1")
+    comparison: Comparison | None = None  # of two models' AUCs; None where one is undefined
+    net_benefits: tuple[Measure, ...] = ()  # of both, and their difference; none without a threshold at which both are
 
 
 def report_card(
     histogram: Histogram,
     *,
-    wanted: Decisions = Decisions(),
+    wanted: ReportAsked = NO_DECISIONS,
     added: Sequence[float] = (),
     level: float | None = DEFAULT_LEVEL,
     min_cell: int = 1,
@@ -202,7 +146,7 @@ def report_card(
     fine = usable = small_cells.joined(counted, added)
     if noisy or any((side % 1).any() for side in (fine.positives, fine.negatives)):
         level, min_cell = None, 1
-    bins = [counted.bin_of(threshold) for threshold in wanted.thresholds]
+    bins = [counted.bin_of(threshold) for threshold in wanted.threshold]
     probabilities, calibration = of_probabilities(fine), None
     hidden = [""] * len(bins)
     if min_cell > 1:
@@ -237,7 +181,7 @@ def report_card(
         best=decision(usable, "Best F1", best_f1_threshold(usable), level),
         chosen=tuple(
             decision(counted, "Asked for", threshold, level, few=few, min_cell=min_cell)
-            for threshold, few in zip(wanted.thresholds, hidden, strict=True)
+            for threshold, few in zip(wanted.threshold, hidden, strict=True)
         ),
         operating_points=tuple(operating_points(usable, level, wanted.cost_ratio, wanted.alert_rate)),
         roc=roc,

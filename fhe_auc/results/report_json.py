@@ -14,35 +14,44 @@ from fhe_auc.results.intervals import Interval
 from fhe_auc.results.report_card import DIGITS, Facts, ReportCard
 from fhe_auc.results.report_measures import Measure
 
-_OF_SECOND = (
-    *("small_cells", "metrics", "calibration", "brier_decomposition", "decisions", "histogram"),
-    *("groups", "group_calibration", "group_decisions", "group_differences", "group_p_values", "fairness", "sites"),
-)
-_CURVES = ("roc_curve", "precision_recall_curve", "calibration_curve", "decision_curve")
 
-
-def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
+def as_dict(cards: Sequence[ReportCard], facts: Facts) -> dict[str, Any]:
     """Return the report as plain types, ready for ``json.dumps``; what is undefined, infinite or not known is None.
 
     Of two models, what is of the first alone is where it is of one; "models" has both names, the differences, and the
     second.
     """
-    if models := facts.models:
-        plain, other = (as_dict(each, facts.of_model(each.model)) for each in (card, models.card))
+    first, *others = cards
+    plain = {
+        "title": facts.title,
+        "date": facts.date.isoformat(),
+        "privacy": facts.privacy,
+        "warnings": list(facts.warnings),
+        "noisy": first.noisy,
+        "session": _plain(facts.session),
+        "rows": float(first.histogram.counts.sum()),
+        "positive_rows": float(first.histogram.positives.sum()),
+        "prevalence": {"value": first.prevalence, "interval": _interval(first.prevalence_interval)},
+        **_of_card(first),
+    }
+    for second in others:
         plain["models"] = {
-            "names": [card.model, models.card.model],
-            "auc_difference": _rounded(asdict(models.comparison)) if models.comparison else None,
-            "net_benefit": _measures(models.net_benefits, rounded=models.card.min_cell > 1),
-            "second": {name: other[name] for name in (*_OF_SECOND, *_CURVES)},
+            "names": [first.model, second.model],
+            "auc_difference": _rounded(asdict(facts.comparison)) if facts.comparison else None,
+            "net_benefit": _measures(facts.net_benefits, rounded=second.min_cell > 1),
+            "second": _of_card(second),
         }
-        return plain
+    return plain
+
+
+def _of_card(card: ReportCard) -> dict[str, Any]:
     roc, precision_recall, calibration, decision_curve = (
         {name: values.tolist() for name, values in curve._asdict().items()} if curve is not None else None
         for curve in (card.roc, card.precision_recall, card.calibration, card.decision_curve)
     )
     assert roc is not None  # noqa: S101 - only the last two need probabilities
     roc["thresholds"][0] = None
-    merged = card.histogram.bins < card.fine_bins
+    merged, level = card.histogram.bins < card.fine_bins, card.level
     for curve, name, band in (
         (roc, "tpr", card.tpr_band),
         (roc, "fpr", card.fpr_band),
@@ -58,37 +67,28 @@ def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
     decisions: dict[str, Decision | None] = {f"threshold_{each.threshold:.6g}": each for each in card.chosen}
     decisions |= {"best_f1": card.best} | {point.name: point.decision for point in card.operating_points}
     return {
-        "title": facts.title,
-        "date": facts.date.isoformat(),
-        "privacy": facts.privacy,
-        "warnings": list(facts.warnings),
-        "noisy": card.noisy,
-        "session": _plain(facts.session),
-        "rows": float(card.histogram.counts.sum()),
-        "positive_rows": float(card.histogram.positives.sum()),
-        "prevalence": {"value": card.prevalence, "interval": _interval(card.prevalence_interval)},
         "small_cells": {"min_cell": card.min_cell, "bins": card.histogram.bins, "bins_before": card.fine_bins},
         "metrics": score_metrics,
         "calibration": _measures(card.calibration_measures, rounded=merged),
         "brier_decomposition": _rounded(brier) if brier and merged else brier,
         "decisions": {name: decision and _decision(decision) for name, decision in decisions.items()},
-        "groups": [_rounded(estimate.as_dict()) for estimate in facts.groups],
-        "group_decisions": [_rounded(each.as_dict(card.level)) for each in facts.group_decisions],
+        "groups": [_rounded(estimate.as_dict()) for estimate in card.groups],
+        "group_decisions": [_rounded({"model": card.model, **each.as_dict(level)}) for each in card.group_decisions],
         "group_calibration": [
             {"variable": each.variable, "level": each.level, **_measures(each.measures, rounded=True)}
-            for each in facts.group_calibrations
+            for each in card.group_calibrations
         ],
         "group_differences": [
-            {"variable": variable, "level": level, "reference": largest}
+            {"variable": variable, "level": group, "reference": largest}
             | {name: {"value": value, "interval": _interval(interval)} for name, (value, interval) in rates.items()}
-            for variable, level, largest, rates in differences(facts.group_decisions, card.level)
+            for variable, group, largest, rates in differences(card.group_decisions, level)
         ],
-        "group_p_values": _rounded(alike(facts.group_decisions, facts.groups)),
+        "group_p_values": _rounded(alike(card.group_decisions, card.groups)),
         "fairness": {
             variable: {name: each.as_dict() for name, each in found.items()}
-            for variable, found in fairness(facts.group_decisions).items()
+            for variable, found in fairness(card.group_decisions).items()
         },
-        "sites": next((_rounded(asdict(each)) for each in facts.sites), None),
+        "sites": card.sites and _rounded(asdict(card.sites)),
         "roc_curve": roc,
         "precision_recall_curve": precision_recall,
         "calibration_curve": calibration,

@@ -44,16 +44,15 @@ def report_lines(cards: Mapping[str, ReportCard], facts: Facts) -> Iterator[Line
         for each in measures
     ]
     rows = next(iter(cards.values())).rows
-    if facts.models is not None:
-        names = (*cards, between := " minus ".join(reversed([*cards])))
-        found += zip(names, ["net benefit"] * 3, facts.models.net_benefits, strict=False)
-        if pair := facts.models.comparison:
-            head = between, "differences", "roc_auc", "AUC, difference"
-            yield _line(head, pair.difference, pair.interval, rows, pair.missing, few, pair.p_value)
+    between = " minus ".join(reversed([*cards]))
+    found += zip((*cards, between), ["net benefit"] * 3, facts.net_benefits, strict=False)
+    if pair := facts.comparison:
+        head = between, "differences", "roc_auc", "AUC, difference"
+        yield _line(head, pair.difference, pair.interval, rows, pair.missing, few, pair.p_value)
     for model, section, each in found:
         value, note = (None, each.missing) if each.estimate is None else (each.estimate.value, "")
         yield _line((model, section, each.name, each.title), value, each.interval, rows, note, few)
-    for group in facts.groups:
+    for group in (each for card in cards.values() for each in card.groups):
         variable, _, level = group.group.partition(": ")
         head = group.model, variable, "roc_auc", f"AUC, {level}"
         yield _line(head, group.auc, group.interval, group.rows, group.missing, True)

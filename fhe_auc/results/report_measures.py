@@ -12,6 +12,7 @@ import numpy as np
 from fhe_auc.metrics import calibration, probabilities, ranking, recalibration
 from fhe_auc.metrics.histogram import Estimate, Histogram
 from fhe_auc.metrics.smooth_calibration import smooth_calibration
+from fhe_auc.results.delong import of_bins
 from fhe_auc.results.intervals import (
     FEWEST,
     WALD,
@@ -19,7 +20,6 @@ from fhe_auc.results.intervals import (
     WILSON_CUT,
     Interval,
     of_auc,
-    of_bins,
     on_logit_scale,
     quantile,
     student_t,

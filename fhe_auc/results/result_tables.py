@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
+from fhe_auc.metrics.binning_error import WIDENED
 from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.group_decisions import (
     CELLS,
@@ -18,11 +19,11 @@ from fhe_auc.results.group_decisions import (
     fairness,
 )
 from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary
-from fhe_auc.results.intervals import WIDENED, Interval, rate_interval
-from fhe_auc.results.report_measures import Measure
+from fhe_auc.results.intervals import Interval, rate_interval
+from fhe_auc.results.report_measures import NOT_SHOWN, Measure
 
 if TYPE_CHECKING:
-    from fhe_auc.results.report_card import Facts, ReportCard
+    from fhe_auc.results.report_card import ReportCard
 
 _ALL_ROWS = "all rows"
 _LEFT, _RIGHT = ' style="text-align: left"', ' style="text-align: right; font-variant-numeric: tabular-nums"'
@@ -73,26 +74,40 @@ def of_net_benefits(measures: Sequence[Measure]) -> TextTable:
 
 
 def value_text(measure: Measure) -> str:
-    """Return "0.7864", or "undefined"."""
-    return "undefined" if measure.estimate is None else f"{measure.estimate.value:.4f}"
+    """Return "0.7864"; why one is not shown is said once, in the warnings."""
+    if measure.estimate is None:
+        return NOT_SHOWN if measure.missing.startswith(NOT_SHOWN) else "undefined"
+    return f"{measure.estimate.value:.4f}"
 
 
-def of_groups(facts: Facts, level: float | None) -> list[TextTable]:
-    """Return what there is of one model's groups besides their AUCs."""
-    decisions, calibrations = facts.group_decisions, facts.group_calibrations
-    compared = [of_group_differences(decisions, facts.groups, level), of_fairness(decisions)]
-    tables = [of_group_decisions(decisions, level), of_group_calibrations(calibrations), *compared]
-    return [table for table in tables if table.rows]
+class GroupTables(NamedTuple):
+    """What there is of one model's groups besides their AUCs; tables may have no rows."""
+
+    decisions: TextTable
+    calibrations: TextTable
+    differences: TextTable
+    fairness: TextTable
 
 
-def of_group_calibrations(calibrations: Sequence[GroupCalibration]) -> TextTable:
+def of_groups(card: ReportCard) -> GroupTables:
+    """Return what a card has of its groups: at the threshold, calibration, and how far they are apart."""
+    decisions = card.group_decisions
+    return GroupTables(
+        _of_group_decisions(decisions, card.level),
+        _of_group_calibrations(card.group_calibrations),
+        _of_group_differences(decisions, card.groups, card.level),
+        _of_fairness(decisions),
+    )
+
+
+def _of_group_calibrations(calibrations: Sequence[GroupCalibration]) -> TextTable:
     """Return each group's ratio of observed to expected events, and its calibration slope."""
     rows = tuple((f"{each.variable}: {each.level}", *map(_measure, each.measures), "") for each in calibrations)
     titles = (measure.title for each in calibrations[:1] for measure in each.measures)
     return TextTable(("group", *titles, ""), rows, 1)
 
 
-def of_group_decisions(decisions: Sequence[GroupDecision], level: float | None) -> TextTable:
+def _of_group_decisions(decisions: Sequence[GroupDecision], level: float | None) -> TextTable:
     """Return a row for each group at the threshold: counts, and rates with Wilson's intervals."""
 
     def cell(decision: GroupDecision, name: str) -> str:
@@ -113,7 +128,7 @@ def of_group_decisions(decisions: Sequence[GroupDecision], level: float | None) 
     return TextTable(("group", *CELLS, *SHOWN_RATES.values(), ""), rows, 1)
 
 
-def of_fairness(decisions: Sequence[GroupDecision]) -> TextTable:
+def _of_fairness(decisions: Sequence[GroupDecision]) -> TextTable:
     """Return difference and ratio of each of Fairlearn's measures; bounds, with the groups that these leave out."""
     rows: list[tuple[str, ...]] = []
     for variable, found in fairness(decisions).items():
@@ -125,7 +140,7 @@ def of_fairness(decisions: Sequence[GroupDecision]) -> TextTable:
     return TextTable(("between groups", "difference", "by chance alone", "ratio", ""), tuple(rows), 1)
 
 
-def of_group_differences(
+def _of_group_differences(
     decisions: Sequence[GroupDecision], estimates: Sequence[GroupEstimate], level: float | None
 ) -> TextTable:
     """Return each group's rates less the largest group's, and each variable's p that all groups are alike."""
@@ -165,7 +180,7 @@ def of_comparisons(comparisons: Sequence[Comparison]) -> TextTable:
     return TextTable(("comparison", "difference", _level(comparisons), *("p", "p, Holm")[: 1 + several], ""), rows, 1)
 
 
-def of_sites(sites: Sequence[SiteSummary]) -> list[tuple[str, str, str]]:
+def of_sites(sites: Iterable[SiteSummary]) -> list[tuple[str, str, str]]:
     """Return label, value and note: of each model the AUC within sites and, where there is one, what a new site has."""
     rows = []
     for each in sites:

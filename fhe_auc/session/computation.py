@@ -132,11 +132,7 @@ class PaddedComputation(ABC, Generic[Keys, Secret]):
 
     def sum_of_pads(self, seeds: Iterable[tuple[int, bytes]]) -> list[Words]:
         """Return the sum of these pads, by index, part by part, each of the shape (1, size)."""
-        totals = [PolynomialSum(shape) for shape in self._shapes]
-        for index, seed in seeds:  # one after the other: a pad is as large as a submission
-            for total, own in zip(totals, self.pads(index, seed), strict=True):
-                total.add(own)
-        return [total.words for total in totals]
+        return self.added(self.pads(index, seed) for index, seed in seeds)  # one after the other: they are large
 
     def added(self, sums: Iterable[Sequence[Words]]) -> list[Words]:
         """Return the sum of such sums, of pads or of submissions; of none it is zero."""

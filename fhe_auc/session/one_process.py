@@ -10,7 +10,8 @@ from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation, Outcome, Quant
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.party import Party, R
-from fhe_auc.session.protocol import Protocol, Request, check_rows
+from fhe_auc.session.plan import check_rows
+from fhe_auc.session.protocol import Protocol, Request
 
 
 def run_on_quantiles(

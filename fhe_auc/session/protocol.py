@@ -117,7 +117,7 @@ class Request(Setup):
         if without:
             raise InputError(
                 f"row caps: party {without[0]!r} has none, and each party is to prove its own: give it one, or prove "
-                "none (--no-proofs; row_caps=None)"
+                "none (the study: proofs = false; row_caps=None)"
             )
         return tuple(self.row_caps[party] for party in self.parties)
 
@@ -386,16 +386,3 @@ def integer(value: object) -> int | None:
         return None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         return None
-
-
-def check_rows(rows: int, max_rows: int, *, party: str | None = None) -> None:
-    """Raise `InputError` where all parties together, or one alone, have more rows than a session may have."""
-    if rows > max_rows:
-        raise InputError(too_many_rows(rows, max_rows, party=party), party=party)
-
-
-def too_many_rows(rows: int, max_rows: int, *, party: str | None = None) -> str:
-    """Say how many rows are too many, of all parties together or of one alone, and which option takes them."""
-    who = f"the parties have {rows:,} rows in all" if party is None else f"party {party!r} alone has {rows:,} rows"
-    excess, option = f"{rows - max_rows:,} more than max_rows = {max_rows:,}", f"--max-rows {rows} (max_rows={rows})"
-    return f"{who}, {excess}; give {option} or more"

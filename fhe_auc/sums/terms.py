@@ -105,6 +105,11 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     repeat: int = 1
     times: int = 1
 
+    @classmethod
+    def each(cls, vectors: Iterable[str]) -> Factor:
+        """Return the sum of these vectors, entry by entry."""
+        return cls(tuple([Part(vector) for vector in vectors]))
+
     def length(self, lengths: Mapping[str, int]) -> int | None:
         """Return how many entries it has with vectors of these lengths, None for totals; `InputError` if none fits."""
         if bool(self.parts) == bool(self.constants):
@@ -146,6 +151,11 @@ class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     terms: tuple[Term, ...]
+
+    @classmethod
+    def product(cls, name: str, *factors: Factor) -> Sum:
+        """Return the sum of one product."""
+        return cls(name, (Term(factors),))
 
     @property
     def degree(self) -> int:

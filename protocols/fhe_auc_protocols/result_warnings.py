@@ -1,8 +1,8 @@
 """What the reader of any result ought to know: who is in it, what the thresholds leave out, and what the AUC tells."""
 
+from fhe_auc.metrics.binning_error import TELLING
 from fhe_auc.question.thresholds import held_back, perhaps_found
 from fhe_auc.results.evaluation import NOT_TOLD_APART
-from fhe_auc.results.intervals import TELLING
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 

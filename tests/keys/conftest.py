@@ -28,7 +28,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Resul
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[KeyStore]:
     """A key store with nothing in it."""
-    with KeyStore.create(tmp_path / "store", "long enough", log2_cost=10) as made:
+    with KeyStore.create(tmp_path / "store", "long enough") as made:
         yield made
 
 

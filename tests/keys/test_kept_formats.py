@@ -55,7 +55,7 @@ def test_sessions_are_not_called_damaged_by_a_later_version_which_closes_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Messages, and so sessions, end with their version; key stores do not."""
-    with KeyStore.create(tmp_path / "site", PASSPHRASE, log2_cost=10) as store:
+    with KeyStore.create(tmp_path / "site", PASSPHRASE) as store:
         session = opened_session(store)
         assert problems(store, at=NOW) == []
         monkeypatch.setattr(serialise, "FORMAT_VERSION", 200)
@@ -139,7 +139,7 @@ def test_what_is_cut_off_or_altered_is_damaged_and_of_no_other_version() -> None
 def test_a_key_store_of_a_newer_version_is_not_called_damaged(tmp_path: Path) -> None:
     """Whoever reads that it is damaged takes the backup, which is as new, or makes a new one."""
     store = tmp_path / "site"
-    KeyStore.create(store, PASSPHRASE, log2_cost=10).close()
+    KeyStore.create(store, PASSPHRASE).close()
     newer = KeptFormat(_FORMAT.magic, bytes, "key store header", version=FIRST_KEPT_VERSION + 1)
     with Database(store / STORE) as database:
         database.change("update header set data = ?", newer.frame(b"who knows"))

@@ -185,8 +185,8 @@ def test_every_plan_has_the_room_that_the_theorem_asks_for(bins: int, max_rows: 
 
 def test_sums_are_read_around_zero_or_from_zero_on_as_the_model_says() -> None:
     reading = Reading(analysis=ALL, max_rows=MAX_ROWS, modulus=T)
-    ComparisonSums(((0, 1),), 4).read([-1] * 10, reading)
-    SiteSums(1).read([-1] * 11, reading)
+    ComparisonSums(((0, 1),), 4).read_sums([-1] * 10, reading)
+    SiteSums(1).read_sums([-1] * 11, reading)
     ((of_pairs,), (sites,)) = (say.args for say in reading.sayings)  # type: ignore[attr-defined]
     (paired,) = of_pairs.values()
     assert {tuple(each) for each in paired[:2]} == {(-1, -1, T - 1, T - 1, -1)}  # First, Second, Mixed

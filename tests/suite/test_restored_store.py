@@ -6,12 +6,19 @@ from fhe_auc_keys.store import budget
 from tests.suite.consortium import ADDER, CASES, EPSILON, World
 from tests.suite.test_told_nights import look
 
+SHARED, SPENT = CASES[0], CASES[3]
+QUICK = (SHARED, "store", 0), (SPENT, "", 2)
+EVERY = [(case, what, before) for case in (SHARED, SPENT) for what in ("", "store") for before in (0, 2)]
 
-@pytest.mark.parametrize("before", [0, 2], ids=["before it has opened the bundle", "before it has answered"])
-@pytest.mark.parametrize("what", ["", "store"], ids=["a machine", "a store, and its answers are hidden"])
-@pytest.mark.parametrize("case", [CASES[0], CASES[3]], ids=lambda case: case.name)
+
+@pytest.mark.parametrize(
+    ("case", "what", "before"), [pytest.param(*each, marks=() if each in QUICK else pytest.mark.slow) for each in EVERY]
+)
 def test_a_restored_store_answers_nothing_twice_says_so_and_goes_on_with_new_sessions(case, what, before):
-    """Else it would pad other rows with the same pad, and spend a budget that is spent."""
+    """Else it would pad other rows with the same pad, and spend a budget that is spent.
+
+    A machine is put back, or a store and its answers are hidden, to `before` it has opened the bundle or has answered.
+    """
     with World(case, 0) as world:
         world.make_night()
         look(world, "south", times=before)

@@ -15,7 +15,7 @@ from fhe_auc.session.ckks_computation import running_sum
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncodedPlan, Plan
-from fhe_auc_keys.roles.sealed import own_secrets
+from fhe_auc_keys.bundles.session_keys import party_secrets
 from fhe_auc_protocols.blinded_auc import semi_honest
 from fhe_auc_protocols.blinded_auc.blinded_plan import AucPlan, Workload
 from fhe_auc_protocols.blinded_auc.blinded_protocol import trapezoid_computation
@@ -127,7 +127,7 @@ def session_sums(parties: Sequence[PartyData], tamper: Any = None, **asked: Any)
     message = play.deliver(sent)
     assert message is not None
     result, told = decode(payload_of(message), Result, "result").content, play.read(message)
-    secrets_of = own_secrets(play.material[parties[0].name], play.manifest)
+    secrets_of = party_secrets(play.material[parties[0].name], play.manifest)
     computation = trapezoid_computation(play.manifest)
     return told, recover(
         computation.decrypt(computation.secret(secrets_of.context), result), play.manifest.decoded_plan(AucPlan)

@@ -21,7 +21,7 @@ class Consortium:
     def __init__(self, *names: str, at: datetime = NOW) -> None:
         self.office = Identity.create("office")
         self.identities = {name: Identity.create(name) for name in names}
-        self.members = members.found("office", self.office.keys, days=365, at=at)
+        self.members = members.found_consortium("office", self.office.keys, days=365, at=at)
         self.change(admit=[identity.line for identity in self.identities.values()], at=at)
 
     def change(self, *, at: datetime = NOW, **change: Any) -> None:

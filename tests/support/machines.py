@@ -24,7 +24,7 @@ from fhe_auc.session.journal import read_record, read_status
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import claimed
 from fhe_auc_keys.bundles.sealed_bundles import Kept
-from fhe_auc_keys.site.unattended import meeting_of
+from fhe_auc_keys.site.session_files import meeting_of
 from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.exact_sessions import pairs_of
 from tests.support.nothing import rows_in

@@ -95,7 +95,7 @@ def read(sums: AnalysisSums, integers: Sequence[int], parties: int = 1, max_rows
         counted=[f"site {party}" for party in range(parties)],
         **{"modulus": MODULUS, "level": 0.95, **how},
     )
-    sums.read(integers, reading)
+    sums.read_sums(integers, reading)
     return reading
 
 

@@ -24,7 +24,7 @@ def study_text(sites: Sequence[str], aggregator: str, **more: Any) -> str:
     return toml({name.replace("_", "-"): value for name, value in asked.items()})
 
 
-STUDY = study_text(SITES, ADDER)
+STUDY = study_text(SITES, ADDER, protocol="histogram-federated")
 
 
 @pytest.fixture

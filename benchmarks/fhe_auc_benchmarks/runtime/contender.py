@@ -25,7 +25,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc_keys.bundles.announcement import open_announcement
-from fhe_auc_keys.bundles.sealed_bundles import open_for_aggregator, open_for_party, seal, seal_to_aggregator
+from fhe_auc_keys.bundles.sealed_bundles import open_for_aggregator, open_for_party, seal_bundle, seal_to_aggregator
 from fhe_auc_keys.bundles.session_keys import DealtSession
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.trust.identity import Identity
@@ -203,7 +203,7 @@ def _sealed_and_opened(session: DealtSession) -> int:
     bundle = seal_to_aggregator(signer, session, announced)
     open_for_aggregator(bundle, announced, identities[consortium.aggregator], members, at=at)
     for name in manifest.parties:
-        bundle = seal(signer, announced.parties[name], encode(session.secrets_of(name)), announced)
+        bundle = seal_bundle(signer, announced.parties[name], encode(session.secrets_of(name)), announced)
         open_for_party(bundle, announced, identities[name], members, at=at)
     return len(announcement) + len(bundle)
 

@@ -26,7 +26,7 @@ from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.members import FleetList, Member, Members
 from fhe_auc_keys.trust.message_signatures import SessionProtection
 from fhe_auc_keys.trust.public_keys import SKEW, check_time, counts
-from fhe_auc_keys.trust.signed_documents import Kind, claimed_body, claimed_signer, open_signed, sign
+from fhe_auc_keys.trust.signed_documents import Kind, claimed_body, claimed_signer, open_signed, sign_document
 
 MAX_LIFETIME = timedelta(days=MOST_DAYS)  # longest validity of an announcement, and of what is sealed with it
 KIND = Kind(b"fheanno", "session announcement")
@@ -105,7 +105,7 @@ def announce(holder: Identity, manifest: Manifest, members: Members, study: Stud
         study=study,
     )
     times = int((at - SKEW).timestamp()), int((at + timedelta(days=study.days)).timestamp())
-    return sign(KIND, holder, _Body(announced.to_bytes(), study.aggregator, helper, *times))
+    return sign_document(KIND, holder, _Body(announced.to_bytes(), study.aggregator, helper, *times))
 
 
 def open_announcement(data: bytes, members: Members, *, holder: str = "", at: datetime) -> Announcement:

@@ -38,8 +38,8 @@ from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.members import Member, Members
-from fhe_auc_keys.trust.sealing import signed_bytes
-from fhe_auc_keys.trust.signed_documents import Kind, open_signed, sign
+from fhe_auc_keys.trust.signatures import signed_bytes
+from fhe_auc_keys.trust.signed_documents import Kind, open_signed, sign_document
 
 BUNDLE = Kind(b"fhebund", "bundle")
 _PROBE_BYTES = 24
@@ -92,9 +92,9 @@ _KEPT = KeptFormat(b"fhekept", Kept, "opened session")
 def seal_session(holder: Identity, session: Session, members: Members, study: Study, *, at: datetime) -> SealedBundles:
     """Return the bundles of a session, from `fhe_auc.session.protocol.Protocol.prepare`; parameters as `announce`.
 
-    With a helper, or where nobody deals secrets, `holder` convenes the session. Errors as `announce`; besides
-    `KeysError` for keys that are not the manifest's, or an aggregator's material that is no public context or holds
-    secret key material.
+    With a helper, or where nobody deals secrets, `holder` convenes the session. Errors as `announce` and
+    `party_secrets`; besides `KeysError` for an aggregator's material that is no public context or holds secret key
+    material.
     """
     document, keys = announce(holder, session.manifest, members, study, at=at), session.manifest.keys
     if keys == "none":
@@ -102,10 +102,10 @@ def seal_session(holder: Identity, session: Session, members: Members, study: St
     if not isinstance(session, DealtSession):
         raise TypeError(f"a session with keys {keys!r} deals secrets, and this one does not")
     announced = open_announcement(document, members, at=at)
-    party_secrets(encode(session.common), session.manifest)  # which raises for others than the manifest names
+    party_secrets(encode(session.common), session.manifest)
     for_aggregator = b"" if keys == "helper" else seal_to_aggregator(holder, session, announced)
     secret = {name: encode(session.secrets_of(name)) for name in announced.parties}
-    bundles = {name: seal(holder, member, secret[name], announced) for name, member in announced.parties.items()}
+    bundles = {name: seal_bundle(holder, member, secret[name], announced) for name, member in announced.parties.items()}
     return SealedBundles(document, for_aggregator, bundles)
 
 
@@ -113,13 +113,13 @@ def seal_to_aggregator(holder: Identity, session: DealtSession, announced: Annou
     """Return the aggregator's bundle of an announced session; errors as `seal_session`."""
     seeds = [own.seed for name in session.manifest.parties if (own := session.secrets_of(name)).seed]
     check_no_secret(session.aggregator_material, announced.manifest.context, session.common, seeds)
-    return seal(holder, announced.aggregator, session.aggregator_material, announced)
+    return seal_bundle(holder, announced.aggregator, session.aggregator_material, announced)
 
 
-def seal(holder: Identity, recipient: Member, material: bytes, announced: Announcement) -> bytes:
+def seal_bundle(holder: Identity, recipient: Member, material: bytes, announced: Announcement) -> bytes:
     """Return a bundle of an announced session, signed by its `holder`."""
     sealed = sealing.seal(recipient.encryption_key, material, info=_info(announced, recipient))
-    return sign(BUNDLE, holder, _Body(announced.digest, recipient.fingerprint, sealed))
+    return sign_document(BUNDLE, holder, _Body(announced.digest, recipient.fingerprint, sealed))
 
 
 def _info(announced: Announcement, recipient: Member) -> bytes:

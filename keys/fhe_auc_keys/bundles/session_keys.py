@@ -21,7 +21,6 @@ from fhe_auc.rlwe.ciphertexts import kind_of, unwrap
 from fhe_auc.rlwe.ring_parameters import RingParameters
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Delivery, Session
-from fhe_auc_keys.errors import KeysError
 
 SEED_BYTES = 32
 _MAGIC = b"fheaggk"
@@ -65,7 +64,7 @@ def public_context(material: bytes) -> tuple[bytes, bytes]:
 
 
 def party_secrets(material: bytes, manifest: Manifest) -> PartySecrets:
-    """Return what parties' material holds; raise `KeysError` unless the manifest names its secrets."""
+    """Return what parties' material holds; raise `InputError` unless the manifest names its secrets."""
     try:
         found = decode(material, PartySecrets, "secret key material")
         if found.context:
@@ -73,11 +72,8 @@ def party_secrets(material: bytes, manifest: Manifest) -> PartySecrets:
                 raise DeserialisationError(f"expected a secret context, got a {kind[:40]!r}", field="kind")
             unwrap(kind, found.context, manifest.context)
     except DeserialisationError as error:
-        raise KeysError(f"the parties' secret keys are not those of the manifest ({error.field})") from None
-    try:
-        manifest.check_common_secret(found.common_secret)
-    except InputError as error:
-        raise KeysError(str(error)) from None
+        raise InputError(f"the parties' secret keys are not those of the manifest ({error.field})") from None
+    manifest.check_common_secret(found.common_secret)
     return found
 
 

@@ -9,7 +9,7 @@ import click
 from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.cli import output
 from fhe_auc_keys.cli import common, trust
-from fhe_auc_keys.store.audit import read
+from fhe_auc_keys.store.audit import read_trail
 from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust.members import Members
 from fhe_auc_keys.trust.public_keys import printable
@@ -45,7 +45,7 @@ def audit(file: Path | None, copy: Path | None, vault: Vault | None, members: Me
             lines = store.trail()
     if copy is not None:
         write_atomically(copy, b"".join(line + b"\n" for line in lines))
-    found = read(lines, members, at=common.now())
+    found = read_trail(lines, members, at=common.now())
     signers = ", ".join(map(repr, found.signers)) or "nobody"
     rows: common.Rows = [("signed by", signers), ("last line", found.last or "none")]
     rows += [(output.styled("REFUSED", "bold red"), printable(each)) for each in found.problems]

@@ -1,11 +1,8 @@
-"""``fhe-auc join`` and ``fhe-auc members new``: a role's keys, folder, configuration and process are made."""
+"""``fhe-auc join`` and ``fhe-auc members new``: a role is made (`fhe_auc_keys.site.new_role`), and its process."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any
@@ -13,7 +10,6 @@ from typing import Any
 import click
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.files import write_atomically
 from fhe_auc.cli import output
 from fhe_auc.cli.inputs import whole_number
 from fhe_auc.cli.serve import serve
@@ -25,16 +21,12 @@ from fhe_auc.report.studies import check
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import policy
+from fhe_auc_keys.site.new_role import NewRole
 from fhe_auc_keys.store import known_members
-from fhe_auc_keys.store.key_store import KeyStore, is_in
-from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase
-from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.join_request import REQUEST, comparison, link, request, split_link
-from fhe_auc_keys.trust.members import MAX_DAYS, Member, found
+from fhe_auc_keys.trust.members import MAX_DAYS, Member, found_consortium
 from fhe_auc_keys.trust.public_keys import check_name, printable
 from fhe_auc_keys.trust.published import Published
-
-_ROLES = ("site", "aggregator", "helper")
 
 days_option = whole_number("--days", 1, MAX_DAYS, default=365, about="How long the file counts.")
 compared_option = click.option(
@@ -45,63 +37,11 @@ compared_option = click.option(
 )
 
 
-@dataclass(frozen=True)
-class _Making:
-    """A role that is made; done again, what is there stays as it is."""
+def _makes_role(command: Callable[..., tuple[str, dict[str, Any], common.Rows]]) -> Callable[..., common.Report]:
+    """Decorate a command that makes a role: it receives ``role``, and returns the exchange, and what it has done.
 
-    name: str
-    role: str
-    data: str | None
-    folder: Path
-    starts: bool
-
-    @contextmanager
-    def opened(self) -> Iterator[tuple[KeyStore, Identity]]:
-        """Open its key store, and make it and the identity in it where there is none."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        place, passphrase = self.folder / "store", self.folder / "passphrase"
-        there = is_in(place)
-        with Vault(place, passphrase).open() if there else create_with_random_passphrase(place, passphrase) as store:
-            if not store.has("identity", OWN):
-                store.put("identity", OWN, Identity.create(self.name).to_bytes())
-            identity = Identity.from_bytes(store.get("identity", OWN))
-            if identity.name != self.name:
-                raise InputError(f"{str(self.folder)!r} is {identity.name!r}'s: give another --folder")
-            yield store, identity
-
-    def configured(self, exchange: str) -> Path:
-        """Write its configuration, and return where it is."""
-        config, place = self.folder / "config.toml", self.folder.absolute()
-        if config.exists():
-            return config
-        entries = {
-            "role": self.role,
-            "exchange": exchange,
-            "store": str(place / "store"),
-            "passphrase-file": str(place / "passphrase"),
-            "state": str(place / "state"),
-        }
-        if self.role == "site":
-            data = str(Path(self.data).absolute()) if self.data else ""
-            entries |= {"results": str(place / "results"), "data": data}
-        text = "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in entries.items())
-        write_atomically(config, text.encode(), mode=0o600)
-        return config
-
-    def started(self, config: Path, facts: dict[str, Any], rows: common.Rows) -> common.Report:
-        """Start its service; return the report, after which it serves here, in the foreground, without systemd."""
-        facts |= {"name": self.name, "config": config, "folder": self.folder}
-        if not self.starts:
-            return common.Report(facts, [*rows, ("start", f"fhe-auc serve {config}", "and keep it running")])
-        if unit := service.start(config, self.name):
-            return common.Report(facts, [*rows, ("started", unit, "")])
-        here = "there is no systemd that takes units: this command serves, until it is ended; `fhe-auc serve` goes on"
-        serves = partial(click.get_current_context().invoke, serve, config=config, once=False)
-        return common.Report(facts, [*rows, ("serves", str(config), here)], then=serves)
-
-
-def _makes_role(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command that makes a role: it receives ``making``."""
+    Then the role is configured, and its service started; without systemd it serves here, in the foreground.
+    """
 
     @click.argument("name", metavar="NAME")
     @click.option(
@@ -118,9 +58,18 @@ def _makes_role(command: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(command)
     def with_role(
         *args: Any, name: str, role: str, data: str | None, folder: Path | None, no_start: bool, **options: Any
-    ) -> Any:
-        folder = folder or Path(common.file_stem(check_name(name)))
-        return command(*args, making=_Making(name, role, data, folder, not no_start), **options)
+    ) -> common.Report:
+        made = NewRole(name, role, data, folder or Path(common.file_stem(check_name(name))))
+        exchange, facts, rows = command(*args, role=made, **options)
+        config = made.configured(exchange)
+        facts |= {"name": name, "config": config, "folder": made.folder}
+        if no_start:
+            return common.Report(facts, [*rows, ("start", f"fhe-auc serve {config}", "and keep it running")])
+        if unit := service.start(config, name):
+            return common.Report(facts, [*rows, ("started", unit, "")])
+        here = "there is no systemd that takes units: this command serves, until it is ended; `fhe-auc serve` goes on"
+        serves = partial(click.get_current_context().invoke, serve, config=config, once=False)
+        return common.Report(facts, [*rows, ("serves", str(config), here)], then=serves)
 
     return with_role
 
@@ -132,10 +81,10 @@ def _makes_role(command: Callable[..., Any]) -> Callable[..., Any]:
     name="new",
 )
 @click.argument("exchange", metavar="EXCHANGE")
+@common.reported
 @_makes_role
 @days_option
-@common.reported
-def new(exchange: str, making: _Making, days: int) -> common.Report:
+def new(exchange: str, role: NewRole, days: int) -> tuple[str, dict[str, Any], common.Rows]:
     """Found a consortium, whose coordinator is NAME; files are exchanged in EXCHANGE, a folder or a URL.
 
     Makes NAME's own role, too, as `join` does. The link that is printed goes to everybody who takes part: it says where
@@ -146,20 +95,20 @@ def new(exchange: str, making: _Making, days: int) -> common.Report:
     if "://" not in where:
         make_folder(Path(where))
     published = Published(open_exchange(where))
-    with making.opened() as (store, identity):
+    with role.opened() as (store, identity):
         if known_members.known(store) is None:
-            known_members.keep(store, found(making.name, identity.keys, days=days, at=common.now()))
+            known_members.keep(store, found_consortium(role.name, identity.keys, days=days, at=common.now()))
         known = known_members.stored(store)
         if published.has_another(known):
             raise InputError(f"there is a consortium in {where!r} already: take another exchange, or join that one")
-        known_members.renewed(store, published, making.name)
+        known_members.renewed(store, published, role.name)
         warn_of(published)
     shown = link(where, known.root)
     rows: common.Rows = [
-        ("coordinator", making.name, f"keys and configuration in {str(making.folder)!r}"),
+        ("coordinator", role.name, f"keys and configuration in {str(role.folder)!r}"),
         ("link", shown, "to everybody who takes part: `fhe-auc join LINK NAME`"),
     ]
-    return making.started(making.configured(where), {"link": shown}, rows)
+    return where, {"link": shown}, rows
 
 
 @common.command(
@@ -168,11 +117,13 @@ def new(exchange: str, making: _Making, days: int) -> common.Report:
     "fhe-auc join '/srv/exchange#bg7hgxly6duqngrnsj4trhehpwje2avx' adder --role aggregator",
 )
 @click.argument("link", metavar="LINK")
+@common.reported
 @_makes_role
 @click.option("--study", metavar="FILE", type=common.FILE, help="A study that came with the link: agree to it here.")
 @compared_option
-@common.reported
-def join(link: str, making: _Making, study: Path | None, compared: tuple[str, ...]) -> common.Report:
+def join(
+    link: str, role: NewRole, study: Path | None, compared: tuple[str, ...]
+) -> tuple[str, dict[str, Any], common.Rows]:
     """Take part as NAME in the consortium of the LINK that its coordinator has sent.
 
     Makes private keys in a new key store, whose random passphrase lies beside it, and puts a request into the exchange.
@@ -189,21 +140,20 @@ def join(link: str, making: _Making, study: Path | None, compared: tuple[str, ..
     published = Published(exchange)
     known = published.joined(root)
     warn_of(published)
-    with making.opened() as (store, identity):
+    with role.opened() as (store, identity):
         line = identity.line
         known = known_members.newest(store, known)  # the exchange may withhold what was seen before
-    is_in = known.by_name.get(making.name) == line
+    is_in = known.by_name.get(role.name) == line
     if not is_in:
-        exchange.put(place_of(making.name) + REQUEST, request(line))
+        exchange.put(place_of(role.name) + REQUEST, request(line))
     compare(known.root, line, f"the coordinator ({', '.join(known.coordinators)})", compared)
-    agreed = None if study is None else _agreed(study, making.name)
-    with making.opened() as (store, _):
+    agreed = None if study is None else _agreed(study, role.name)
+    with role.opened() as (store, _):
         known_members.keep(store, known_members.newest(store, known))
         if agreed is not None:
             policy.agree(store, agreed)
-    config = making.configured(where)
     state = "is a member" if is_in else "waits to be let in, and goes on by itself"
-    return making.started(config, {"member": is_in}, [(making.name, state, str(config))])
+    return where, {"member": is_in}, [(role.name, state, str(role.config))]
 
 
 def compare(root: bytes, line: Member, teller: str, given: tuple[str, ...]) -> None:

@@ -49,39 +49,50 @@ def check(files: tuple[Path, ...], vault: Vault | None, members: Members | None)
     """
     if members is None:
         raise click.UsageError("give --store, or --members: whose signatures count?")
-    found, wrong = _read(files, members)
-    sessions: dict[str, dict[Path, dict[str, Any]]] = {}
-    for path, told in sorted(found.items(), key=lambda each: str(each[1]["time"])):
-        sessions.setdefault(told["session"], {})[path] = told
+    found, wrong, sessions = dict[Path, dict[str, Any]](), dict[Path, str](), dict[str, dict[Path, dict[str, Any]]]()
+    for path in files:
+        try:
+            found[path] = _genuine(path, members)
+        except KeysError as error:
+            wrong[path] = str(error)
+    for path, result in sorted(found.items(), key=lambda each: str(each[1]["time"])):
+        sessions.setdefault(result["session"], {})[path] = result
     for copies in sessions.values():
         first = next(iter(copies))
         for path, told in copies.items():
             if difference := _difference(copies[first], told):
                 wrong[path] = f"differs from {first} ({copies[first]['party']!r}): {difference}"
-    alike = [[told for path, told in copies.items() if path not in wrong] for copies in sessions.values()]
-    facts = {
-        "results": [_as_dict(path, found.get(path), wrong.get(path)) for path in files],
-        "sessions": list(map(_session, alike)),
-        "problems": [f"{path}: {reason}" for path, reason in wrong.items()],
-    }
-    table = common.Table([_row(path, found.get(path), wrong.get(path)) for path in files], _HEADER)
-    lines: common.Rows = list(map(_session_row, alike)) if len(sessions) > 1 else []
+    described = [_described(path, found.get(path), wrong.get(path)) for path in files]
+    alike = [_session([told for path, told in copies.items() if path not in wrong]) for copies in sessions.values()]
+    problems = [f"{path}: {reason}" for path, reason in wrong.items()]
+    rows: common.Rows = []
+    for each in described:
+        *texts, problem = (each[name] for name in ("file", "party", "time", "result", "problem"))
+        verdict = printable(f"REFUSED: {problem}") if problem else output.styled("yes", "bold green")
+        rows.append((*(printable(str(text or "")) for text in texts), verdict))
+    lines: common.Rows = [
+        tuple(map(_short, (each["session"], ", ".join(each["parties"]), each["time"], each["result"])))
+        for each in (alike if len(sessions) > 1 else ())
+    ]
     below = None
     if sessions and not wrong:
         newest = next(iter([*sessions.values()][-1]))
         below = partial(_show, newest, found[newest], several=len(sessions) > 1)
-    return common.Report(facts, table, common.Table(lines, _OF_SESSIONS), failed=bool(wrong), below=below)
+    tables = common.Table(rows, _HEADER), common.Table(lines, _OF_SESSIONS)
+    facts = {"results": described, "sessions": alike, "problems": problems}
+    return common.Report(facts, *tables, failed=bool(wrong), below=below)
+
+
+def _described(path: Path, told: Mapping[str, Any] | None, problem: str | None) -> dict[str, Any]:
+    """Return what a file holds, as far as it is genuine, and what is wrong with it."""
+    facts = {name: None if told is None else told[name] for name in _FACTS}
+    return {"file": path, **facts, "result": None if told is None else _in_words(told), "problem": problem}
 
 
 def _session(copies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what copies of a session's result say that agree with the first."""
     facts = {name: copies[0][name] for name in ("session", "manifest", "time")}
     return {**facts, "parties": [told["party"] for told in copies], "result": _in_words(copies[0])}
-
-
-def _session_row(copies: Sequence[Mapping[str, Any]]) -> tuple[output.Cell, ...]:
-    told = _session(copies)
-    return tuple(map(_short, (told["session"], ", ".join(told["parties"]), told["time"], told["result"])))
 
 
 def _show(path: Path, told: dict[str, Any], *, several: bool) -> None:
@@ -97,30 +108,20 @@ def _show(path: Path, told: dict[str, Any], *, several: bool) -> None:
         output.print_line(f"`fhe-auc report {path}` writes its page, once the sessions of its report have all ended")
 
 
-def _read(files: Sequence[Path], members: Members) -> tuple[dict[Path, dict[str, Any]], dict[Path, str]]:
-    """Return, by file, the results that are genuine; and what is wrong with the others."""
-    found: dict[Path, dict[str, Any]] = {}
-    wrong: dict[Path, str] = {}
-    for path in files:
-        try:
-            told = signed_json.parse(read_from_others(path))
-            signer = signed_json.check(told, RESULT, members, at=common.now()).name
-            if told.get("party") != signer:
-                raise TamperedError(f"it is signed by {signer!r}, and said to be another's")
-            kinds = [told[kind] for kind in _KINDS if kind in told]
-            named = all(isinstance(told.get(name), str) for name in _FACTS)
-            before = told.get("before", [])
-            several = isinstance(before, list) and all(map(_is_session, before))
-            if not named or not several or len(kinds) != 1 or not isinstance(kinds[0], dict):
-                raise TamperedError(f"{signer!r} has signed something that is no result")
-            found[path] = told
-        except KeysError as error:
-            wrong[path] = str(error)
-    return found, wrong
-
-
-def _is_session(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(each, dict) for each in value.values())
+def _genuine(path: Path, members: Members) -> dict[str, Any]:
+    """Return a result that is what one of the members has signed; raise `KeysError` where it is not."""
+    told = signed_json.parse(read_from_others(path))
+    signer = signed_json.verified_signer(told, RESULT, members, at=common.now()).name
+    if told.get("party") != signer:
+        raise TamperedError(f"it is signed by {signer!r}, and said to be another's")
+    kinds, before = [told[kind] for kind in _KINDS if kind in told], told.get("before", [])
+    named = all(isinstance(told.get(name), str) for name in _FACTS)
+    several = isinstance(before, list) and all(
+        isinstance(session, dict) and all(isinstance(each, dict) for each in session.values()) for session in before
+    )
+    if not named or not several or len(kinds) != 1 or not isinstance(kinds[0], dict):
+        raise TamperedError(f"{signer!r} has signed something that is no result")
+    return told
 
 
 def _kind(told: Mapping[str, Any]) -> str:
@@ -136,14 +137,14 @@ def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
         return f"{_in_words(other)}, not {_in_words(one)}"
     if one.get("asked") != other.get("asked"):
         return "another question"
-    here, there = _said(one), _said(other)
+    here, there = _told_to_all(one), _told_to_all(other)
     names = sorted(name for name in {*here, *there} if here.get(name) != there.get(name))
     told = [f"{_short(name)} {_short(there.get(name))}, not {_short(here.get(name))}" for name in names[:_MOST]]
     return ", ".join(told + [f"and {len(names) - _MOST:,} more"] * (len(names) > _MOST))
 
 
-def _said(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return by name all that a result says which every site is told; errors are told in words of one's own."""
+def _told_to_all(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return by name what a result says that is the same at every site; errors are told in words of one's own."""
     found: dict[str, Any] = {}
     sessions = [*told.get("before", ()), {kind: told[kind] for kind in result_file.KINDS if kind in told}]
     for number, session in enumerate(sessions, start=1 - len(sessions)):
@@ -170,14 +171,3 @@ def _in_words(told: Mapping[str, Any]) -> str:
 def _short(value: Any) -> str:
     text = printable(str(value))
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-
-
-def _row(path: Path, told: Mapping[str, Any] | None, wrong: str | None) -> tuple[output.Cell, ...]:
-    facts = ("", "", "") if told is None else (told["party"], told["time"], _in_words(told))
-    verdict = output.styled("yes", "bold green") if wrong is None else printable(f"REFUSED: {wrong}")
-    return *map(printable, (str(path), *facts)), verdict
-
-
-def _as_dict(path: Path, told: Mapping[str, Any] | None, wrong: str | None) -> dict[str, Any]:
-    facts = {name: None if told is None else told[name] for name in _FACTS}
-    return {"file": path, **facts, "result": None if told is None else _in_words(told), "problem": wrong}

@@ -1,15 +1,12 @@
 """The options that name a key store, and whose signatures count."""
 
 import functools
-import getpass
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from fhe_auc.base.errors import InputError
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import about
 from fhe_auc_keys.store import known_members
@@ -35,27 +32,14 @@ def key_store(command: Callable[..., Any], *, required: bool = True) -> Callable
         "--passphrase-file",
         metavar="FILE",
         type=common.FILE,
-        help=f"Read the passphrase from FILE (mode 600). Without: {PASSPHRASE_VARIABLE}, else it is asked for.",
+        help=f"Read the passphrase from FILE (mode 600), which lies beside the store. Without: {PASSPHRASE_VARIABLE}.",
     )
     @functools.wraps(command)
     def with_store(*args: Any, store: Path | None, passphrase_file: Path | None, **options: Any) -> Any:
-        vault = None if store is None else Vault(store, passphrase_file, _ask)
+        vault = None if store is None else Vault(store, passphrase_file)
         return command(*args, vault=vault, **options)
 
     return with_store
-
-
-def _ask(question: str) -> str:
-    """Ask on the terminal without echo."""
-    with warnings.catch_warnings():
-        # Without a terminal, getpass warns and goes on to read what was typed in full view.
-        warnings.simplefilter("error", getpass.GetPassWarning)
-        try:
-            answer: str = click.prompt(question, hide_input=True, err=True)
-        except getpass.GetPassWarning:
-            advice = f"set {PASSPHRASE_VARIABLE} or give --passphrase-file"
-            raise InputError(f"no terminal to ask for the {question[:1].lower()}{question[1:]}: {advice}") from None
-    return answer
 
 
 def members_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -12,42 +11,24 @@ import msgspec
 import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
-from fhe_auc.base.serialise import decode, encode
-from fhe_auc.input_proofs.sessions import InputProof, QueryKey, Submissions, Submitted
+from fhe_auc.base.serialise import encode
+from fhe_auc.input_proofs.sessions import QueryKey, Submissions, Submitted
 from fhe_auc.rlwe.polynomials import Words
-from fhe_auc_keys.errors import KeysError, TamperedError
+from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.device import Record
+from fhe_auc_keys.fleet.record_checks import RefusedRecords, WholeRecord, check_record, strange, unsealed
 from fhe_auc_keys.fleet.sealed_answers import AnswersSeal
-from fhe_auc_keys.fleet.session import (
-    BLOB_BYTES,
-    LIST,
-    OPENING,
-    RESULT,
-    SIGNATURE_BYTES,
-    UNOPENED,
-    FleetSession,
-    Loaded,
-    RefusedRecords,
-    Verdict,
-    loaded,
-    sketch_info,
-)
+from fhe_auc_keys.fleet.session import LIST, OPENING, RESULT, UNOPENED, FleetSession, Verdict, loaded
 from fhe_auc_keys.fleet.tables import BLOBS, RECORDS, RowGroup
 from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.store import fixed_lists
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.sealing import OVERHEAD, has_signed
+from fhe_auc_keys.trust.signatures import has_signed
 
 LIST_FILE = "list"
 
-NO_MEMBER = "it is of no member of the fleet"
-OTHER_SESSION = "it is of another session"
-OTHER_LENGTH = "a field is empty or has another length"
-NOT_SEALED = "its sketch is not sealed to the aggregator for this session and member"
-NO_SKETCH = "its sketch is none: a number in it is too large"
-NO_PROOF = "its proof is none, or about other numbers than it has submitted"
 UNREADABLE = "the file cannot be read, or not to its end"
 
 
@@ -134,7 +115,7 @@ def collect(
         files.append(BlobFile(name, rows, digest))
     sealed = b"" if session.loaded.computation.proofs is None else session.seal(LIST, session.helper, query)
     signed = session.sign(LIST, BlobList(session.manifest.digest, tuple(files), sealed))
-    tables.write(tables.within(blobs, LIST_FILE), signed)
+    tables.write_file(tables.within(blobs, LIST_FILE), signed)
     return Collected(sum(each.rows for each in files), refusals)
 
 
@@ -149,7 +130,7 @@ def add(
     """
     session.require(session.announced.aggregator, at=at)
     manifest, computation = session.manifest, session.loaded.computation
-    signed = tables.read(tables.within(blobs, LIST_FILE))
+    signed = tables.read_file(tables.within(blobs, LIST_FILE))
     listed = session.read(LIST, signed, BlobList, session.announced.aggregator, at=at)
     if has_signed(session.helper.signing_key, UNOPENED, manifest.digest, opening):
         raise TooFewPartiesError("the helper has opened nothing, as too few count: the session has ended")
@@ -183,14 +164,6 @@ _CHANGED = (
 )
 
 
-class _Whole(NamedTuple):
-    """A record that is whole: its padded sketch, part by part, and its proof where it has one."""
-
-    record: Record
-    parts: list[bytes]
-    proof: InputProof | None
-
-
 def _hashed(part: RowGroup, digest: hashlib._Hash) -> Iterator[Record]:
     """Yield a part's records, each with all its bytes in the digest; errors as `tables.rows_of`."""
     for row in tables.rows_of(part, RECORDS):
@@ -220,9 +193,9 @@ def _collected(
     proofs, refusals, rows = session.computation.proofs, RefusedRecords(), list[tuple[Any, ...]]()
     seal, digest_now = AnswersSeal(query, session.digest, name), hashlib.sha256()
 
-    def whole() -> Iterator[_Whole]:
+    def whole() -> Iterator[WholeRecord]:
         for number, record in enumerate(_hashed(part, digest_now) if fixed else ()):
-            found = _checked(record, session, me)
+            found = check_record(record, session, me)
             if isinstance(found, str):
                 refusals.add(found, f"{part.file}, row group {part.group}, row {number}: member {record.member}")
                 continue
@@ -244,7 +217,7 @@ def _collected(
         raise EvaluationError(_CHANGED.format(folder=part.file))
     listed = [(*row, answer) for row, answer in zip(rows, answers, strict=True)]
     data = tables.as_file(list(zip(*listed, strict=True)) or [()] * len(BLOBS), BLOBS)
-    tables.write(tables.within(blobs, name), data)
+    tables.write_file(tables.within(blobs, name), data)
     return len(rows), hashlib.sha256(data).digest(), refusals
 
 
@@ -254,7 +227,7 @@ def _added(part: RowGroup, blobs: str, digest: bytes, verdicts: bytes, manifest:
     total = session.computation.running_sum()
     if not verdicts:
         return total.totals
-    data = tables.read(blobs)
+    data = tables.read_file(blobs)
     if hashlib.sha256(data).digest() != digest:
         raise EvaluationError(f"{blobs!r} has changed since it was written: put it back")
     changed = EvaluationError(_CHANGED.format(folder=part.file))
@@ -263,56 +236,15 @@ def _added(part: RowGroup, blobs: str, digest: bytes, verdicts: bytes, manifest:
     sought = next(collected, None)
     try:
         for record in map(Record._make, tables.rows_of(part, RECORDS)):
-            if sought is None or _strange(record, session):
+            if sought is None or strange(record, session):
                 continue
             # Of what is not strange, member and sketch alone decide whether it was collected.
             if (record.member, hashlib.sha256(record.sketch).digest()) == sought[:2]:
                 if sought[2] == Verdict.COUNTS:
-                    total.add(_unsealed(record, session, me)[0])
+                    total.add(unsealed(record, session, me)[0])
                 sought = next(collected, None)
     except DeserialisationError:
         raise changed from None
     if sought is not None:
         raise changed
     return total.totals
-
-
-def _checked(record: Record, session: Loaded, me: Identity) -> _Whole | str:
-    """Return what is in a record, or why it is not whole."""
-    computation = session.computation
-    if why := _strange(record, session):
-        return why
-    try:
-        parts, proof = _unsealed(record, session, me)
-    except TamperedError:
-        return NOT_SEALED
-    try:
-        computation.running_sum().add(parts)
-    except DeserialisationError:
-        return NO_SKETCH
-    if computation.proofs is None:
-        return _Whole(record, parts, None)
-    try:
-        found = decode(proof, InputProof, "proof")
-        computation.proofs.check(record.member, parts[0], found)
-    except DeserialisationError:
-        return NO_PROOF
-    return _Whole(record, parts, found)
-
-
-def _strange(record: Record, session: Loaded) -> str:
-    """Return why a record cannot be one of the session, by what is not sealed; an empty text for those that can."""
-    proofs = session.computation.proofs
-    inside = sum(session.computation.part_bytes) + (0 if proofs is None else proofs.proof_bytes)
-    if None in record or tuple(map(len, record[2:])) != (OVERHEAD + inside, BLOB_BYTES, SIGNATURE_BYTES):
-        return OTHER_LENGTH
-    if record.session != session.digest:
-        return OTHER_SESSION
-    return "" if record.member < session.fleet.members else NO_MEMBER
-
-
-def _unsealed(record: Record, session: Loaded, me: Identity) -> tuple[list[bytes], bytes]:
-    """Return a padded sketch, part by part, and an encoded proof; raise `TamperedError` where they do not open."""
-    inside = me.unseal(record.sketch, info=sketch_info(session.digest, record.member))
-    ends = [0, *itertools.accumulate(session.computation.part_bytes)]
-    return [inside[start:end] for start, end in itertools.pairwise(ends)], inside[ends[-1] :]

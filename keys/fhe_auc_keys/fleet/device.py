@@ -42,7 +42,8 @@ from fhe_auc_keys.fleet.session import (
 from fhe_auc_keys.roles.helper import totals_of
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.sealing import has_signed, unseal_under
+from fhe_auc_keys.trust.sealing import unseal_under
+from fhe_auc_keys.trust.signatures import has_signed
 
 
 class Record(NamedTuple):
@@ -224,4 +225,4 @@ def _digests_of(data: PartyData, salt: bytes) -> tuple[bytes, ...]:
 
 def write_records(place: str, records: Sequence[Record]) -> None:
     """Write records to a Parquet file, of which the folder is what the aggregator collects."""
-    tables.write(place, tables.as_file(list(zip(*records, strict=True)), tables.RECORDS))
+    tables.write_file(place, tables.as_file(list(zip(*records, strict=True)), tables.RECORDS))

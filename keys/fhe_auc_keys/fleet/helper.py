@@ -48,7 +48,8 @@ from fhe_auc_keys.fleet.tables import BLOBS, RESPONSES
 from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.sealing import has_signed, seal_under
+from fhe_auc_keys.trust.sealing import seal_under
+from fhe_auc_keys.trust.signatures import has_signed
 
 SUMS_FILE = "sums"
 _RESPONSES_A_FILE = 100_000
@@ -118,7 +119,7 @@ def open_pads(
     """
     session.require(session.helper, at=at)
     manifest, computation = session.manifest, session.loaded.computation
-    signed = tables.read(tables.within(blobs, LIST_FILE))
+    signed = tables.read_file(tables.within(blobs, LIST_FILE))
     listed = session.read(LIST, signed, BlobList, session.announced.aggregator, at=at)
     if listed.session != manifest.digest:
         raise KeysError("the list of blobs is of another session")
@@ -220,11 +221,11 @@ def decrypt(session: FleetSession, store: KeyStore, result: bytes, out: str, *, 
     keys = (kept.response_keys[start : start + KEY_BYTES] for start in range(0, len(kept.response_keys), KEY_BYTES))
     text, about = encode((len(counted), sums)), encode((RESPONSE, manifest.digest))
     sealed, parts = seal_under(keys, text, associated=about, content_key=kept.content_key)
-    tables.write(tables.within(out, SUMS_FILE), sealed)
+    tables.write_file(tables.within(out, SUMS_FILE), sealed)
     for number, start in enumerate(range(0, len(parts), _RESPONSES_A_FILE)):
         rows = slice(start, start + _RESPONSES_A_FILE)
         data = tables.as_file([counted[rows], parts[rows]], RESPONSES)
-        tables.write(tables.within(out, f"responses-{number:06}.parquet"), data)
+        tables.write_file(tables.within(out, f"responses-{number:06}.parquet"), data)
     ended = _HelperState(kept.blobs, kept.answer, result=digest)
     store.put("fleet", manifest.session.hex(), _FORMAT.frame(ended), replace=True)
     return len(parts)
@@ -243,7 +244,7 @@ def _tally(verdicts: bytes) -> dict[str, int]:
 
 def _read(place: str, file: BlobFile, columns: list[str] | None = None) -> Mapping[str, list[Any]]:
     """Return the columns of a file of blobs; raise `DeserialisationError` where it is not the one that is listed."""
-    data = tables.read(place)
+    data = tables.read_file(place)
     if hashlib.sha256(data).digest() != file.digest:
         raise DeserialisationError(f"{place!r} is not the file that the aggregator has listed; ask for it again")
     found = tables.rows_in(data, BLOBS, columns)

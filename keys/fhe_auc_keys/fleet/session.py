@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -29,7 +28,7 @@ from fhe_auc_keys.roles.helped import HelperKeys
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.members import Member, Members
-from fhe_auc_keys.trust.signed_documents import Kind, open_signed, sign
+from fhe_auc_keys.trust.signed_documents import Kind, open_signed, sign_document
 
 LIST = Kind(b"fheflis", "list of blobs")
 OPENING = Kind(b"fhefope", "fleet's opening")
@@ -41,8 +40,6 @@ UNOPENED = b"fleet's word that nothing was opened 1"
 KEY_BYTES, DIGEST_BYTES = 32, 32
 SIGNATURE_BYTES = 64
 BLOB_BYTES = sealing.OVERHEAD + SEED_BYTES + KEY_BYTES  # seed, and response key
-
-_EXAMPLES = 5
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -111,7 +108,7 @@ class FleetSession:
 
     def sign(self, kind: Kind, body: msgspec.Struct) -> bytes:
         """Return a document of this role's."""
-        return sign(kind, self.identity, body)
+        return sign_document(kind, self.identity, body)
 
     def seal(self, kind: Kind, recipient: Member, plaintext: bytes) -> bytes:
         """Return what goes into a document of this role's for `recipient` alone."""
@@ -128,32 +125,6 @@ class FleetSession:
         if found != signer:
             raise KeysError(f"the {kind.name} was signed with other keys than the session's")
         return body
-
-
-@dataclass
-class RefusedRecords:
-    """Why records do not count: how many, and a few of them, by reason."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, list[str]] = field(default_factory=dict)
-
-    def add(self, why: str, which: str) -> None:
-        """Note one."""
-        self.counts[why] += 1
-        named = self.examples.setdefault(why, [])
-        if len(named) < _EXAMPLES:
-            named.append(which)
-
-    def merge(self, other: RefusedRecords) -> None:
-        """Note all that another has."""
-        self.counts.update(other.counts)
-        for why, named in other.examples.items():
-            mine = self.examples.setdefault(why, [])
-            mine += named[: _EXAMPLES - len(mine)]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain types, for JSON."""
-        return {why: {"records": count, "among them": self.examples[why]} for why, count in self.counts.items()}
 
 
 def helper_of(announced: Announcement) -> Member:

@@ -61,7 +61,6 @@ class Simulated:
     expected: Fraction
     record_bytes: int
     steps: list[StepCost] = field(default_factory=list)
-    peak_bytes: int = 0
 
     @property
     def equal(self) -> bool:
@@ -124,11 +123,11 @@ def simulate(
             sizes.add(size)
     records, blobs, responses = (f"{place}/{name}" for name in ("records", "blobs", "responses"))
     with (
-        KeyStore.create(folder / "aggregator", secrets.token_hex(16), log2_cost=10) as own,
+        KeyStore.create(folder / "aggregator", secrets.token_hex(16)) as own,
         measured("aggregator", "collects"),
     ):
         aggregator.collect(adder, own, records, blobs, workers, at=at)
-    with KeyStore.create(folder / "helper", secrets.token_hex(16), log2_cost=10) as store:
+    with KeyStore.create(folder / "helper", secrets.token_hex(16)) as store:
         with measured("helper", "opens"):
             opening = helper.open_pads(trustee, store, f"{place}/members.parquet", blobs, workers, at=at).document
         with measured("aggregator", "adds"):
@@ -138,7 +137,7 @@ def simulate(
     with measured("devices", f"{len(kept)} of them read"):
         found = _read(announced, seed, responses, kept)
     expected = trapezoid(sum(counted[1:], counted[0])).fraction
-    return Simulated(parties, number, found, expected, max(sizes), steps, workers.peak)
+    return Simulated(parties, number, found, expected, max(sizes), steps)
 
 
 def _identity(seed: bytes, index: int) -> Identity:
@@ -181,7 +180,7 @@ def _submitted(
 
 def _read(announced: Announcement, seed: bytes, folder: str, keys: dict[int, bytes]) -> Fraction:
     """Return the fraction that these devices read; raise `EvaluationError` where they read different ones."""
-    sums = tables.read(f"{folder}/{helper.SUMS_FILE}")
+    sums = tables.read_file(f"{folder}/{helper.SUMS_FILE}")
     parts, _ = tables.parts_of(folder, tables.RESPONSES)
     found = set()
     for part in parts:

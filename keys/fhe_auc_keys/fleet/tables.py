@@ -88,7 +88,7 @@ def is_there(place: str) -> bool:
         return bool(system.get_file_info(path).type != fs.FileType.NotFound)
 
 
-def read(place: str) -> bytes:
+def read_file(place: str) -> bytes:
     """Return a file's contents; raise `InputError` where it cannot be read, or is longer than 2^30 bytes."""
     with _at(place, "read") as (system, path), system.open_input_stream(path) as file:
         if (system.get_file_info(path).size or 0) > _LONGEST:
@@ -104,7 +104,7 @@ def rows_in(data: bytes, schema: pa.Schema, columns: Sequence[str] | None = None
         raise DeserialisationError(f"not a whole file of records: {error}".splitlines()[0]) from None
 
 
-def write(place: str, data: bytes) -> None:
+def write_file(place: str, data: bytes) -> None:
     """Write a file as a whole, in a folder that is made where there is none; raise `InputError` where that fails."""
     with _at(place, "written") as (system, path):
         if isinstance(system, fs.LocalFileSystem):
@@ -141,13 +141,13 @@ def within(folder: str, name: str) -> str:
 
 def write_members(place: str, members: Members) -> None:
     """Write the file of a fleet's members; `members` has the shape (members, 32)."""
-    write(place, as_file([[each.tobytes() for each in members]], _MEMBERS))
+    write_file(place, as_file([[each.tobytes() for each in members]], _MEMBERS))
 
 
 def read_members(place: str) -> Members:
     """Return what is in such a file; raise `InputError` where it is none."""
     try:
-        entries = rows_in(read(place), _MEMBERS).column(0).to_pylist()
+        entries = rows_in(read_file(place), _MEMBERS).column(0).to_pylist()
         if any(each is None or len(each) != MEMBER_BYTES for each in entries):
             raise DeserialisationError(f"an entry is not {MEMBER_BYTES} bytes long")
     except DeserialisationError as error:

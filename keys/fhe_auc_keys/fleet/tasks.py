@@ -1,7 +1,4 @@
-"""Tasks in this process, or in several processes on this machine, which are started anew where they die.
-
-A task is a function of a module. Only what it returns is kept: one that dies half way and is done again counts once.
-"""
+"""Tasks in this process, or in several processes on this machine; a task is a function of a module."""
 
 from __future__ import annotations
 
@@ -12,24 +9,17 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
 from itertools import islice
-from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
 
-import psutil
-
 from fhe_auc.base.errors import EvaluationError, InputError
-
-if sys.platform != "win32":
-    import resource
 
 R = TypeVar("R")
 
-_RETRIES = 3
 _MOST_ON_WINDOWS = 61  # that it can wait for
 _AHEAD = 2  # tasks a worker that are under way at a time
 _THREADS = "OMP_NUM_THREADS"  # of a process that computes
@@ -49,8 +39,6 @@ class Workers(AbstractContextManager["Workers"]):
         self.number = number
         self.seconds = 0.0
         """CPU time of tasks in other processes than this one."""
-        self.peak = 0
-        """Most resident memory of any process, in bytes."""
         self._threads = os.environ.get(_THREADS)
 
     def __enter__(self) -> Workers:
@@ -63,37 +51,27 @@ class Workers(AbstractContextManager["Workers"]):
             os.environ.pop(_THREADS, None)
 
     def map(self, function: Callable[..., R], parts: Iterable[tuple[Any, ...]], *shared: Any) -> Iterator[R]:
-        """Yield `function(*part, *shared)` of each part, in order; `EvaluationError` where processes die repeatedly."""
+        """Yield `function(*part, *shared)` of each part, in order; `EvaluationError` where a process dies."""
         if self.number == 1:
             for part in parts:
                 yield function(*part, *shared)
-                self.peak = max(self.peak, _peak())
             return
-        left, under_way, deaths = iter(parts), deque[tuple[Any, ...]](), 0
-        while True:
-            pool = ProcessPoolExecutor(self.number, multiprocessing.get_context("spawn"), _begin, (function, shared))
-            try:
-                futures = deque(pool.submit(_measured, part) for part in under_way)
-                while True:
-                    for part in islice(left, _AHEAD * self.number - len(futures)):
-                        under_way.append(part)
-                        futures.append(pool.submit(_measured, part))
-                    if not futures:
-                        return
-                    found, seconds, peak = futures.popleft().result()
-                    under_way.popleft()
-                    deaths = 0
-                    self.seconds += seconds
-                    self.peak = max(self.peak, peak, _peak())
-                    yield found
-            except BrokenProcessPool:
-                deaths += 1
-                if deaths > _RETRIES:
-                    raise EvaluationError(
-                        f"a worker's process has died {deaths} times at one task: is there enough memory?"
-                    ) from None
-            finally:
-                pool.shutdown(cancel_futures=True)
+        pool = ProcessPoolExecutor(self.number, multiprocessing.get_context("spawn"), _begin, (function, shared))
+        left, futures = iter(parts), deque[Future[tuple[R, float]]]()
+        try:
+            while True:
+                futures += [pool.submit(_measured, part) for part in islice(left, _AHEAD * self.number - len(futures))]
+                if not futures:
+                    return
+                found, seconds = futures.popleft().result()
+                self.seconds += seconds
+                yield found
+        except BrokenProcessPool:
+            raise EvaluationError(
+                "a worker's process has died: is there enough memory? Run the command once more"
+            ) from None
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _begin(function: Callable[..., Any], shared: tuple[Any, ...]) -> None:
@@ -111,19 +89,8 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _measured(part: tuple[Any, ...]) -> tuple[Any, float, int]:
+def _measured(part: tuple[Any, ...]) -> tuple[Any, float]:
     function, shared = _given
     started = time.process_time()
     found = function(*part, *shared)
-    return found, time.process_time() - started, _peak()
-
-
-def _peak() -> int:
-    """Return this process's largest resident memory so far, in bytes."""
-    if sys.platform == "win32":
-        return int(psutil.Process().memory_info().peak_wset)
-    if sys.platform == "darwin":
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # What getrusage tells here counts the process that forked this one.
-    status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) * 1024
+    return found, time.process_time() - started

@@ -27,7 +27,7 @@ from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputErro
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.names import HELPER, NAME_BYTES
 from fhe_auc.base.serialise import SecretStruct, decode, encode
-from fhe_auc.input_proofs.sessions import NOT_PROVED, InputProof, QueryKey, Submissions, Submitted
+from fhe_auc.input_proofs.sessions import NOT_PROVED, InputProof, Submissions, Submitted
 from fhe_auc.results.evaluation import Outcome
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.party_data import PartyData
@@ -60,7 +60,8 @@ from fhe_auc_keys.roles.helper import (
     signed_of,
     totals_of,
 )
-from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys, seal, signed_bytes, unseal_under
+from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys, seal, unseal_under
+from fhe_auc_keys.trust.signatures import signed_bytes
 
 _WRAPPED_BYTES = 48
 
@@ -116,7 +117,11 @@ class HelpedAggregator(AggregatorSide, Generic[Keys, Secret]):
             if (len(submission.blob), len(submission.signature)) != lengths:
                 raise DeserialisationError("a submission whose blob, or its signature, is of another length")
             self.computation.running_sum().add(submission.parts)  # raises where they cannot be added
-            self._check_proof(party, submission)
+            proofs, proof = self.computation.proofs, submission.proof
+            if (proofs is None) != (proof is None):
+                raise DeserialisationError("a submission without a proof, or with one where the session has none")
+            if proofs is not None and proof is not None:
+                proofs.check(self._manifest.parties.index(party), submission.parts[0], proof)
             self.submissions[party] = submission
         elif number == PAD_KEY_ROUND:
             answer = decode(payload, PadKeyOf, "pad key")
@@ -155,31 +160,20 @@ class HelpedAggregator(AggregatorSide, Generic[Keys, Secret]):
         result = encode(Result(counted, self.computation.aggregate(self.keys, total.totals)))
         return encode(Told(self.word, result)) if self.computation.parameters is None else result
 
-    def _check_proof(self, party: str, submission: HelpedSubmission) -> None:
-        proofs, proof = self.computation.proofs, submission.proof
-        if (proofs is None) != (proof is None):
-            raise DeserialisationError("a submission without a proof, or with one where the session has none")
-        if proofs is not None and proof is not None:
-            proofs.check(self._manifest.parties.index(party), submission.parts[0], proof)
-
-    def _query_key(self, sent: Mapping[str, HelpedSubmission], keep: Callable[[bytes], bytes]) -> QueryKey:
-        """Return the key for the query of proofs: of all submissions of those who count, so that there is none before.
-
-        Between machines the secret is kept with the list.
-        """
-        fixed = Submissions(len(self._asked))
-        for party, submission in sent.items():
-            fixed.add(hashlib.sha256(encode((party, submission))).digest())
-        return fixed.query_key(keep(fixed.digest), self._manifest.digest)
-
     def _blobs(self, sent: Mapping[str, HelpedSubmission], keep: Callable[[bytes], bytes]) -> Blobs:
-        """Return what the helper is given; all submissions are in, so that the query may become known to it."""
+        """Return what the helper is given; all submissions are in, so that the query may become known to it.
+
+        The query's key hangs on all of them, so that there is none before; its secret is kept with their list.
+        """
         blobs = [SignedBlob(party, own.blob, own.signature) for party, own in sent.items()]
         proofs, index = self.computation.proofs, self._manifest.parties.index
         if proofs is None:
             return Blobs(tuple(blobs))
         submitted = [Submitted(index(party), own.parts[0], own.proof) for party, own in sent.items() if own.proof]
-        key = self._query_key(sent, keep)
+        fixed = Submissions(len(self._asked))
+        for party, own in sent.items():
+            fixed.add(hashlib.sha256(encode((party, own))).digest())
+        key = fixed.query_key(keep(fixed.digest), self._manifest.digest)
         told = [
             msgspec.structs.replace(blob, randomness=own.proof.parts, answers=answers)
             for blob, own, answers in zip(blobs, submitted, proofs.answers(key, submitted), strict=True)
@@ -312,20 +306,14 @@ class HelperKeys(KeyKind[R], Generic[Keys, Secret, R]):
 
     def helper(self, manifest: Manifest, material: bytes) -> Party[Outcome]:
         """Return the helper; `material` is `HelperMaterial`."""
-        try:
-            own = decode(material, HelperMaterial, "material")
-        except DeserialisationError as error:
-            raise InputError(str(error)) from None
+        own = decode(material, HelperMaterial, "material")
         return Party(manifest, HELPER, Helper(manifest, self.computation(manifest), own))
 
 
 def helped_secrets(material: bytes, manifest: Manifest) -> HelpedSecrets:
-    """Return what a party's material holds; raise `InputError` where it is malformed or another session's."""
-    try:
-        own = decode(material, HelpedSecrets, "material")
-        manifest.check_common_secret(own.common_secret)
-    except DeserialisationError as error:
-        raise InputError(str(error)) from None
+    """Return what a party's material holds; `DeserialisationError` for no such, `InputError` for another session's."""
+    own = decode(material, HelpedSecrets, "material")
+    manifest.check_common_secret(own.common_secret)
     return own
 
 

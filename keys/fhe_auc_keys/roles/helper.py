@@ -43,7 +43,8 @@ from fhe_auc.session.messages import Rounds
 from fhe_auc.session.party import PartySide, WhoCounts, too_near_for_a_result
 from fhe_auc_keys.bundles.session_keys import GENERATE, SEED_BYTES
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys, has_signed, seal_under, signed_bytes
+from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys, seal_under
+from fhe_auc_keys.trust.signatures import has_signed, signed_bytes
 
 PAD_KEY_ROUND = 2  # the round in which the helper makes the key of the sum of the pads
 DECRYPT = 3  # and the one in which it decrypts the result

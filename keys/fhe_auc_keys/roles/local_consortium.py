@@ -17,7 +17,7 @@ from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles.announcement import announce
 from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, seal_session
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.members import Change, countersign, found
+from fhe_auc_keys.trust.members import Change, countersign, found_consortium
 
 TRIAL = Study(
     model="any: this is a trial on one machine",
@@ -44,7 +44,7 @@ class Consortium:
         self.study = msgspec.structs.replace(TRIAL, aggregator=self.aggregator, helper=self.helper)
         names = self.holder, self.aggregator, self.helper, *parties
         self.identities = {name: Identity.create(name) for name in names}
-        self.members = found(self.holder, self.identities[self.holder].keys, days=2, at=self.at)
+        self.members = found_consortium(self.holder, self.identities[self.holder].keys, days=2, at=self.at)
         self.change(Change(admit=[self.identities[name].line for name in names[1:]]))
 
     def change(self, change: Change) -> None:

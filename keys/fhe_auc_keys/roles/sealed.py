@@ -31,7 +31,6 @@ from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputErro
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES, KeyStream, derived_key
 from fhe_auc.base.names import NAME_BYTES
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.ckks import SecretContext
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import Aggregator, AggregatorSide, RunningSum
@@ -61,7 +60,6 @@ from fhe_auc_keys.bundles.session_keys import (
     party_secrets,
     public_context,
 )
-from fhe_auc_keys.errors import KeysError
 
 ECHO_BYTES = 32
 _ECHO_LABEL = b"fhe-auc echo 1\0"
@@ -202,21 +200,12 @@ class SealedKeys(KeyKind[R]):
 
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return the party; `material` is `fhe_auc_keys.bundles.session_keys.PartySecrets`."""
-        task, own, computation = self.task(manifest, data), own_secrets(material, manifest), self.computation(manifest)
-        return self.with_keys(manifest, computation, computation.secret(own.context), task, own.common_secret)
-
-    def with_keys(
-        self,
-        manifest: Manifest,
-        computation: CkksComputation,
-        secret: SecretContext,
-        task: CkksTask[R],
-        common_secret: bytes,
-    ) -> Party[R]:
-        """Return the party that has this task and these secrets, for the manifest's computation."""
-        submit = partial(computation.encrypt, secret, task.party, common_secret)
-        decrypt, limit = partial(computation.decrypt, secret), computation.payload_limit
-        side = SealedParty(manifest, task, common_secret, submit, decrypt, limit, echo=self.echo)
+        task, own = self.task(manifest, data), party_secrets(material, manifest)
+        computation = self.computation(manifest)
+        secret, limit = computation.secret(own.context), computation.payload_limit
+        submit = partial(computation.encrypt, secret, task.party, own.common_secret)
+        decrypt = partial(computation.decrypt, secret)
+        side = SealedParty(manifest, task, own.common_secret, submit, decrypt, limit, echo=self.echo)
         return Party(manifest, task.party, side)
 
 
@@ -251,7 +240,7 @@ class SealedPads(KeyKind[R], Generic[Keys, Secret, R]):
 
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return the party; `material` is `fhe_auc_keys.bundles.session_keys.PartySecrets`, with its seed."""
-        task, own, computation = self.task(manifest, data), own_secrets(material, manifest), self._checked(manifest)
+        task, own, computation = self.task(manifest, data), party_secrets(material, manifest), self._checked(manifest)
         decrypt, limit = partial(computation.decrypt, computation.secret(own.context)), computation.payload_limit
         submit = None
         if own.seed and task.party in manifest.parties:
@@ -275,11 +264,3 @@ def dealt(plan: Plan, announce: Announce) -> DealtSession:
     public, secret = GENERATE[plan.parameters.scheme](plan.parameters)
     manifest = announce(public.fingerprint, name)
     return DealtSession(manifest, PartySecrets(secret.to_bytes(), common_secret), public.to_bytes(), loaded=public)
-
-
-def own_secrets(material: bytes, manifest: Manifest) -> PartySecrets:
-    """Return what a party's material holds; raise `InputError` where it is malformed or another session's."""
-    try:
-        return party_secrets(material, manifest)
-    except (DeserialisationError, KeysError) as error:
-        raise InputError(str(error)) from None

@@ -33,11 +33,10 @@ from fhe_auc_keys.bundles.announcement import Announcement, claimed, open_announ
 from fhe_auc_keys.bundles.sealed_bundles import check_bundle, open_for_aggregator, spend_seed
 from fhe_auc_keys.errors import DamagedFileError
 from fhe_auc_keys.roles.local_consortium import Consortium
-from fhe_auc_keys.site import restored, unattended
+from fhe_auc_keys.site import restored, session_files
 from fhe_auc_keys.site.key_erasure import close_ended, destroy_keys
 from fhe_auc_keys.site.making import NAME, make_due
-from fhe_auc_keys.site.policy import agreed, before
-from fhe_auc_keys.site.session_files import keep_for_party, kept_for_party
+from fhe_auc_keys.site.policy import agreed, sessions_before
 from fhe_auc_keys.store import audit, budget, fixed_lists, known_members
 from fhe_auc_keys.store.key_store import KeyStore, serving
 from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase, drop_variable, own_identity
@@ -76,7 +75,7 @@ class StoredRecords(Records):
                 restored.settle(store)
 
     def signed(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        return signed_json.sign(self.identity, RESULT, told)
+        return signed_json.sign_json(self.identity, RESULT, told)
 
 
 class StoredState(SiteState):
@@ -90,8 +89,8 @@ class StoredState(SiteState):
 
     def session(self, session: bytes) -> Joined:
         members, at = known_members.stored(self._store), self._clock.now()
-        announced, material = kept_for_party(self._store, session, self._identity, members, at=at)
-        store, earlier = self._store, before(self._store, announced)
+        announced, material = session_files.kept_for_party(self._store, session, self._identity, members, at=at)
+        store, earlier = self._store, sessions_before(self._store, announced)
         joined = _joined(announced, material, self._identity, lambda: nullcontext(store), self._clock, earlier)
         return replace(joined, helps=announced.is_helper(self.name))
 
@@ -160,7 +159,7 @@ class KeyStoreStorage(SiteStorage):
             if now > self._tidied.get(store.directory, -math.inf) + _TIDIES:  # it reads all that is open
                 close_ended(store, at=self._clock.now())
                 self._tidied[store.directory] = now
-            return restored.told(store)
+            return restored.warning(store)
 
     def standing(self, config: Mapping[str, Any], exchange: Exchange) -> Standing:
         published, at = self._published.setdefault(exchange, Published(exchange)), self._clock.now()
@@ -185,14 +184,14 @@ class KeyStoreStorage(SiteStorage):
     ) -> Arrived:
         results, at = Path(str(config["results"])) if config.get("results") else None, self._clock.now()
         with self._opened(config) as store:
-            return unattended.take_in(store, session, files, begun, own, results=results, at=at)
+            return session_files.take_in(store, session, files, begun, own, results=results, at=at)
 
     def begins(self, document: bytes) -> float:
         return float(claimed(document).not_before)
 
     def ends(self, config: Mapping[str, Any], session: bytes) -> datetime | None:
         with self._opened(config) as store:
-            return unattended.meeting_of(store, session).ends if store.has("bundle", session.hex()) else None
+            return session_files.meeting_of(store, session).ends if store.has("bundle", session.hex()) else None
 
     def columns(self, config: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         with self._opened(config) as store:
@@ -234,7 +233,7 @@ class KeyStoreStorage(SiteStorage):
             if FOR_AGGREGATOR not in files:
                 return None
             check_bundle(files[FOR_AGGREGATOR], announced, announced.aggregator, members, at=at)
-        return unattended.meeting(files[ANNOUNCEMENT])
+        return session_files.meeting(files[ANNOUNCEMENT])
 
     def aggregator(self, config: Mapping[str, Any], files: Mapping[str, bytes]) -> Joined:
         at = self._clock.now()
@@ -278,7 +277,7 @@ class KeyStoreStorage(SiteStorage):
             sites[role], store = stored(number, name)
             with store:
                 who = consortium.identities[name], consortium.members
-                keep_for_party(document, bundle, *who, store, at=at)
+                session_files.keep_for_party(document, bundle, *who, store, at=at)
         aggregator, store = stored(len(sites), consortium.aggregator)
         store.close()
         self.shield(aggregator)

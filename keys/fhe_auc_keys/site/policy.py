@@ -196,7 +196,7 @@ def results_of(study: Study, last: Newest, turn: int, folder: Path) -> list[Outc
     return found
 
 
-def before(store: KeyStore, announced: Announcement) -> tuple[bytes, ...]:
+def sessions_before(store: KeyStore, announced: Announcement) -> tuple[bytes, ...]:
     """Return the sessions that come before one in its turn, as far as this site has taken part."""
     manifest = announced.manifest
     known = next((each for each in _BOOK.stored(store).studies if each.study == announced.study), None)

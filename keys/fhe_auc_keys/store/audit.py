@@ -1,9 +1,9 @@
 """A role's audit trail: what it has done in which session, a signed line of JSON each, chained to the line before.
 
 It lies in the role's key store, not encrypted, and is only ever added to, together with what it tells of. A line that
-is changed, or removed from the middle, shows (`read`). Lines removed from the end do not, unless somebody has noted the
-last one's digest. Whoever has the role's key and its disk can write the trail anew: where that matters, the role keeps
-a copy elsewhere.
+is changed, or removed from the middle, shows (`read_trail`). Lines removed from the end do not, unless somebody has
+noted the last one's digest. Whoever has the role's key and its disk can write the trail anew: where that matters, the
+role keeps a copy elsewhere.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ def append_line(store: KeyStore, identity: Identity, event: str, *, at: datetime
     """Add a line to a key store's trail; `at` is the present, `facts` plain JSON. Errors as `KeyStore.together`."""
     previous = _digest(store.line(store.lines))
     told = {"time": at.isoformat(timespec="seconds"), "event": event, **facts, "previous": previous}
-    store.add_line(json.dumps(signed_json.sign(identity, _PURPOSE, told)).encode())
+    store.add_line(json.dumps(signed_json.sign_json(identity, _PURPOSE, told)).encode())
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Trail:
     last: str  # SHA-256 of the last line, hexadecimal
 
 
-def read(trail: Iterable[bytes], members: Members, *, at: datetime) -> Trail:
+def read_trail(trail: Iterable[bytes], members: Members, *, at: datetime) -> Trail:
     """Return what a trail's lines say, and what is wrong with them; `at` is the present, with a time zone."""
     lines: list[dict[str, Any]] = []
     signers: dict[str, None] = {}
@@ -64,7 +64,7 @@ def read(trail: Iterable[bytes], members: Members, *, at: datetime) -> Trail:
             if found.get("previous") != _digest(previous):
                 before = f"line {number - 1}" if previous else "the beginning"
                 problems.append(f"line {number} does not follow {before}: what came before was removed or changed")
-            signers[signed_json.check(found, _PURPOSE, members, at=at).name] = None
+            signers[signed_json.verified_signer(found, _PURPOSE, members, at=at).name] = None
             lines.append({name: value for name, value in found.items() if name != "signature"})
         except KeysError as error:
             problems.append(f"line {number}: {error}")

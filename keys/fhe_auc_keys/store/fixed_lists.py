@@ -13,7 +13,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.sealing import has_signed
+from fhe_auc_keys.trust.signatures import has_signed
 
 _PURPOSE = b"list of submissions 1"
 

@@ -40,7 +40,7 @@ from fhe_auc_keys.errors import DamagedFileError, KeysError, LockedError, StoreE
 from fhe_auc_keys.store.database import Database, require_private
 
 Kind = Literal["budget", "bundle", "fleet", "identity", "list", "made", "opened", "state", "trust"]
-SCRYPT_LOG2_COST = 17  # log2 of scrypt's n: 128 MB and about half a second, with r = 8 and p = 1 (RFC 7914)
+_LOG2_COST = 10  # log2 of scrypt's n, with r = 8 and p = 1 (RFC 7914): of 256 random bits there is nothing to stretch
 
 _LOG2_COSTS = range(10, 21)  # a header from elsewhere must not ask for all memory there is
 _TABLES = """create table header(data blob not null);
@@ -90,18 +90,14 @@ class KeyStore(Database):
             raise
 
     @classmethod
-    def create(cls, directory: Path, passphrase: str, *, log2_cost: int = SCRYPT_LOG2_COST) -> KeyStore:
-        """Make an empty key store in a new or empty directory and open it.
+    def create(cls, directory: Path, passphrase: str) -> KeyStore:
+        """Make an empty key store in a new or empty directory and open it; `passphrase` is 256 random bits, as text.
 
-        What an interrupted call has left there (a full disk, a power cut) is taken for an empty directory. `log2_cost`
-        is log2 of scrypt's n; ValueError unless it is 10 to 20.
-
-        Raises `StoreError` where the directory is a file or not empty, or the passphrase empty or not text; otherwise
-        as the class.
+        What an interrupted call has left there (a full disk, a power cut) is taken for an empty directory. Raises
+        `StoreError` where the directory is a file or not empty, or the passphrase empty or not text; otherwise as the
+        class.
         """
-        if log2_cost not in _LOG2_COSTS:
-            raise ValueError(f"log2_cost must lie between {_LOG2_COSTS[0]} and {_LOG2_COSTS[-1]}, got {log2_cost}")
-        directory = Path(directory)
+        directory, log2_cost = Path(directory), _LOG2_COST
         salt = secrets.token_bytes(_SALT_BYTES)
         root = _stretch(passphrase, salt, log2_cost)
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,13 +18,8 @@ from fhe_auc_keys.trust.identity import Identity
 PASSPHRASE_VARIABLE = "FHE_AUC_PASSPHRASE"  # noqa: S105 - the variable's name
 CREDENTIALS_VARIABLE = "CREDENTIALS_DIRECTORY"  # where systemd puts what LoadCredential= names
 _RANDOM_BYTES = 32
-_LOG2_COST = 10  # of scrypt, where the passphrase is 256 random bits: there is nothing to stretch
 _PATIENCE = 30.0  # seconds for which another process may have the store open
 OWN = "own"  # name of the entry that a store has one of: its identity
-
-
-def _nobody(question: str) -> str:
-    raise InputError(f"passphrase-file is not configured, and {PASSPHRASE_VARIABLE} is not set")
 
 
 @dataclass(frozen=True)
@@ -33,13 +27,12 @@ class Vault:
     """A key store that is not open yet.
 
     The passphrase is in `passphrase_file`, one line of text, mode 600; without it in the variable FHE_AUC_PASSPHRASE.
-    With a file the variable is not read, and leaves the environment (`drop_variable`). Where neither has it, `ask` is
-    given the question. With the `key` of an earlier opening (`unlocked`) there is no question of a passphrase.
+    With a file the variable is not read, and leaves the environment (`drop_variable`). With the `key` of an earlier
+    opening (`unlocked`) there is no question of a passphrase.
     """
 
     directory: Path
     passphrase_file: Path | None = None
-    ask: Callable[[str], str] = _nobody
     key: bytes = field(default=b"", repr=False)
 
     def open(self) -> KeyStore:
@@ -60,20 +53,24 @@ class Vault:
         if self.passphrase_file is not None:
             drop_variable()
             return _from_file(self.passphrase_file)
-        return os.environ.get(PASSPHRASE_VARIABLE) or self.ask(f"Passphrase of key store {str(self.directory)!r}")
+        if found := os.environ.get(PASSPHRASE_VARIABLE):
+            return found
+        raise InputError(
+            f"which is the passphrase of {str(self.directory)!r}? Name its file (passphrase-file), or set "
+            f"{PASSPHRASE_VARIABLE}"
+        )
 
 
 def create_with_random_passphrase(directory: Path, file: Path) -> KeyStore:
     """Make a key store whose passphrase, 256 random bits, is first written to a new file: one line, mode 600, durable.
 
-    Opening it costs a few milliseconds, as scrypt has nothing to stretch: only for such passphrases. Where there is no
-    store in the end, there is no file either. Raises `InputError` where `file` is there already, `OSError` that names
-    it where it cannot be written, and as `KeyStore.create`.
+    Where there is no store in the end, there is no file either. Raises `InputError` where `file` is there already,
+    `OSError` that names it where it cannot be written, and as `KeyStore.create`.
     """
     passphrase = secrets.token_hex(_RANDOM_BYTES)
     _write_new(file, f"{passphrase}\n".encode())
     try:
-        return KeyStore.create(directory, passphrase, log2_cost=_LOG2_COST)
+        return KeyStore.create(directory, passphrase)
     except BaseException:
         if not is_in(directory):
             file.unlink(missing_ok=True)

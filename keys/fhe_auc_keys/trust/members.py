@@ -30,7 +30,8 @@ from fhe_auc.base.names import first_alike, known_names
 from fhe_auc.base.serialise import encode
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, TamperedError, UnfitError, UnsignedError
 from fhe_auc_keys.trust.public_keys import SKEW, check_name, check_signing_key, check_time, counts
-from fhe_auc_keys.trust.sealing import PrivateKeys, encryption_key, has_signed
+from fhe_auc_keys.trust.sealing import PrivateKeys, encryption_key
+from fhe_auc_keys.trust.signatures import has_signed
 
 if TYPE_CHECKING:
     from securesystemslib.signer import SSlibKey
@@ -304,7 +305,7 @@ class Members:
         return tuple(stolen)
 
 
-def found(name: str, keys: PrivateKeys, *, days: int, at: datetime) -> Members:
+def found_consortium(name: str, keys: PrivateKeys, *, days: int, at: datetime) -> Members:
     """Return a new consortium, whose one member and coordinator has that name; errors as `Members.next_version`."""
     change = Change([Member.of(name, keys)], coordinators=[name], threshold=1)
     nobody = Members(())

@@ -9,7 +9,7 @@ from fhe_auc.session.messages import Protection
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.sealing import has_signed, signed_bytes
+from fhe_auc_keys.trust.signatures import has_signed, signed_bytes
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Sealing bytes to one recipient, or under the keys of several; and signatures.
+"""Sealing bytes to one recipient, or under the keys of several; and the private keys that unseal, and sign.
 
 To one recipient: HPKE (RFC 9180), base mode, HKDF-SHA256, ChaCha20-Poly1305. The KEM is MLKEM768-X25519
 (draft-ietf-hpke-pq; it is X-Wing, draft-connolly-cfrg-xwing-kem): who records what is sealed and gets a better machine
@@ -23,9 +23,9 @@ import hmac
 from collections.abc import Iterable
 from functools import lru_cache
 
-from cryptography.exceptions import InvalidSignature, InvalidTag, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
@@ -33,6 +33,7 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, MLKEM768X25519Pr
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitError
+from fhe_auc_keys.trust.signatures import signed_bytes
 
 OVERHEAD = 1136
 """Bytes by which `seal` makes a text longer: ML-KEM's ciphertext (1,088), an X25519 key (32), the tag (16)."""
@@ -174,27 +175,6 @@ def unseal_under(key: bytes, part: bytes, ciphertext: bytes, *, associated: byte
         return ChaCha20Poly1305(encryption_key).decrypt(_NONCE, ciphertext[_COMMITMENT_BYTES:], associated)
     except (InvalidTag, ValueError):
         raise TamperedError("sealed bytes are damaged, or were sealed for another purpose") from None
-
-
-def signed_bytes(purpose: bytes, data: bytes) -> bytes:
-    """Return what is signed: the purpose separates one kind of signature from all others."""
-    if b"\0" in purpose:
-        raise ValueError("a purpose holds no zero byte")
-    return b"fhe-auc " + purpose + b"\0" + data
-
-
-def has_signed(key: bytes, purpose: bytes, data: bytes, signature: bytes) -> bool:
-    """Return whether `PrivateKeys.sign` has made a signature with this public key, 32 bytes, for that purpose."""
-    try:
-        _public_key(key).verify(signature, signed_bytes(purpose, data))
-    except (InvalidSignature, ValueError):
-        return False
-    return True
-
-
-@lru_cache(maxsize=4096)  # of a session's roles, who sign in every round
-def _public_key(raw: bytes) -> Ed25519PublicKey:
-    return Ed25519PublicKey.from_public_bytes(raw)
 
 
 @lru_cache(maxsize=1)

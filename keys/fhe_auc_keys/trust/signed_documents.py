@@ -19,7 +19,7 @@ from fhe_auc.exchange.exchange import told
 from fhe_auc_keys.errors import KeysError, TamperedError, VersionError
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.members import Member, Members
-from fhe_auc_keys.trust.sealing import has_signed
+from fhe_auc_keys.trust.signatures import has_signed
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class _Signed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
         return encode((self.signer, self.version, self.body))
 
 
-def sign(kind: Kind, signer: Identity, body: msgspec.Struct) -> bytes:
+def sign_document(kind: Kind, signer: Identity, body: msgspec.Struct) -> bytes:
     """Return a document, which names its signer."""
     unsigned = _Signed(signer.name, signer.version, encode(body), b"")
     return frame(kind.magic, msgspec.structs.replace(unsigned, signature=signer.sign(kind.purpose, unsigned.text)))

@@ -19,13 +19,13 @@ from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.members import Member, Members
 from fhe_auc_keys.trust.public_keys import SKEW, check_time
-from fhe_auc_keys.trust.sealing import has_signed
+from fhe_auc_keys.trust.signatures import has_signed
 
 _DEEPEST = 100  # objects in one another; far fewer than what Python's stack takes
 _LARGEST = 2**53 - 1  # integers beyond it are not the same number to every reader of JSON
 
 
-def sign(identity: Identity, purpose: bytes, value: Mapping[str, Any]) -> dict[str, Any]:
+def sign_json(identity: Identity, purpose: bytes, value: Mapping[str, Any]) -> dict[str, Any]:
     """Return `value` as plain JSON with a member's signature, good for one purpose alone.
 
     `value` has a ``time``, in ISO format with a time zone. What is not finite becomes null, integers beyond 2^53 text.
@@ -48,7 +48,7 @@ def parse(data: bytes | str) -> dict[str, Any]:
     return found
 
 
-def check(value: Mapping[str, Any], purpose: bytes, members: Members, *, at: datetime) -> Member:
+def verified_signer(value: Mapping[str, Any], purpose: bytes, members: Members, *, at: datetime) -> Member:
     """Return who has signed the object, from `parse`; `at` is the present, with a time zone.
 
     The members' file that it names has to be for the ``time`` in it. The time is the signer's own claim, so that what

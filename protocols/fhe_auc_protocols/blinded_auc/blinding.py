@@ -1,7 +1,7 @@
 """The aggregator's blinding: one secret multiplier r a session, from `secrets`.
 
 CKKS blinding is a blur, not a theorem: it hides the size of num and den among the multipliers that would fit
-(docs/security/protocol.md). Flooding: `fhe_auc.ckks.context`.
+(docs/security/ckks.md). Flooding: `fhe_auc.ckks.context`.
 """
 
 import secrets

@@ -3,7 +3,7 @@
 The circuit, rounds and keys are those of `semi_honest`. Parties encrypt masked shares of their counts (`masked_shares`)
 in two runs of two executions each, under a mask that vanishes only in the sum over all parties
 (`fhe_auc.session.ckks_computation`). They compare which result they were given (`fhe_auc_keys.roles.sealed`),
-and accept it by `result_check.accept`. What this is worth against which attack: docs/security/malicious.md.
+and accept it by `result_check.accept`. What this is worth against which attack: docs/security/ckks.md.
 """
 
 from __future__ import annotations

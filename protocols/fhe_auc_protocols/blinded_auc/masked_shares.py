@@ -17,7 +17,7 @@ out to is
 A and B are complex (1/2 ≤ |A| ≤ 1, |B| = 1), x is uniform in the unit disc, y, and x at a correction, in that of radius
 1/8. Each position has a random phase, X turned by φ and Y by -φ, and a place in a random order. The eight real numbers
 of both runs are eight equations for r·num, r·tie and r·den. [FHE] splits a count into real shares, multiplies classes
-by real numbers and has whole counts in the classes that are compared; docs/security/malicious.md has what that lets
+by real numbers and has whole counts in the classes that are compared; docs/security/ckks.md has what that lets
 through.
 """
 

@@ -9,7 +9,7 @@ T, p, F and the totals are those of `fhe_auc.rows.counts` and `fhe_auc.metrics.t
 either label. The second imaginary part is redundancy: a total beyond the modulus Q is off by multiples of Q in its real
 and its imaginary part, and no two of them keep Im = κ·Re, as κ, a cube root, is not rational. So a result beyond
 capacity is refused. Parties decrypt r·(num + i·tie) and r·den·(1 + iκ) and divide; r is the aggregator's secret. Who
-learns what, and who must not collude: docs/security/protocol.md.
+learns what, and who must not collude: docs/security/ckks.md.
 
 **Published digits**: those that the thresholds leave, and no more. An aggregator that deviates can put any function of
 one party's counts into the number that all parties accept, since nothing checks what it computes. All 53 bits of a

@@ -10,6 +10,6 @@
     round 2   the sums go to all parties, who compute the AUC and answer with nothing
 
 The aggregator may see every party's noisy counts: the budget holds against it, too. What is promised, and what is not
-covered: docs/evidence/dpauc.md. Gaussian noise is drawn on floats, for which the calibration is exact, and then
+covered: docs/evidence/noise.md. Gaussian noise is drawn on floats, for which the calibration is exact, and then
 rounded, which is post-processing.
 """

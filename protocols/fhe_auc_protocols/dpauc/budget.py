@@ -1,6 +1,6 @@
 """Privacy parameters of a [DPAUC] session, and how much noise they buy.
 
-docs/evidence/dpauc.md says what they promise, and by how much the paper's noise, which is kept here, is more than its ε
+docs/evidence/noise.md says what they promise, and by how much the paper's noise, which is kept here, is more than its ε
 needs. A party sends TP, FP, FN and TN at m thresholds. The paper counts 4|Θ| numbers of sensitivity 1: Laplace noise of
 scale 4|Θ|/ε on each; Gaussian noise for one vector of L2 sensitivity √(4|Θ|), with the σ of `sigma_for`. In randomised
 response a label is flipped with probability 1/(1 + e^ε). With `score_epsilon` each score, in [0, 1], gets Laplace noise

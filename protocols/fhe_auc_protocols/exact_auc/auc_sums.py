@@ -6,7 +6,7 @@ With bins ascending in score, p_k and n_k the pooled positive and negative rows 
     ties         = Σ p_k·n_k                    pairs of one bin, which count half; over wide bins alone (`tie_sums`)
     AUC = ½ + D/(2PN)      binning error = ties/(2PN): the AUC of the rows themselves lies within AUC ± binning error
 
-With an interval there are two more, for DeLong's standard error (`fhe_auc.results.intervals.delong`):
+With an interval there are two more, for DeLong's standard error (`fhe_auc.results.delong.delong`):
 
     Q10 = Σ p_k·(N_{<k} − N_{>k})²        Q01 = Σ n_k·(P_{>k} − P_{<k})²
 
@@ -29,13 +29,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError
+from fhe_auc.metrics.binning_error import TELLING
+from fhe_auc.metrics.small_cells import hidden_rows
 from fhe_auc.question.analysis import Analysis, Contrast
 from fhe_auc.results import intervals
-from fhe_auc.results.estimates import ONE_CLASS, GroupEstimate, Headline, too_few
-from fhe_auc.session.plan import Parameter
-from fhe_auc.session.protocol import too_many_rows
+from fhe_auc.results.estimates import NESTED, ONE_CLASS, GroupEstimate, Headline, too_few
+from fhe_auc.session.plan import Parameter, too_many_rows
 from fhe_auc.sums.terms import Factor, Part, Sum
-from fhe_auc_protocols.exact_auc import class_average, subgroups
+from fhe_auc_protocols.exact_auc import class_average
 from fhe_auc_protocols.exact_auc.release_part import (
     AucOfSums,
     Counts,
@@ -44,11 +45,10 @@ from fhe_auc_protocols.exact_auc.release_part import (
     Rows,
     Said,
     Vectors,
-    each_of,
     most_cubic,
-    sum_of,
 )
 
+_SMALL_GROUPS = "small groups are shown (min_cell 1): a count from 1 to 9 may tell who is meant"
 _NO_INTERVAL = "there is no confidence interval: each label needs two rows; give the numbers of rows instead"
 _NO_SPREAD = (
     "there is no confidence interval: over these thresholds all pairs of rows come out alike; give the numbers of rows "
@@ -56,17 +56,17 @@ _NO_SPREAD = (
 )
 
 
-def vector(model: int, group: int, of_class: int) -> str:
+def counts_name(model: int, group: int, of_class: int) -> str:
     """Return the name of the vector with a group's rows of a class in each bin of a model's scores; all by index."""
     return f"m{model} g{group} c{of_class}"
 
 
-def worse(vectors: Sequence[str]) -> Factor:
+def below_less_above(vectors: Sequence[str]) -> Factor:
     """Return N_{<k} − N_{>k}, N those of these vectors."""
     return Factor(tuple([part for name in vectors for part in (Part(name, "below"), Part(name, "above", -1))]))
 
 
-def better(vectors: Sequence[str]) -> Factor:
+def above_less_below(vectors: Sequence[str]) -> Factor:
     """Return P_{>k} − P_{<k}, P those of these vectors."""
     return Factor(tuple([part for name in vectors for part in (Part(name, "above"), Part(name, "below", -1))]))
 
@@ -119,7 +119,7 @@ class AucSums(ReleasePart):
     def vectors(self) -> Vectors:
         """Vectors, with their lengths."""
         models = range(len(self.analysis.models))
-        return [(vector(model, group, label), self.bins) for model in models for group, label in self._cells]
+        return [(counts_name(model, group, label), self.bins) for model in models for group, label in self._cells]
 
     @property
     def sums(self) -> Sequence[Sum]:
@@ -129,16 +129,21 @@ class AucSums(ReleasePart):
         for index, contrast in enumerate(self.analysis.contrasts if self.released else ()):
             cells = contrast.positives, contrast.negatives
             name = "" if plain else f" {index}"
-            sides = [[vector(contrast.model, cell.group, label) for label in cell.classes] for cell in cells]
-            p, n, worse_, better_ = each_of(sides[0]), each_of(sides[1]), worse(sides[1]), better(sides[0])
-            sums += [sum_of(f"difference{name}", p, worse_), sum_of(f"ties{name}", p, n, *tying)]
+            sides = [[counts_name(contrast.model, cell.group, label) for label in cell.classes] for cell in cells]
+            p, n, below, above = (
+                Factor.each(sides[0]),
+                Factor.each(sides[1]),
+                below_less_above(sides[1]),
+                above_less_below(sides[0]),
+            )
+            sums += [Sum.product(f"difference{name}", p, below), Sum.product(f"ties{name}", p, n, *tying)]
             if self.interval and contrast.interval:
-                sums += [sum_of(f"Q10{name}", p, worse_, worse_), sum_of(f"Q01{name}", n, better_, better_)]
+                sums += [Sum.product(f"Q10{name}", p, below, below), Sum.product(f"Q01{name}", n, above, above)]
             if self._compared(contrast):
-                sums.append(sum_of(f"alike{name}", p, n, *picked(self.alike)))
+                sums.append(Sum.product(f"alike{name}", p, n, *picked(self.alike)))
         for group, label in self._cells if self.released else ():
-            rows = Factor((Part(vector(0, group, label), "total"),))
-            sums.append(sum_of(("N", "P")[label] if plain else f"rows g{group} c{label}", rows))
+            rows = Factor((Part(counts_name(0, group, label), "total"),))
+            sums.append(Sum.product(("N", "P")[label] if plain else f"rows g{group} c{label}", rows))
         return sums
 
     def least_modulus(self, max_rows: int) -> int:
@@ -146,11 +151,17 @@ class AucSums(ReleasePart):
         return 1 + max(max_rows, 2 * (max_rows**2 // 4), most_cubic(max_rows) if self.interval else 0)
 
     def terms(self) -> Sequence[Parameter]:
-        """Return what parties agree to: models and classes, where they are several."""
+        """Return what parties agree to: models and classes, where they are several, and groups."""
         models, classes = ", ".join(self.analysis.models), ", ".join(self.analysis.classes)
         pairs = "; each is compared with each" if self.analysis.each_pair else ""
         of_models = [Parameter("models", models, "columns of scores" + pairs)] * (len(self.analysis.models) > 1)
-        return [*of_models, *[Parameter("classes", classes, "labels, one a model")] * bool(classes)]
+        parameters = [*of_models, *[Parameter("classes", classes, "labels, one a model")] * bool(classes)]
+        if self.analysis.by:
+            by = "; ".join(f"{variable.name}: {', '.join(variable.levels)}" for variable in self.analysis.by)
+            parameters.append(Parameter("groups", by, "columns, and all levels that they may have"))
+        if self.analysis.cross_groups:
+            parameters.append(Parameter("across groups", "yes", "positives of each against negatives of each other"))
+        return parameters
 
     def of_rows(self, rows: Rows) -> Sequence[Counts]:
         """Return the counts of all rows, then of each variable's levels, for one model after the other.
@@ -176,7 +187,7 @@ class AucSums(ReleasePart):
             ]
         return counts
 
-    def read(self, sums: Sequence[int], reading: Reading) -> None:
+    def read_sums(self, sums: Sequence[int], reading: Reading) -> None:
         """Read the AUC of each contrast; of how many rows there are too many it says where that can be."""
         if not self.released:
             return
@@ -215,7 +226,7 @@ class AucSums(ReleasePart):
             raise UndefinedAucError(
                 f"the pooled rows hold no {missing} row, so the AUC is undefined; no number is given"
             )
-        hidden = subgroups.hidden(analysis, aucs) if analysis.by else frozenset()
+        hidden = hidden_groups(analysis, aucs) if analysis.by else frozenset()
         for contrast, own in zip(analysis.contrasts, aucs, strict=True):
             names = analysis.models[contrast.model] if several else "", analysis.group_name(contrast), contrast.label
             if {contrast.positives.group, contrast.negatives.group} & hidden:
@@ -258,7 +269,10 @@ class AucSums(ReleasePart):
             )
             if reading.level is not None and first.interval is None:
                 few = [_NO_INTERVAL if min(aucs[0].positives, aucs[0].negatives) < 2 else _NO_SPREAD]
-        warnings = (*few, *_binned(estimates), *self._reversed(estimates))
+        of_groups = [NESTED] * (len(analysis.by) > 1 and bool(hidden))
+        if analysis.by and analysis.min_cell == 1:
+            of_groups.append(_SMALL_GROUPS)
+        warnings = (*few, *_binned(estimates), *self._reversed(estimates), *of_groups)
         reading.estimates = tuple(estimates)
         return Said(headline=headline, estimates=reading.estimates, warnings=warnings)
 
@@ -294,6 +308,26 @@ class AucSums(ReleasePart):
         return [(group, label) for group in groups for label in classes]
 
 
+def hidden_groups(analysis: Analysis, aucs: Sequence[AucOfSums]) -> frozenset[int]:
+    """Return groups that are not shown: too few rows of a label; and the next smallest ones of the same variable."""
+    least = analysis.min_cell
+    if least == 1:
+        return frozenset()
+    rows: dict[int, list[int]] = defaultdict(list)  # of each label; repeatedly, but in one order for all groups
+    for contrast, own in zip(analysis.contrasts, aucs, strict=True):
+        if contrast.positives.group == contrast.negatives.group:
+            rows[contrast.positives.group] += [own.positives, own.negatives]
+    by_variable: dict[int, list[int]] = defaultdict(list)
+    for at, group in enumerate(analysis.groups):
+        if group.variable is not None:
+            by_variable[group.variable].append(at)
+    not_shown: set[int] = set()
+    for groups in by_variable.values():
+        own_rows = hidden_rows(np.array([rows[at] for at in groups]), least, zeros=True)
+        not_shown.update(groups[at] for at in own_rows)
+    return frozenset(not_shown)
+
+
 def _missing(names: tuple[str, str, str], why: str, *rows: int) -> GroupEstimate:
     model, group, contrast = names
     positives, negatives = rows or (None, None)
@@ -307,7 +341,7 @@ def _binned(estimates: Sequence[GroupEstimate]) -> list[str]:
     told = [
         _named(estimate)
         for estimate in estimates[1:]
-        if estimate.standard_error and (estimate.binning_error or 0) > intervals.TELLING * estimate.standard_error
+        if estimate.standard_error and (estimate.binning_error or 0) > TELLING * estimate.standard_error
     ]
     if not told:
         return []

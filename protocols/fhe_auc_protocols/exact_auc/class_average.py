@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from fhe_auc.base.errors import UndefinedAucError
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.results import intervals
+from fhe_auc.results import delong, intervals
 from fhe_auc.results.estimates import GroupEstimate, Headline
 from fhe_auc_protocols.exact_auc.release_part import Reading
 
@@ -54,7 +54,7 @@ def _average(analysis: Analysis, reading: Reading, *, macro: bool) -> Headline:
         others = sum(rows.values()) - rows[own]
         share = Fraction(rows[other], others * len(rows)) if macro else Fraction(1, len(pairs))
         auc, binning_error = auc + share * of_pair, binning_error + share * of_sums.binning_error
-        for label, variance in zip((own, other), intervals.hanley_mcneil_components(of_pair), strict=True):
+        for label, variance in zip((own, other), delong.hanley_mcneil_components(of_pair), strict=True):
             deviations[label] += float(share) * math.sqrt(variance)
     error = math.sqrt(sum(deviations[label] ** 2 / number for label, number in rows.items()))
     interval = None

@@ -28,9 +28,8 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.question.analysis import Analysis, Contrast
-from fhe_auc.results import intervals
-from fhe_auc.results.intervals import Components
-from fhe_auc.results.standard_errors import Clusters, PairedError, Products
+from fhe_auc.results import delong, intervals
+from fhe_auc.results.delong import Clusters, Components, PairedError, Products
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Factor, Part, Sum
@@ -46,9 +45,7 @@ from fhe_auc_protocols.exact_auc.release_part import (
     Rows,
     Said,
     Vectors,
-    each_of,
     most_cubic,
-    sum_of,
 )
 
 MOST_ROWS = 1000  # of a patient: what sums can be grows with it
@@ -87,7 +84,7 @@ class ClusterSums(ReleasePart):
     def _groups(self) -> range:
         return range(len(self.analysis.groups))
 
-    def check(self, plan: Agreed) -> None:
+    def check_plan(self, plan: Agreed) -> None:
         """Raise `CapacityError` where there is no interval."""
         if not plan.interval:
             raise CapacityError("--cluster is about intervals: ask for one (--interval 0.95; in Python interval=0.95)")
@@ -118,14 +115,14 @@ class ClusterSums(ReleasePart):
             for a, b in _SIDES:
                 own = f"{name} c{a} of c{b}"
                 sums += [
-                    sum_of(f"pairs {own}", Factor((Part(own, "total"),))),
-                    sum_of(f"D {own}", each_of([own]), worth(name, a)),
+                    Sum.product(f"pairs {own}", Factor((Part(own, "total"),))),
+                    Sum.product(f"D {own}", Factor.each([own]), worth(name, a)),
                 ]
             sums += [self._products(f"{name} c{a} c{b}", (name, a), (name, b)) for a, b in _OF_ONE_MODEL]
         for group in self._groups:
             for at, whose in enumerate(_PATIENTS):
                 pick = Factor(constants=tuple(int(entry == at) for entry in range(len(_PATIENTS))))
-                sums.append(sum_of(f"patients g{group} {whose}", each_of([f"k g{group}"]), pick))
+                sums.append(Sum.product(f"patients g{group} {whose}", Factor.each([f"k g{group}"]), pick))
         of_pairs = itertools.product(self.analysis.comparisons, _SIDES)
         return sums + [
             self._products(f"k{m} k{n} c{a} c{b}", (f"k{m} g0", a), (f"k{n} g0", b)) for (m, n), (a, b) in of_pairs
@@ -135,7 +132,7 @@ class ClusterSums(ReleasePart):
         """Return the sum over a table of pairs of the product of what both rows are worth."""
         wide = self._coarse.ends
         both = worth(*first, (wide, 1)), worth(*second, (1, wide))
-        return sum_of(f"Q {pairs}", each_of([pairs]), *both)
+        return Sum.product(f"Q {pairs}", Factor.each([pairs]), *both)
 
     def least_modulus(self, max_rows: int) -> int:
         """Return how many values a sum of so many pooled rows can take, of either sign, times S²."""
@@ -203,7 +200,7 @@ class ClusterSums(ReleasePart):
         sides = total.astype(np.int64).reshape(2, wide, 2, wide)
         return {(a, b): sides[a, :, b, :] for a, b in _SIDES}
 
-    def read(self, sums: Sequence[int], reading: Reading) -> None:
+    def read_sums(self, sums: Sequence[int], reading: Reading) -> None:
         """Read what patients' rows have in common, which all errors go by from here on."""
         given, scale = iter(sums), self._coarse.scale
         alone: dict[tuple[int, int], dict[int, tuple[Fraction, Fraction]]] = {}
@@ -276,5 +273,5 @@ class PatientErrors(Errors):
 def _components(own: AucOfSums) -> Components:
     """Return DeLong's S10 and S01 of an AUC that has them."""
     assert own.auc is not None and own.q10 is not None and own.q01 is not None  # noqa: S101, PT018
-    s10, s01 = intervals.components(own.auc, own.positives, own.negatives, own.q10, own.q01)
+    s10, s01 = delong.components(own.auc, own.positives, own.negatives, own.q10, own.q01)
     return float(s10), float(s01)

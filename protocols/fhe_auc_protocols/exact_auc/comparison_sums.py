@@ -27,10 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.question.score_bins import bins_of, of_one_number
-from fhe_auc.results import intervals, standard_errors
+from fhe_auc.results import delong, intervals
+from fhe_auc.results.delong import Moments, OneModel, PairedError, PairedSums
 from fhe_auc.results.estimates import Comparison
 from fhe_auc.results.result_tables import p_text
-from fhe_auc.results.standard_errors import Moments, OneModel, PairedError, PairedSums
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
 from fhe_auc_protocols.exact_auc.auc_sums import table
 from fhe_auc_protocols.exact_auc.release_part import (
@@ -41,9 +41,7 @@ from fhe_auc_protocols.exact_auc.release_part import (
     Rows,
     Said,
     Vectors,
-    each_of,
     most_cubic,
-    sum_of,
 )
 from fhe_auc_protocols.result_warnings import FEW_VALUES
 
@@ -167,7 +165,7 @@ class ComparisonSums(ReleasePart):
         for a, b in self.pairs:
             for name, label in _SIDES:
                 both = worth(f"t{a}", label, (wide, 1)), worth(f"t{b}", label, (1, wide))
-                sums.append(sum_of(f"Q{name} t{a} t{b}", each_of([_pair((a, b), label)]), *both))
+                sums.append(Sum.product(f"Q{name} t{a} t{b}", Factor.each([_pair((a, b), label)]), *both))
         return sums
 
     def least_modulus(self, max_rows: int) -> int:
@@ -187,7 +185,7 @@ class ComparisonSums(ReleasePart):
             vectors.append(np.sum(of_ends, axis=0))
         return vectors
 
-    def read(self, sums: Sequence[int], reading: Reading) -> None:
+    def read_sums(self, sums: Sequence[int], reading: Reading) -> None:
         """Read the sums of each pair; those of squares are known up to multiples of the modulus."""
         if not self.released:
             reading.sayings.append(partial(_said, dict.fromkeys(self.pairs)))
@@ -248,7 +246,7 @@ def _error(sums: PairedSums, *aucs: AucOfSums) -> PairedError | None:
     )
     rows = aucs[0].positives, aucs[0].negatives
     (a, alike_a), (b, alike_b) = ((float(own.binning_error), float(own.alike)) for own in aucs)
-    return standard_errors.paired_delong(first, second, sums, *rows, (a, b), (alike_a, alike_b))
+    return delong.paired_delong(first, second, sums, *rows, (a, b), (alike_a, alike_b))
 
 
 def _compared(
@@ -275,9 +273,9 @@ def _compared(
 
 def _why_missing(binning_error: float, error: PairedError) -> str:
     """Say why a difference with this binning error gets no interval and no p-value; empty where it does."""
-    if binning_error > max(error.standard_error, standard_errors.LEAST_TOLD):
+    if binning_error > max(error.standard_error, delong.LEAST_TOLD):
         return f"the binning error, {binning_error:.2g}, exceeds the standard error, {error.standard_error:.2g}"
-    if error.off > standard_errors.MOST_OFF:
+    if error.off > delong.MOST_OFF:
         return f"the standard error, {error.standard_error:.2g}, may be off by {100 * error.off:.0f} %"
     return ""
 
@@ -302,8 +300,8 @@ def moment_sums(name: str) -> list[Sum]:
     for side, label in _SIDES:
         x, xx, xy = (f"{name} {kind}c{label}" for kind in ("x", "xx", "xy"))
         at, following = (worth(name, label, following=following) for following in (False, True))
-        both = Term((each_of([xx]), at, at)), Term((Factor((Part(xy, weight=2),)), at, following))
-        sums += [sum_of(f"D{side} {name}", each_of([x]), at), Sum(f"Q{side} {name}", both)]
+        both = Term((Factor.each([xx]), at, at)), Term((Factor((Part(xy, weight=2),)), at, following))
+        sums += [Sum.product(f"D{side} {name}", Factor.each([x]), at), Sum(f"Q{side} {name}", both)]
     return sums
 
 

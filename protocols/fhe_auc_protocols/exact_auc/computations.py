@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from fhe_auc import bfv
-from fhe_auc.base.errors import DeserialisationError, InputError, ResultCheckError, UndefinedAucError, VerificationError
+from fhe_auc.base.errors import DeserialisationError, InputError, UndefinedAucError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.bfv import SecretContext
 from fhe_auc.input_proofs.sessions import InputProofs
-from fhe_auc.question.thresholds import perhaps_found
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
@@ -24,22 +23,13 @@ from fhe_auc.rlwe.ring_parameters import SECURITY_BITS
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import PaddedComputation, PartyTask, Submission
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.protocol import check_rows
+from fhe_auc.session.plan import check_rows
 from fhe_auc.sums.pads import PadKey, make_pad_key, pack
-from fhe_auc.sums.proof import Authenticator, released
 from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
-from fhe_auc_protocols.exact_auc.release_part import Reading, Said
+from fhe_auc_protocols.exact_auc.release_part import Said
+from fhe_auc_protocols.exact_auc.result_check import INTERVAL, accepted, authenticators
 from fhe_auc_protocols.result_warnings import of_auc
 
-# Options of the manifest.
-INTERVAL = "interval"  # the level of the confidence interval
-PLAIN_INTERVAL = "plain_interval"  # DeLong's interval not on the logit scale
-ROUND_SCORES = "round_scores"  # to how many decimals
-
-_NOT_ACCEPTED = (
-    "the result fails its check, so no number is given: the aggregator has not computed what it should, a party has "
-    "submitted twice or numbers that do not fit together, or a message is damaged"
-)
 _PROBE = 3  # residues: what is looked for has 24 bytes
 
 
@@ -149,9 +139,8 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             self.check_counts(sketches)
             return sketches
         private, index = KeyStream(secrets.token_bytes(32)), self._manifest.parties.index(self.party)
-        return [
-            self._authenticator(common_secret, which).sketch(index, own, private) for which, own in enumerate(sketches)
-        ]
+        tags = authenticators(self._manifest, self.plan, common_secret)
+        return [own_tags.sketch(index, own, private) for own_tags, own in zip(tags, sketches, strict=True)]
 
     def sketches(self) -> list[Residues]:
         """Return the same without authenticators, shape (release.sketch.size,)."""
@@ -178,54 +167,17 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
     def read(self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> Evaluation:
         """Return what a result says: `decrypted` are its sums for each prime, shape (sums,).
 
-        Raises `VerificationError` or `ResultCheckError`: they are not those of an honest result over the rows of the
-        parties counted; `UndefinedAucError`: all these have the same label (of several classes: one has no row).
+        Raises errors as `result_check.accepted`; `UndefinedAucError`: all rows have the same label (of several classes:
+        one has no row).
         """
-        plan, primes = self.plan, self.plan.parameters.plain_moduli
-        if [len(own) for own in decrypted] != [len(plan.computed.sums)] * len(primes):  # only a helper may send such
-            wrong = VerificationError if plan.authenticated else ResultCheckError
-            raise wrong("the helper has sent too many sums, or too few, so no number is given", check="sums")
-        reading, fits = self._reading(counted), True
-        refusal: ResultCheckError | None = None
-        # All is computed whatever fails: when a party answers would otherwise tell the aggregator its verdict.
-        if plan.authenticated:
-            named = frozenset(counted)
-            indices = [index for index, party in enumerate(self._manifest.parties) if party in named]
-            reading.rows = [plan.cap_of(index) for index in indices if plan.caps]
-            for which, own in enumerate(decrypted):
-                fits &= self._authenticator(common_secret, which).accepts(own, indices)
-            decrypted = [released(plan.release, own) for own in decrypted]
-        try:
-            plan.sums.read(modular.centred(decrypted, primes), reading)
-        except ResultCheckError as error:
-            refusal = error
-        if not fits:
-            raise VerificationError(_NOT_ACCEPTED, check="authenticator")
-        if refusal is not None:
-            if not plan.authenticated:
-                raise refusal
-            raise VerificationError(str(refusal) if refusal.check == "rows" else _NOT_ACCEPTED, check=refusal.check)
+        reading = accepted(self._manifest, self.plan, decrypted, counted, common_secret)
         try:
             said = [say(reading) for say in reading.sayings]
         except UndefinedAucError as error:
-            if plan.authenticated:
+            if self.plan.authenticated:
                 raise UndefinedAucError(f"{error}; this is verified") from None
             raise
         return self._evaluation(said, len(counted))
-
-    def _reading(self, counted: Sequence[str]) -> Reading:
-        plan, options = self.plan, self._manifest.options
-        level = options.get(INTERVAL)
-        return Reading(
-            analysis=plan.analysis,
-            max_rows=plan.max_rows,
-            modulus=plan.modulus,
-            parties=plan.parties,
-            counted=counted,
-            level=None if level is None else float(level),
-            plain=bool(options.get(PLAIN_INTERVAL)),
-            quantiles=perhaps_found(self._manifest.thresholds),
-        )
 
     def _evaluation(self, said: Sequence[Said], parties: int) -> Evaluation:
         plan, options = self.plan, self._manifest.options
@@ -254,7 +206,3 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             security_bits=SECURITY_BITS,
             settings=settings,
         )
-
-    def _authenticator(self, common_secret: bytes, which: int) -> Authenticator:
-        prime = self.plan.parameters.plain_moduli[which]
-        return Authenticator(self.plan.release, common_secret, self._manifest.digest, which, prime)

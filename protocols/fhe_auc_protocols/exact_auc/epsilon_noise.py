@@ -2,7 +2,7 @@
 
 D, P and the ties T, of wide bins, are those of `auc_sums`; M, the number of all rows, is public, as that of each party
 is. Released are sums that these follow from, with noise, and nothing else. AUC' = ½ + D'/(2P'(M − P')), of which bins
-leave T'/(2P'(M − P')) open. docs/security/private-auc.md has the noise on a sum X, g·Z + Σ U_i, the proof that it
+leave T'/(2P'(M − P')) open. docs/security/verified.md has the noise on a sum X, g·Z + Σ U_i, the proof that it
 suffices, and on whom the promise rests; here is what it refers to.
 
 **Privacy unit.** "label": one row's label flips. "row": one row, label and score, is replaced by another.
@@ -48,10 +48,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import Parameter
 from fhe_auc.session.protocol import Request
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
-from fhe_auc_protocols.exact_auc.auc_sums import vector, worse
-from fhe_auc_protocols.exact_auc.release_part import (
-    each_of,
-)
+from fhe_auc_protocols.exact_auc.auc_sums import below_less_above, counts_name
 from fhe_auc_protocols.exact_sampling import Source, integers, secure
 from fhe_auc_protocols.noise_shares import MOST_SCALE, polya
 from fhe_auc_protocols.option_values import checked_epsilon, is_whole
@@ -75,7 +72,7 @@ NO_QUANTILES = (
 )
 _NOT_PROVED = (
     "epsilon holds against a party that lies only where all prove how many rows they have: take a helper (--keys "
-    "helper; keys='helper') and a row cap of each site (the study's [row-caps]; row_caps), and leave --no-proofs out"
+    "helper; keys='helper') and a row cap of each site (the study's [row-caps]; row_caps), and no proofs = false"
 )
 _NO_GROUPS = (
     "epsilon covers models over all rows (--score-columns): how many rows a group or class has is not public, and sums "
@@ -168,11 +165,12 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """Return what is released; `tying` picks the bins whose ties count."""
         sums = []
         for index, (model, weight, _, _, ties) in enumerate(self.channels):
-            of_positives = [Part(vector(0, 0, 1), "total", weight)] if weight else []
+            of_positives = [Part(counts_name(0, 0, 1), "total", weight)] if weight else []
             terms = [Term((Factor((*of_positives, Part(f"noise {index}", "total"))),))]
             if model is not None:
-                others = (each_of([vector(model, 0, 0)]), *tying) if ties else (worse([vector(model, 0, 0)]),)
-                terms.append(Term((each_of([vector(model, 0, 1)]), *others)))
+                p, n = [counts_name(model, 0, 1)], [counts_name(model, 0, 0)]
+                others = (Factor.each(n), *tying) if ties else (below_less_above(n),)
+                terms.append(Term((Factor.each(p), *others)))
             of_model = ("T" if ties else "D") + (f"{model}" if self.models > 1 else "")
             name = "P" if model is None else f"{of_model} {'-' if weight < 0 else '+'} {abs(weight)} P"
             sums.append(Sum(name if weight else of_model, tuple(terms)))
@@ -187,7 +185,7 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             shares.append(grain * steps + integers(words, grain, parties))
         return np.column_stack(shares)
 
-    def check(self, released: Sequence[int], rows: Sequence[int]) -> None:
+    def check_released(self, released: Sequence[int], rows: Sequence[int]) -> None:
         """Check what is released of parties with so many rows each; it costs no budget, as it looks at nothing else.
 
         Raises `ResultCheckError` where a number is none that any such rows give, with noise as honest parties draw it.

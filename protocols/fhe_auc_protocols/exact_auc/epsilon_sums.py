@@ -12,9 +12,10 @@ from fractions import Fraction
 from functools import cached_property
 
 from fhe_auc.base.errors import CapacityError, InputError
+from fhe_auc.results.delong import hanley_mcneil
 from fhe_auc.results.estimates import GroupEstimate, Headline
 from fhe_auc.results.evaluation import NOT_TOLD_APART
-from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, hanley_mcneil, quantile, widened
+from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, quantile, widened
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Factor, Sum
@@ -43,7 +44,7 @@ class NoisySums(ReleasePart):
         """What is released."""
         return self.privacy.sums(self.tying)
 
-    def check(self, plan: Agreed) -> None:
+    def check_plan(self, plan: Agreed) -> None:
         """Raise `CapacityError` where the budget does not hold."""
         if not plan.authenticated or plan.caps != self.privacy.rows:  # else one lying party reads exact counts
             raise CapacityError(
@@ -73,9 +74,9 @@ class NoisySums(ReleasePart):
         """Return a party's shares of the noise."""
         return [self.privacy.noise()[0]]
 
-    def read(self, sums: Sequence[int], reading: Reading) -> None:
-        """Read the numbers; errors as `Privacy.check`."""
-        self.privacy.check(sums, reading.rows)
+    def read_sums(self, sums: Sequence[int], reading: Reading) -> None:
+        """Read the numbers; errors as `Privacy.check_released`."""
+        self.privacy.check_released(sums, reading.rows)
         found = PrivateReading(
             self.privacy, reading.analysis.models, sums, reading.rows, reading.level, self.ties_meant
         )

@@ -42,7 +42,6 @@ from fhe_auc_protocols.exact_auc.epsilon_sums import NoisySums
 from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts, RowCaps
 from fhe_auc_protocols.exact_auc.release_part import Agreed, Counts, Reading, ReleasePart, Rows
 from fhe_auc_protocols.exact_auc.site_sums import SiteSums
-from fhe_auc_protocols.exact_auc.subgroups import Subgroups
 from fhe_auc_protocols.exact_auc.tie_sums import TieSums
 
 SOUNDNESS_BITS = 40  # a wrong integer of one result is accepted with a probability below 2^-40
@@ -98,8 +97,6 @@ class AnalysisSums:
             parts.append(SiteSums(len(analysis.models)))
         if analysis.cluster:
             parts.append(ClusterSums(analysis, bins))
-        if analysis.by:
-            parts.append(Subgroups(analysis))
         return tuple(parts), ties, signs_at
 
     @cached_property
@@ -142,7 +139,7 @@ class AnalysisSums:
         others = [vector for part in self.parts for vector in part.of_party(rows, counts, max_rows, modulus)]
         return np.concatenate([counted, *others])
 
-    def read(self, integers: Sequence[int], reading: Reading) -> None:
+    def read_sums(self, integers: Sequence[int], reading: Reading) -> None:
         """Read what a result says, part by part.
 
         Raises `ResultCheckError` where they cannot be those of at most `max_rows` rows; of how many, it says where that
@@ -150,7 +147,7 @@ class AnalysisSums:
         """
         given = iter(integers)
         for part in self.parts:
-            part.read(list(islice(given, len(part.sums))), reading)
+            part.read_sums(list(islice(given, len(part.sums))), reading)
 
 
 def least_prime(release: Release) -> int:
@@ -190,7 +187,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise CapacityError(f"a session has one helper, or none; got {self.helpers}")
         agreed = Agreed(**{name: getattr(self, name) for name in Agreed._fields})
         for part in self.parts:
-            part.check(agreed)
+            part.check_plan(agreed)
         if self.proved is not None:
             _ = self.proved.statement  # raises where the prime is too small for that
         for name, number, least in (("parties", self.parties, 1), ("max_rows", self.max_rows, 2)):

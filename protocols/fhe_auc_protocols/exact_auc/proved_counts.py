@@ -41,7 +41,7 @@ class RowCaps(ReleasePart):
 
     caps: tuple[int, ...]
 
-    def check(self, plan: Agreed) -> None:
+    def check_plan(self, plan: Agreed) -> None:
         """Raise `CapacityError` where it cannot be proved."""
         if not plan.helpers or plan.primes > 1:
             raise CapacityError("counts are proved with a helper, and modulo one prime")

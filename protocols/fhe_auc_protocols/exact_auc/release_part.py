@@ -2,7 +2,7 @@
 
     AUCs, rows of each group and class, DeLong's errors    `auc_sums`
     ties that are meant                                    `tie_sums`
-    groups; several classes                                `subgroups`, `class_average`
+    groups; several classes                                `auc_sums`, `class_average`
     comparisons of models                                  `comparison_sums`
     sites                                                  `site_sums`
     patients with several rows                             `cluster_sums`
@@ -26,14 +26,14 @@ from numpy.typing import NDArray
 
 from fhe_auc.question.analysis import Analysis, Contrast
 from fhe_auc.question.score_bins import in_bins
-from fhe_auc.results import intervals
+from fhe_auc.results import delong, intervals
+from fhe_auc.results.delong import PairedError
 from fhe_auc.results.estimates import Comparison, GroupEstimate, Headline
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
-from fhe_auc.results.standard_errors import PairedError
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.plan import Parameter
-from fhe_auc.sums.terms import Factor, Part, Sum, Term
+from fhe_auc.sums.terms import Sum
 
 Vectors = Sequence[tuple[str, int]]  # names, with their lengths
 Counts = NDArray[np.int64]
@@ -88,10 +88,10 @@ class Errors:
             return None, None
         rows, method = (own.positives, own.negatives), intervals.DELONG
         if own.q10 is None or own.q01 is None:
-            method, error = intervals.HANLEY_MCNEIL, intervals.hanley_mcneil(own.auc, *rows)
+            method, error = intervals.HANLEY_MCNEIL, delong.hanley_mcneil(own.auc, *rows)
         else:
-            delong = intervals.delong(own.auc, *rows, own.q10, own.q01)
-            corrected = None if delong is None else self.corrected(contrast, own, delong)
+            alone = delong.delong_error(own.auc, *rows, own.q10, own.q01)
+            corrected = None if alone is None else self.corrected(contrast, own, alone)
             if corrected is None:
                 return None, None
             error = corrected
@@ -188,7 +188,7 @@ class ReleasePart:
         """What is released."""
         return ()
 
-    def check(self, plan: Agreed) -> None:
+    def check_plan(self, plan: Agreed) -> None:
         """Raise `CapacityError` where a plan with this part does not fit together."""
 
     def least_modulus(self, max_rows: int) -> int:
@@ -210,21 +210,11 @@ class ReleasePart:
         """Return the other vectors, of all rows of a party; `counts` are those of all rows, (models, classes, bins)."""
         return ()
 
-    def read(self, sums: Sequence[int], reading: Reading) -> None:
+    def read_sums(self, sums: Sequence[int], reading: Reading) -> None:
         """Read these sums, and add what says something of them; raise `ResultCheckError` where they cannot be.
 
         A part may change what those before it have read.
         """
-
-
-def each_of(vectors: Sequence[str]) -> Factor:
-    """Return p_k (or n_k), the rows of all these vectors."""
-    return Factor(tuple([Part(vector) for vector in vectors]))
-
-
-def sum_of(name: str, *factors: Factor) -> Sum:
-    """Return the sum of one product."""
-    return Sum(name, (Term(factors),))
 
 
 def most_cubic(max_rows: int) -> int:

@@ -17,8 +17,9 @@ from functools import partial
 import numpy as np
 
 from fhe_auc.base.errors import CapacityError
+from fhe_auc.results.delong import hanley_mcneil, of_bins
 from fhe_auc.results.heterogeneity import LEAST_SITES, WITHIN, SiteSummary, UsableSites, random_effects
-from fhe_auc.results.intervals import hanley_mcneil, of_bins, on_logit_scale
+from fhe_auc.results.intervals import on_logit_scale
 from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Factor, Sum
 from fhe_auc_protocols.exact_auc.release_part import (
@@ -29,8 +30,6 @@ from fhe_auc_protocols.exact_auc.release_part import (
     Rows,
     Said,
     Vectors,
-    each_of,
-    sum_of,
 )
 
 _ENTRIES = ("D", "PN", "both", "usable", "w", "wt", "wtt", "ww", "t", "tt", "PNPNv")
@@ -89,12 +88,12 @@ class SiteSums(ReleasePart):
         """What is released."""
         picks = [Factor(constants=tuple(int(at == own) for at in _ENTRIES)) for own in _ENTRIES]
         return [
-            sum_of(f"{name} m{model}", each_of([f"sites m{model}"]), pick)
+            Sum.product(f"{name} m{model}", Factor.each([f"sites m{model}"]), pick)
             for model in range(self.models)
             for name, pick in zip(_ENTRIES, picks, strict=True)
         ]
 
-    def check(self, plan: Agreed) -> None:
+    def check_plan(self, plan: Agreed) -> None:
         """Raise `CapacityError` where parties are too few."""
         if not (plan.interval and plan.parties >= LEAST_SITES):
             raise CapacityError(
@@ -110,7 +109,7 @@ class SiteSums(ReleasePart):
         """Return a party's vectors; sums round to what there is room for."""
         return [_site(own, max_rows, fraction_bits(max_rows, modulus)) for own in counts]
 
-    def read(self, sums: Sequence[int], reading: Reading) -> None:
+    def read_sums(self, sums: Sequence[int], reading: Reading) -> None:
         """Read the sums of each model."""
         scale, given = 1 << fraction_bits(reading.max_rows, reading.modulus), iter(sums)
         by_model = []

@@ -144,7 +144,7 @@ class TieSums(ReleasePart):
                 vectors.append(counted.ravel() if self.proved else counted[0] - counted[1])
         return vectors
 
-    def read(self, sums: Sequence[int], reading: Reading) -> None:
+    def read_sums(self, sums: Sequence[int], reading: Reading) -> None:
         """Put the pairs that are merged in the place of all ties of each AUC."""
         given, merged = iter(sums), {}
         contrasts = list(zip(self.analysis.contrasts, reading.aucs, strict=True)) if self.buckets else []

@@ -4,7 +4,7 @@ Each party adds Pólya shares to its counts and pads them; the sum, all that any
 variable a count, not one a party. Tags prove the sum, noise and all (`exact_counts`). One row changes one count at each
 of L levels by one, so noise of scale L/ε on each level makes all of them together ε-private. Shares are sized for n =
 `noise_parties`, so that those of all others than the reader add up to the noise promised in any session that may go on.
-The unit, the assumptions, and what coalitions cost: docs/evidence/score-histograms.md.
+The unit, the assumptions, and what coalitions cost: docs/security/histograms.md.
 """
 
 import math

@@ -9,7 +9,7 @@ Scores may crowd in few cells even so. Where neighbouring cells each hold more r
 exact, they are cut evenly (`_cut`). A cell alone that is so full holds one frequent score, most likely, and stays.
 
 An evaluation of several models has one set of thresholds: each row counts once for each model, by its score. Who learns
-what, and who checks it: docs/evidence/score-histograms.md.
+what, and who checks it: docs/security/histograms.md.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,6 @@ from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.score_bins import bins_of
 from fhe_auc.question.thresholds import CELL_HEIGHT, MIN_SIZE, cell_starts, explicit
 from fhe_auc.results.evaluation import QuantileThresholds
-from fhe_auc.rows.own_checks import check_scores
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
@@ -65,8 +64,7 @@ class _Quantiles(Readout[QuantileThresholds]):
         return thresholds
 
     def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Count a party's rows in each cell, once for each model, shape (2^h,); `InputError`: not all are in [0, 1]."""
-        check_scores(data, grid)
+        """Count a party's rows in each cell, once for each model, shape (2^h,)."""
         counts: NDArray[np.int64] = np.zeros(len(grid), np.int64)
         for batch in data.batches():
             for scores in batch.scores:

@@ -25,8 +25,8 @@ from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.ranking import roc_auc_score
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question.score_bins import of_one_number
+from fhe_auc.results.delong import of_bins
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.results.intervals import of_bins
 from fhe_auc.rows.counts import Counts
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
@@ -37,7 +37,7 @@ from fhe_auc_protocols.option_values import checked_epsilon, positive_number, pr
 
 _LABELS = 2  # positives and negatives
 _LOUD = 0.1  # noise above this share of the rarer class's rows is worth a warning
-_SHARE = 0.25  # of epsilon, for the thresholds; docs/evidence/score-histograms.md has measurements
+_SHARE = 0.25  # of epsilon, for the thresholds; docs/evidence/noise.md has measurements
 _SPENT = "boundaries_epsilon"
 _HEIGHT = "height"
 

@@ -6,5 +6,5 @@
     krr         quantise, then randomised response over k values                     Algorithm 1, theorem 1
     hierarchy   hierarchical histograms of one-bit reports                           §4, theorem 3
 
-What is private, against whom: docs/evidence/u-statistics.md.
+What is private, against whom: docs/evidence/noise.md.
 """

@@ -124,7 +124,7 @@ class Mechanism(ABC):
     def tally(self, bins: Integers, source: Source) -> Integers:
         """Randomise n rows in these bins, shape (n,), as each device would; return the counts of reports.
 
-        The source is `exact_sampling.secure` where it protects someone. Raises `InputError` for a bin out of range.
+        The source is `exact_sampling.secure` where it protects someone.
         """
 
     @abstractmethod
@@ -146,8 +146,6 @@ class RandomisedResponse(Mechanism):
 
     def tally(self, bins: Integers, source: Source) -> Integers:
         """Return how many of n users in these bins report each of k values: all that the aggregator needs."""
-        if len(bins) and not 0 <= bins.min() <= bins.max() < self.k:
-            raise InputError(f"values must lie in [0, {self.k})")
         replaced = exact_sampling.choose(source, self._replaced_below, len(bins))
         reports = np.where(replaced, exact_sampling.integers(source, self.k, len(bins)), bins)
         return np.bincount(reports, minlength=self.k).astype(np.int64)
@@ -226,13 +224,14 @@ class HadamardTree(Mechanism):
 
     def tally(self, bins: Integers, source: Source) -> Integers:
         """Return the tally of one report for each of n users with these leaves; tallies add up."""
-        if len(bins) and not 0 <= bins.min() <= bins.max() < 2**self.depth:
-            raise InputError(f"leaves must lie in [0, 2^{self.depth})")
         level = 1 + exact_sampling.integers(source, self.depth, len(bins))
         # A power of two: masking a uniform integer leaves it uniform.
         row = exact_sampling.integers(source, 2**MAX_DEPTH, len(bins)) & ((1 << level) - 1)
         flipped = exact_sampling.choose(source, self._flipped_below, len(bins))
-        minus = _odd(row & (bins >> (self.depth - level))) ^ flipped
+        parity = row & (bins >> (self.depth - level))
+        for shift in (16, 8, 4, 2, 1):  # the lowest bit: whether the number of ones is odd
+            parity = parity ^ (parity >> shift)
+        minus = (parity & 1).astype(bool) ^ flipped
         size = self.shape[1]
         position = minus * size + (1 << level) + row
         return np.bincount(position, minlength=2 * size).reshape(2, size).astype(np.int64)
@@ -249,14 +248,6 @@ class HadamardTree(Mechanism):
         """Return the recursive estimate, and the binning error of pairs that reach a leaf together."""
         method = HierarchicalAuc(self, int(positives.sum()), int(negatives.sum()))
         return method.recurse(self.estimate(positives), self.estimate(negatives))
-
-
-def _odd(values: Integers) -> NDArray[np.bool_]:
-    """Return whether the number of ones in each value below 2^32 is odd."""
-    folded = values
-    for shift in (16, 8, 4, 2, 1):
-        folded = folded ^ (folded >> shift)
-    return (folded & 1).astype(bool)
 
 
 def _transform(values: Floats) -> Floats:

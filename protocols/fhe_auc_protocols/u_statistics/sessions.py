@@ -5,7 +5,7 @@
 
 Every row is a user: its party randomises it as the user's device would, with secure randomness, and forgets it. A party
 sends how many of its rows gave each report, for each class; the aggregator adds up and sends the sums to all, and every
-party estimates the AUC from them. What is promised of scores, not of labels: docs/evidence/u-statistics.md.
+party estimates the AUC from them. What is promised of scores, not of labels: docs/evidence/noise.md.
 
 The `settings` of an evaluation hold what noise and bins leave unsure, estimated from the reports: half the share of
 pairs that the bins do not tell apart, if that exceeds its own standard error; the standard error, with that in it; and

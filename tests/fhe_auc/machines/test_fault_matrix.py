@@ -1,7 +1,7 @@
 """For each fault: `status` and the log name who it is and what to do, the rest goes on, and the session ends well.
 
-Elsewhere: two roles on one store or state (`test_serve`), every write of a key store on a full disk
-(`tests/keys/test_full_disk.py`); faults of all kinds at any moment, in memory: any night (`tests/suite`).
+Elsewhere: two roles on one store or state, half a bundle (`test_serve`), every write of a key store on a full disk
+(`tests/keys/test_full_disk.py`); another version, and faults of all kinds at any moment: any night (`tests/suite`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from typing import Any
 
 import pytest
 
-from fhe_auc.base import serialise
 from fhe_auc.base.clock import SYSTEM
 from fhe_auc.base.logs import LOGGER, RoleFormatter
 from fhe_auc.machines import aggregator_role, serve
@@ -32,7 +31,6 @@ from tests.support.command_line import call
 from tests.support.keys_folder import ADDER
 from tests.support.platforms import full_disk, needs_limits
 from tests.support.served import (
-    HOLDER,
     PASSPHRASE,
     SITES,
     change,
@@ -49,20 +47,18 @@ from tests.support.served import (
 
 pytestmark = needs_limits
 CLOCK = r"only, and the clock says \d{4}-\d\d-\d\d \d\dh: set the clock, or "
-OLDER = "from an older fhe-auc than this, which reads 200 alone: whoever made it upgrades, and a session from"
 
 
 class World:
-    """What a role sees while it looks: by its name a clock that is off, a disk that is full, another version."""
+    """What a role sees while it looks: by its name a clock that is off, a disk that is full."""
 
     def __init__(self) -> None:
         self.off: dict[str, timedelta] = {}
         self.full: set[str] = set()
-        self.upgraded: set[str] = set()
         self.looks = ""
 
     def heal(self) -> None:
-        for each in (self.off, self.full, self.upgraded):
+        for each in (self.off, self.full):
             each.clear()
 
     def now(self) -> datetime:
@@ -72,9 +68,6 @@ class World:
         self.looks = str(server.config["store"]).split("/")[0]
         with ExitStack() as stack:
             stack.enter_context(full_disk() if self.looks in self.full else nullcontext())
-            patch = stack.enter_context(pytest.MonkeyPatch.context())
-            if self.looks in self.upgraded:
-                patch.setattr(serialise, "FORMAT_VERSION", 200)
             _LOOK(server, *stop)
         self.looks = ""
 
@@ -137,11 +130,6 @@ def logging_into() -> Iterator[Callable[[str], bool]]:
             os.close(each)
 
 
-def half(source: Path) -> None:
-    data = source.read_bytes()
-    (place(HOLDER) / source.name).write_bytes(data[: len(data) // 2])
-
-
 def add_row() -> None:
     shutil.copy("north.csv", "kept.csv")
     with Path("north.csv").open("a") as file:
@@ -183,18 +171,11 @@ class Row:
     mend: Callable[[], object] = WORLD.heal
     logs: str = ""
     healthy: bool = False  # what anybody could have put there makes nobody ill
-    lacks: str = ""  # the session arrives before the fault, without this file
-    when: str = ""  # or so that the fault comes once this file is there; else after it
+    when: str = ""  # the fault comes once this file is there; else before the session
     west_is_away: bool = False  # until the fault is mended
     ends: tuple[str, ...] = SITES  # who has a result in the end, of these sites' rows
     timeout: float = 1000.0
-    restart: bool = False  # whether the role's process is another one afterwards
     quick: bool = False
-
-
-def bundle(role: str, says: str, fault: Callable[[], object], **more: Any) -> Row:
-    """A file that does not arrive as it should, until it is put there again."""
-    return Row(role, says, fault, put, lacks=f"{role}.bundle", **more)
 
 
 def disk_full(role: str, *, fault: Callable[[], object] | None = None, logs: str = "", **more: Any) -> Row:
@@ -203,9 +184,7 @@ def disk_full(role: str, *, fault: Callable[[], object] | None = None, logs: str
     return Row(role, says, fault or (lambda: WORLD.full.add(role)), logs=told, **more)
 
 
-DAMAGED = "truncated or damaged .*: its sender puts it there again"
 ROWS = {
-    "half a bundle": bundle("north", rf"bundle {DAMAGED}", lambda: half(Path("night-1/north.bundle")), quick=True),
     "a site away": Row(
         ADDER,
         "2 of 3 parties submitted.* missing: 'west' .*: have them answer, or ask for a session without them",
@@ -242,15 +221,6 @@ ROWS = {
         lambda: WORLD.off.update(north=timedelta(days=8)),
         when=FIRST,
         logs=" ",
-        quick=True,
-    ),
-    "a site upgraded": Row(
-        "north",
-        rf"round-.\.message: fhe-auc message of format version 4, {OLDER} before the",
-        lambda: WORLD.upgraded.add("north"),
-        restart=True,
-        when=FIRST,
-        quick=True,
     ),
     "an aggregator's process killed": Row(
         ADDER,
@@ -280,24 +250,20 @@ def says(row: Row) -> bool:
 def test_a_fault_is_told_with_what_to_do(name: str) -> None:
     row = ROWS[name]
     change(ADDER, round_timeout=row.timeout)
-    if row.when or row.lacks:
-        put(but=row.lacks)
+    if row.when:
+        put()
     away = {"west"} if row.west_is_away else set[str]()
-    with logging_into() as logged, ExitStack() as all_roles, ExitStack() as role:
-        all_roles.enter_context(serving(*sorted({ADDER, *SITES} - {row.role} - away)))
-        role.enter_context(serving(row.role))
+    with logging_into() as logged, ExitStack() as all_roles:
+        all_roles.enter_context(serving(*sorted({ADDER, *SITES} - away)))
         if row.when:
             until(exists(row.when))
         first = place("north") / "round-1.submission"
         submitted = first.read_bytes() if first.exists() else b""
         row.fault()
-        if not row.when and not row.lacks:
+        if not row.when:
             put()
         until(lambda: logged(row.logs or row.says) and says(row))
         row.mend()
-        if row.restart:
-            role.close()
-            role.enter_context(serving(row.role))
         all_roles.enter_context(serving(*away))
         until(lambda: delivered(*row.ends))
         check_results(*row.ends, counted=row.ends)

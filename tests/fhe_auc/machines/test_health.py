@@ -130,7 +130,7 @@ def test_a_clock_is_wrong_until_its_next_message_is_right_and_no_more_once_all_i
         Path("later").rename(away)
         until(lambda: "clock" not in problems(ADDER))
         steps = str(status(ADDER)["sessions"])
-        assert steps.count("round 1 of 3, awaits north, west") == 2
+        assert steps.count("round 1 of 2, awaits north, west") == 2
         ahead["south"] = 24 * HOUR
         with serving("north", "west"):
             until(lambda: str(status(ADDER)["sessions"]).count("ended: all have their results") == 2)

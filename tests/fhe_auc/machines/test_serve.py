@@ -89,7 +89,7 @@ def test_what_no_agreed_study_makes_waits_for_a_person_and_other_sessions_go_on(
         outside = "it waits for a person (fhe-auc pending): nobody here has agreed to its study"
         assert outside in step("north", "foreign")
         assert outside in status("north")["wrong"]
-        assert step(ADDER, "foreign").startswith("round 1 of 3, awaits north, south, west, until 2")
+        assert step(ADDER, "foreign").startswith("round 1 of 2, awaits north, south, west, until 2")
         shutil.rmtree(place(HOLDER, "foreign"))
         until(lambda: status("north")["wrong"] == "")
         told = Path("north/state/status.json")
@@ -99,7 +99,7 @@ def test_what_no_agreed_study_makes_waits_for_a_person_and_other_sessions_go_on(
 @pytest.mark.slow
 def test_who_comes_too_late_is_told_so_and_its_turn_is_not_spent_on_what_is_over(here: Path) -> None:
     change(ADDER, close_at=2)
-    convene()
+    convene(protocol="verified")
     with serving(ADDER, HELPER, "north", "south"):
         until(lambda: delivered("north", "south"))
     with serving("west"):  # has not been there at all
@@ -110,7 +110,7 @@ def test_who_comes_too_late_is_told_so_and_its_turn_is_not_spent_on_what_is_over
             assert not store.names("bundle")
             assert [each.last for each in agreed(store)] == [{}]
     Path("west.csv").rename("away.csv")
-    convene("night-2")
+    convene("night-2", protocol="verified")
     with serving("west"):  # has opened it, and cannot answer
         until(lambda: step("west", "night-2") == "opened")
         with serving(ADDER, HELPER, "north", "south"):
@@ -130,7 +130,7 @@ def test_an_aggregator_that_has_lost_what_opened_a_session_says_so_and_goes_on_o
     make_session()
     bundle = place(HOLDER) / "aggregator.bundle"
     with serving(ADDER):
-        until(lambda: step(ADDER).startswith("round 1 of 3, awaits"))
+        until(lambda: step(ADDER).startswith("round 1 of 2, awaits"))
     bundle.rename("backup")
     with serving(ADDER, *SITES):
         until(lambda: "what has opened it is not here any more" in status(ADDER)["health"])
@@ -164,7 +164,7 @@ case $n in 0) exit 3;; 1) sleep 60;; *) cp "$1" taken/;; esac
 def test_a_process_takes_little_memory_alone_has_its_store_and_state_and_ends_cleanly(
     here: Path, processes: Started
 ) -> None:
-    convene()
+    convene(protocol="verified")
     start(processes, "north")
     until(lambda: step("north") == "opened")
     kill(processes, "north")

@@ -74,7 +74,9 @@ def test_a_hundred_rounds_of_ten_thousand_rows_leave_the_process_as_small_as_it_
             before = cpu_seconds(process)
             with serving(ADDER, "north", "west"):
                 for night in range(1, 2 + ROUNDS // OF_A_SESSION):
-                    session = make_session(f"night-{night}", publish=False, thresholds="hybrid:1000")
+                    session = make_session(
+                        f"night-{night}", publish=False, thresholds="hybrid:1000", protocol="verified"
+                    )
                     for file in sorted(Path(f"night-{night}").iterdir()):
                         exchange.put(f"{HOLDER}/{session}/{file.name}", file.read_bytes())
                     wait_for(partial(delivered, *SITES, number=night), 600.0, meanwhile=look, pause=0.02)

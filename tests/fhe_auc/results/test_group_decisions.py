@@ -28,6 +28,8 @@ from fhe_auc.results.intervals import FEWEST
 from tests.support.html_page import Page
 from tests.support.lazy import Lazy
 
+pytestmark = pytest.mark.usefixtures("without_figures")
+
 pd = Lazy("pandas")
 stats = Lazy("scipy.stats")
 proportion_confint = Lazy("statsmodels.stats.proportion").proportion_confint
@@ -233,7 +235,7 @@ def test_a_report_has_the_counts_of_the_rows_scikit_learns_rates_and_statsmodels
 ) -> None:
     frame, metrics = report.by_group("sex"), Lazy("sklearn.metrics")
     assert (report.card.chosen[0].threshold, frame.index.name) == (0.5, "sex")
-    for each in report.facts.group_decisions[len(LEVELS) :]:
+    for each in report.card.group_decisions[len(LEVELS) :]:
         own = rows[rows["sex"] == each.level]
         died, alarm = own["died"], own["risk"] >= 0.5
         assert each.counts == (sum(died & alarm), sum(~died & alarm), sum(died & ~alarm), sum(~died & ~alarm))
@@ -255,7 +257,7 @@ def test_a_report_has_the_counts_of_the_rows_scikit_learns_rates_and_statsmodels
 
 
 def test_a_group_has_the_calibration_of_its_rows(rows: Any, report: Report) -> None:
-    for each in report.facts.group_calibrations:
+    for each in report.card.group_calibrations:
         own = rows[rows[each.variable] == each.level]
         ratio, slope = (measure.estimate.value for measure in each.measures)
         middles = np.minimum(np.floor(100 * own["risk"] + 1e-6), 99) / 100 + 0.005
@@ -264,19 +266,19 @@ def test_a_group_has_the_calibration_of_its_rows(rows: Any, report: Report) -> N
         line = Lazy("sklearn.linear_model").LogisticRegression(C=np.inf).fit(logits.to_numpy()[:, None], own["died"])
         low, high = (getattr(each.measures[1].interval, end) for end in ("low", "high"))
         assert abs(slope - line.coef_[0, 0]) < 0.1 * (high - low)
-    shown = [(each.variable, each.level) for each in report.facts.group_calibrations]
-    assert shown == [tuple(each.group.split(": ")) for each in report.facts.groups if each.auc is not None]
+    shown = [(each.variable, each.level) for each in report.card.group_calibrations]
+    assert shown == [tuple(each.group.split(": ")) for each in report.card.groups if each.auc is not None]
     plain = report.as_dict()["group_calibration"]
     assert [(each["variable"], each["level"]) for each in plain] == shown
     assert plain[0]["calibration_slope"]["value"] == round(
-        report.facts.group_calibrations[0].measures[1].estimate.value, 4
+        report.card.group_calibrations[0].measures[1].estimate.value, 4
     )
 
 
 def test_the_bound_is_on_the_page_in_the_json_and_in_the_notebook(report: Report) -> None:
     found = report.as_dict()["fairness"]["ward"]["equal_opportunity_difference"]
     assert found["value"] is None
-    assert found["hidden"] == [each.level for each in report.facts.group_decisions if each.counts is None]
+    assert found["hidden"] == [each.level for each in report.card.group_decisions if each.counts is None]
     text, hidden = f"at least {found['at_least']:.4f}", f"{', '.join(found['hidden'])} not shown: too few"
     for shown in (Page(report.html()).words, report._repr_html_()):
         assert text in shown
@@ -288,9 +290,9 @@ def test_the_bound_is_on_the_page_in_the_json_and_in_the_notebook(report: Report
 def test_without_small_cells_a_group_of_one_label_is_shown_too(rows: Any) -> None:
     own = rows[(rows["ward"] != "d") | ~rows["died"]]
     columns: dict[str, Any] = {"label": "died", "score": "risk", "site": "hospital"}
-    found = federated_report(own, **columns, by="ward", threshold=0.5, min_cell=1, thresholds=np.arange(100) / 100)
-    assert [each.counts is None for each in found.facts.group_decisions] == [False] * 4
-    assert found.facts.groups[3].auc is None
+    found = federated_report(own, **columns, by="ward", threshold=0.5, min_cell=1, thresholds="uniform:20")
+    assert [each.counts is None for each in found.card.group_decisions] == [False] * 4
+    assert found.card.groups[3].auc is None
 
 
 def test_hidden_groups_are_hidden_everywhere(report: Report) -> None:
@@ -312,6 +314,6 @@ def test_hidden_groups_are_hidden_everywhere(report: Report) -> None:
 
 
 def test_without_a_threshold_groups_have_no_decisions(rows: Any) -> None:
-    found = federated_report(rows, label="died", score="risk", site="hospital", by="sex")
-    assert (found.facts.group_decisions, found.card.chosen, len(found.facts.groups)) == ((), (), 2)
+    found = federated_report(rows, label="died", score="risk", site="hospital", by="sex", thresholds="uniform:20")
+    assert (found.card.group_decisions, found.card.chosen, len(found.card.groups)) == ((), (), 2)
     assert "At the threshold" not in Page(found.html()).words

@@ -9,20 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.results.intervals import (
-    Interval,
-    delong,
-    expit,
+from fhe_auc.results.delong import (
+    Moments,
+    OneModel,
+    PairedError,
+    PairedSums,
+    delong_error,
     hanley_mcneil,
     of_bins,
-    of_difference,
-    on_logit_scale,
-    plain,
-    quantile,
-    widened,
-    wilson,
+    paired_delong,
 )
-from fhe_auc.results.standard_errors import Moments, OneModel, PairedError, PairedSums, paired_delong
+from fhe_auc.results.intervals import Interval, expit, of_difference, on_logit_scale, plain, quantile, widened, wilson
 from tests.support.delong import of_rows, paired_of_rows
 from tests.support.lazy import Lazy
 
@@ -39,13 +36,13 @@ def test_the_standard_error_is_that_of_delongs_placements(ones: list[int], zeros
     auc = Fraction(sum(2 * (x > y) + (x == y) for x in ones for y in zeros), 2 * len(ones) * len(zeros))
     q10 = sum(sum((x > y) - (x < y) for y in zeros) ** 2 for x in ones)
     q01 = sum(sum((x > y) - (x < y) for x in ones) ** 2 for y in zeros)
-    found = delong(auc, len(ones), len(zeros), q10, q01)
+    found = delong_error(auc, len(ones), len(zeros), q10, q01)
     assert found == pytest.approx(of_rows(np.array(ones), np.array(zeros))[1], abs=1e-12)
 
 
 def test_one_row_of_a_class_has_no_standard_error_by_delong() -> None:
-    assert delong(Fraction(1, 2), 1, 5, 25, 5) is None
-    assert delong(Fraction(1, 2), 5, 1, 5, 25) is None
+    assert delong_error(Fraction(1, 2), 1, 5, 25, 5) is None
+    assert delong_error(Fraction(1, 2), 5, 1, 5, 25) is None
     sums, model = PairedSums(*[Moments(0, 0, 1, 1, 1)] * 2), OneModel(Fraction(1, 2), 4, 4)
     assert paired_delong(model, model, sums, 1, 5) is None
     assert paired_delong(model, model, sums, 5, 1) is None

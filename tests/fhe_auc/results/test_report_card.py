@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fhe_auc import federated_report
 from fhe_auc.base.errors import InputError
 from fhe_auc.metrics.histogram import Histogram
-from fhe_auc.results.report_card import Decisions, Facts, ReportCard, report_card
+from fhe_auc.results.asked import ReportAsked
+from fhe_auc.results.report_card import Facts, ReportCard, report_card
 from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_measures import NOT_PROBABILITIES
 from fhe_auc.rows.party_data import PartyData
@@ -36,14 +38,14 @@ def card(
 ) -> ReportCard:
     added = [each for each in asked if each not in GRID]
     histogram = Histogram.from_rows(PartyData.from_arrays("a", labels, scores), np.append(np.union1d(GRID, added), 1.0))
-    return report_card(histogram, wanted=Decisions(threshold=tuple(asked), **wanted), added=added, min_cell=min_cell)
+    return report_card(histogram, wanted=ReportAsked(threshold=tuple(asked), **wanted), added=added, min_cell=min_cell)
 
 
 def small(count: float) -> bool:
     return 0 < count < 10
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     size=st.sampled_from([100, 300, 2000]),
@@ -113,19 +115,19 @@ def test_what_needs_no_threshold_is_of_the_grid_alone(min_cell: int) -> None:
 def test_an_edge_more_for_a_threshold_does_not_make_up_for_a_bin_that_is_merged() -> None:
     edges = np.sort(np.append(np.arange(9) / 8, 0.55))
     counts = Histogram(edges, [50, 50, 50, 50, 40, 43, 50, 50, 3], [80, 80, 80, 80, 40, 44, 80, 80, 80])
-    ours = report_card(counts, wanted=Decisions(threshold=0.55), added=[0.55], min_cell=10)
+    ours = report_card(counts, wanted=ReportAsked(threshold=(0.55,)), added=[0.55], min_cell=10)
     assert ours.histogram.bins == len(edges) - 2 < ours.fine_bins
-    plain = as_dict(ours, Facts(title="", date=datetime.date(2026, 1, 1), privacy="", session={}))
+    plain = as_dict([ours], Facts(title="", date=datetime.date(2026, 1, 1), privacy="", session={}))
     shown = plain["metrics"]["roc_auc"]["value"]  # all digits would tell of 3 rows which bin they are in
     assert shown == round(shown, 4) != ours.auc.value
 
 
 def test_a_threshold_is_a_number_and_else_an_edge() -> None:
     edges = np.array([0, float(np.float32(0.1)), 0.5, 1])
-    ours = report_card(Histogram(edges, [10, 20, 30], [40, 20, 10]), wanted=Decisions(threshold=(0.1,)), min_cell=10)
+    ours = report_card(Histogram(edges, [10, 20, 30], [40, 20, 10]), wanted=ReportAsked(threshold=(0.1,)), min_cell=10)
     assert (ours.chosen[0].threshold, ours.chosen[0].confusion) == (0.1, ((40, 30), (10, 50)))
     with pytest.raises(InputError, match=r"threshold 0\.3 is no edge"):
-        report_card(Histogram(edges, [10, 20, 30], [40, 20, 10]), wanted=Decisions(threshold=(0.3,)))
+        report_card(Histogram(edges, [10, 20, 30], [40, 20, 10]), wanted=ReportAsked(threshold=(0.3,)))
 
 
 @pytest.mark.parametrize(("options", "message"), [
@@ -138,14 +140,14 @@ def test_a_threshold_is_a_number_and_else_an_edge() -> None:
 ])  # fmt: skip
 def test_what_cannot_be_wanted_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Decisions(**options)
+        federated_report([([0, 1], [0.2, 0.9]), ([0, 1], [0.3, 0.7])], **options)
 
 
 def test_youden_a_cost_and_an_alert_rate_choose_as_scikit_learns_curve_does() -> None:
     labels, scores = rows(4000, 3)
     scores = np.round(scores, 2)
     histogram = Histogram.exact(PartyData.from_arrays("a", labels, scores))
-    ours = report_card(histogram, wanted=Decisions(cost_ratio=19, alert_rate=0.1))
+    ours = report_card(histogram, wanted=ReportAsked(cost_ratio=19, alert_rate=0.1))
     found = {each.name: each for each in ours.operating_points}
     fpr, tpr, _ = sklearn_metrics.roc_curve(labels, scores, drop_intermediate=False)
     positives, negatives = labels.sum(), (~labels).sum()
@@ -158,7 +160,7 @@ def test_youden_a_cost_and_an_alert_rate_choose_as_scikit_learns_curve_does() ->
     assert found["least_cost"].title == "Least cost, ratio 19 (in theory 0.05)"
     (_, fp), (_, tp) = found["alert_rate"].decision.confusion
     assert (fp + tp) / len(labels) == pytest.approx(flagged[flagged <= 0.1].max())
-    tied = report_card(Histogram([0, 0.5, 1], [10, 40], [10, 40]), wanted=Decisions(alert_rate=0.1))
+    tied = report_card(Histogram([0, 0.5, 1], [10, 40], [10, 40]), wanted=ReportAsked(alert_rate=0.1))
     assert tied.operating_points[-1] == ("alert_rate", "At most 10% flagged", None)
 
 
@@ -184,7 +186,7 @@ def test_only_what_needs_probabilities_is_missing_and_says_why(min_cell: int) ->
     points, shares = (
         report_card(
             Histogram(np.arange(7.0) / of, POSITIVES, NEGATIVES),
-            wanted=Decisions(threshold=(3 / of,)),
+            wanted=ReportAsked(threshold=(3 / of,)),
             min_cell=min_cell,
         )
         for of in (1, 10)

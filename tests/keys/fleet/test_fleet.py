@@ -17,10 +17,11 @@ import pytest
 from click.testing import CliRunner
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
+from fhe_auc.metrics.binning_error import WIDENED
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.fleet import Fleet
-from fhe_auc.results.intervals import HANLEY_MCNEIL, WIDENED
+from fhe_auc.results.intervals import HANLEY_MCNEIL
 from fhe_auc.rlwe.modular import subtract
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
@@ -30,13 +31,13 @@ from fhe_auc.sums.pads import unpack
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.cli.fleet import fleet as command
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitError
-from fhe_auc_keys.fleet import aggregator, tables
+from fhe_auc_keys.fleet import aggregator, record_checks, tables
 from fhe_auc_keys.fleet.device import Device, Floor, Record, write_records
 from fhe_auc_keys.fleet.session import LIST, OPENING, RESULT, UNOPENED, Verdict, loaded, sketch_info
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.sealing import has_signed
+from fhe_auc_keys.trust.signatures import has_signed
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from tests.support.certified import NOW
 from tests.support.fleet_sessions import (
@@ -57,10 +58,17 @@ from tests.support.stores import trail_of
 from tests.support.wire import flipped
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Play:
+    made = Play(tmp_path_factory.mktemp("fleet") / "f", 8)
+    assert made.submitted
+    return made
+
+
 @pytest.fixture
-def play(tmp_path: Path) -> Iterator[Play]:
-    with Play(tmp_path, 8) as made:
-        yield made
+def play(made: Play, tmp_path: Path) -> Iterator[Play]:
+    with made.copied(tmp_path) as copied:
+        yield copied
 
 
 @pytest.mark.parametrize("proofs", [True, False], ids=["proved", "not proved"])
@@ -118,7 +126,7 @@ def test_a_file_of_more_than_a_gigabyte_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "list").open("wb") as file:
         file.truncate(2**30 + 1)  # takes no room on the disk
     with pytest.raises(InputError, match=r"'.*list' is longer than 1,073,741,824 bytes"):
-        tables.read(str(tmp_path / "list"))
+        tables.read_file(str(tmp_path / "list"))
 
 
 def test_a_small_file_takes_little_memory_and_few_tasks(tmp_path: Path) -> None:
@@ -143,18 +151,18 @@ def test_records_that_are_not_whole_are_named_and_the_others_count(play: Play) -
     whole, inside = records[3], len(records[3].sketch) - sealing.OVERHEAD
     too_large = sending(play, 3, b"\xff" * inside)
     spoilt = [
-        (too_large, aggregator.NO_SKETCH),
-        (whole._replace(session=bytes(32)), aggregator.OTHER_SESSION),
-        (whole._replace(member=8), aggregator.NO_MEMBER),
-        (whole._replace(sketch=whole.sketch[1:]), aggregator.OTHER_LENGTH),
-        (whole._replace(blob=whole.blob + b"\0"), aggregator.OTHER_LENGTH),
-        (whole._replace(sketch=bytes(len(whole.sketch))), aggregator.NOT_SEALED),
-        (whole._replace(member=4), aggregator.NOT_SEALED),
+        (too_large, record_checks.NO_SKETCH),
+        (whole._replace(session=bytes(32)), record_checks.OTHER_SESSION),
+        (whole._replace(member=8), record_checks.NO_MEMBER),
+        (whole._replace(sketch=whole.sketch[1:]), record_checks.OTHER_LENGTH),
+        (whole._replace(blob=whole.blob + b"\0"), record_checks.OTHER_LENGTH),
+        (whole._replace(sketch=bytes(len(whole.sketch))), record_checks.NOT_SEALED),
+        (whole._replace(member=4), record_checks.NOT_SEALED),
     ]
     play.write([*(record for record, _ in spoilt), *records[:3]], records[4:])
     collected, _ = play.to_the_end()
     assert collected.refusals.counts == Counter(why for _, why in spoilt)
-    assert collected.refusals.examples[aggregator.NO_MEMBER][0].endswith("row group 0, row 2: member 8")
+    assert collected.refusals.examples[record_checks.NO_MEMBER][0].endswith("row group 0, row 2: member 8")
     assert play.reads(0, play.rows[:3] + play.rows[4:])
 
 
@@ -329,7 +337,7 @@ def test_who_reads_everything_but_the_aggregator_s_store_reads_no_device_s_count
 
 def test_what_helper_and_aggregator_send_each_other_opens_for_the_other_alone(play: Play) -> None:
     opening, _ = play.until_opened()
-    query = claimed_body(LIST, tables.read(play.place("blobs/list")), aggregator.BlobList).key
+    query = claimed_body(LIST, tables.read_file(play.place("blobs/list")), aggregator.BlobList).key
     pads = claimed_body(OPENING, opening, aggregator.Opened).opening
     result = claimed_body(RESULT, play.add(opening)[0], aggregator.FleetResult).ciphertext
     for kind, sealed, recipient, sender in (
@@ -377,7 +385,7 @@ def test_the_helper_decrypts_one_result_and_then_has_no_key(play: Play, monkeypa
         play.decrypt(other)
     play.decrypt(result)
     for name in ("sums", "responses-000000.parquet"):
-        assert tables.read(play.place(f"lost/{name}")) == tables.read(play.place(f"responses/{name}"))
+        assert tables.read_file(play.place(f"lost/{name}")) == tables.read_file(play.place(f"responses/{name}"))
     with pytest.raises(KeysError, match="have been written"):
         play.decrypt(result)
     kept = play.store.get("fleet", play.announced.manifest.session.hex())
@@ -455,13 +463,17 @@ def test_places_may_be_urls(play: Play, tmp_path: Path) -> None:
     play.to_the_end()
     assert play.reads(0, play.rows)
     with pytest.raises(InputError, match="cannot be opened"):
-        tables.read("nonsense://bucket/file")
+        tables.read_file("nonsense://bucket/file")
 
 
 def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: Path) -> None:
+    del play.submitted  # which is of another session
     convener, trustee = SITES
-    told = {each: each for each in ("model", "outcome", "cohort", "period")} | {"aggregator": ADDER, "helper": trustee}
-    Path("study.toml").write_text("".join(f'{name} = "{text}"\n' for name, text in told.items()))
+    told = {each: each for each in ("model", "outcome", "cohort", "period")} | {"protocol": "exact"}
+    told |= {"thresholds": "uniform:12", "aggregator": ADDER, "helper": trustee}
+    study = "min-parties = 5\n" + "".join(f'{name} = "{text}"\n' for name, text in told.items())
+    Path("study.toml").write_text(study)
+    Path("unproved.toml").write_text(f"proofs = false\n{study}")
 
     def run(who: str, *arguments: str, status: int = 0) -> Any:
         done = CliRunner().invoke(command, [*arguments, *at(who), "--json"], catch_exceptions=False)
@@ -470,15 +482,14 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: 
 
     names = "session.fleet", "members.parquet", "records", "blobs", "opening", "result", "responses"
     session, members, records, blobs, opening, result, responses = map(play.place, names)
-    asked = "study.toml", "--min-parties", "5", "--thresholds", "uniform:12", "--row-cap", "12"
     ok_of("members", "renew", "north/config.toml", "--fleet", members)
     for name in (trustee, ADDER):
         ok_of("members", "show", f"{name}/config.toml")
-    run(convener, "convene", members, *asked, "--out", session)
+    run(convener, "convene", members, "study.toml", "--row-cap", "12", "--out", session)
     with store_of(convener) as store:
         known = known_members.stored(store)
     by, unproved = ("--holder", convener), play.place("unproved.fleet")
-    run(convener, "convene", members, *asked, "--out", unproved, "--no-proofs")
+    run(convener, "convene", members, "unproved.toml", "--row-cap", "12", "--out", unproved)
     play.announced = open_announcement(Path(unproved).read_bytes(), known, holder=convener, at=NOW)
     assert play.computation.proofs is None
     few = [play.device(index).submit(play.rows[index], b"").record for index in range(4)]

@@ -15,11 +15,13 @@ from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.fleet import aggregator, tables
-from fhe_auc_keys.fleet.aggregator import NO_PROOF, NOT_SEALED, BlobList
+from fhe_auc_keys.fleet import tables
+from fhe_auc_keys.fleet.aggregator import BlobList
 from fhe_auc_keys.fleet.device import Record
+from fhe_auc_keys.fleet.record_checks import NO_PROOF, NOT_SEALED
 from fhe_auc_keys.fleet.sealed_answers import AnswersSeal
 from fhe_auc_keys.fleet.session import LIST, Verdict
+from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from tests.support.fleet_sessions import CAP, GRID, Play, convened, padded, sending
 from tests.support.wire import flipped
@@ -39,7 +41,7 @@ def a_record_of_another_session(play: Play, index: int) -> Record:
 
 
 def no_proof(play: Play, index: int) -> Record:
-    inside = len(play.submitted[index].record.sketch) - aggregator.OVERHEAD
+    inside = len(play.submitted[index].record.sketch) - sealing.OVERHEAD
     return sending(play, index, padded(play, index).parts[0].ljust(inside, b"\0"))
 
 
@@ -83,10 +85,17 @@ def test_every_lie_is_left_out_under_its_reason_and_the_others_have_their_exact_
         assert refused(play, *TOLD) == Counter(why for _, why in TOLD.values())
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Play:
+    made = Play(tmp_path_factory.mktemp("fleet") / "f", 5, least=4)
+    assert made.submitted
+    return made
+
+
 @pytest.fixture
-def play(tmp_path: Path) -> Iterator[Play]:
-    with Play(tmp_path, 5, least=4) as made:
-        yield made
+def play(made: Play, tmp_path: Path) -> Iterator[Play]:
+    with made.copied(tmp_path) as copied:
+        yield copied
 
 
 def test_of_a_member_s_records_the_first_counts_whose_proof_holds_in_whichever_file(play: Play) -> None:
@@ -100,26 +109,26 @@ def test_of_a_member_s_records_the_first_counts_whose_proof_holds_in_whichever_f
 def listed_anew(play: Play, *, key: bytes | None = None, **row: bytes) -> None:
     """Sign the list of blobs as an aggregator that has another key in it, or something else of member 3."""
     place, listed = play.place("blobs/blobs-000000.parquet"), play.place("blobs/list")
-    table = tables.rows_in(tables.read(place), tables.BLOBS).to_pydict()
+    table = tables.rows_in(tables.read_file(place), tables.BLOBS).to_pydict()
     for column, cell in row.items():
         table[column][3] = cell
-    tables.write(place, data := tables.as_file(list(table.values()), tables.BLOBS))
-    body = claimed_body(LIST, tables.read(listed), BlobList)
+    tables.write_file(place, data := tables.as_file(list(table.values()), tables.BLOBS))
+    body = claimed_body(LIST, tables.read_file(listed), BlobList)
     files = (msgspec.structs.replace(body.files[0], digest=hashlib.sha256(data).digest()),)
     changed = msgspec.structs.replace(body, files=files, key=body.key if key is None else key)
-    tables.write(listed, play.aggregator.sign(LIST, changed))
+    tables.write_file(listed, play.aggregator.sign(LIST, changed))
 
 
 def answers_listed(play: Play, changed: Callable[[bytes], bytes]) -> bytes:
     """The aggregator's, about member 3, sealed again once they are changed."""
-    table = tables.rows_in(tables.read(play.place("blobs/blobs-000000.parquet")), tables.BLOBS)
+    table = tables.rows_in(tables.read_file(play.place("blobs/blobs-000000.parquet")), tables.BLOBS)
     seal = AnswersSeal(query_listed(play), play.announced.manifest.digest, "blobs-000000.parquet")
     return seal.seal(3, 3, changed(seal.unseal(3, 3, table.column("answers")[3].as_py())))
 
 
 def query_listed(play: Play) -> bytes:
     """The key of the query, which the helper alone can unseal."""
-    return play.helper.unseal(LIST, claimed_body(LIST, tables.read(play.place("blobs/list")), BlobList).key)
+    return play.helper.unseal(LIST, claimed_body(LIST, tables.read_file(play.place("blobs/list")), BlobList).key)
 
 
 def test_a_server_can_make_an_honest_proof_fail_and_the_sentence_says_so(play: Play) -> None:
@@ -134,7 +143,7 @@ def test_a_server_can_make_an_honest_proof_fail_and_the_sentence_says_so(play: P
 def test_a_list_without_a_key_or_with_answers_that_are_none_is_refused(play: Play) -> None:
     play.write()
     play.collect()
-    right = claimed_body(LIST, tables.read(play.place("blobs/list")), BlobList).key
+    right = claimed_body(LIST, tables.read_file(play.place("blobs/list")), BlobList).key
     for key, error in (
         (b"", TamperedError),
         (play.aggregator.seal(LIST, play.helper.helper, bytes(31)), DeserialisationError),

@@ -25,7 +25,8 @@ from fhe_auc_keys.site import key_erasure
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.vault import OWN, own_identity
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys, signed_bytes
+from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys
+from fhe_auc_keys.trust.signatures import signed_bytes
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from tests.support.certified import DAY
 from tests.support.keys_commands import (

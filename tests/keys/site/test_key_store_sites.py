@@ -86,21 +86,21 @@ def test_a_store_that_was_put_back_is_noticed_though_commands_have_changed_it_si
     """It may have answered since, in sessions that count from before it was changed last."""
     known, folder = People("south", at=NOW), tmp_path / "state"
     place = tmp_path / "store"
-    with KeyStore.create(place, "four random words", log2_cost=10) as store:
+    with KeyStore.create(place, "four random words") as store:
         store.put("identity", OWN, known.identities["south"].to_bytes())
         known_members.keep(store, known.members)
     shutil.copytree(place, tmp_path / "backup")
     with KeyStore(place, "four random words") as store, restored.watched(store, folder, at=NOW):
         audit.append_line(store, known.identities["south"], "submitted", at=NOW)
     with KeyStore(place, "four random words") as store, restored.watched(store, folder, at=NOW + DAY):
-        assert not restored.told(store)
+        assert not restored.warning(store)
     shutil.rmtree(place)
     shutil.copytree(tmp_path / "backup", place)
     with KeyStore(place, "four random words") as store:  # by commands, which know of no state
         for number in range(9):
             store.put("list", f"{number}", b"")
     with KeyStore(place, "four random words") as store, restored.watched(store, folder, at=NOW + days * DAY):
-        assert "line 1 of its audit trail is not here" in restored.told(store)
+        assert "line 1 of its audit trail is not here" in restored.warning(store)
         assert restored.made_before(store, SimpleNamespace(not_before=NOW))  # type: ignore[arg-type] # all it looks at
         assert not restored.made_before(store, SimpleNamespace(not_before=NOW + DAY))  # type: ignore[arg-type]
 
@@ -109,13 +109,13 @@ def test_a_store_that_was_put_back_is_noticed_though_commands_have_changed_it_si
 def test_a_store_whose_count_is_lost_may_have_been_put_back(lost: str, tmp_path: Path) -> None:
     """Else who puts the store back, and takes the count away, has it answer anew."""
     known, place, folder = People("south", at=NOW), tmp_path / "store", tmp_path / "state"
-    with KeyStore.create(place, "four random words", log2_cost=10) as store:
+    with KeyStore.create(place, "four random words") as store:
         store.put("identity", OWN, known.identities["south"].to_bytes())
         known_members.keep(store, known.members)
         for _ in range(3):
             with restored.watched(store, folder, at=NOW):
                 audit.append_line(store, known.identities["south"], "submitted", at=NOW)
-            assert not restored.told(store)
+            assert not restored.warning(store)
         if lost == "the folder":
             folder = tmp_path / "another state"
         elif lost == "the count":
@@ -124,7 +124,7 @@ def test_a_store_whose_count_is_lost_may_have_been_put_back(lost: str, tmp_path:
             (folder / restored.COUNT).write_bytes(b"9")
         for days in (1, 2):
             with restored.watched(store, folder, at=NOW + days * DAY):
-                told = restored.told(store)
+                told = restored.warning(store)
             assert "store.count', which tells how often it was changed, is lost or damaged" in told
             assert "noticed on 2030-05-02" in told  # once
         assert [line.count(b"restored") for line in store.trail()] == [0, 0, 0, 1]

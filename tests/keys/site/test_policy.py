@@ -33,7 +33,7 @@ from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import OWN
 from fhe_auc_keys.trust.members import Change, Members, countersign
-from fhe_auc_keys.trust.signed_documents import claimed_body, sign
+from fhe_auc_keys.trust.signed_documents import claimed_body, sign_document
 from tests.support.certified import DAY, NOW, Consortium
 
 SITES, ADDER, HELPER = ("north", "south", "west"), "adder", "registry"
@@ -79,7 +79,7 @@ def store_of(tmp_path: Path) -> Iterator[Callable[[str], KeyStore]]:
     with ExitStack() as stores:
 
         def make(name: str) -> KeyStore:
-            store = stores.enter_context(KeyStore.create(tmp_path / name, "four random words", log2_cost=10))
+            store = stores.enter_context(KeyStore.create(tmp_path / name, "four random words"))
             store.put("identity", OWN, KNOWN.identities[name].to_bytes())
             known_members.keep(store, KNOWN.members)
             return store
@@ -230,7 +230,7 @@ def announced(of: Study, asked: Session, at: datetime, turn: int, **changes: Any
     if told != study:  # who lies announces others than the study names
         body = claimed_body(KIND, document, _Body)
         lie = msgspec.structs.replace(Manifest.from_bytes(body.manifest), study=study)
-        document = sign(KIND, KNOWN.identities[holder], msgspec.structs.replace(body, manifest=lie.to_bytes()))
+        document = sign_document(KIND, KNOWN.identities[holder], msgspec.structs.replace(body, manifest=lie.to_bytes()))
     return opened(document, at, holder), document
 
 

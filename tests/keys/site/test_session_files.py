@@ -15,7 +15,7 @@ from fhe_auc.session.protocol import Request, Session
 from fhe_auc_keys.bundles.announcement import KIND, _Body, open_announcement
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, TamperedError
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust.signed_documents import sign
+from fhe_auc_keys.trust.signed_documents import sign_document
 from tests.support.certified import NOW
 from tests.support.sealed_sessions import ADDER, HOLDER, WEEK, Sealing
 
@@ -78,7 +78,7 @@ def test_another_convener_an_end_or_a_revoked_one(consortium: Sites, convened: M
 def slip_in(consortium: Sites, manifest: Manifest, **changes: Any) -> None:
     names = changes.pop("names", (ADDER, ""))
     body = _Body(msgspec.structs.replace(manifest, **changes).to_bytes(), *names, 0, 2**33)
-    consortium.opened(sign(KIND, consortium.identities[HOLDER], body))
+    consortium.opened(sign_document(KIND, consortium.identities[HOLDER], body))
 
 
 def test_a_convener_cannot_slip_in_other_keys_than_the_members_file_has(consortium: Sites, document: bytes) -> None:

@@ -138,7 +138,7 @@ class Trail:
         audit.append(self.store, signer, "submitted", about, "south", at=at, rows=number, **facts)
 
     def found(self, lines: list[bytes] | None = None) -> audit.Trail:
-        return audit.read(self.store.trail() if lines is None else lines, certified().members, at=NOW)
+        return audit.read_trail(self.store.trail() if lines is None else lines, certified().members, at=NOW)
 
 
 @pytest.fixture
@@ -189,17 +189,17 @@ def test_lines_removed_from_the_end_change_the_digest_that_one_may_have_noted(tr
 def test_a_trail_outlives_its_signer_s_leaving_and_not_the_theft_of_its_keys(trail: Trail) -> None:
     later = NOW + 400 * DAY  # the file ends after 365
     whole = trail.store.trail()
-    assert audit.read(whole, certified().members, at=later).problems == ()
+    assert audit.read_trail(whole, certified().members, at=later).problems == ()
     other = Certified("north")
     audit.append(trail.store, other.identities["north"], "submitted", manifest(), "south", at=NOW, rows=1)
     other.change(remove=["north"])
     assert (
-        len(audit.read(trail.store.trail()[-1:], other.members, at=NOW).problems) == 1
+        len(audit.read_trail(trail.store.trail()[-1:], other.members, at=NOW).problems) == 1
     )  # the lines before are missing
     other.change(remove=["north"], stolen=True)  # as is found out afterwards
-    (stolen,) = audit.read(trail.store.trail()[-1:], other.members, at=NOW).problems[1:]
+    (stolen,) = audit.read_trail(trail.store.trail()[-1:], other.members, at=NOW).problems[1:]
     assert "were stolen" in stolen
-    strangers = audit.read(whole, other.members, at=NOW).problems
+    strangers = audit.read_trail(whole, other.members, at=NOW).problems
     assert strangers
     assert all("'north'" in problem for problem in strangers)
 

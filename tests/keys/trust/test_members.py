@@ -27,7 +27,7 @@ LINES = {name: Member.of(name, keys) for name, keys in KEYS.items()}
 
 def founded() -> Members:
     """One coordinator, north."""
-    return members.found("north", KEYS["north"], days=300, at=NOW)
+    return members.found_consortium("north", KEYS["north"], days=300, at=NOW)
 
 
 def draft(kept: Members, *signers: str, days: int = 300, at: datetime = NOW, **change) -> bytes:
@@ -258,7 +258,7 @@ def test_a_file_counts_from_its_begin_to_its_end() -> None:
     renewed = after(kept, "north", at=NOW + timedelta(days=299))
     assert renewed.named("north", NOW + timedelta(days=500)).name == "north"
     for days, before in ((300, 30), (60, 15), (8, 2)):  # a quarter of its life, and at most a month
-        short = members.found("north", KEYS["north"], days=days, at=NOW)
+        short = members.found_consortium("north", KEYS["north"], days=days, at=NOW)
         soon = [short.ends_soon(NOW + timedelta(days=days - before, hours=hours)) for hours in (-1, 1)]
         assert (soon, short.ends_soon(NOW)) == ([False, True], False)
     with pytest.raises(ExpiredError, match="1 to 398 days, got 399"):
@@ -321,7 +321,7 @@ def test_a_change_that_cannot_work_is_refused_when_it_is_made() -> None:
 
 def test_the_link_names_one_first_file_alone() -> None:
     kept, other = founded(), founded()  # the same keys and times
-    other = members.found("north", PrivateKeys.generate(), days=300, at=NOW)
+    other = members.found_consortium("north", PrivateKeys.generate(), days=300, at=NOW)
     place, root = split_link(link("s3://bucket/auc", kept.root))
     assert (place, root) == ("s3://bucket/auc", kept.root)
     assert Members(()).newer(kept.files[0]).root == root != other.root

@@ -65,7 +65,7 @@ def signed(certified: Certified, party: str, signer: str | None = None, **change
     told = {"party": party, **RESULT_OF, "evaluation": EVALUATION} | changes
     told = {name: value for name, value in told.items() if value is not None}
     path = Path(f"{party}.json")
-    path.write_text(json.dumps(signed_json.sign(certified.identities[signer or party], RESULT, told)))
+    path.write_text(json.dumps(signed_json.sign_json(certified.identities[signer or party], RESULT, told)))
     return path
 
 
@@ -92,7 +92,7 @@ def test_the_results_of_all_sites_are_verified_and_say_the_same(
     for odd in ({"comparisons": [], "model": 5}, {"auc": 1e308}, {"estimates": 7}, {"soundness": {}}, {"seconds": []}):
         told, found = json.loads(files[0].read_text()), json.loads(files[0].read_text())["evaluation"]
         with consortium.store("north") as store:
-            signed = signed_json.sign(own_identity(store), RESULT, told | {"evaluation": found | odd})
+            signed = signed_json.sign_json(own_identity(store), RESULT, told | {"evaluation": found | odd})
         Path("odd.json").write_text(json.dumps(signed))
         shown = check("odd.json", *trust)
         assert (shown.exit_code, shown.exception) == (0, None), odd
@@ -115,7 +115,7 @@ def test_whatever_is_changed_in_a_result_is_found(certified: Certified) -> None:
     counts = [{"threshold": k / 50, "tpr": [k, None], "name": "x"} for k in range(20)]
     text = signed(certified, "north", evaluation=EVALUATION | {"counts": counts}).read_text()
     trust = certified.members
-    assert signed_json.check(signed_json.parse(text), RESULT, trust, at=NOW).name == "north"
+    assert signed_json.verified_signer(signed_json.parse(text), RESULT, trust, at=NOW).name == "north"
     paths = list(leaves(json.loads(text)))
     assert len(paths) > 50
     changed = [json.loads(text) | more for more in ({"note": 1}, {"evaluation": None})]
@@ -127,7 +127,7 @@ def test_whatever_is_changed_in_a_result_is_found(certified: Certified) -> None:
         changed.append(told)
     for told, where in zip(changed, (None, None, *paths), strict=True):
         with pytest.raises(Exception, match=r".") as refused:
-            signed_json.check(told, RESULT, trust, at=NOW)
+            signed_json.verified_signer(told, RESULT, trust, at=NOW)
         assert isinstance(refused.value, (TamperedError, RevokedError)), where
 
 
@@ -239,7 +239,7 @@ def test_what_a_site_signs_that_is_no_result_is_refused(certified: Certified) ->
         assert_says(check(file, *trust), "has signed something that is no result")
     assert_says(check(file), "whose signatures count?", status=2)
     told = {"party": "north", **RESULT_OF, "evaluation": EVALUATION}  # as a line of its audit trail
-    file.write_text(json.dumps(signed_json.sign(certified.identities["north"], b"audit line 1", told)))
+    file.write_text(json.dumps(signed_json.sign_json(certified.identities["north"], b"audit line 1", told)))
     assert_says(check(file, *trust), "it is not what 'north' has signed")
 
 
@@ -248,7 +248,7 @@ def test_an_error_is_signed_as_a_result_is(certified: Certified) -> None:
         raise ResultCheckError("refused", check="echo")
 
     def sign(told: Any) -> dict[str, Any]:
-        return signed_json.sign(certified.identities["north"], RESULT, {**told, "time": NOW.isoformat()})
+        return signed_json.sign_json(certified.identities["north"], RESULT, {**told, "time": NOW.isoformat()})
 
     manifest = SimpleNamespace(session=bytes(16), digest=bytes(32), step=0)
     refusing: Any = SimpleNamespace(name="north", manifest=manifest, result=result)
@@ -257,7 +257,7 @@ def test_an_error_is_signed_as_a_result_is(certified: Certified) -> None:
 
 def test_numbers_that_json_does_not_have_are_signed_all_the_same(certified: Certified) -> None:
     told = {"time": NOW.isoformat(), "large": 2**60, "nan": float("nan"), "zero": -0.0, "name": "Zürich \u2028"}
-    made = signed_json.sign(certified.identities["north"], RESULT, told)
+    made = signed_json.sign_json(certified.identities["north"], RESULT, told)
     assert (made["large"], made["nan"]) == (str(2**60), None)
     read = signed_json.parse(json.dumps(made))
-    assert signed_json.check(read, RESULT, certified.members, at=NOW).name == "north"
+    assert signed_json.verified_signer(read, RESULT, certified.members, at=NOW).name == "north"

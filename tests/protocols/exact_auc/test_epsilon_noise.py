@@ -54,7 +54,7 @@ def neighbours(pool: Pool, unit: str, bins: int) -> Iterator[Pool]:
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_of_all_small_pools_no_row_changes_more_than_is_stated_and_some_row_does(unit: str) -> None:
-    for size in (2, 3, 4, 5):
+    for size in (2, 3, 4):
         same, other = [0], [0]
         for pool in itertools.product(itertools.product((0, 1), range(3)), repeat=size):
             d, t, p = by_rows(pool)
@@ -100,7 +100,7 @@ def test_shares_of_the_noise_add_up_to_what_is_promised() -> None:
     """n parties' shares, less the mean of their uniform parts, have the variance stated; K of them more."""
     for unit in UNITS:
         privacy = budget((300,) * 5, unit, models=2, shares=4)
-        drawn = np.array([privacy.noise(5).sum(axis=0) for _ in range(3000)], float)
+        drawn = np.array([privacy.noise(5).sum(axis=0) for _ in range(1000)], float)
         for channel, column in zip(privacy.channels, drawn.T, strict=True):
             noise = column - 5 * (channel.grain - 1) / 2
             variance = privacy.variance(channel, 5)
@@ -198,7 +198,7 @@ def test_the_plan_releases_three_sums_and_says_what_of() -> None:
     ("others", "message"),
     [
         ({"keys": "sealed"}, "epsilon holds .* take a helper"),
-        *(({"row_caps": caps}, "a row cap of each site .* leave --no-proofs out") for caps in (None, {"a": 5, "b": 5})),
+        *(({"row_caps": caps}, "a row cap of each site .* no proofs = false") for caps in (None, {"a": 5, "b": 5})),
         ({"options": {"epsilon_unit": "row"}}, "epsilon_unit goes with epsilon alone"),
         ({"options": {"epsilon": 1.0, "epsilon_unit": "party"}}, "must be row or label, got 'party'"),
         ({"options": {"epsilon": 0.0}}, "between 0.000001 and 32"),
@@ -275,7 +275,7 @@ def test_honest_noise_passes_what_is_possible_in_fewer_than_one_session_in_2_to_
     assert 0 < tail < 2.0**-20
     for ends in zip(*(possible(each, 100 * parties) for each in privacy.channels), strict=True):
         for noise in privacy.noise(20 * parties).reshape(20, parties, -1).sum(axis=1):
-            privacy.check((np.array(ends) + noise).tolist(), privacy.rows)
+            privacy.check_released((np.array(ends) + noise).tolist(), privacy.rows)
 
 
 def test_the_possible_range_is_that_of_all_pools() -> None:

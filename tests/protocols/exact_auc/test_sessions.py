@@ -27,7 +27,7 @@ from fhe_auc.sums.pads import pack, unpack
 from fhe_auc.sums.proof import Authenticator
 from fhe_auc_keys.bundles.session_keys import public_context
 from fhe_auc_keys.roles.local_consortium import Consortium
-from fhe_auc_protocols.exact_auc import computations
+from fhe_auc_protocols.exact_auc import result_check
 from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums
 from tests.support import delong
 from tests.support.exact_sessions import (
@@ -374,11 +374,11 @@ def test_what_a_party_answers_last_and_what_it_computes_do_not_depend_on_its_ver
         answers["site 0"] = with_payload(first, shift)
     message = play.deliver(play.answers(play.deliver(answers)))  # type: ignore[arg-type]
     calls: list[str] = []
-    for owner, name in ((Authenticator, "accepts"), (AnalysisSums, "read"), (computations, "released")):
+    for owner, name in ((Authenticator, "accepts"), (AnalysisSums, "read_sums"), (result_check, "released")):
         whole = getattr(owner, name)
         monkeypatch.setattr(owner, name, lambda *a, whole=whole, name=name: calls.append(name) or whole(*a))
     last = play.parties[1].respond(message)
-    assert calls == ["accepts", "accepts", "released", "released", "read"]
+    assert calls == ["accepts", "accepts", "released", "released", "read_sums"]
     assert Message.from_bytes(last, limit=LIMIT).payload == b""
     if lying is not None:
         with pytest.raises(VerificationError) as caught:

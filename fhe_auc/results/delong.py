@@ -1,17 +1,22 @@
-"""Standard errors of the difference of two AUCs, and where rows of a patient are alike, from sums over bins of scores.
+"""DeLong's standard errors from sums over bins of scores: of an AUC, of the difference of two, and by patients.
 
-With S10 and S01 of `fhe_auc.results.intervals`, of P positive and N negative rows, of AUCs A_a and A_b:
+With p_k and n_k the positive and negative rows of bin k, bins ascending in score, P and N the totals, A the AUC:
 
+    Q10 = Σ p_k·(N_{<k} − N_{>k})²          S10 = (Q10/N² − P·(2A − 1)²) / (4(P − 1))
+    Q01 = Σ n_k·(P_{>k} − P_{<k})²          S01 = (Q01/P² − N·(2A − 1)²) / (4(N − 1))
+
+    SE² = S10/P + S01/N                     DeLong, DeLong and Clarke-Pearson, Biometrics 44 (1988), 837-845
     SE² of A_a − A_b: S^a + S^b − 2·ρ·√(S^a·S^b) in the place of S, for either label
                                             two models on the same rows; DeLong as above, where ρ is the correlation of
                                             N_{<k} − N_{>k} by the one model with that by the other
-
     SE² = S10/P + S01/N + 2·S11/(P·N)       Obuchowski, Biometrics 53 (1997), 567-578: S from sums over patients of what
                                             their rows are worth; S11 of positive with negative rows
+    SE² = (A(1 − A) + (P − 1)(A/(2 − A) − A²) + (N − 1)(2A²/(1 + A) − A²)) / (P·N)
+                                            Hanley and McNeil, Radiology 143 (1982), 29-36
 
-The first is DeLong's for the rows with their scores binned, and takes rows as independent: patients who appear twice,
-or who are alike within a site, make it too narrow. The last takes patients as independent, and is DeLong's where each
-has one row.
+The first two are DeLong's for the rows with their scores binned, and take rows as independent: patients who appear
+twice, or who are alike within a site, make them too narrow. The third takes patients as independent, and is DeLong's
+where each has one row. The last assumes scores of a certain distribution.
 """
 
 from __future__ import annotations
@@ -20,15 +25,57 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from fhe_auc.results.intervals import Components, components, quantile, student_t
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fhe_auc.results.intervals import quantile, student_t
+
+Components: TypeAlias = tuple[float, float]  # S10 and S01
 
 MOST_OFF = 0.05  # up to this share of itself the standard error of a difference may be off for it to have a p-value
 _OCCUPIED = 30  # coarse bins of a comparison that are taken to hold rows, of 67: scores crowd at fixed thresholds
 _EVEN = 0.001  # ties of a bin, a pair: of scores that crowd nowhere, about that of a thousand bins
 LEAST_TOLD = 0.003  # up to this binning error of two models, what bins merge hardly moves their difference
 _FARTHEST = 4.0  # times what a standard error of a difference is off by about: no study has seen it that far off
+
+
+def delong_error(auc: Fraction, positives: int, negatives: int, q10: int, q01: int) -> float | None:
+    """Return DeLong's standard error of the AUC; None where a class has fewer than two rows."""
+    if min(positives, negatives) < 2:
+        return None
+    s10, s01 = components(auc, positives, negatives, q10, q01)
+    return math.sqrt(s10 / positives + s01 / negatives)
+
+
+def components(auc: Fraction, positives: int, negatives: int, q10: int, q01: int) -> tuple[Fraction, Fraction]:
+    """Return S10 and S01, exactly; each label has two rows at least."""
+    off = (2 * auc - 1) ** 2
+    s10 = (Fraction(q10, negatives**2) - positives * off) / (4 * (positives - 1))
+    s01 = (Fraction(q01, positives**2) - negatives * off) / (4 * (negatives - 1))
+    return s10, s01
+
+
+def of_bins(positives: ArrayLike, negatives: ArrayLike) -> tuple[Fraction, float | None]:
+    """Return the AUC and DeLong's standard error, of rows a bin: integers, shape (bins,), no class empty."""
+    p, n = (np.asarray(side, np.int64).astype(object) for side in (positives, negatives))  # cubes may exceed 64 bits
+    worse, better = 2 * np.cumsum(n) - n - n.sum(), p.sum() - 2 * np.cumsum(p) + p
+    ones, zeros = int(p.sum()), int(n.sum())
+    auc = Fraction(1, 2) + Fraction(int((p * worse).sum()), 2 * ones * zeros)
+    return auc, delong_error(auc, ones, zeros, int((p * worse**2).sum()), int((n * better**2).sum()))
+
+
+def hanley_mcneil_components(auc: Fraction) -> tuple[Fraction, Fraction]:
+    """Return the variances of what a positive, and a negative, row is worth: DeLong's S10 and S01, of the AUC alone."""
+    return auc / (2 - auc) - auc**2, 2 * auc**2 / (1 + auc) - auc**2
+
+
+def hanley_mcneil(auc: Fraction, positives: int, negatives: int) -> float:
+    """Return Hanley and McNeil's standard error of the AUC of so many rows."""
+    of_positives, of_negatives = hanley_mcneil_components(auc)
+    variance = auc * (1 - auc) + (positives - 1) * of_positives + (negatives - 1) * of_negatives
+    return math.sqrt(variance / (positives * negatives))
 
 
 class OneModel(NamedTuple):
@@ -174,7 +221,7 @@ def paired_delong(
     merged: tuple[float, float] = (0.0, 0.0),
     alike: tuple[float, float] = (0.0, 0.0),
 ) -> PairedError | None:
-    """Return DeLong's standard error of the difference of two AUCs on the same rows; None as `delong`.
+    """Return DeLong's standard error of the difference of two AUCs on the same rows; None as `delong_error`.
 
     Variances V are those of the bins, the correlation ρ that of `sums`, in which a row's worth is known but for an r:
     about a Brownian bridge, whose variance n rows of the other label, evenly in k coarse bins, leave at 1/(6·k·n).
