@@ -36,7 +36,7 @@ ONE_QUESTION = Questions(score_columns=("score",))  # one model over all rows
 class SessionOptions:
     """How to evaluate, as given on the command line and checked.
 
-    `specification` is how the thresholds were given, `thresholds` the grid, shape (m,), or "quantile:SIZE" where it is
+    `specification` is how the bin edges were given, `thresholds` the grid, shape (m,), or "quantile:SIZE" where it is
     to be found first. With `of_rows` a command that reads all rows chooses others by these. `questions` have no columns
     of scores where those of the files are meant.
     """

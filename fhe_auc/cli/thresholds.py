@@ -1,4 +1,4 @@
-"""``fhe-auc thresholds``: find quantile thresholds by a session of their own, and write them to a file."""
+"""``fhe-auc thresholds``: find quantile bin edges by a session of their own, and write them to a file."""
 
 import time
 from pathlib import Path
@@ -56,7 +56,7 @@ def thresholds(
     if own_rows:
         rows = sum(data.rows for data in parties)
         if rows < LEAST_OWN_ROWS:
-            raise InputError(f"--own-rows takes {LEAST_OWN_ROWS} rows at least, got {rows}: thresholds tell of few")
+            raise InputError(f"--own-rows takes {LEAST_OWN_ROWS} rows at least, got {rows}: bin edges tell of few")
         named = registry.evaluating(DEFAULT_PROTOCOL).options.default_thresholds
         grid, how = of_scores([data.y_score for data in parties], named)
         grids.save(out, grid)
@@ -83,7 +83,7 @@ def thresholds(
         return
     output.print_table(
         [
-            ("thresholds", f"{len(found.grid):,}", f"from {found.grid[0]:g} to {found.grid[-1]:g}, in {out}"),
+            ("bin edges", f"{len(found.grid):,}", f"from {found.grid[0]:g} to {found.grid[-1]:g}, in {out}"),
             ("parties", f"{found.parties:,}", ""),
             ("protocol", found.protocol, f"trust: {registry.load(found.protocol).trust}"),
             ("a party sent", quantities.bytes_text(found.upload_bytes_per_party), f"{found.rounds} rounds"),
