@@ -74,17 +74,17 @@ def one_dimensional(values: ArrayLike, title: str, what: str) -> NDArray[Any]:
     return array
 
 
-def checked_labels(values: NDArray[Any], refuse: Callable[[int, str], InputError]) -> NDArray[np.uint8]:
+def checked_labels(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.uint8]:
     """Return labels as read-only 0 and 1, or refuse the first that is neither."""
-    numbers = _real_numbers(values, "label", refuse)
+    numbers = _real_numbers(values, what, refuse)
     row = _first(~((numbers == 0) | (numbers == 1)))
     if row is not None:
-        raise refuse(row, f"label is {shown_entry(numbers[row])}; labels must be 0 or 1")
+        raise refuse(row, f"{what} is {shown_entry(numbers[row])}; {what}s must be 0 or 1")
     return frozen((numbers == 1).view(np.uint8))
 
 
 def coded_entries(
-    values: NDArray[Any] | Coded, what: str, names: Sequence[str], refuse: Callable[[int, str], InputError]
+    values: NDArray[Any] | Coded, what: str, refuse: Callable[[int, str], InputError], names: Sequence[str]
 ) -> NDArray[np.uint8]:
     """Return each entry's index in `names`, or refuse the first that is none of them."""
     coded = values if isinstance(values, Coded) else as_coded(values, level_text)

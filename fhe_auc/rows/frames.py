@@ -31,10 +31,8 @@ def questions_of(
     by: str | Sequence[str] | Mapping[str, Sequence[Label]] | None = None,
     cluster: str | None = None,
     classes: Sequence[Label] | None = None,
-    cross_groups: bool = False,
-    heterogeneity: bool = False,
-    each_pair: bool = False,
     min_cell: int = DEFAULT_MIN_CELL,
+    **flags: bool,
 ) -> Questions:
     """Return what is asked by the keywords of `fhe_auc.federated_auc`, with names, levels and classes as text.
 
@@ -46,11 +44,9 @@ def questions_of(
         score_columns=tuple(map(_column_name, columns)),
         by=_levels_of(() if by is None else by),
         classes=_texts(() if classes is None else classes, "classes must be a list of labels"),
-        cross_groups=cross_groups,
-        heterogeneity=heterogeneity,
         min_cell=min_cell,
         cluster="" if cluster is None else _column_name(cluster),
-        each_pair=each_pair,
+        **flags,
     )
 
 
@@ -122,6 +118,8 @@ class MemoryTable:
             values = self.columns[name]
         except Exception:  # each library has its own
             there = [each for each in _column_names(self.columns) or () if each != name]
+            if "," in name and set(several := [part.strip() for part in name.split(",")]) <= set(there):
+                raise InputError(f"{self.title}: {name!r} is no column: score={several!r} names several") from None
             try:
                 require_columns([name], there, self.words)
             except InputError as error:
