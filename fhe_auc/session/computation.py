@@ -4,7 +4,7 @@
     submit      values                             ->  submission      under a key, or under a pad
     aggregate   the sum of all submissions         ->  result          the circuit is the protocol's
     decrypt     result                             ->  values
-    read        values                             ->  outcome         `PartyTask`
+    read_result values                             ->  outcome         `PartyTask`
 
 Who has which key is a role's business (`fhe_auc_keys.roles`). `PaddedComputation` is the contract where parties pad.
 Where they encrypt under a key that they all have, there is `fhe_auc.session.ckks_computation`.
@@ -62,7 +62,7 @@ class PartyTask(ABC, Generic[Values, Decrypted, R]):
         """Return what to submit, part by part; `common_secret` is 32 bytes that the aggregator has not."""
 
     @abstractmethod
-    def read(self, decrypted: Decrypted, counted: Sequence[str], common_secret: bytes) -> R:
+    def read_result(self, decrypted: Decrypted, counted: Sequence[str], common_secret: bytes) -> R:
         """Return the outcome of the decrypted result over these parties, without the session's costs.
 
         Raises `EvaluationError` where the result fails a check, or is undefined.

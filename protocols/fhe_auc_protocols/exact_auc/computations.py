@@ -164,7 +164,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
                 party=self.party,
             )
 
-    def read(self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> Evaluation:
+    def read_result(self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> Evaluation:
         """Return what a result says: `decrypted` are its sums for each prime, shape (sums,).
 
         Raises errors as `result_check.accepted`; `UndefinedAucError`: all rows have the same label (of several classes:

@@ -56,8 +56,8 @@ class Cells(Readout[CellCounts]):
                 counts += [np.bincount(at[side], minlength=cells) for side in (batch.y_true, ~batch.y_true)]
         return counts.ravel()
 
-    def read(self, manifest: Manifest, pooled: PooledCounts) -> CellCounts:
+    def outcome(self, manifest: Manifest, pooled: PooledCounts) -> CellCounts:
         """Return the counts."""
         positives, negatives = pooled.levels[0].reshape(_LABELS, -1)
         warnings = result_warnings.of_parties(manifest, pooled.parties)
-        return pooled.outcome(CellCounts, manifest, warnings=warnings, positives=positives, negatives=negatives)
+        return pooled.said(CellCounts, manifest, warnings=warnings, positives=positives, negatives=negatives)

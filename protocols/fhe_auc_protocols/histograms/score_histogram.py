@@ -55,14 +55,14 @@ class ExactScoreHistogram(Readout[Evaluation]):
         """Count a party's positives in each bin, then its negatives, shape (2m,)."""
         return rows_by_bin(data, grid).ravel()
 
-    def read(self, manifest: Manifest, pooled: PooledCounts) -> Evaluation:
+    def outcome(self, manifest: Manifest, pooled: PooledCounts) -> Evaluation:
         """Return the AUC of the pooled histogram; errors as `pooled_counts`, and `UndefinedAucError`."""
         bins = pooled.levels[0].reshape(_LABELS, -1)
         exact = trapezoid(pooled_counts(bins))
         mergeable = bins[:, ~of_one_number(manifest.thresholds)].prod(axis=0, dtype=object).sum()  # beyond int64
         binning_error = float(Fraction(int(mergeable), exact.den))
         _, error = of_bins(*bins[:, bins.any(axis=0)])
-        return pooled.outcome(
+        return pooled.said(
             Evaluation,
             manifest,
             thresholds=len(manifest.thresholds),
@@ -105,10 +105,10 @@ class PrivateScoreHistogram(ExactScoreHistogram, PrivateReadout[Evaluation]):
         self.budget(options)
         return replace(request, options=first), replace(request, options=options)
 
-    def read(self, manifest: Manifest, pooled: PooledCounts) -> Evaluation:
+    def outcome(self, manifest: Manifest, pooled: PooledCounts) -> Evaluation:
         """Return the AUC of the noisy histogram; errors as `noisy_auc`."""
         histogram = pooled_histogram(manifest.thresholds, pooled.levels[0].reshape(_LABELS, -1))
-        return pooled.outcome(
+        return pooled.said(
             Evaluation,
             manifest,
             thresholds=len(manifest.thresholds),
