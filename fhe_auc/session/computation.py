@@ -17,10 +17,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from itertools import starmap
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
+from fhe_auc.base.errors import InputError
 from fhe_auc.input_proofs.sessions import InputProof, InputProofs
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
@@ -132,7 +134,7 @@ class PaddedComputation(ABC, Generic[Keys, Secret]):
 
     def sum_of_pads(self, seeds: Iterable[tuple[int, bytes]]) -> list[Words]:
         """Return the sum of these pads, by index, part by part, each of the shape (1, size)."""
-        return self.added(self.pads(index, seed) for index, seed in seeds)  # one after the other: they are large
+        return self.added(starmap(self.pads, seeds))  # one after the other: a pad is as large as a submission
 
     def added(self, sums: Iterable[Sequence[Words]]) -> list[Words]:
         """Return the sum of such sums, of pads or of submissions; of none it is zero."""
@@ -156,3 +158,16 @@ class PaddedComputation(ABC, Generic[Keys, Secret]):
     @abstractmethod
     def decrypt(self, secret: Secret, result: bytes) -> list[Residues]:
         """Return what a result holds; raise `DeserialisationError` where it is none of this session."""
+
+
+def check_rows(rows: int, max_rows: int, *, party: str | None = None) -> None:
+    """Raise `InputError` where all parties together, or one alone, have more rows than a session may have."""
+    if rows > max_rows:
+        raise InputError(too_many_rows(rows, max_rows, party=party), party=party)
+
+
+def too_many_rows(rows: int, max_rows: int, *, party: str | None = None) -> str:
+    """Say how many rows are too many, of all parties together or of one alone, and which option takes them."""
+    who = f"the parties have {rows:,} rows in all" if party is None else f"party {party!r} alone has {rows:,} rows"
+    excess, option = f"{rows - max_rows:,} more than max_rows = {max_rows:,}", f"--max-rows {rows} (max_rows={rows})"
+    return f"{who}, {excess}; give {option} or more"

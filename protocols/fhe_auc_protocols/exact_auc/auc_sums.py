@@ -34,7 +34,8 @@ from fhe_auc.metrics.small_cells import hidden_rows
 from fhe_auc.question.analysis import Analysis, Contrast
 from fhe_auc.results import intervals
 from fhe_auc.results.estimates import NESTED, ONE_CLASS, GroupEstimate, Headline, too_few
-from fhe_auc.session.plan import Parameter, too_many_rows
+from fhe_auc.session.computation import too_many_rows
+from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Factor, Part, Sum
 from fhe_auc_protocols.exact_auc import class_average
 from fhe_auc_protocols.exact_auc.release_part import AucOfSums, Counts, Reading, ReleasePart, Rows, Said, Vectors

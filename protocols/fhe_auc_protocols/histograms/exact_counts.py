@@ -17,10 +17,10 @@ from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.ring_parameters import SECURITY_BITS
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.computation import PaddedTask, PartyTask
+from fhe_auc.session.computation import PaddedTask, PartyTask, check_rows, too_many_rows
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
-from fhe_auc.session.plan import ONE_TIME_PADS, Keys, check_rows, too_many_rows
+from fhe_auc.session.plan import ONE_TIME_PADS, Keys
 from fhe_auc.session.protocol import KeyKind, Request
 from fhe_auc.session.vector_computation import VectorComputation, VectorPlan
 from fhe_auc_keys.roles.sealed import SealedPads
