@@ -25,7 +25,7 @@ from fhe_auc.session import registry
 from fhe_auc.session.plan import backend_of
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, Request
 from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
-from fhe_auc_keys.cli import common, trust
+from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import about
 from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.session import FleetSession
@@ -98,7 +98,7 @@ def _as_role(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--holder", metavar="NAME", required=True, help="The convener agreed on; a session of others is refused."
     )
-    @trust.key_store
+    @common.key_store
     @wraps(command)
     def as_role(*args: Any, session_file: Path, holder: str, vault: Vault, **options: Any) -> None:
         with vault.open() as store:
@@ -124,7 +124,7 @@ def _as_role(command: Callable[..., Any]) -> Callable[..., Any]:
     required=True,
     help="Most rows of a device, within which it proves its counts.",
 )
-@trust.key_store
+@common.key_store
 @click.option("--out", "target", metavar="FILE", type=common.NEW_FILE, default="session.fleet", help="File to write.")
 @click.option("--force", is_flag=True, help="Overwrite files that are there already.")
 @common.reported
