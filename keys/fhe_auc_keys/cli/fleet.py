@@ -180,10 +180,7 @@ def _in_words(announced: Announcement) -> tuple[dict[str, Any], common.Rows]:
         "not_after": announced.not_after,
         "study": announced.study.as_dict(),
         "protocol": manifest.protocol,
-        "thresholds": len(grid),
-        "options": dict(manifest.options),
         "min_parties": manifest.min_parties,
-        "backend": backend_of(plan),
         "aggregator": {announced.aggregator.name: announced.aggregator.fingerprint},
         "helpers": {helper.name: helper.fingerprint},
         "fleet": {"members": fleet.members, "root": fleet.root, "row_cap": fleet.row_cap},
@@ -340,26 +337,15 @@ def simulate_session(
         place.mkdir(parents=True, exist_ok=True)
         with output.progress("Playing", unit="steps") as report:
             found = simulate(parties, grids.resolve(thresholds), place, pool, proofs=not no_proofs, progress=report)
-    costs = [
-        (each.role, each.step, f"{each.cpu:,.1f}", f"{each.wall:,.1f}", f"{1e3 * each.cpu / parties:.3f}", "")
-        for each in found.steps
-    ]
     rows: common.Rows = [
+        *((role, f"{1e3 * cpu / parties:.3f} ms", "of CPU a device") for role, cpu in found.cpu_seconds.items()),
         ("devices", f"{found.counted:,} of {parties:,}", f"count; 1 to {MOST_ROWS} rows each"),
         ("record", bytes_text(found.record_bytes), "what a device sends"),
         ("AUC", f"{float(found.fraction):.6f}", str(found.fraction)),
         ("of all rows", f"{float(found.expected):.6f}", "equal" if found.equal else "NOT EQUAL"),
     ]
-    header = ("role", "step", "CPU s", "wall s", "CPU ms/device", "")
-    facts = {
-        **vars(found),
-        "equal": found.equal,
-        "fraction": str(found.fraction),
-        "expected": str(found.expected),
-        "cpu_seconds": {role: found.cpu(role) for role in ("devices", "aggregator", "helper")},
-        "steps": [each._asdict() for each in found.steps],
-    }
-    return common.Report(facts, common.Table(costs, header, 2, 3), rows, failed=not found.equal)
+    exact = {"equal": found.equal, "fraction": str(found.fraction), "expected": str(found.expected)}
+    return common.Report({**vars(found), **exact}, rows, failed=not found.equal)
 
 
 for _command in (convene, collect, open_pads, add, decrypt, simulate_session):
