@@ -14,7 +14,6 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.quantities import bytes_text
-from fhe_auc.ckks import SECURITY_BITS
 from fhe_auc.cli import inputs, output
 from fhe_auc.exchange.exchange import SHARED
 from fhe_auc.question import thresholds as grids
@@ -22,9 +21,8 @@ from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.study import MOST_ROWS as MOST_OF_A_CAP
 from fhe_auc.question.study import Study
 from fhe_auc.session import registry
-from fhe_auc.session.plan import backend_of
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, Request
-from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
+from fhe_auc_keys.bundles.announcement import announce, open_announcement
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import about
 from fhe_auc_keys.fleet import aggregator, helper, tables
@@ -148,9 +146,10 @@ def convene(
             "notice"
         )
     inputs.check_out_file(target, force=force)
+    fleet, exact = Fleet.of(tables.read_members(members_file), row_cap=row_cap), registry.load("exact")
     request = Request(
         parties=(),
-        fleet=Fleet.of(tables.read_members(members_file), row_cap=row_cap),
+        fleet=fleet,
         thresholds=grids.resolve(study.thresholds or _THRESHOLDS),
         min_parties=study.min_parties or None,
         max_rows=study.max_rows or DEFAULT_MAX_ROWS,
@@ -160,44 +159,29 @@ def convene(
     )
     with vault.open() as store:
         convener, members = own_identity(store), known_members.stored(store)
-        manifest = registry.load("exact").prepare(request).manifest
-        made = announce(convener, manifest, members, study, at=common.now())
+        made = announce(convener, exact.prepare(request).manifest, members, study, at=common.now())
         announced = open_announcement(made, members, holder=convener.name, at=common.now())
         audit.append(store, convener, "made", announced.manifest, convener.name, at=common.now())
         write_atomically(target, made, mode=SHARED)
-    facts, rows = _in_words(announced)
-    return common.Report({**facts, "file": target}, [("session", target, ""), *rows])
-
-
-def _in_words(announced: Announcement) -> tuple[dict[str, Any], common.Rows]:
-    """Say what a fleet's verified announcement holds: for JSON, and for people."""
-    manifest, fleet, helper = announced.manifest, announced.manifest.fleet, announced.helper
-    plan, grid = registry.load(manifest.protocol).plan_of(manifest), manifest.thresholds
-    assert plan is not None and fleet is not None and helper is not None  # noqa: S101, PT018 - it is a fleet's
+    session, plan = announced.manifest.session, exact.plan_of(announced.manifest)
     facts = {
-        "session": manifest.session,
-        "holder": announced.holder.name,
+        "session": session,
+        "file": target,
+        "holder": convener.name,
         "not_after": announced.not_after,
-        "study": announced.study.as_dict(),
-        "protocol": manifest.protocol,
-        "min_parties": manifest.min_parties,
-        "aggregator": {announced.aggregator.name: announced.aggregator.fingerprint},
-        "helpers": {helper.name: helper.fingerprint},
-        "fleet": {"members": fleet.members, "root": fleet.root, "row_cap": fleet.row_cap},
+        "study": study.as_dict(),
+        "fleet": {"members": fleet.members, "root": fleet.root, "row_cap": row_cap},
     }
-    root = f"at most {fleet.row_cap:,} rows each; Merkle root, which the members' file names"
+    root = f"at most {row_cap:,} rows each; Merkle root, which the members' file names\n{common.spelled(fleet.root)}"
     rows: common.Rows = [
-        ("session", manifest.session, "compare: everybody in it must see the same"),
-        ("can be opened", f"until {common.moment(announced.not_after)}", f"convened by {announced.holder.name}"),
-        *announced.study.lines(),
-        ("protocol", manifest.protocol, f"{len(grid):,} thresholds from {grid[0]:g} to {grid[-1]:g}"),
-        *plan.terms().rows,
-        ("encryption", f"{SECURITY_BITS}-bit security", backend_of(plan)),
-        ("fleet", f"{fleet.members:,} members", f"{root}\n{common.spelled(fleet.root)}"),
-        ("aggregator", announced.aggregator.name, ""),
-        (HELPER, helper.name, "has the key, reads the result, and must not work with the aggregator"),
+        ("file", target, f"convened by {convener.name}, until {common.moment(announced.not_after)}"),
+        ("session", session, "compare: everybody in it must see the same"),
+        *study.lines(),
+        *(() if plan is None else plan.terms().rows),
+        ("fleet", f"{fleet.members:,} members", root),
+        (HELPER, study.helper, "has the key, reads the result, and must not work with the aggregator"),
     ]
-    return facts, rows
+    return common.Report(facts, rows)
 
 
 @common.command(
