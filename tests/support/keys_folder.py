@@ -2,9 +2,6 @@
 
 SITES = ("north", "south")
 ADDER = "coordinator"
-MEMBERS = ("--members", "exchange/north/members")
-
-
 def at(name: str) -> tuple[str, ...]:
     """The options for somebody's key store."""
     return "--store", f"{name}/store", "--passphrase-file", f"{name}/passphrase"

@@ -20,7 +20,6 @@ from fhe_auc.machines.site_state import Meeting
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust.members import Members
 from fhe_auc_keys.trust.published import file_of
 from tests.support import served
 from tests.support.certified import Consortium
@@ -109,35 +108,6 @@ def test_a_session_that_has_failed_is_told_until_a_later_one_of_its_study_has_a_
         server._sessions = {}
 
 
-def test_a_clock_is_wrong_until_its_next_message_is_right_and_no_more_once_all_is_over(
-    ahead: dict[str, timedelta],
-) -> None:
-    Path("other.toml").write_text(STUDY.replace("net 2", "net 3"))
-    sessions = [make()["session"], told("session", "make", "other.toml", "north.toml")["session"]]
-    with serving("south", "west"):
-        look()
-    for session in sessions:
-        for name in ("south", "west"):
-            told("pending", f"{name}.toml", "--yes", session)
-    away = Path("exchange/north", sessions[1])
-    away.rename("later")
-    with serving(ADDER, "south"):
-        ahead["south"] = 24 * HOUR
-        until(lambda: problems(ADDER) == {"clock": "south"})
-        ahead.clear()
-        look()
-        assert problems(ADDER) == {"clock": "south"}
-        Path("later").rename(away)
-        until(lambda: "clock" not in problems(ADDER))
-        steps = str(status(ADDER)["sessions"])
-        assert steps.count("round 1 of 2, awaits north, west") == 2
-        ahead["south"] = 24 * HOUR
-        with serving("north", "west"):
-            until(lambda: str(status(ADDER)["sessions"]).count("ended: all have their results") == 2)
-            look()
-            assert problems(ADDER) == {}
-
-
 def test_members_whose_list_ends_soon_or_is_rubbish_are_named(ahead: dict[str, timedelta]) -> None:
     with serving("south", ADDER):
         look()
@@ -161,27 +131,6 @@ def test_members_whose_list_ends_soon_or_is_rubbish_are_named(ahead: dict[str, t
         file.unlink()
         look()
         assert problems("south") == problems(ADDER) == {}
-
-
-def test_a_study_of_which_no_session_can_be_made_is_named_at_its_maker_until_one_can(
-    ahead: dict[str, timedelta],
-) -> None:
-    Path("study.toml").write_text(STUDY + 'every = "day"\n')
-    make()
-    with serving("north"):
-        look()
-        assert problems("north") == {}
-        ahead[""] = 24 * HOUR
-        with KeyStore(Path("north/store"), PASSPHRASE) as store:
-            known = known_members.stored(store)
-            known_members.keep(store, Members(known.files[:1]))  # which has the coordinator alone
-        look()
-        assert problems("north")["repeat"].endswith("0 of the study's take part, and it takes 2 at least")
-        with KeyStore(Path("north/store"), PASSPHRASE) as store:
-            known_members.keep(store, known)
-        look()
-        assert problems("north") == {}
-        assert len(list(Path("exchange/north").iterdir())) == 2
 
 
 class Counting(Folder):
