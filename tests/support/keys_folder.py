@@ -2,6 +2,8 @@
 
 SITES = ("north", "south")
 ADDER = "coordinator"
+
+
 def at(name: str) -> tuple[str, ...]:
     """The options for somebody's key store."""
     return "--store", f"{name}/store", "--passphrase-file", f"{name}/passphrase"
