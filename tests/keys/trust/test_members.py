@@ -336,7 +336,7 @@ def test_a_first_file_is_signed_by_its_own_coordinators() -> None:
 
 
 def test_the_comparison_is_long_dear_and_of_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
-    """80 bits: 2^40 tries on both sides, of 128 MB and about half a second each; one is in tests/test_wire_formats.py."""
+    """80 bits: 2^40 tries on both sides, of 128 MB and about half a second each: in test_wire_formats.py, one."""
     assert join_request._COST == 2**17
     monkeypatch.setattr(join_request, "_COST", 2**10)
     root, line = founded().root, LINES["south"]
