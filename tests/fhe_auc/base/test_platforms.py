@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[3]
-SUITES = ["tests/fhe_auc/base/test_files.py", "tests/fhe_auc/session/test_journal.py", "tests/keys/store/test_store.py"]
+SUITES = ["tests/fhe_auc/base/test_files.py", "tests/fhe_auc/session/test_journal.py"]
 MORE = [
+    "tests/keys/store/test_store.py",
     "tests/fhe_auc/rlwe/test_backends.py",
     "tests/keys/store/test_audit.py",
     "tests/keys/site/test_session_files.py",
@@ -37,7 +38,7 @@ def without_posix(*arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(("suites", "least"), [(SUITES, 30), pytest.param(MORE, 30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("suites", "least"), [(SUITES, 10), pytest.param(MORE, 30, marks=pytest.mark.slow)])
 def test_what_lies_in_files_needs_no_posix(suites: list[str], least: int) -> None:
     assert all(suite.startswith(tuple(run_on_windows())) for suite in suites)
     said = without_posix(*suites)

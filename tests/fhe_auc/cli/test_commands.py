@@ -41,11 +41,6 @@ KEYS = {
 ESCAPE = "\x1b"
 
 
-def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    variables = {**os.environ, "TERM": "xterm-256color", **environment}
-    return subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, env=variables, timeout=120)
-
-
 def rows(seed: int, size: int = 60) -> tuple[list[int], list[float]]:
     random = np.random.default_rng(seed)
     labels = random.integers(0, 2, size)
@@ -103,13 +98,15 @@ def test_rounded_scores_give_scikit_learns_auc_as_a_fraction(hospitals: list[str
 def test_people_get_a_table_or_one_line_without_colour_codes_that_fits_on_a_small_terminal(
     hospitals: list[str], exact: Trapezoid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     result = call("evaluate", *hospitals, *SMALL)
+    shown = result.stdout
     assert (result.exit_code, result.stderr) == (0, "")
-    assert re.search(rf"^AUC +{exact.auc:.6f} ", result.stdout)
+    assert re.search(rf"^AUC +{exact.auc:.6f} ", shown)
     for line in (r"^95 % interval +0\.\d{4} to [01]\.\d{4} +DeLong", r"^binning error +≤ 0\.\d{6} ", "warning: "):
-        assert re.search(line, result.stdout, re.MULTILINE)
-    assert not [text for text in ("±", "a party sent", ESCAPE) if text in result.stdout]
-    assert all(line == line.rstrip() for line in result.stdout.splitlines())
+        assert re.search(line, shown, re.MULTILINE)
+    assert not [text for text in ("±", "a party sent", ESCAPE) if text in shown]
+    assert all(line == line.rstrip() for line in shown.splitlines())
     costs = call("evaluate", *hospitals, *SMALL, "--costs").stdout
     assert all(text in costs for text in ("a party sent", "128-bit security"))
     found = told("evaluate", *hospitals, *SMALL)
@@ -119,8 +116,6 @@ def test_people_get_a_table_or_one_line_without_colour_codes_that_fits_on_a_smal
     assert f"; n {found['positives'] + found['negatives']:,}, events {found['positives']:,}; protocol verified" in line
     assert [f"warning: {text}" for text in found["warnings"]] == result.stderr.splitlines()
     assert_fails(call("evaluate", *hospitals, "--brief", "--costs"), 2, "give one of them")
-    monkeypatch.setenv("COLUMNS", "80")
-    found, shown = told("evaluate", *hospitals, *SMALL), call("evaluate", *hospitals, *SMALL).stdout
     assert len(shown.splitlines()) <= 20
     assert max(map(len, shown.splitlines())) <= 80
     words = " ".join(shown.split())
@@ -170,6 +165,10 @@ def test_the_figure_is_saved_before_json_is_shown(
         ),
         ("evaluate north.csv --keys split", "'split' is not one of 'sealed', 'helper'"),
         ("plan --protocol verified --min-rows 1000 --max-rows 10", "--min-rows is 1,000, but --max-rows 10"),
+        ("evaluate north.csv --level 0.9", "no such option --level; it is --interval LEVEL"),
+        ("report north.csv --classes a,b,c", "it is fhe-auc evaluate --classes"),
+        ("evaluate north.csv --score-columns y_score b", "'b' does not exist; names of columns are joined by commas"),
+        ("evaluate north.csv --score-column y_score,b", "no column 'y_score,b'.*; --score-columns takes several"),
         ("evaluate north.csv --magic", r"option.*--magic.*; see fhe-auc evaluate --help"),
         ("demo --dataset magic", "'--dataset': 'magic' is not one of 'covid-clinics', 'credit-default'"),
         ("plan --parties 0", "'--parties': 0 is not in the range"),
@@ -212,21 +211,11 @@ def test_debug_adds_the_traceback_wherever_it_stands(folder: Path, arguments: li
     assert result.stderr.splitlines()[-1] == "error: file 'none.csv' does not exist"
 
 
-def test_the_demo_agrees_with_scikit_learn_and_keeps_stdout_clean(folder: Path) -> None:
-    result = run("demo", "--json", "--plot", "figure.png", *SMALL, FORCE_COLOR="1")
-    assert (result.returncode, result.stderr) == (0, "figure saved as figure.png\n")
-    evaluation = json.loads(result.stdout)
-    assert set(evaluation) == KEYS | {"pooled_auc"}
-    assert evaluation["pooled_auc"] == pytest.approx(0.787280518, abs=1e-9)
-    assert abs(evaluation["auc"] - evaluation["pooled_auc"]) <= evaluation["binning_error"] + 1e-6
-    assert evaluation["parties"] == 78
-    assert Path("figure.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_the_demo_says_for_people_whether_the_pooled_rows_auc_lies_inside() -> None:
-    """A sign that the encoding of a pipe lacks is written in others."""
-    demo = ("demo", "--dataset", "credit-default", *SMALL)
-    result = run(*demo, FORCE_COLOR="1", PYTHONIOENCODING="cp1252")  # as on Windows
+    """A sign that the encoding of a pipe lacks is written in others, as on Windows."""
+    variables = {**os.environ, "TERM": "xterm-256color", "FORCE_COLOR": "1", "PYTHONIOENCODING": "cp1252"}
+    demo = [*PROGRAM, "demo", "--dataset", "credit-default", *SMALL]
+    result = subprocess.run(demo, capture_output=True, text=True, env=variables, timeout=120)
     assert (result.returncode, result.stderr) == (0, "")
     for text in ("^AUC in the clear +0.634744", "within the binning error", r"^binning error +<= 0\.\d{6} "):
         assert re.search(text, result.stdout, re.MULTILINE)
@@ -282,10 +271,17 @@ def on_terminal(*arguments: str, interrupt_at: str | None = None, **environment:
 
 
 @pytest.mark.parametrize("coloured", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_progress_shows_on_a_terminal_without_colours_where_asked_and_stdout_stays_json(coloured: bool) -> None:
-    small = ("--dataset", "credit-default", *SMALL)
-    status, stdout, terminal = on_terminal("demo", "--json", *small, NO_COLOR="" if coloured else "1")
-    assert (status, set(json.loads(stdout))) == (0, KEYS | {"pooled_auc"})
+def test_the_demo_agrees_with_scikit_learn_and_its_progress_and_figure_keep_stdout_clean(
+    folder: Path, coloured: bool
+) -> None:
+    asked = ("--dataset", "credit-default", "--plot", "figure.png", *SMALL)
+    status, stdout, terminal = on_terminal("demo", "--json", *asked, NO_COLOR="" if coloured else "1")
+    evaluation = json.loads(stdout)
+    assert (status, set(evaluation), evaluation["parties"]) == (0, KEYS | {"pooled_auc"}, 6)
+    assert evaluation["pooled_auc"] == pytest.approx(sklearns_auc(datasets.load("credit-default")), abs=1e-9)
+    assert abs(evaluation["auc"] - evaluation["pooled_auc"]) <= evaluation["binning_error"] + 1e-6
+    assert "figure saved as figure.png" in terminal
+    assert Path("figure.png").read_bytes().startswith(b"\x89PNG")
     assert "Keys and parties" in terminal  # drawn at once; a round may be over before anything is drawn again
     assert "of 6 parties" in terminal
     assert bool(re.search(r"\x1b\[[0-9;]*m", terminal)) is coloured

@@ -73,7 +73,6 @@ def test_own_rows_make_a_file_without_a_session_and_one_process_makes_the_same_t
     )
     assert with_file["fraction"] == by_rows["fraction"] == listed["fraction"]
     assert float(roc_auc_score(labels, scores)) == pytest.approx(by_rows["auc"], abs=1e-12)
-    assert made["grid"] in " ".join(printed("evaluate", "points.csv").split())
     assert_refused(
         call("evaluate", "points.csv", "--thresholds", "hybrid:1000"), "these thresholds are for probabilities"
     )

@@ -389,10 +389,10 @@ def test_scores_that_are_right_have_the_ici_that_is_said_to_be_of_chance(rows: i
     generator = np.random.default_rng(rows)
     scores = expit(shift + generator.standard_normal(rows)).round(digits).clip(0.001, 0.999)
     edges = value_bins(scores)
-    found = [smooth_calibration(counted(scores, generator.random(rows) < scores, edges)) for _ in range(300)]
+    found = [smooth_calibration(counted(scores, generator.random(rows) < scores, edges)) for _ in range(80)]
     drawn, said = np.array([each.ici for each in found]), found[0].ici_by_chance
     assert abs(drawn.mean() - said) < 3 * drawn.std() / np.sqrt(len(drawn)) + 0.01 * said
-    assert [each.ici_by_chance for each in found] == pytest.approx([said] * 300)  # of the scores alone
+    assert [each.ici_by_chance for each in found] == pytest.approx([said] * 80)  # of the scores alone
 
 
 def test_a_straight_line_comes_back_and_crowded_or_single_scores_have_their_own_share() -> None:

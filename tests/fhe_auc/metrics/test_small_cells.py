@@ -103,8 +103,8 @@ def halved(counts: np.ndarray, low: int, high: int, least: int, middle: int | No
     return [*left, middle, *right], [*cores, *more]
 
 
-@settings(max_examples=150)
-@given(data=st.data(), least=st.sampled_from([2, 5, 10]), bits=st.integers(1, 5))
+@settings(max_examples=60)
+@given(data=st.data(), least=st.sampled_from([2, 5, 10]), bits=st.integers(1, 4))
 def test_no_edge_tells_where_fewer_rows_than_are_shown_lie(data: st.DataObject, least: int, bits: int) -> None:
     """Wherever rows move inside a core, all edges stay; if all of a bin's rows are in one place, nothing changes."""
     pairs = data.draw(st.lists(st.tuples(counts, counts), min_size=2**bits, max_size=2**bits))
@@ -154,7 +154,7 @@ def test_bins_are_halved_between_thresholds_shown_whatever_their_number(bins: in
     assert crowded(fine, 20, shown).edges.tolist() == fine.edges[sorted(set(expected))].tolist()
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(
     pairs=st.lists(st.tuples(counts, counts), min_size=2, max_size=9), least=st.sampled_from([2, 5, 10]), data=st.data()
 )

@@ -501,15 +501,15 @@ RATES_HELD = {
 
 
 def assert_intervals_hold(study: Callable[[], Histogram], **true: float) -> None:
-    """95 % of 200 studies, within three standard errors."""
+    """95 % of 100 studies, within three standard errors."""
     held = defaultdict(list)
-    for _ in range(200):
+    for _ in range(100):
         ours = report.report_card(study())
         for each in (*ours.calibration_measures, *ours.measures):
             if each.name in true and each.interval is not None:
                 held[each.name].append(each.interval.low <= true[each.name] <= each.interval.high)
-    assert {name: len(each) for name, each in held.items()} == dict.fromkeys(true, 200)
-    assert all(0.90 <= np.mean(each) <= 0.99 for each in held.values()), held
+    assert {name: len(each) for name, each in held.items()} == dict.fromkeys(true, 100)
+    assert all(np.mean(each) >= 0.88 for each in held.values()), held
 
 
 @pytest.mark.slow

@@ -56,7 +56,7 @@ def test_a_site_makes_of_the_file_what_its_maker_makes_and_no_other_step_is_that
     assert read == made == Study.from_dict(made.as_dict())
     assert read.digest == made.digest != study(**more, until="2030-01-01").digest
     made_session, told = first(made), first(read)
-    manifest = registry.load(made_session.protocol).prepare(made_session.request).manifest
+    manifest = registry.load(made_session.protocol).manifest_of(made_session.request)
     assert differing(made_session.named(manifest, 7), told) == []
     assert differing(manifest, told) == ["step"]
 
@@ -80,7 +80,7 @@ def test_a_site_makes_of_the_file_what_its_maker_makes_and_no_other_step_is_that
 )
 def test_a_session_that_is_not_of_the_study_differs_from_it(more: Any, changes: Any, named: str) -> None:
     agreed, made = first(study(**more)), first(study(**{**more, **changes}))
-    manifest = made.named(registry.load(made.protocol).prepare(made.request).manifest, 7)
+    manifest = made.named(registry.load(made.protocol).manifest_of(made.request), 7)
     assert differing(manifest, agreed) != []
     assert named in differing(manifest, agreed)
 

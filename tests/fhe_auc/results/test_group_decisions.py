@@ -28,6 +28,8 @@ from fhe_auc.results.intervals import FEWEST
 from tests.support.html_page import Page
 from tests.support.lazy import Lazy
 
+pytestmark = pytest.mark.usefixtures("without_figures")
+
 pd = Lazy("pandas")
 stats = Lazy("scipy.stats")
 proportion_confint = Lazy("statsmodels.stats.proportion").proportion_confint
@@ -288,7 +290,7 @@ def test_the_bound_is_on_the_page_in_the_json_and_in_the_notebook(report: Report
 def test_without_small_cells_a_group_of_one_label_is_shown_too(rows: Any) -> None:
     own = rows[(rows["ward"] != "d") | ~rows["died"]]
     columns: dict[str, Any] = {"label": "died", "score": "risk", "site": "hospital"}
-    found = federated_report(own, **columns, by="ward", threshold=0.5, min_cell=1, thresholds=np.arange(100) / 100)
+    found = federated_report(own, **columns, by="ward", threshold=0.5, min_cell=1, thresholds="uniform:20")
     assert [each.counts is None for each in found.card.group_decisions] == [False] * 4
     assert found.card.groups[3].auc is None
 
@@ -312,6 +314,6 @@ def test_hidden_groups_are_hidden_everywhere(report: Report) -> None:
 
 
 def test_without_a_threshold_groups_have_no_decisions(rows: Any) -> None:
-    found = federated_report(rows, label="died", score="risk", site="hospital", by="sex")
+    found = federated_report(rows, label="died", score="risk", site="hospital", by="sex", thresholds="uniform:20")
     assert (found.card.group_decisions, found.card.chosen, len(found.card.groups)) == ((), (), 2)
     assert "At the threshold" not in Page(found.html()).words

@@ -126,6 +126,7 @@ def test_sessions_that_find_thresholds_check_scores_and_a_softmax_s_rounding_err
     ],
     ids=" ".join,
 )
+@pytest.mark.usefixtures("without_figures")
 def test_every_command_names_site_column_and_remedy_and_takes_the_scale(
     command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -172,7 +172,7 @@ class TestWholeCounts:
                 recover(self.totals(0, den), self.CHOSEN)
 
 
-BALANCES = [(50, 50), (1, 99), (99, 1), (500_000, 500_000), (1, 999_999), (999_999, 1)]
+BALANCES = [(50, 50), (1, 99), slow(99, 1), slow(500_000, 500_000), slow(1, 999_999), (999_999, 1)]
 
 
 def pools(bins: int, positives: int, negatives: int) -> dict[str, Any]:
@@ -191,16 +191,16 @@ def pools(bins: int, positives: int, negatives: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="module", params=[*BACKENDS, *(slow((each, 300)) for each in BACKENDS)])
 def every(request: pytest.FixtureRequest) -> dict[bool, tuple[Algebra, Any]]:
-    """Of either protocol: keys, and the errors of 99 parties without rows. 300 thresholds take a ciphertext a run."""
+    """Of either protocol: keys, and the errors of 29 parties without rows. 300 thresholds take a ciphertext a run."""
     backend, thresholds = (request.param, 100) if isinstance(request.param, str) else request.param
     found = {split: Algebra(backend, split=split, thresholds=thresholds) for split in (False, True)}
-    return {split: (algebra, algebra.errors(99)) for split, algebra in found.items()}
+    return {split: (algebra, algebra.errors(29)) for split, algebra in found.items()}
 
 
 @pytest.mark.parametrize("split", [False, True], ids=["semi-honest", "malicious"])
 @pytest.mark.parametrize(("positives", "negatives"), BALANCES)
 def test_every_balance_is_accepted_and_within_1e_9_of_the_exact_fraction(every, split, positives, negatives) -> None:
-    """With the errors of a hundred encryptions; residual and difference of the runs below a tenth of the tolerance."""
+    """With the errors of 30 encryptions; residual and difference of the runs below a tenth of the tolerance."""
     algebra, errors = every[split]
     strict = msgspec.structs.replace(algebra.plan, tolerance=algebra.plan.tolerance / 10)
     draw = smallest_multiplier if positives % 2 else largest_multiplier
@@ -231,14 +231,16 @@ def test_bounds_on_errors_hold_and_are_not_absurdly_loose(every, split) -> None:
 def test_one_class_has_no_auc_however_many_rows_and_whatever_the_multiplier(every, split, rows) -> None:
     algebra, errors = every[split]
     spread = np.random.default_rng(rows).multinomial(rows, np.full(100, 0.01))
-    for sides in ((np.zeros(100), spread), (spread, np.zeros(100))):
-        for extreme in (largest_multiplier, smallest_multiplier):
-            with pytest.raises((UndefinedAucError, VerificationError), match=r"one class only|one label"):
-                algebra.recover([counts_of(*sides)], extreme, errors)
+    for sides, extreme in (
+        ((np.zeros(100), spread), largest_multiplier),
+        ((spread, np.zeros(100)), smallest_multiplier),
+    ):
+        with pytest.raises((UndefinedAucError, VerificationError), match=r"one class only|one label"):
+            algebra.recover([counts_of(*sides)], extreme, errors)
 
 
 @pytest.mark.parametrize("split", [False, True], ids=["semi-honest", "malicious"])
-@pytest.mark.parametrize("max_rows", [10**6, 10**9])
+@pytest.mark.parametrize("max_rows", [10**6, slow(10**9)])
 def test_the_largest_workload_fits_either_ring_at_the_largest_multiplier(every, split, max_rows) -> None:
     """max_rows exactly: AUC 1, AUC 0 and one bin for all are the extremes of num, tie and den."""
     algebra, errors = every[split]
@@ -256,7 +258,7 @@ def test_more_rows_than_the_bound_are_refused_or_right(every, split, excess_bits
     """Up to 2^25 times 10^6 rows; at the largest multiplier four times the rows wrap around for sure."""
     algebra, errors = every[split]
     rng, refusals = np.random.default_rng(excess_bits), []
-    for extreme in (largest_multiplier, smallest_multiplier) * 3:
+    for extreme in (largest_multiplier, smallest_multiplier) * 2:
         counts = counts_of(*(rng.dirichlet(np.ones(100), 2) * (algebra.plan.workload.max_rows << excess_bits) / 2))
         try:
             found = algebra.recover([counts], extreme, errors)
@@ -264,7 +266,7 @@ def test_more_rows_than_the_bound_are_refused_or_right(every, split, excess_bits
             refusals.append(str(error))
         else:
             assert found.auc == pytest.approx(trapezoid(counts).auc, abs=1e-7)
-    assert len(refusals) >= (3 if excess_bits > 1 else 0)
+    assert len(refusals) >= (2 if excess_bits > 1 else 0)
     assert all("max_rows" in each for each in refusals)
 
 

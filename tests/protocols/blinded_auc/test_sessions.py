@@ -96,7 +96,7 @@ class TestRefusals:
     def test_options_that_make_no_sense_are_refused_before_there_are_keys(self, options, shown, monkeypatch):
         monkeypatch.setattr(ckks, "generate", None)
         with pytest.raises(InputError, match=re.escape(shown)):
-            federated_auc(sites(2), protocol="malicious", thresholds="uniform:16", **options)
+            Malicious().prepare(request(sites(2), options=options))
 
     def test_nobody_can_be_left_out(self):
         for least in [2, 3]:

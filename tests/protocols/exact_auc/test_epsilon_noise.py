@@ -54,7 +54,7 @@ def neighbours(pool: Pool, unit: str, bins: int) -> Iterator[Pool]:
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_of_all_small_pools_no_row_changes_more_than_is_stated_and_some_row_does(unit: str) -> None:
-    for size in (2, 3, 4, 5):
+    for size in (2, 3, 4):
         same, other = [0], [0]
         for pool in itertools.product(itertools.product((0, 1), range(3)), repeat=size):
             d, t, p = by_rows(pool)
@@ -100,7 +100,7 @@ def test_shares_of_the_noise_add_up_to_what_is_promised() -> None:
     """n parties' shares, less the mean of their uniform parts, have the variance stated; K of them more."""
     for unit in UNITS:
         privacy = budget((300,) * 5, unit, models=2, shares=4)
-        drawn = np.array([privacy.noise(5).sum(axis=0) for _ in range(3000)], float)
+        drawn = np.array([privacy.noise(5).sum(axis=0) for _ in range(1000)], float)
         for channel, column in zip(privacy.channels, drawn.T, strict=True):
             noise = column - 5 * (channel.grain - 1) / 2
             variance = privacy.variance(channel, 5)
@@ -198,15 +198,16 @@ def test_the_plan_releases_three_sums_and_says_what_of() -> None:
     ("others", "message"),
     [
         ({"keys": "sealed"}, "epsilon holds .* take a helper"),
-        *(({"row_caps": caps}, "a row cap of each site .* leave --no-proofs out") for caps in (None, {"a": 5, "b": 5})),
+        *(({"row_caps": caps}, "a row cap of each site .* no proofs = false") for caps in (None, {"a": 5, "b": 5})),
         ({"options": {"epsilon_unit": "row"}}, "epsilon_unit goes with epsilon alone"),
         ({"options": {"epsilon": 1.0, "epsilon_unit": "party"}}, "must be row or label, got 'party'"),
         ({"options": {"epsilon": 0.0}}, "between 0.000001 and 32"),
         ({"options": {"epsilon": 1e-6}}, "too small: the AUC would be noise alone"),
         ({"options": {"epsilon": 1.0, "colluders": 2}}, "of 3 parties that must take part, 2 cannot collude"),
         ({"options": {"epsilon": 1.0, "colluders": -1}}, "a whole number from 0"),
-        ({"analysis": Analysis(by=(Variable("sex", ("F", "M")),))}, "leave --by"),
-        ({"analysis": Analysis(heterogeneity=True)}, "leave --by"),
+        ({"analysis": Analysis(by=(Variable("sex", ("F", "M")),))}, "Leave --by"),
+        ({"analysis": Analysis(heterogeneity=True)}, "Leave --by"),
+        ({"analysis": Analysis(cluster="id")}, "and --cluster out"),
     ],
 )
 def test_what_does_not_go_with_a_budget_is_refused(others: dict[str, Any], message: str) -> None:

@@ -339,11 +339,11 @@ def test_rows_that_are_written_for_a_role_of_their_own_keep_their_patients(tmp_p
 def test_files_and_tables_give_the_same_and_a_missing_id_is_refused_or_its_row_dropped(tmp_path: Path) -> None:
     sites = {name: table(seed, 30) for seed, name in enumerate(("north", "south"))}
     files = [save(tmp_path / f"{name}.csv", rows) for name, rows in sites.items()]
-    asked = ["--label-column", "y", "--score-column", "a", "--cluster", "id"]
+    asked = ["--label-column", "y", "--score-column", "a", "--cluster", "id", "--thresholds", "hybrid:300"]
     shown = CliRunner().invoke(main, ["evaluate", *files, *asked])
     assert shown.exit_code == 0, shown.output
     assert "Obuchowski, logit scale; for independent patients" in " ".join(shown.output.split())
-    low = federated_auc(sites, label="y", score="a", cluster="id").interval.low
+    low = federated_auc(sites, label="y", score="a", cluster="id", thresholds="hybrid:300").interval.low
     assert f"{low:.4f} to" in shown.output
     broken = save(tmp_path / "west.csv", table(3, 30), [4])
     refused = CliRunner().invoke(main, ["evaluate", *files, broken, *asked])
