@@ -359,6 +359,7 @@ def federated_thresholds(
     >>> found = federated_thresholds(sites, 4)
     >>> len(found.grid)
     4
+    >>> from fhe_auc import federated_auc
     >>> federated_auc(sites, thresholds=found).thresholds
     4
     """

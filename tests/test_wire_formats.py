@@ -246,7 +246,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     ),
     "digest of a message": lambda _: MESSAGE.digest,
     "bundle": lambda _: sign_document(bundles.BUNDLE, NORTH, bundles._Body(FINGERPRINT, FINGERPRINT, b"seal")),
-    "privacy ledger": lambda _: budget._LEDGER.form.frame(LEDGER),
+    "privacy ledger": lambda _: budget.LEDGER.form.frame(LEDGER),
     "record of agreed studies": lambda _: policy._BOOK.form.frame(
         policy._Book(
             (policy.Agreed(STUDY, NEWEST, b"thresholds"),),

@@ -13,6 +13,20 @@ BAD_INPUT = 2
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
+_MEANT = {
+    "--alpha": "--interval LEVEL",
+    "--ci": "--interval LEVEL",
+    "--level": "--interval LEVEL",
+    "--no-interval": "--interval none",
+    "--out": "fhe-auc report --out DIR --table FILE",
+    "--classes": "fhe-auc evaluate --classes",
+    "--pdf": "fhe-auc report --pdf",
+    "--roc": "fhe-auc report, whose page has the ROC curve",
+    "--bins": "--thresholds",
+}
+"""What those want who type an option that a command does not have."""
+
+
 class Interrupted(Exception):
     """The user pressed Ctrl-C."""
 
@@ -42,6 +56,8 @@ def _describe(error: Exception) -> tuple[str, int]:
         return "interrupted", INTERRUPTED
     if isinstance(error, click.UsageError):
         text = " ".join(error.format_message().split()).rstrip(".")
+        if isinstance(error, click.NoSuchOption) and error.option_name in _MEANT:
+            text = f"no such option {error.option_name}; it is {_MEANT[error.option_name]}"
         command = error.ctx.command_path if error.ctx is not None else "fhe-auc"
         return f"error: {text[:1].lower()}{text[1:]}{_origin(error)}; see {command} --help", BAD_INPUT
     if isinstance(error, click.ClickException):

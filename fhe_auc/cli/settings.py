@@ -27,18 +27,18 @@ WITHOUT_DEFAULT = {
         "leads to a secret": ("passphrase_file",),
         "decides who is trusted with what": ("protocol", "model"),
         "says whom or what a person has checked and agreed to": (
-            *("study", "holder", "aggregator", "helper"),
+            *("study", "holder", "fleet"),
             *("compared", "yes", "no", "members_folder", "coordinators", "signatures"),
             *("acknowledge", "reconcile", "again"),
         ),
         "bounds what a result tells, or what noise protects": (
-            *("min_cell", "min_parties", "heterogeneity", "cluster", "each_pair"),
+            *("min_cell", "heterogeneity", "cluster", "each_pair"),
             *("epsilon", "epsilons", "delta", "options", "limit", "row_cap", "no_proofs"),
         ),
         "makes randomness known": ("seed",),
         "lets somebody lie": ("cheat",),
         "overwrites files": ("force",),
-        "gives a result up": ("lose_result",),
+        "gives a result up": ("lose_result", "nothing"),
         "changes what the command does": ("stolen", "flower"),
         "is the caller's: programs rely on it": ("as_json", "brief"),
     }.items()

@@ -85,6 +85,12 @@ def plot_forest(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
     ------
     InputError
         This is no `Evaluation`.
+
+    Examples
+    --------
+    >>> from fhe_auc import federated_auc, plot_forest
+    >>> plot_forest(federated_auc([([0, 1, 1], [0.1, 0.8, 0.4])], round_scores=1)).get_xlabel()
+    'AUC'
     """
     if not isinstance(evaluation, Evaluation):
         raise InputError(f"expected the evaluation that federated_auc returns, got {type(evaluation).__name__}")

@@ -106,7 +106,12 @@ def _styled(cards: tuple[ReportCard, ...]) -> Iterator[tuple[ReportCard, str, st
 
 
 def plot_roc(report: Reported, ax: Axes | None = None) -> Axes:
-    """Draw the ROC curve: what the bins leave open, limits point by point, and two thresholds; of two models curves."""
+    """Draw the ROC curve: what the bins leave open, limits point by point, and two thresholds; of two models curves.
+
+    >>> from fhe_auc import federated_report, plot_roc
+    >>> plot_roc(federated_report([([0, 1], [0.2, 0.9])], min_cell=1, thresholds="uniform:9")).get_xlabel()
+    'False positive rate (1 − specificity)'
+    """
     cards, axes = cards_of(report), current(ax)
     if len(cards) == 1:
         _roc_limits(cards[0], axes)
@@ -139,7 +144,12 @@ def _roc_in_words(card: ReportCard) -> str:
 
 
 def plot_precision_recall(report: Reported, ax: Axes | None = None) -> Axes:
-    """Draw precision by recall; inside a bin, true and false positives grow together (Davis, Goadrich, ICML 2006)."""
+    """Draw precision by recall; inside a bin, true and false positives grow together (Davis, Goadrich, ICML 2006).
+
+    >>> from fhe_auc import federated_report, plot_precision_recall
+    >>> plot_precision_recall(federated_report([([0, 1], [0.2, 0.9])], min_cell=1, thresholds="uniform:9")).get_xlabel()
+    'Recall'
+    """
     cards, axes = cards_of(report), current(ax)
     top = 0.0
     for card, line, _ in _styled(cards):
@@ -166,7 +176,12 @@ def _precision_recall_in_words(card: ReportCard) -> str:
 
 
 def plot_calibration(report: Reported, ax: Axes | None = None) -> Axes:
-    """Draw the observed share of positive rows by mean score, with Wilson's intervals; scores are probabilities."""
+    """Draw the observed share of positive rows by mean score, with Wilson's intervals; scores are probabilities.
+
+    >>> from fhe_auc import federated_report, plot_calibration
+    >>> plot_calibration(federated_report([([0, 1], [0.2, 0.9])], min_cell=1, thresholds="uniform:9")).get_xlabel()
+    'Mean score'
+    """
     cards, axes = _of_probabilities(report, "reliability"), current(ax)
     highest = 0.0
     for card, line, marker in _styled(cards):
@@ -196,7 +211,12 @@ def _reliability_in_words(card: ReportCard) -> str:
 
 
 def plot_decision_curve(report: Reported, ax: Axes | None = None) -> Axes:
-    """Draw net benefit by threshold probability, beside treating all rows and none; scores are probabilities."""
+    """Draw net benefit by threshold probability, beside treating all rows and none; scores are probabilities.
+
+    >>> from fhe_auc import federated_report, plot_decision_curve
+    >>> plot_decision_curve(federated_report([([0, 1], [0.2, 0.9])], min_cell=1, thresholds="uniform:9")).get_xlabel()
+    'Threshold probability'
+    """
     cards, axes = _of_probabilities(report, "decision_curve"), current(ax)
     prevalence, last = cards[0].prevalence, 0.0
     for card, line, _ in _styled(cards):
@@ -227,7 +247,12 @@ def _decision_curve_in_words(card: ReportCard) -> str:
 
 
 def plot_scores(report: Reported, ax: Axes | None = None) -> Axes:
-    """Draw the scores of either class, as shares; a second model's in grey."""
+    """Draw the scores of either class, as shares; a second model's in grey.
+
+    >>> from fhe_auc import federated_report, plot_scores
+    >>> plot_scores(federated_report([([0, 1], [0.2, 0.9])], min_cell=1, thresholds="uniform:9")).get_xlabel()
+    'Score'
+    """
     cards, axes = cards_of(report), current(ax)
     top, several = 0.0, len(cards) > 1
     ends = list[float]()

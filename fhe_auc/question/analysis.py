@@ -10,9 +10,10 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -256,8 +257,13 @@ class Questions:
         """As of `Analysis`."""
         return len(self.score_columns) > 1 and not self.classes and not self.by
 
-    def analysis(self, found: Mapping[str, Iterable[str | None]]) -> Analysis:
+    def analysis(
+        self, found: Mapping[str, Iterable[str | None]], orders: Mapping[str, Sequence[str]] = MappingProxyType({})
+    ) -> Analysis:
         """Return the analysis; `found` are the levels that rows have, for each column whose levels are not given.
+
+        Levels come as `orders` has them, by column, where it has all of them; otherwise in a natural order: by number,
+        "<1" before "1-4" before "12-17" before "18+".
 
         Raises `InputError`: there is no column of scores; a column has one level only, or so many that it must hold
         something else, or nobody has looked which; else as `Analysis`.
@@ -271,7 +277,10 @@ class Questions:
             )
         return Analysis(
             models=self.score_columns if len(self.score_columns) > 1 else PLAIN.models,
-            by=tuple(Variable(name, levels or _levels(name, found[name])) for name, levels in self.by.items()),
+            by=tuple(
+                Variable(name, levels or _levels(name, found[name], orders.get(name, ())))
+                for name, levels in self.by.items()
+            ),
             cluster=self.cluster or msgspec.UNSET,
             each_pair=self.each_pair or msgspec.UNSET,
             **{name: getattr(self, name) for name in _SHARED},
@@ -298,8 +307,9 @@ def names_in(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(","))
 
 
-def _levels(name: str, found: Iterable[str | None]) -> tuple[str, ...]:
-    levels = sorted({level for level in found if level is not None}, key=_in_order)
+def _levels(name: str, found: Iterable[str | None], order: Sequence[str]) -> tuple[str, ...]:
+    there = {level for level in found if level is not None}
+    levels = sorted(there, key=order.index if there <= set(order) else _natural)
     if len(levels) == 1:
         raise InputError(f"column {name!r} has one level, {levels[0]!r}: there is nothing to group by", column=name)
     if (pair := first_alike(levels)) is not None:
@@ -315,7 +325,8 @@ def _levels(name: str, found: Iterable[str | None]) -> tuple[str, ...]:
     return tuple(levels)
 
 
-def _in_order(level: str) -> tuple[float, str]:
-    """Sort numbers, and bands such as 5-9 and 10-14, by their first number."""
-    digits = re.match(r"\s*[<>≤≥]?\s*(\d+)", level)
-    return (float(digits[1]) if digits else math.inf, level)
+def _natural(level: str) -> tuple[float, int, list[tuple[float, str]]]:
+    """Sort numbers, and bands such as <1, 5-9 and 18+, by their first number; texts with numbers by these, too."""
+    first = re.match(r"\s*([<≤])?([>≥])?=?\s*(-?\d+(?:\.\d+)?)", level)
+    parts = [(float(part), "") if part.isdecimal() else (math.inf, part) for part in re.split(r"(\d+)", level)]
+    return (float(first[3]), bool(first[2]) - bool(first[1]), parts) if first else (math.inf, 0, parts)

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 import re
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from fhe_auc.base.extras import require
 from fhe_auc.base.files import write_atomically
 from fhe_auc.figures.report_card import FIGURES, draw, png, shown_in, svg
+from fhe_auc.metrics.binning_error import WIDENED
+from fhe_auc.results.decisions import Decision
+from fhe_auc.results.group_decisions import CELLS, SHOWN_RATES, GroupDecision
 from fhe_auc.results.report_card import Facts, ReportCard
 from fhe_auc.results.report_json import as_dict
+from fhe_auc.results.report_measures import NOT_SHOWN, Measure
+from fhe_auc.results.result_tables import ends, of_groups, p_of, value_text
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -27,6 +36,7 @@ FILES = (
 """Names of all files that `save` may write."""
 
 _NOT_HERE = "not here"
+_NEGLIGIBLE = 5e-5  # what four decimals do not show
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -47,8 +57,6 @@ def _template() -> Template:
     """Return the page's template, which takes a while to compile."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    from fhe_auc.report import page_filters
-
     made = Environment(
         loader=PackageLoader("fhe_auc.report", ""),
         autoescape=True,
@@ -57,8 +65,8 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= page_filters.FILTERS
-    made.globals |= page_filters.GLOBALS
+    made.filters |= _FILTERS
+    made.globals |= _GLOBALS
     return made.get_template("page.html")
 
 
@@ -124,3 +132,87 @@ def tripod_items(*, groups: bool, sites: bool) -> tuple[tuple[str, str, str], ..
         ("23a", "Performance, with confidence intervals", f"all tables, ROC curve, Reliability{subgroups}"),
         ("23b", "Heterogeneity across clusters", "Sites" if sites else _NOT_HERE),
     )
+
+
+def _whole(count: int | None, unknown: str = NOT_SHOWN) -> str:
+    """Write how many there are."""
+    return unknown if count is None else f"{count:,}"
+
+
+def _text(value: object) -> str:
+    """Write the fact of a session."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {_text(entry)}" for name, entry in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_text, value))
+    return "–" if value is None else str(value)
+
+
+def _of(card: ReportCard) -> str:
+    """Return what is added to a heading of one of several models."""
+    return f" of {card.title}" if card.model else ""
+
+
+def _anchor(card: ReportCard, name: str) -> str:
+    """Return an id for a section of one model: names may be anything, so that it has a number."""
+    return f"{name}-{zlib.crc32(card.model.encode())}" if card.model else name
+
+
+def _span(measure: Measure) -> str:
+    """Return what the bins leave open of a measure, if that shows; or why there is none."""
+    estimate = measure.estimate
+    if estimate is None:
+        return "" if measure.missing.startswith(NOT_SHOWN) else measure.missing
+    if not math.isfinite(estimate.half_width):
+        return "not known"
+    if estimate.half_width < _NEGLIGIBLE:
+        return ""
+    return Markup("<span>{:.4f} to</span> <span>{:.4f}</span>").format(estimate.low, estimate.high)
+
+
+def _with_interval(told: str) -> Markup:
+    """Return HTML of "0.9 (0.8 to 1)"."""
+    before, _, within = told.partition(" (")
+    return Markup("{}<small>CI {}</small>").format(before, within[:-1]) if within else Markup("{}").format(told)
+
+
+def _decision_head(decision: Decision) -> Markup:
+    """Return the heading of a decision's column."""
+    return Markup("{}<small>threshold {:.6g}</small>").format(decision.title, decision.threshold)
+
+
+def _auc_head(model: str) -> Markup:
+    """Return the heading of the column of a model's AUCs."""
+    return Markup("AUC<small>{}</small>").format(model) if model else Markup("AUC")
+
+
+def _counts(decision: GroupDecision) -> str:
+    """Write the counts of a group at the threshold, if they are shown."""
+    return "" if decision.counts is None else ", ".join(map("{} {:,}".format, CELLS, decision.counts))
+
+
+def _named(measures: Sequence[Measure], name: str) -> Measure:
+    """Return one of the measures."""
+    return next(each for each in measures if each.name == name)
+
+
+_FILTERS: Mapping[str, Callable[..., object]] = {
+    **{each.__name__[1:]: each for each in (_whole, _text, _of, _anchor, _span, _counts, _named)},
+    **{each.__name__[1:]: each for each in (_with_interval, _decision_head, _auc_head)},
+    **{"value": value_text, "number": format},
+}
+_GLOBALS = {
+    **{"ends": ends, "p_of": p_of, "of_groups": of_groups, "zip": zip, "widened": WIDENED, "abreast": 4},
+    "rates": list(SHOWN_RATES.values()),
+    "confusion": {
+        **{"True positives": (1, 1), "False positives": (0, 1)},
+        **{"False negatives": (1, 0), "True negatives": (0, 0)},
+    },
+}
+"""What the template names: tables of text; how many decisions one table has; where a decision has how many rows."""

@@ -13,7 +13,7 @@ from fhe_auc.report.page import render, save
 from fhe_auc.report.steps import Parts, report_steps, told_by
 from fhe_auc.results import result_file
 from fhe_auc.results.asked import Asked
-from fhe_auc.results.evaluation import Outcome, framed
+from fhe_auc.results.evaluation import Outcome, framed, warnings_text
 from fhe_auc.results.report_card import Facts, ReportCard
 from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_lines import COLUMNS, as_csv, report_lines
@@ -44,6 +44,16 @@ class Report:
         Title, date, warnings, how two models differ, what the session has cost and revealed to whom.
     own_warnings : tuple of str
         Warnings about single parties. They name the parties and small numbers, and are not for readers of the page.
+
+    Examples
+    --------
+    >>> from fhe_auc import federated_report
+    >>> site = {"died": [0, 1, 0, 1, 0], "risk": [0.1, 0.7, 0.3, 0.6, 0.2]}
+    >>> report = federated_report([site] * 3, label="died", score="risk", min_cell=1)
+    >>> report.auc
+    1.0
+    >>> report.to_frame().columns.tolist()[3:7]
+    ['measure', 'estimate', 'low', 'high']
     """
 
     cards: Mapping[str, ReportCard]
@@ -88,6 +98,11 @@ class Report:
         """AUC of the first model, or the only one."""
         return self.card.auc.value
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What readers ought to know first; `own_warnings` are not for them."""
+        return self.facts.warnings
+
     def __str__(self) -> str:
         """Return one line: title, each model's AUC and interval, number of rows, and share of positive rows."""
         about = "about " if self.card.noisy else ""
@@ -99,7 +114,7 @@ class Report:
             if interval is not None:
                 within = f" ({interval.heading} {ends(interval)}, {interval.method})"
             aucs.append(f"{name} AUC {card.auc.value:.4f}{within}".lstrip())
-        return f"{self.facts.title}: {'; '.join(aucs)}; {total}"
+        return f"{self.facts.title}: {'; '.join(aucs)}; {total}{warnings_text(self.warnings)}"
 
     def __repr__(self) -> str:
         return f"<Report: {self}>"

@@ -11,8 +11,8 @@ from fhe_auc.results.intervals import Interval
 
 ONE_CLASS = "rows of one label only"
 NESTED = (
-    "groups that are not shown can be worked out from those shown where one column divides the groups of another "
-    "(sex_and_age beside sex): then do not publish both"
+    "groups that are not shown can be worked out from those shown if one column of --by divides the groups of another "
+    "one, as bands of five years divide those of ten: then publish one of the two"
 )
 
 _ALL = "all"

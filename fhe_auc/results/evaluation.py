@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import pkgutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -155,6 +155,18 @@ class Evaluation(Outcome):
         Decimals to which the protocol rounds ``auc`` on purpose (`semi-honest`); None: it has all digits.
     inputs_not_proved : tuple of str
         Where `inputs_proved` says something: the numbers here that rest on other inputs, such as "comparisons".
+
+    Examples
+    --------
+    >>> from fhe_auc import federated_auc
+    >>> site = {"died": [0, 1, 1, 0], "a": [0.1, 0.8, 0.4, 0.5], "b": [0.3, 0.6, 0.2, 0.4]}
+    >>> evaluation = federated_auc([site] * 3, label="died", score=["a", "b"], min_cell=1, round_scores=1)
+    >>> evaluation.auc, evaluation.fraction, evaluation.rows
+    (0.75, Fraction(3, 4), 12)
+    >>> evaluation.to_frame()[["model", "n", "events", "auc"]]
+      model   n  events   auc
+    0     a  12       6  0.75
+    1     b  12       6  0.50
     """
 
     auc: float
@@ -264,8 +276,11 @@ class Evaluation(Outcome):
         return f"AUC {self.auc_text(4)}{within}{rows}; protocol {self.protocol}, {_parties(self)}"
 
     def __str__(self) -> str:
-        """Return the headline, and a line for each warning."""
-        return "\n".join((self.headline, *(f"warning: {warning}" for warning in self.warnings)))
+        """Return the headline, and how many warnings there are."""
+        return self.headline + warnings_text(self.warnings)
+
+    def __repr__(self) -> str:
+        return f"<Evaluation: {self}>"
 
     def _repr_html_(self) -> str:
         """Return HTML for a notebook: the line, tables of estimates and comparisons, sites, proofs, warnings."""
@@ -297,6 +312,11 @@ def framed(rows: Iterable[Iterable[object]], columns: Mapping[str, str]) -> Data
     return pandas.DataFrame(list(rows), columns=list(columns)).astype(dict(columns))
 
 
+def warnings_text(warnings: Sequence[str]) -> str:
+    """Return how many there are, as the end of a line; nothing where there are none."""
+    return f"; {len(warnings)} warning{'s' * (len(warnings) > 1)}, in .warnings" if warnings else ""
+
+
 def _parties(outcome: Outcome) -> str:
     return f"{outcome.parties:,} {'party' if outcome.parties == 1 else 'parties'}"
 
@@ -326,6 +346,12 @@ class QuantileThresholds(Outcome):
         Whether the sums behind them are proved to be those of what the parties have sent.
     soundness : float or None
         Proved bound on the probability that any party accepts others, whatever the aggregator does; None: no proof.
+
+    Examples
+    --------
+    >>> from fhe_auc import federated_thresholds
+    >>> federated_thresholds([([0, 1, 0, 1], [0.1, 0.8, 0.3, 0.6])] * 3, 4).grid.round(3).tolist()
+    [0.0, 0.3, 0.6, 0.8]
     """
 
     grid: NDArray[np.float64]

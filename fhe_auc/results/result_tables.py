@@ -20,7 +20,7 @@ from fhe_auc.results.group_decisions import (
 )
 from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary
 from fhe_auc.results.intervals import Interval, rate_interval
-from fhe_auc.results.report_measures import Measure
+from fhe_auc.results.report_measures import NOT_SHOWN, Measure
 
 if TYPE_CHECKING:
     from fhe_auc.results.report_card import ReportCard
@@ -74,8 +74,10 @@ def of_net_benefits(measures: Sequence[Measure]) -> TextTable:
 
 
 def value_text(measure: Measure) -> str:
-    """Return "0.7864", or "undefined"."""
-    return "undefined" if measure.estimate is None else f"{measure.estimate.value:.4f}"
+    """Return "0.7864"; why one is not shown is said once, in the warnings."""
+    if measure.estimate is None:
+        return NOT_SHOWN if measure.missing.startswith(NOT_SHOWN) else "undefined"
+    return f"{measure.estimate.value:.4f}"
 
 
 class GroupTables(NamedTuple):

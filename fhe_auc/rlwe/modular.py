@@ -82,22 +82,16 @@ def residues(values: Sequence[int] | NDArray[np.int64], modulus: int) -> Residue
     return np.mod(np.asarray(values, np.int64), np.int64(modulus)).astype(np.uint64)
 
 
-def combined(parts: Sequence[Residues], moduli: Sequence[int]) -> list[int]:
-    """Return the integers in [0, Π moduli) with these residues, `parts` of one length, one for each modulus.
+def centred(parts: Sequence[Residues], moduli: Sequence[int]) -> list[int]:
+    """Return the integers around zero, up to half of Π moduli in size, with these residues: Chinese remainder.
 
-    Chinese remainder; no two moduli have a divisor in common.
+    `parts` are of one length, one for each modulus, all odd; no two of these have a divisor in common.
     """
     modulus, found = math.prod(moduli), [0] * len(parts[0])
     for part, own in zip(parts, moduli, strict=True):
         weight = modulus // own * pow(modulus // own, -1, own)
         found = [known + value * weight for known, value in zip(found, part.tolist(), strict=True)]
-    return [each % modulus for each in found]
-
-
-def centred(parts: Sequence[Residues], moduli: Sequence[int]) -> list[int]:
-    """Return the integers around zero with these residues: up to half of Π moduli in size, as `combined`."""
-    modulus = math.prod(moduli)
-    return [each - modulus if each > modulus // 2 else each for each in combined(parts, moduli)]
+    return [(each + modulus // 2) % modulus - modulus // 2 for each in found]
 
 
 def uniform(stream: KeyStream, modulus: int, *shape: int) -> Residues:
@@ -129,35 +123,20 @@ def fill(stream: KeyStream, moduli: Sequence[int], rows: Residues) -> None:
             row %= np.uint64(modulus)
 
 
-def nonzero(stream: KeyStream, modulus: int, *shape: int) -> Residues:
-    """Return independent residues, uniform in 1 … modulus - 1."""
-    return uniform(stream, modulus - 1, *shape) + np.uint64(1)
-
-
 def is_prime(number: int) -> bool:
     """Whether a number below 2^64 is prime.
 
     Miller and Rabin's test; up to 318,665,857,834,031,151,167,461, which is above 2^78, these twelve bases decide
     (Sorenson and Webster, Math. Comp. 86, 2017).
     """
-    if number < 2:
-        return False
-    if number in _WITNESSES:
-        return True
-    odd, twos = number - 1, 0
-    while odd % 2 == 0:
-        odd, twos = odd // 2, twos + 1
+    if number in _WITNESSES or number < 2:
+        return number > 1
+    twos = (number - 1 & 1 - number).bit_length() - 1
     for base in _WITNESSES:
-        power = pow(base, odd, number)
-        if power in (1, number - 1):
-            continue
-        for _ in range(twos - 1):
-            power = power * power % number
-            if power == number - 1:
-                break
-        else:
+        power = pow(base, number - 1 >> twos, number)
+        if power != 1 and number - 1 not in (pow(power, 2**square, number) for square in range(twos)):
             return False
-    return True
+    return number % 2 == 1
 
 
 def primes_above(least: int, count: int, ring_dimension: int) -> tuple[int, ...]:

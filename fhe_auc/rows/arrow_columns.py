@@ -2,45 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import InputError
-from fhe_auc.base.names import known_names
 from fhe_auc.rows.entries import Coded, name_text
-
-
-class Piece(NamedTuple):
-    """Some rows: columns of numbers as arrays, all others coded."""
-
-    numbers: dict[str, NDArray[Any]]
-    texts: dict[str, Coded]
-
-    def chosen(self, rows: NDArray[Any] | slice) -> Piece:
-        """Return some of the rows."""
-        return Piece(
-            {name: array[rows] for name, array in self.numbers.items()},
-            {name: coded.chosen(rows) for name, coded in self.texts.items()},
-        )
-
-
-_OPTIONS = {"y_true": "--label-column", "y_score": "--score-column"}  # who meets these names has not given any
-
-
-def require_columns(wanted: Sequence[str], there: Sequence[str]) -> None:
-    """Raise `InputError` unless each column that is wanted is there once."""
-    times = Counter(there)
-    for name in wanted:
-        if times[name] == 0:
-            hint = f"; {_OPTIONS[name]} names the right one" if name in _OPTIONS else ""
-            raise InputError(f"there is no column {name!r}{known_names(name, there)}{hint}", column=name)
-        if times[name] > 1:
-            raise InputError(f"column {name!r} is there {times[name]} times", column=name)
 
 
 def coded(column: Any) -> Coded:
@@ -48,13 +16,14 @@ def coded(column: Any) -> Coded:
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     entries = [name_text(entry) for entry in column.dictionary.to_pylist()]
+    order = tuple(name for name in entries if name is not None) if column.type.ordered else ()
     index = {name: code for code, name in enumerate(dict.fromkeys(entries))}
     lookup = np.array([index[entry] for entry in entries] or [0], np.int32)
     if not column.indices.null_count:
-        return Coded(lookup[_array(column.indices)], list(index))
+        return Coded(lookup[_array(column.indices)], list(index), order)
     missing = _array(column.indices.is_null())
     codes = lookup[np.where(missing, 0, _array(column.indices))]
-    return Coded(np.where(missing, index.setdefault(None, len(index)), codes), list(index))
+    return Coded(np.where(missing, index.setdefault(None, len(index)), codes), list(index), order)
 
 
 def arrow_values(column: Any) -> NDArray[Any]:

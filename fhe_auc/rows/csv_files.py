@@ -20,8 +20,9 @@ import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.rows.arrow_columns import Piece, arrow_values, as_objects, coded, require_columns
+from fhe_auc.rows.arrow_columns import arrow_values, as_objects, coded
 from fhe_auc.rows.entries import level_text
+from fhe_auc.rows.pieces import Piece, require_columns
 from fhe_auc.rows.quotes import Quotes
 
 STDIN = Path("-")

@@ -14,25 +14,29 @@ from numpy.typing import ArrayLike, NDArray
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.names import alike
 
-_OTHER_LABELS = (
-    ". Survival times, censored or not, are not supported: choose a horizon, label 1 who had the event by then and 0 "
-    "who had not, and leave out who was censored before it. For several classes, name them (--classes)"
-)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coded:
-    """A column of text: its names (None: missing), and for each row the index of its own."""
+    """A column of text: its names (None: missing), and for each row the index of its own.
+
+    `order` are the levels of an ordered categorical, in their order; there are none otherwise.
+    """
 
     codes: NDArray[np.int32]
     names: Sequence[str | None]
+    order: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def chosen(self, rows: NDArray[Any] | slice) -> Coded:
         """Return the column at some rows."""
-        return Coded(self.codes[rows], self.names)
+        return Coded(self.codes[rows], self.names, self.order)
+
+    def renamed(self, text_of: Callable[[object], str | None]) -> Coded:
+        """Return the column with other names, several of which may be the same."""
+        order = (text_of(name) for name in self.order)
+        return Coded(self.codes, list(map(text_of, self.names)), tuple(name for name in order if name is not None))
 
     def present(self) -> NDArray[np.intp]:
         """Return the codes that occur, ascending."""
@@ -50,7 +54,7 @@ class Coded:
         return table[self.codes]
 
 
-def one_dimensional(values: ArrayLike, party: str, what: str) -> NDArray[Any]:
+def one_dimensional(values: ArrayLike, title: str, what: str) -> NDArray[Any]:
     """Return a column as an array, shape (n,), with every entry as it is; raise `InputError` for other shapes."""
     kind = type(values).__name__
     try:
@@ -59,14 +63,14 @@ def one_dimensional(values: ArrayLike, party: str, what: str) -> NDArray[Any]:
             array = np.asarray(values, dtype=object)
     except Exception as error:  # each library has its own
         raise InputError(
-            f"party {party!r}: {what}: {kind} makes no array of one dimension ({type(error).__name__}): convert it to "
+            f"{title}: {what}: {kind} makes no array of one dimension ({type(error).__name__}): convert it to "
             "one of numpy first"
         ) from None
     if not array.ndim:
-        raise InputError(f"party {party!r}: {what} must be one-dimensional, an entry for each row, got {kind}")
+        raise InputError(f"{title}: {what} must be one-dimensional, an entry for each row, got {kind}")
     if array.ndim > 1:
         remedy = "give one column, as predict_proba(X)[:, 1]; a table has it once"
-        raise InputError(f"party {party!r}: {what} must be one-dimensional, but have shape {array.shape}: {remedy}")
+        raise InputError(f"{title}: {what} must be one-dimensional, but have shape {array.shape}: {remedy}")
     return array
 
 
@@ -75,8 +79,7 @@ def checked_labels(values: NDArray[Any], refuse: Callable[[int, str], InputError
     numbers = _real_numbers(values, "label", refuse)
     row = _first(~((numbers == 0) | (numbers == 1)))
     if row is not None:
-        advice = _OTHER_LABELS if np.isfinite(numbers[row]) else ""
-        raise refuse(row, f"label is {shown_entry(numbers[row])}; labels must be 0 or 1{advice}")
+        raise refuse(row, f"label is {shown_entry(numbers[row])}; labels must be 0 or 1")
     return frozen((numbers == 1).view(np.uint8))
 
 
@@ -92,8 +95,7 @@ def coded_entries(
     if row is not None:
         name = coded.names[coded.codes[row]]
         if name is None:
-            remedy = "give such rows a level of their own, or drop them"
-            raise refuse(row, f"{what} is missing (empty, NA, None or the like); {remedy}")
+            raise refuse(row, f"{what} is missing (empty, NA, None or the like): give such rows a level of their own")
         entry = name if isinstance(values, Coded) else values[row]
         raise refuse(row, f"{what} is {shown_entry(entry)}, and can only be {', '.join(map(repr, names))}")
     return frozen(found.astype(np.uint8))
@@ -108,6 +110,7 @@ _MISSING_TEXTS = frozenset(
     )
 )
 """What stands for a missing entry in any column but that of sites, in any case of letters."""
+_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 _NO_NAMES = ("", "nan", "<na>", "nat")  # as numpy and pandas write what is missing
 
 
@@ -233,7 +236,8 @@ def _real_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], 
             raise refuse(row, f"{what} is missing")
         number = plain_entry(entry)
         if not isinstance(number, (bool, int, float)):
-            raise refuse(row, f"{what} is {shown_entry(number)}, which is not a number")
+            told = "text, not a number" if isinstance(number, str) and _NUMBER.fullmatch(number) else "not a number"
+            raise refuse(row, f"{what} is {shown_entry(number)}, which is {told}")
         if isinstance(number, int) and abs(number) > 2**53:  # float64 no longer tells neighbours apart
             raise refuse(row, f"{what} is {shown_entry(number)}, which is too large")
         numbers[row] = number

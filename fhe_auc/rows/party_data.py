@@ -71,6 +71,10 @@ def _numbered(row: int) -> Place:
 class PartyData:
     """One party's test rows. Make it with `PartyData.from_arrays` or `from_columns`, which check them.
 
+    >>> party = PartyData.from_arrays("north", [0, 1, 1], [0.2, 0.7, 0.4])
+    >>> party, party.rows
+    (PartyData(name='north'), 3)
+
     Attributes
     ----------
     name : str
@@ -198,11 +202,6 @@ class PartyData:
 
         Raises `InputError`, which names party, row and value: the name is blank, the arrays are empty, not
         one-dimensional or of different lengths, or an entry is missing, masked, no number, no label or not finite.
-
-        Examples
-        --------
-        >>> PartyData.from_arrays("north", [0, 1, 1], [0.2, 0.7, 0.4])
-        PartyData(name='north')
         """
         return cls.from_columns(name, y_true, {score_column: y_score}, {}, PLAIN)
 
@@ -218,7 +217,6 @@ class PartyData:
         clusters: ArrayLike | Coded | None = None,
         known_clusters: dict[str, int] | None = None,
         label_column: str = "",
-        place: Callable[[int], Place] = _numbered,
         refuse: Callable[[int, str, str], InputError] | None = None,
     ) -> PartyData:
         """Check a party's rows for an analysis and take a read-only copy of them.
@@ -228,7 +226,7 @@ class PartyData:
         `from_arrays`, and each variable's levels, as text or whole numbers; errors name them by their keys, and the
         labels by `label_column`. `clusters` are the rows' patients, in the analysis's column, and `known_clusters` the
         indices of those of other rows, which new ones are added to. `refuse` makes the error from a row (from 0), what
-        is wrong with it, and the column; by default it names party and row, by `place`.
+        is wrong with it, and the column; by default it names party and row.
 
         Errors are those of `from_arrays`, and of levels that the analysis does not have.
         """
@@ -240,7 +238,7 @@ class PartyData:
                     return refuse(row, what, column)
                 if what.endswith(" is missing"):
                     what += "; drop the row, as drop_missing=True does"
-                return InputError(f"party {name!r}, {place(row).text}: {what}", party=name, column=column or None)
+                return InputError(f"party {name!r}, row {row}: {what}", party=name, column=column or None)
 
             return refused
 
@@ -252,7 +250,11 @@ class PartyData:
             *([] if clusters is None else [("patient", analysis.cluster or "", clusters)]),
         ]
         columns: list[tuple[str, Any, Callable[[int, str], InputError]]] = [
-            (what, values if isinstance(values, Coded) else one_dimensional(values, name, f"{what}s"), refusing(column))
+            (
+                what,
+                values if isinstance(values, Coded) else one_dimensional(values, f"party {name!r}", f"{what}s"),
+                refusing(column),
+            )
             for what, column, values in given
         ]
         (_, of_rows, refused), *others = columns
@@ -275,7 +277,6 @@ class PartyData:
             ),
             score_columns=tuple(each for each in scores if each),
             clusters=next((known_codes(values, known, refused) for _, values, refused in of_patients), None),
-            place=place,
         )
 
 

@@ -21,10 +21,10 @@ IN_MEMORY = 2**20  # rows of a column that are kept in memory; more go to a file
 
 
 class Column:
-    """One column that grows."""
+    """One column that grows; where it is of rows that are `in_memory` already, it stays there."""
 
-    def __init__(self, dtype: DTypeLike) -> None:
-        self._dtype = np.dtype(dtype)
+    def __init__(self, dtype: DTypeLike, *, in_memory: bool = False) -> None:
+        self._dtype, self._in_memory = np.dtype(dtype), in_memory
         self._parts: list[NDArray[Any]] = []
         self._file: Any = None
         self.rows = 0
@@ -33,7 +33,7 @@ class Column:
         """Add the entries of more rows, shape (n,)."""
         self.rows += len(entries)
         self._parts.append(np.asarray(entries, self._dtype))
-        if self._file is None and self.rows > IN_MEMORY:
+        if self._file is None and self.rows > IN_MEMORY and not self._in_memory:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when finished
         if self._file is not None:
             with naming(tempfile.gettempdir()):

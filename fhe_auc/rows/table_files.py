@@ -10,16 +10,17 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, Place
-from fhe_auc.rows.arrow_columns import Piece, arrow_values, as_objects, coded, require_columns
+from fhe_auc.rows.arrow_columns import arrow_values, as_objects, coded
 from fhe_auc.rows.csv_files import STDIN, TextFile, text_pieces
 from fhe_auc.rows.entries import Coded, name_text
+from fhe_auc.rows.pieces import OPTIONS, Piece, Words, require_columns
 from fhe_auc.rows.quotes import QuoteError
 from fhe_auc.rows.row_store import BATCH
 
@@ -28,7 +29,31 @@ OBJECTS = "it holds Python objects, which could run code; save numbers or text, 
 
 @dataclass(frozen=True, eq=False)
 class TableFile(TextFile):
-    """One file, whose text is read as that of a `TextFile` where it is one; `path` "-" is standard input, which is."""
+    """One file, whose text is read as that of a `TextFile` where it is one; `path` "-" is standard input, which is.
+
+    A `fhe_auc.rows.pieces.Table`; `folder_names` its party, by its folder and not by its own name.
+    """
+
+    folder_names: bool = False
+    names_columns: ClassVar[bool] = True
+    words: ClassVar[Words] = OPTIONS
+
+    @property
+    def party(self) -> str:
+        """The file's name without its suffix, or that of its folder."""
+        if self.folder_names:
+            return self.path.parent.name
+        return "stdin" if self.path == STDIN else self.path.name[: len(self.path.name) - len(self.suffix)]
+
+    @property
+    def title(self) -> str:
+        """How messages begin."""
+        return f"file {self.name!r}"
+
+    @property
+    def file(self) -> str:
+        """How errors name it."""
+        return self.name
 
     @property
     def name(self) -> str:

@@ -117,7 +117,7 @@ class Request(Setup):
         if without:
             raise InputError(
                 f"row caps: party {without[0]!r} has none, and each party is to prove its own: give it one, or prove "
-                "none (--no-proofs; row_caps=None)"
+                "none (the study: proofs = false; row_caps=None)"
             )
         return tuple(self.row_caps[party] for party in self.parties)
 

@@ -1,10 +1,5 @@
 """Sums of vectors under one-time pads, for roles that know neither the protocol nor who has which key.
 
-    submitted    vector, common secret                                ->  residues     with tags, under a common pad
-    under_pad    residues, the party's own pad                        ->  submission
-    aggregate    the sum of all submissions, the sum of their pads    ->  result
-    proved       result, common secret                                ->  sums         checked
-
 What is added up, and why nobody changes a sum unnoticed: `fhe_auc.sums.vector_sums`.
 """
 
@@ -14,8 +9,6 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from fhe_auc.base.errors import CapacityError
 from fhe_auc.rlwe import modular
@@ -132,9 +125,9 @@ class VectorComputation(PaddedComputation[bytes, None]):
     def secret(self, context: bytes) -> None:
         """Return None."""
 
-    def submitted(self, party: str, vector: NDArray[np.int64], common_secret: bytes) -> Residues:
-        """Return a party's vector and tags under its common pad, for `under_pad`."""
-        return self._authenticator(common_secret).submitted(self.manifest.parties.index(party), vector)
+    def authenticator(self, common_secret: bytes) -> VectorAuthenticator:
+        """Return what parties add to their vectors, and prove sums by; the aggregator must not know it."""
+        return VectorAuthenticator(self.sums, common_secret, self.manifest.digest)
 
     def pad_key(self, secret: None, pads: Sequence[Words]) -> bytes:
         """Return the sum of the pads itself."""
@@ -149,16 +142,6 @@ class VectorComputation(PaddedComputation[bytes, None]):
         """Return that sum, still under the common pads."""
         return [self.unpacked(0, result)[0]]
 
-    def proved(
-        self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes, *, least: int, most: int
-    ) -> NDArray[np.int64]:
-        """Return the sums, shape (entries,): proved, and between these bounds; errors as `VectorAuthenticator.read`."""
-        indices = [self.manifest.parties.index(party) for party in counted]
-        return self._authenticator(common_secret).read(decrypted[0], indices, least, most)
-
     def soundness(self) -> float:
         """Return a bound on the probability that any party accepts a wrong sum: 1/t^tags for each of them."""
         return self.sums.parties / float(self.sums.modulus) ** self.sums.tags
-
-    def _authenticator(self, common_secret: bytes) -> VectorAuthenticator:
-        return VectorAuthenticator(self.sums, common_secret, self.manifest.digest)

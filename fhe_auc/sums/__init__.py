@@ -9,11 +9,6 @@ of V, and B the same function of M, that of the pooled sketch is A − B, and
 
 so the aggregator evaluates the sums with products of a plaintext and a ciphertext alone.
 
-    what is summed and released                             `terms`: public, part of what parties agree to
-    what is encrypted, and times what, and where it stands  `terms`
-    pads, padded sketches on their way, pad keys            `pads`
-    adding sketches up                                      `fhe_auc.rlwe.polynomials.PolynomialSum`, modulo t
-    why nobody changes a sum unnoticed                      `proof`
-
+What is summed, and where it stands, is public, part of what parties agree to (`terms`).
 Whole vectors, of degree 1, need no encryption and have tags of their own: `vector_sums`.
 """

@@ -110,7 +110,7 @@ class Authenticator:
         self._degrees = [total.degree for total in release.sums]
         self._modulus = modulus
         key = common_secret, session, _LABEL, prime
-        self._point = modular.nonzero(KeyStream(derived_key(*key, "point")), modulus, 1)
+        self._point = modular.uniform(KeyStream(derived_key(*key, "point")), modulus - 1, 1) + np.uint64(1)  # not zero
         of_sums = [degree for degree in self._degrees if degree > 1]
         size = release.sketch.size + len(of_sums)  # ρ of entries, u of sums
         self._shares = CommonShares(*key, "share", modulus=modulus, size=size)

@@ -27,6 +27,7 @@ def test_it_is_short_and_begins_with_two_commands_that_need_no_others_before_the
         assert f"\n{made}:\n\t@scripts/make_venv.sh {made.removesuffix('-venv')}\n" in targets
 
 
+@pytest.mark.slow  # .ci/run checks its AUC
 def test_the_demo_prints_what_is_shown() -> None:
     (shown,) = re.findall(r"```\n(.*?)```", section("One command"), re.DOTALL)
     result = call("demo", COLUMNS="80")

@@ -1,5 +1,6 @@
 """What is public is documented where it is said what is public, and imports without what it does not need."""
 
+import doctest
 import inspect
 import re
 import subprocess
@@ -22,6 +23,22 @@ def test_what_is_listed_is_what_is_public_and_all_of_it_and_nothing_else_is_docu
     assert all(inspect.getdoc(getattr(fhe_auc, name)) for name in fhe_auc.__all__)
     with pytest.raises(AttributeError, match="no attribute 'federated_evaluation'"):
         _ = fhe_auc.federated_evaluation  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["", *fhe_auc.__all__])
+def test_examples_of_every_public_name_run(name: str) -> None:
+    from matplotlib import pyplot
+
+    pyplot.switch_backend("Agg")
+    named = getattr(fhe_auc, name) if name else fhe_auc
+    if inspect.isclass(named) and issubclass(named, Exception):
+        return
+    (examples,) = doctest.DocTestFinder(recurse=False).find(named, name, globs={name: named})
+    try:
+        assert examples.examples
+        assert doctest.DocTestRunner(verbose=False).run(examples).failed == 0
+    finally:
+        pyplot.close("all")
 
 
 @pytest.mark.parametrize("name", [name for name in fhe_auc.__all__ if name.startswith("federated_")])

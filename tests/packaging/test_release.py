@@ -102,6 +102,7 @@ def test_one_version_stands_wherever_there_is_one_and_the_demo_of_three_sites_ru
     assert {path.name for path in folder.iterdir()} == {name for name in service["command"] if name.endswith(".csv")}
 
 
+@pytest.mark.slow
 def test_the_same_sources_give_the_same_wheel_wherever_and_whenever_it_is_built(tmp_path: Path) -> None:
     digests = []
     for folder, time in (("here", 1_000_000_000), ("somewhere else", 1_700_000_000)):
@@ -127,6 +128,7 @@ def test_the_same_sources_give_the_same_wheel_wherever_and_whenever_it_is_built(
     assert digests[0] == digests[1]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(GIT is None or not (ROOT / ".git").exists(), reason="git knows what the sources should hold")
 def test_the_published_sources_hold_all_that_is_in_git_and_no_stray_file(tmp_path: Path) -> None:
     listed = output_of([str(GIT), "ls-files", "-z"], cwd=ROOT, timeout=60)

@@ -37,7 +37,7 @@ from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.site.making import sealed_files
 from fhe_auc_keys.site.policy import agree, decide, waiting
 from fhe_auc_keys.store import known_members
-from fhe_auc_keys.store.budget import Ledger, Limit
+from fhe_auc_keys.store.budget import LEDGER, Ledger, Limit
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import OWN, create_with_random_passphrase
 from tests.suite.memory_exchange import Memory
@@ -153,7 +153,7 @@ def template(case: Case) -> tuple[Path, dict[str, bytes]]:
             agree(store, case.study)
             keys[name] = store.key
             if case.spends and name in case.sites:
-                Ledger({"rows": Limit(case.budget)}).keep(store)
+                LEDGER.keep(store, Ledger({"rows": Limit(case.budget)}))
     atexit.register(shutil.rmtree, folder)
     return folder, keys
 
@@ -456,7 +456,7 @@ class World:
 
     def _check_budget(self, name: str) -> None:
         with self.store(name) as store:
-            spent = Ledger.stored(store).entries
+            spent = LEDGER.stored(store).entries
         for night in self.submitted(name):
             if night.session not in spent and name not in self.restored:  # then a person has to find out
                 raise Broken(f"{name} has submitted to {night}, and forgotten what that spends")

@@ -1,7 +1,9 @@
 """Sessions of a fleet over files in a folder, with all roles, and records that are not an honest device's."""
 
+import copy
 import hashlib
 import itertools
+import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -37,6 +39,7 @@ from tests.support.exact_sessions import pairs_of, rows
 CAP = 12  # rows of a device
 GRID = thresholds.uniform(12)
 SEED = bytes(range(32))  # of a pad that tests know
+PASSPHRASE = "correct horse battery"  # noqa: S105
 
 
 class Play(AbstractContextManager["Play"]):
@@ -61,8 +64,19 @@ class Play(AbstractContextManager["Play"]):
         self.announced = self.opened(self.announcement)
         self.aggregator, self.helper = self.role(made.aggregator), self.role(made.helper)
         self.store, self.adders = (
-            KeyStore.create(folder / name, "correct horse battery") for name in ("store", "adders-store")
+            KeyStore.create(folder / name, PASSPHRASE) for name in ("store", "adders-store")
         )
+
+    def copied(self, folder: Path) -> "Play":
+        """The same in another folder, before anything is written there but members; this one is closed."""
+        self.__exit__()
+        shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+        made = copy.copy(self)
+        made.folder, made.consortium = folder, copy.copy(self.consortium)
+        for identity in made.consortium.identities.values():  # which other copies have, too
+            identity.version = made.consortium.members.version
+        made.store, made.adders = (KeyStore(folder / name, PASSPHRASE) for name in ("store", "adders-store"))
+        return made
 
     def __exit__(self, *error: object) -> None:
         self.store.close()

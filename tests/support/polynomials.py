@@ -1,10 +1,11 @@
 """Polynomials modulo primes as Python's integers, and their products by the definition."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from fhe_auc.rlwe.modular import centred, combined
+from fhe_auc.rlwe.modular import centred
 from fhe_auc.rlwe.polynomials import Polynomials, Words, values_of
 
 
@@ -20,7 +21,7 @@ def polynomial(ring: Polynomials, numbers: Sequence[int]) -> Words:
 
 def integers(ring: Polynomials, coefficients: Words) -> list[int]:
     """The coefficients modulo Q of one polynomial given modulo each prime of Q (Chinese remainder)."""
-    return combined(list(coefficients), ring.moduli)
+    return [number % math.prod(ring.moduli) for number in centred(list(coefficients), ring.moduli)]
 
 
 def signed(ring: Polynomials, coefficients: Words) -> list[int]:

@@ -23,7 +23,7 @@ from fhe_auc.question.study import MOST_ROWS as MOST_OF_A_CAP
 from fhe_auc.question.study import Study
 from fhe_auc.session import registry
 from fhe_auc.session.plan import backend_of
-from fhe_auc.session.protocol import Request
+from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, Request
 from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
 from fhe_auc_keys.cli import common, trust
 from fhe_auc_keys.errors import about
@@ -35,6 +35,7 @@ from fhe_auc_keys.store import audit, known_members
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault, own_identity
 
+_THRESHOLDS = "uniform:100"  # unless others are named
 _SESSION = click.argument("session_file", metavar="SESSION", type=common.FILE)
 
 _HELP = """Evaluate on a fleet: on so many devices that each is a record in a file.
@@ -63,16 +64,6 @@ Folders may be URLs, s3:// and gs:// among them.
 )
 def fleet() -> None:
     """Evaluate on a fleet."""
-
-
-_thresholds_option = click.option(
-    "--thresholds", metavar="SPEC", default="uniform:100", help="Decision points, as of `fhe-auc evaluate`."
-)
-_no_proofs_option = click.option(
-    "--no-proofs",
-    is_flag=True,
-    help="Have nobody prove its row cap: messages are smaller, and a party that lies can decide the AUC unseen.",
-)
 
 
 def _with_workers(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -122,8 +113,7 @@ def _as_role(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @common.command(
     "Name a fleet and all that is agreed, in a signed file.",
-    "fhe-auc fleet convene members.parquet study.toml --row-cap 500 --min-parties 1000 --max-rows 2000000 "
-    "--store keystore",
+    "fhe-auc fleet convene members.parquet study.toml --row-cap 500 --store keystore",
 )
 @click.argument("members_file", metavar="MEMBERS", type=str)
 @click.argument("study_file", metavar="STUDY", type=common.FILE)
@@ -134,49 +124,39 @@ def _as_role(command: Callable[..., Any]) -> Callable[..., Any]:
     required=True,
     help="Most rows of a device, within which it proves its counts.",
 )
-@_no_proofs_option
-@inputs.whole_number("--min-parties", 2, about="How many devices must count at least. Default: all.")
-@_thresholds_option
-@inputs.max_rows_option
-@inputs.backend_option
-@inputs.interval_option("Level of the confidence interval, Hanley and McNeil's; or none.")
 @trust.key_store
 @click.option("--out", "target", metavar="FILE", type=common.NEW_FILE, default="session.fleet", help="File to write.")
 @click.option("--force", is_flag=True, help="Overwrite files that are there already.")
 @common.reported
 def convene(
-    members_file: str,
-    study_file: Path,
-    row_cap: int,
-    no_proofs: bool,
-    thresholds: str,
-    vault: Vault,
-    target: Path,
-    force: bool,
-    **asked: Any,
+    members_file: str, study_file: Path, row_cap: int, vault: Vault, target: Path, force: bool
 ) -> common.Report:
-    """Convene a session of a fleet, by the protocol exact.
+    """Convene a session of a fleet.
 
     MEMBERS is the file that the members' file names (`fhe-auc members renew --fleet`). STUDY (TOML) says what is
-    evaluated, who is aggregator and who helper, and for how many days. The convener is neither of them.
+    evaluated, by the protocol exact; who is aggregator and who helper; how many devices must count (min-parties, else
+    all), of how many rows in all (max-rows); and whether they prove their cap (proofs). The convener is neither
+    aggregator nor helper.
     """
     study = Study.read(study_file)
-    if not study.aggregator or not study.helper:
-        raise InputError(f"{study_file}: a fleet's study names its aggregator and its helper", file=str(study_file))
-    if no_proofs:
+    if not study.aggregator or not study.helper or study.protocol != "exact":
+        what = 'a fleet\'s study names its aggregator, its helper, and protocol = "exact"'
+        raise InputError(f"{study_file}: {what}", file=str(study_file))
+    if not study.proofs:
         output.print_warning(
-            "no party proves what it puts in (--no-proofs): one that lies can decide the AUC, and nobody would notice"
+            "no party proves what it puts in (proofs = false): one that lies can decide the AUC, and nobody would "
+            "notice"
         )
     inputs.check_out_file(target, force=force)
-    fleet = Fleet.of(tables.read_members(members_file), row_cap=row_cap)
-    # Of the request are the options max_rows, min_parties, backend and interval, too.
     request = Request(
         parties=(),
-        fleet=fleet,
-        thresholds=grids.resolve(thresholds),
+        fleet=Fleet.of(tables.read_members(members_file), row_cap=row_cap),
+        thresholds=grids.resolve(study.thresholds or _THRESHOLDS),
+        min_parties=study.min_parties or None,
+        max_rows=study.max_rows or DEFAULT_MAX_ROWS,
+        interval=study.interval or None,
         keys="helper",
-        row_caps=None if no_proofs else row_cap,
-        **asked,
+        row_caps=row_cap if study.proofs else None,
     )
     with vault.open() as store:
         convener, members = own_identity(store), known_members.stored(store)
@@ -336,7 +316,7 @@ def _verdicts(found: dict[str, int], where: str, *, failed: bool = False) -> com
     name="simulate",
 )
 @inputs.whole_number("--parties", 2, default=1000, about="Devices.")
-@_thresholds_option
+@click.option("--thresholds", metavar="SPEC", default=_THRESHOLDS, help="As of `fhe-auc evaluate`.")
 @_with_workers
 @click.option(
     "--folder",
@@ -344,7 +324,7 @@ def _verdicts(found: dict[str, int], where: str, *, failed: bool = False) -> com
     type=click.Path(file_okay=False, path_type=Path),
     help="New folder for the session's files, about 10 kB a device; they stay there. Default: a temporary one.",
 )
-@_no_proofs_option
+@click.option("--no-proofs", is_flag=True, help="Nobody proves its row cap.")
 @common.reported
 def simulate_session(
     parties: int, thresholds: str, pool: Workers, folder: Path | None, no_proofs: bool

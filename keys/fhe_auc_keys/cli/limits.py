@@ -11,7 +11,6 @@ from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.trust import key_store
 from fhe_auc_keys.store import audit
 from fhe_auc_keys.store import budget as budgets
-from fhe_auc_keys.store.budget import Ledger
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault, own_identity
 
@@ -85,7 +84,7 @@ def budget(
             _note(store, "acknowledged", budgets.acknowledge(store, acknowledge.hex(), by))
         elif by is not None:
             _note(store, "reconciled", budgets.reconcile(store, by))
-        ledger = Ledger.stored(store)
+        ledger = budgets.LEDGER.stored(store)
     rows: common.Rows = []
     told = {}
     used = {each.data_set for each in ledger.entries.values()}

@@ -1,7 +1,4 @@
-"""Tasks in this process, or in several processes on this machine, which are started anew where they die.
-
-A task is a function of a module. Only what it returns is kept: one that dies half way and is done again counts once.
-"""
+"""Tasks in this process, or in several processes on this machine; a task is a function of a module."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
 from itertools import islice
@@ -23,7 +20,6 @@ from fhe_auc.base.errors import EvaluationError, InputError
 
 R = TypeVar("R")
 
-_RETRIES = 3
 _MOST_ON_WINDOWS = 61  # that it can wait for
 _AHEAD = 2  # tasks a worker that are under way at a time
 _THREADS = "OMP_NUM_THREADS"  # of a process that computes
@@ -55,35 +51,27 @@ class Workers(AbstractContextManager["Workers"]):
             os.environ.pop(_THREADS, None)
 
     def map(self, function: Callable[..., R], parts: Iterable[tuple[Any, ...]], *shared: Any) -> Iterator[R]:
-        """Yield `function(*part, *shared)` of each part, in order; `EvaluationError` where processes die repeatedly."""
+        """Yield `function(*part, *shared)` of each part, in order; `EvaluationError` where a process dies."""
         if self.number == 1:
             for part in parts:
                 yield function(*part, *shared)
             return
-        left, under_way, deaths = iter(parts), deque[tuple[Any, ...]](), 0
-        while True:
-            pool = ProcessPoolExecutor(self.number, multiprocessing.get_context("spawn"), _begin, (function, shared))
-            try:
-                futures = deque(pool.submit(_measured, part) for part in under_way)
-                while True:
-                    for part in islice(left, _AHEAD * self.number - len(futures)):
-                        under_way.append(part)
-                        futures.append(pool.submit(_measured, part))
-                    if not futures:
-                        return
-                    found, seconds = futures.popleft().result()
-                    under_way.popleft()
-                    deaths = 0
-                    self.seconds += seconds
-                    yield found
-            except BrokenProcessPool:
-                deaths += 1
-                if deaths > _RETRIES:
-                    raise EvaluationError(
-                        f"a worker's process has died {deaths} times at one task: is there enough memory?"
-                    ) from None
-            finally:
-                pool.shutdown(cancel_futures=True)
+        pool = ProcessPoolExecutor(self.number, multiprocessing.get_context("spawn"), _begin, (function, shared))
+        left, futures = iter(parts), deque[Future[tuple[R, float]]]()
+        try:
+            while True:
+                futures += [pool.submit(_measured, part) for part in islice(left, _AHEAD * self.number - len(futures))]
+                if not futures:
+                    return
+                found, seconds = futures.popleft().result()
+                self.seconds += seconds
+                yield found
+        except BrokenProcessPool:
+            raise EvaluationError(
+                "a worker's process has died: is there enough memory? Run the command once more"
+            ) from None
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _begin(function: Callable[..., Any], shared: tuple[Any, ...]) -> None:

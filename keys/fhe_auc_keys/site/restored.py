@@ -120,7 +120,7 @@ def settle(store: KeyStore) -> None:
 def warning(store: KeyStore) -> str:
     """Say that the store was put back, for as long as no session has ended since, or a budget is in doubt."""
     found = _NOTE.stored(store)
-    if found is None or (found.settled and not budget.Ledger.stored(store).restored):
+    if found is None or (found.settled and not budget.LEDGER.stored(store).restored):
         return ""
     since = datetime.fromtimestamp(found.at, timezone.utc)
     return (

@@ -68,11 +68,11 @@ def _record_problems(store: KeyStore, at: datetime, *, known: bool) -> Iterator[
     if known and store.has("trust", known_members.NAME):
         for wrong in audit.read_trail(store.trail(), known_members.stored(store), at=at).problems:
             yield StoreProblem("trail", wrong, "compare it with a copy elsewhere, and find out who can write here")
-    ledger = f"budget/{budget.LEDGER}"
+    ledger = f"budget/{budget.LEDGER.name}"
     try:
         if told := restored.warning(store):
             yield StoreProblem(f"trust/{restored.NAME}", told, "find out who has put it back")
-        for session, entry in budget.Ledger.stored(store).entries.items():
+        for session, entry in budget.LEDGER.stored(store).entries.items():
             if entry.is_open:
                 wrong = f"the result of session {session} was refused ({entry.refused}), and nobody has acknowledged it"
                 remedy = f"find out why; then `fhe-auc keys budget --acknowledge {session} --by NAME`"

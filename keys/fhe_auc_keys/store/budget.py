@@ -35,7 +35,6 @@ MOST_CHARACTERS = 100
 INCIDENTS = ("ResultCheckError", "VerificationError")
 """Names of the errors with which a session ends whose result has failed its checks."""
 
-LEDGER = "ledger"  # name of its entry in the key store
 _ROUNDING = 1e-9  # sums of ten times 0.1 may reach a limit of 1
 _PROTECTS: Mapping[str, set[str]] = {"row": {"label", "score"}, "label": {"label"}, "score": {"score"}}
 
@@ -85,15 +84,6 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     exact: dict[str, tuple[str, int]] = {}
     restored: bool = False  # whether it may lack what was spent, and nobody has looked into that
 
-    @classmethod
-    def stored(cls, store: KeyStore) -> Ledger:
-        """Return a key store's ledger, which may be empty; raise `DamagedFileError` where it cannot be read."""
-        return _LEDGER.stored(store)
-
-    def keep(self, store: KeyStore) -> None:
-        """Put it into a key store, in place of another."""
-        _LEDGER.keep(store, self)
-
     def with_entry(self, session: str, entry: Entry) -> Ledger:
         """Return this with a session's entry, in place of another."""
         return msgspec.structs.replace(self, entries={**self.entries, session: entry})
@@ -116,7 +106,7 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         return " and ".join(sorted(_protected(each.unit for each in self.of(data_set).values()))) or "nothing"
 
 
-_LEDGER = Record("budget", LEDGER, KeptFormat(b"fheledg", Ledger, "privacy ledger"), Ledger())
+LEDGER = Record("budget", "ledger", KeptFormat(b"fheledg", Ledger, "privacy ledger"), Ledger())
 
 
 def spend(
@@ -128,30 +118,30 @@ def spend(
     is more than is left, its delta is too large, or spent without a bound where there is a limit; where an incident on
     the data set is not acknowledged, or a restored ledger not reconciled; or where the site has submitted before.
     """
-    name, ledger = manifest.session.hex(), Ledger.stored(store)
+    name, ledger = manifest.session.hex(), LEDGER.stored(store)
     if name in ledger.entries or name in ledger.exact:
         raise InputError("the site has submitted in this session, and its state is gone: it answers nothing more")
     if reason := incident_of(ledger, data_set) or _objection(ledger, data_set, spending, rows):
         raise InputError(f"{reason}; nothing was sent")
     now = int(at.timestamp())
     if spending is None:
-        msgspec.structs.replace(ledger, exact={**ledger.exact, name: (data_set, now)}).keep(store)
+        LEDGER.keep(store, msgspec.structs.replace(ledger, exact={**ledger.exact, name: (data_set, now)}))
         return {"exact": data_set}
     entry = Entry(data_set, manifest.protocol, spending.epsilon, spending.delta, spending.unit, rows, now)
-    ledger.with_entry(name, entry).keep(store)
+    LEDGER.keep(store, ledger.with_entry(name, entry))
     return {"spent": entry.facts()}
 
 
 def refuse(store: KeyStore, manifest: Manifest, error: str) -> None:
     """Write down that a session's result was refused, with an error of `INCIDENTS`; nothing where it had no budget."""
-    name, ledger = manifest.session.hex(), Ledger.stored(store)
+    name, ledger = manifest.session.hex(), LEDGER.stored(store)
     if name in ledger.entries and not ledger.entries[name].refused:
-        ledger.with_entry(name, msgspec.structs.replace(ledger.entries[name], refused=error)).keep(store)
+        LEDGER.keep(store, ledger.with_entry(name, msgspec.structs.replace(ledger.entries[name], refused=error)))
 
 
 def stop(store: KeyStore, data_set: str, manifest: Manifest) -> None:
     """Raise `InputError` where an open incident keeps a session that has spent from going on, to one more verdict."""
-    ledger, name = Ledger.stored(store), manifest.session.hex()
+    ledger, name = LEDGER.stored(store), manifest.session.hex()
     if name in ledger.entries and name != ledger.incident(data_set) and (reason := incident_of(ledger, data_set)):
         raise InputError(reason)
 
@@ -159,11 +149,11 @@ def stop(store: KeyStore, data_set: str, manifest: Manifest) -> None:
 def acknowledge(store: KeyStore, session: str, by: str) -> Mapping[str, Any]:
     """Say who has looked into an incident; return what the audit trail has to say. `InputError` where it is none."""
     checked_name("by", by)
-    ledger = Ledger.stored(store)
+    ledger = LEDGER.stored(store)
     entry = ledger.entries.get(session)
     if entry is None or not entry.is_open:
         raise InputError(f"session {session} is no incident to acknowledge (`fhe-auc keys budget` shows what is)")
-    ledger.with_entry(session, msgspec.structs.replace(entry, acknowledged=by)).keep(store)
+    LEDGER.keep(store, ledger.with_entry(session, msgspec.structs.replace(entry, acknowledged=by)))
     return {"session": session, "by": by, "spent": entry.facts()}
 
 
@@ -172,9 +162,9 @@ def note_restored(store: KeyStore) -> None:
 
     Where no session had a budget, and no data set a limit, there is nothing that the ledger could lack.
     """
-    ledger = Ledger.stored(store)
+    ledger = LEDGER.stored(store)
     if ledger.entries or ledger.limits:
-        msgspec.structs.replace(ledger, restored=True).keep(store)
+        LEDGER.keep(store, msgspec.structs.replace(ledger, restored=True))
 
 
 def reconcile(store: KeyStore, by: str) -> Mapping[str, Any]:
@@ -183,18 +173,18 @@ def reconcile(store: KeyStore, by: str) -> Mapping[str, Any]:
     What was spent since the backup, a copy of the audit trail or the results say; that much less is the limit then.
     """
     checked_name("by", by)
-    ledger = Ledger.stored(store)
+    ledger = LEDGER.stored(store)
     if not ledger.restored:
         raise InputError("this key store was not restored from a backup: there is nothing to reconcile")
-    msgspec.structs.replace(ledger, restored=False).keep(store)
+    LEDGER.keep(store, msgspec.structs.replace(ledger, restored=False))
     return {"by": by}
 
 
 def set_limit(store: KeyStore, data_set: str, epsilon: float, delta: float | None = None) -> Mapping[str, Any]:
     """Set a data set's limits; return what the audit trail has to say. `InputError` where `data_set` is no name."""
-    ledger, limit = Ledger.stored(store), Limit(epsilon, delta)
+    ledger, limit = LEDGER.stored(store), Limit(epsilon, delta)
     limits = {**ledger.limits, checked_name("data-set", data_set): limit}
-    msgspec.structs.replace(ledger, limits=limits).keep(store)
+    LEDGER.keep(store, msgspec.structs.replace(ledger, limits=limits))
     return {"limit": {"data_set": data_set, **msgspec.structs.asdict(limit)}}
 
 

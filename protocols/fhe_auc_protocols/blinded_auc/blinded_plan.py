@@ -263,20 +263,6 @@ def needed_bits(workload: Workload, parameters: CkksParameters) -> float:
     return 2 * parameters.log2_scale + largest_den + BLINDING_BITS + 2 - math.log2(slots) + math.log2(added)
 
 
-def total_deviation(plan: AucPlan) -> float:
-    """Return the standard deviation of a class total, of its real and its imaginary part, by the encryptions' errors.
-
-    An error e on each coefficient moves Σ over the slots of Y·X by √B·e/Δ times the norm of w·Y and of both X/w, of all
-    runs in the ciphertext.
-    """
-    parameters = plan.parameters
-    errors = plan.parties * plan.runs_together
-    one = math.sqrt(errors * _ERROR_VARIANCE * parameters.slots) / parameters.scale
-    y_norm, x_norm = norms(plan)
-    # The worst balances: P = 1 for errors on X, which meet Y ≤ N·(its norm); N = 1 for those on Y.
-    return one * math.hypot(WEIGHT * y_norm / 2, x_norm / WEIGHT)
-
-
 def norms(plan: AucPlan) -> tuple[float, float]:
     """Return bounds on the norms over all positions of Y, in N, and of both X together, in 2P.
 
@@ -289,16 +275,20 @@ def norms(plan: AucPlan) -> tuple[float, float]:
     return math.sqrt(2 * (4 + positions / 128)), math.sqrt(2 * (2 * bins + positions))
 
 
-def flooding_error(plan: AucPlan) -> float:
-    """Return a bound on the error of a class total by flooding, at the smallest multiplier and the fewest rows."""
-    parameters = plan.parameters
-    flood = 2.0 ** (FLOODED_BITS + 1) * parameters.slots / parameters.scale**2  # and rounding, which is smaller
-    return flood / (2 * LEAST_MULTIPLIER * 2 * (plan.workload.min_rows - 1))
-
-
 def total_error(plan: AucPlan) -> float:
-    """Return a bound on the error of a class total, of its real and its imaginary part."""
-    return CONFIDENCE * total_deviation(plan) + flooding_error(plan) + _ENCODING
+    """Return a bound on the error of a class total, of its real and its imaginary part.
+
+    An error e on each coefficient moves Σ over the slots of Y·X by √B·e/Δ times the norm of w·Y and of both X/w, of all
+    runs in the ciphertext. Flooding counts at the smallest multiplier and the fewest rows.
+    """
+    parameters, (y_norm, x_norm) = plan.parameters, norms(plan)
+    errors = plan.parties * plan.runs_together
+    one = math.sqrt(errors * _ERROR_VARIANCE * parameters.slots) / parameters.scale
+    # The worst balances: P = 1 for errors on X, which meet Y ≤ N·(its norm); N = 1 for those on Y.
+    deviation = one * math.hypot(WEIGHT * y_norm / 2, x_norm / WEIGHT)
+    flood = 2.0 ** (FLOODED_BITS + 1) * parameters.slots / parameters.scale**2  # and rounding, which is smaller
+    flooding_error = flood / (2 * LEAST_MULTIPLIER * 2 * (plan.workload.min_rows - 1))
+    return CONFIDENCE * deviation + flooding_error + _ENCODING
 
 
 def error_bound(plan: AucPlan) -> float:

@@ -57,7 +57,8 @@ _AT_ONCE = 2**12  # patients
 _ALIKE_IDS = 0.95  # a share of different ids among rows that is no patients'
 _IDS_OF_ROWS = "nearly every row has an id of its own in column {column!r}: it may be one of rows, not of patients"
 _BOTH_LABELS = (
-    "some patients have rows of both labels (by {column!r}): right if visits have outcomes of their own, only"
+    "some patients (by {column!r}) have rows of both labels: that is right only where each visit has an outcome of its "
+    "own"
 )
 
 
@@ -86,7 +87,7 @@ class ClusterSums(ReleasePart):
     def check_plan(self, plan: Agreed) -> None:
         """Raise `CapacityError` where there is no interval."""
         if not plan.interval:
-            raise CapacityError("intervals by patients take an interval, and sealed keys or a helper, without epsilon")
+            raise CapacityError("--cluster is about intervals: ask for one (--interval 0.95; in Python interval=0.95)")
 
     def terms(self) -> Sequence[Parameter]:
         """Return what parties agree to."""

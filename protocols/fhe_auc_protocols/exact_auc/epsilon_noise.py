@@ -72,11 +72,12 @@ NO_QUANTILES = (
 )
 _NOT_PROVED = (
     "epsilon holds against a party that lies only where all prove how many rows they have: take a helper (--keys "
-    "helper; keys='helper') and a row cap of each site (the study's [row-caps]; row_caps), and leave --no-proofs out"
+    "helper; keys='helper') and a row cap of each site (the study's [row-caps]; row_caps), and no proofs = false"
 )
 _NO_GROUPS = (
     "epsilon covers models over all rows (--score-columns): how many rows a group or class has is not public, and sums "
-    "over sites are of single sites; leave --by, --classes and --heterogeneity out"
+    "over sites are of single sites; nor are there intervals by patients. Leave --by, --classes, --heterogeneity and "
+    "--cluster out"
 )
 
 
@@ -246,7 +247,7 @@ def budget(request: Request) -> Privacy | None:
     given, analysis = request.row_caps, request.analysis
     if request.keys != "helper" or not (isinstance(given, int) or set(request.parties) <= set(given or ())):
         raise InputError(_NOT_PROVED)
-    if analysis.by or analysis.classes or analysis.heterogeneity:
+    if analysis.by or analysis.classes or analysis.heterogeneity or analysis.cluster:
         raise InputError(_NO_GROUPS)
     least = request.size if request.min_parties is None else request.min_parties
     return Privacy.of(request.options, request.caps, least, len(analysis.models))

@@ -296,7 +296,7 @@ def plan_exact(
     if reason is None and caps:
         others = ", leave the interval out (--interval none; interval=None)" if interval else ""
         if privacy is None:
-            others += ", or prove nothing (--no-proofs; row_caps=None)"
+            others += ", or prove nothing (the study: proofs = false; row_caps=None)"
         elif privacy.unit == "label":
             of_rows = most(msgspec.structs.replace(privacy, unit="row"))
             others = f", or protect rows in place of labels (--epsilon-unit row: {of_rows:,} would do)"

@@ -133,16 +133,18 @@ class CountsTask(PartyTask[Residues, Sequence[Residues], R]):
 
     def encode(self, common_secret: bytes) -> list[Residues]:
         """Return that vector with its tags."""
-        return [VectorComputation(self._manifest).submitted(self.party, self.vector(), common_secret)]
+        own = VectorComputation(self._manifest).authenticator(common_secret)
+        return [own.submitted(self._manifest.parties.index(self.party), self.vector())]
 
     def read(self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> R:
         """Return what the sums say, once they are proved.
 
-        Errors as `VectorComputation.proved` and `Readout.read`, and `ResultCheckError` for too many rows.
+        Errors as `VectorAuthenticator.read` and `Readout.read`, and `ResultCheckError` for too many rows.
         """
         computation, most = VectorComputation(self._manifest), self.plan.max_total
         least = 0 if self._noise is None else -most
-        sums = computation.proved(decrypted, counted, common_secret, least=least, most=most)
+        indices = [self._manifest.parties.index(party) for party in counted]
+        sums = computation.authenticator(common_secret).read(decrypted[0], indices, least, most)
         levels = np.split(sums, np.cumsum([level.size for level in self._own])[:-1])
         if self._noise is None and (rows := int(levels[-1].sum())) > most:
             raise ResultCheckError(

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -88,39 +88,35 @@ class UnaryEncoding:
         return np.asarray((c / 4 + (reports - c) * q * (1 - q)) / (0.5 - q) ** 2)
 
 
-class UnaryHierarchy:
-    """One report a user, on a level of its own choice, of L; each has half as many cells as the one below.
+Levels: TypeAlias = tuple[UnaryEncoding, ...]
+"""Highest first; each has half as many cells as the one below. A user reports on one of them, of its own choice."""
 
-    `epsilon` is the budget of one user's report, from 0.000001 to 32, and `cells` the number of those of the lowest
-    level, a multiple of 2^(L-1). Raises `InputError`: the budget is out of range.
+
+def levels_of(height: int, epsilon: float, cells: int) -> Levels:
+    """Return L levels for reports of ε, of which the lowest has so many cells, a multiple of 2^(L-1)."""
+    return tuple(UnaryEncoding(cells >> above, epsilon) for above in reversed(range(height)))
+
+
+def tallies(levels: Levels, cells: NDArray[np.int64], source: Source) -> list[tuple[int, NDArray[np.int64]]]:
+    """Randomise users in these cells of the lowest level, as `UnaryEncoding.tally`.
+
+    Returns for each level how many reports there are, and with each bit set, shape (its cells,). Those of several
+    parties add up.
     """
+    chosen = exact_sampling.integers(source, len(levels), len(cells))
+    of_levels = []
+    for level, encoding in enumerate(levels):
+        own = cells[chosen == level] >> (len(levels) - 1 - level)
+        of_levels.append((len(own), encoding.tally(own, source)))
+    return of_levels
 
-    def __init__(self, height: int, epsilon: float, cells: int) -> None:
-        self.levels = tuple(UnaryEncoding(cells >> above, epsilon) for above in reversed(range(height)))
-        self.epsilon = self.levels[0].epsilon
 
-    def tallies(self, cells: NDArray[np.int64], source: Source) -> list[tuple[int, NDArray[np.int64]]]:
-        """Randomise users in these cells of the lowest level, as `UnaryEncoding.tally`.
-
-        Returns, for each level, the highest first, how many reports there are, and with each bit set, shape (its
-        cells,). Those of several parties add up.
-        """
-        chosen = exact_sampling.integers(source, len(self.levels), len(cells))
-        found = []
-        for level, encoding in enumerate(self.levels):
-            mine = cells[chosen == level] >> (len(self.levels) - 1 - level)
-            found.append((len(mine), encoding.tally(mine, source)))
-        return found
-
-    def estimate(self, reports: Sequence[int], ones: Sequence[ArrayLike]) -> tuple[NDArray[np.float64], ...]:
-        """Return unbiased counts by level, highest first; `EvaluationError`: nobody has reported on some level."""
-        users = sum(reports)
-        if not all(reports):
-            raise EvaluationError("no user has reported on some level; there are too few users for so many levels")
-        return tuple(
-            encoding.estimate(of_level, number) * (users / number)
-            for encoding, number, of_level in zip(self.levels, reports, ones, strict=True)
-        )
+def estimates(levels: Levels, reports: Sequence[int], ones: Sequence[ArrayLike]) -> list[NDArray[np.float64]]:
+    """Return unbiased counts by level; `EvaluationError`: nobody has reported on some level."""
+    if not all(reports):
+        raise EvaluationError("no user has reported on some level; there are too few users for so many levels")
+    of_levels = zip(levels, reports, ones, strict=True)
+    return [encoding.estimate(own, number) * (sum(reports) / number) for encoding, number, own in of_levels]
 
 
 class Tally(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -132,55 +128,55 @@ class Tally(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=True)
     then negatives."""
 
     @classmethod
-    def integers(cls, manifest: Manifest, terms: UnaryHierarchy) -> int:
+    def integers(cls, manifest: Manifest, terms: Levels) -> int:
         """Return how many integers a tally holds, lengths of lists included."""
-        return sum(level.cells + 2 for level in terms.levels) + 2
+        return sum(level.cells + 2 for level in terms) + 2
 
-    def check(self, manifest: Manifest, terms: UnaryHierarchy) -> None:
+    def check(self, manifest: Manifest, terms: Levels) -> None:
         """Raise `DeserialisationError` where no rows can give these reports."""
-        if not len(self.reports) == len(self.ones) == len(terms.levels):
-            raise DeserialisationError(f"tallies of {len(self.ones)} levels, of {len(terms.levels)}")
+        if not len(self.reports) == len(self.ones) == len(terms):
+            raise DeserialisationError(f"tallies of {len(self.ones)} levels, of {len(terms)}")
         if min(self.reports) < 0 or not 0 < sum(self.reports) <= MOST_ROWS:
             raise DeserialisationError(f"tallies of {sum(self.reports)} rows, where there may be no more than 2^62")
-        for reports, ones, level in zip(self.reports, self.ones, terms.levels, strict=True):
+        for reports, ones, level in zip(self.reports, self.ones, terms, strict=True):
             if len(ones) != level.cells or min(ones) < 0 or max(ones) > reports:
                 raise DeserialisationError(f"these are not {level.cells} counts of at most as many reports as rows")
 
 
-class LocalRandomisation(ReadoutProtocol[R], UnencryptedProtocol[R, UnaryHierarchy, Tally]):
+class LocalRandomisation(ReadoutProtocol[R], UnencryptedProtocol[R, Levels, Tally]):
     """Base of the plug-ins that count reports of randomised rows."""
 
     sums = Tally
 
     readout: PrivateReadout[R]
 
-    def terms(self, options: Mapping[str, Any], thresholds: int) -> UnaryHierarchy:
+    def terms(self, options: Mapping[str, Any], thresholds: int) -> Levels:
         """Return the session's encoding; raise `InputError` for a bad budget."""
         levels, cells = self.readout.levels(thresholds), self.readout.cells(thresholds)
-        return UnaryHierarchy(levels, self.readout.budget(options), cells)
+        return levels_of(levels, self.readout.budget(options), cells)
 
     def spends(self, manifest: Manifest) -> Spending:
         """Return what this session spends; the one that has found its thresholds has spent the rest."""
         return Spending(self.readout.budget(manifest.options), "row")
 
-    def checked(self, manifest: Manifest) -> UnaryHierarchy:
+    def checked(self, manifest: Manifest) -> Levels:
         """Return the encoding of a manifest; raise `InputError` where it is not one of this protocol."""
         self.readout.check(manifest, self.name)
         return super().checked(manifest)
 
-    def submission(self, manifest: Manifest, terms: UnaryHierarchy, data: PartyData) -> Tally:
+    def submission(self, manifest: Manifest, terms: Levels, data: PartyData) -> Tally:
         """Return tallies of reports, of rows that are randomised one by one."""
         counts = self.readout.count(data, manifest.thresholds)
         cells = np.repeat(np.arange(counts.size), counts)
-        reports, ones = zip(*terms.tallies(cells, exact_sampling.secure()), strict=True)
+        reports, ones = zip(*tallies(terms, cells, exact_sampling.secure()), strict=True)
         return Tally(1, list(reports), [of_level.tolist() for of_level in ones])
 
-    def told(self, manifest: Manifest, terms: UnaryHierarchy, sums: Tally) -> R:
+    def told(self, manifest: Manifest, terms: Levels, sums: Tally) -> R:
         """Return what the estimated counts say."""
-        counts = terms.estimate(sums.reports, sums.ones)
+        counts = estimates(terms, sums.reports, sums.ones)
         settings = {}
         if len(sums.reports) == 1:  # of several levels it differs
-            (encoding,), (rows,) = terms.levels, sums.reports
+            (encoding,), (rows,) = terms, sums.reports
             deviation = math.sqrt(float(encoding.variance(rows / encoding.cells, rows)))
             settings = {"flip_probability": encoding.flip_probability, "noise_deviation": deviation}
         return self.readout.read(manifest, PooledCounts(levels=counts, parties=sums.parties, settings=settings))

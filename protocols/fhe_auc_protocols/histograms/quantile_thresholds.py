@@ -31,7 +31,7 @@ from fhe_auc_protocols import result_warnings
 from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, Readout, all_levels
 from fhe_auc_protocols.option_values import is_whole, privacy_budget
 
-_TIES = "some scores are more frequent than that allows"
+_TIES = "some scores have more rows than a bin should hold"
 _CROWDED = (
     "scores crowd in few cells, which are cut evenly into thresholds: bins there may hold more rows than others, or "
     "fewer"
@@ -90,7 +90,7 @@ class _Quantiles(Readout[QuantileThresholds]):
             grid = explicit(np.union1d(grid, inside))
             warnings += (_CROWDED,)
         if len(grid) < bins:
-            warnings += (f"{len(grid):,} thresholds instead of {bins:,}: {self.why_fewer}",)
+            warnings += (f"{len(grid):,} bin edges instead of {bins:,}: {self.why_fewer}",)
         warnings = result_warnings.of_parties(manifest, pooled.parties) + warnings
         return pooled.outcome(QuantileThresholds, manifest, grid=grid, settings=settings, warnings=warnings)
 

@@ -228,7 +228,10 @@ class HadamardTree(Mechanism):
         # A power of two: masking a uniform integer leaves it uniform.
         row = exact_sampling.integers(source, 2**MAX_DEPTH, len(bins)) & ((1 << level) - 1)
         flipped = exact_sampling.choose(source, self._flipped_below, len(bins))
-        minus = _odd(row & (bins >> (self.depth - level))) ^ flipped
+        parity = row & (bins >> (self.depth - level))
+        for shift in (16, 8, 4, 2, 1):  # the lowest bit: whether the number of ones is odd
+            parity = parity ^ (parity >> shift)
+        minus = (parity & 1).astype(bool) ^ flipped
         size = self.shape[1]
         position = minus * size + (1 << level) + row
         return np.bincount(position, minlength=2 * size).reshape(2, size).astype(np.int64)
@@ -245,14 +248,6 @@ class HadamardTree(Mechanism):
         """Return the recursive estimate, and the binning error of pairs that reach a leaf together."""
         method = HierarchicalAuc(self, int(positives.sum()), int(negatives.sum()))
         return method.recurse(self.estimate(positives), self.estimate(negatives))
-
-
-def _odd(values: Integers) -> NDArray[np.bool_]:
-    """Return whether the number of ones in each value below 2^32 is odd."""
-    folded = values
-    for shift in (16, 8, 4, 2, 1):
-        folded = folded ^ (folded >> shift)
-    return (folded & 1).astype(bool)
 
 
 def _transform(values: Floats) -> Floats:

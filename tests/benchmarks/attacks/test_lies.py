@@ -30,17 +30,9 @@ TABLES: dict[str, dict[str, Row]] = {
     "helper": table.on_verified("helper"),
 }
 QUICK = {
-    "malicious": ("scale-last", "mix-classes", "swap-runs", "drop-party", "earlier-result", "garbage", "scale-all"),
-    "sealed": (
-        "forge-difference",
-        "guess-point",
-        "zeros",
-        "add-to-tags",
-        "replay-session",
-        "guess-right",
-        "old-pad-key",
-    ),
-    "helper": ("add-positives", "helper-guess-point", "party-tags", "party-no-proof", "party-negative"),
+    "malicious": ("scale-last", "swap-runs", "drop-party", "garbage"),
+    "sealed": ("guess-point", "zeros", "replay-session", "guess-right"),
+    "helper": ("add-positives", "helper-guess-point", "party-no-proof", "party-negative"),
 }
 
 
@@ -107,14 +99,14 @@ def test_a_party_that_lies_about_its_counts_or_its_proof_is_named_and_the_others
     came(lie, protocol)
 
 
-@pytest.mark.parametrize("name", ["party-negative", slow("party-halves"), "party-over-cap-slack"])
+@pytest.mark.parametrize("name", ["party-negative", *map(slow, ("party-halves", "party-over-cap-slack"))])
 def test_without_proofs_negative_and_fractional_counts_and_any_others_are_accepted(name: str) -> None:
     for protocol in ("exact", "verified"):
         assert came(TABLES["helper"][f"{name}-unproved"], protocol) == {PASSED: 1}
 
 
 PAIRS = list(combinations([name for name in LIES if name != "party-tags"], 2))
-QUICK_PAIRS = ("party-negative", "party-other-counts"), ("party-over-cap", "party-digits")
+QUICK_PAIRS = (("party-negative", "party-other-counts"),)
 
 
 @pytest.mark.parametrize("pair", [*QUICK_PAIRS, *(slow(each) for each in PAIRS if each not in QUICK_PAIRS)])

@@ -20,4 +20,4 @@ def held(cell: study.Cell, studies: int) -> None:
 
 
 def test_intervals_hold_what_is_true_in_a_cell_of_points() -> None:
-    held(next(each for each in study.CELLS if each.points), 100)
+    held(next(each for each in study.CELLS if each.points), 60)

@@ -13,9 +13,10 @@ from tests.support.programs import run
 
 SECRET_OR_WEAKER = {
     *("--passphrase-file", "--compared", "--yes", "--members", "--coordinator", "--signatures", "--stolen", "--study"),
-    *("--min-cell", "--min-parties", "--epsilon", "--epsilons", "--delta", "--option", "--cheat"),
+    *("--min-cell", "--epsilon", "--epsilons", "--delta", "--option", "--cheat"),
     *("--protocol", "--model", "--heterogeneity", "--seed", "--force", "--holder"),
     *("--acknowledge", "--reconcile", "--again", "--limit", "--row-cap", "--no-proofs", "--lose-result"),
+    *("--fleet", "--nothing"),
 }
 
 

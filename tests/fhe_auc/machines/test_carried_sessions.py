@@ -59,11 +59,8 @@ def flare_simulator() -> LocalCarrier:
     return FlareSimulator()
 
 
-def slow(place: Place) -> object:
-    return pytest.param(place, marks=pytest.mark.slow)
-
-
-@pytest.mark.parametrize("place", [flower_simulation, slow(flare_simulator)])
+@pytest.mark.slow
+@pytest.mark.parametrize("place", [flower_simulation, flare_simulator])
 def test_a_session_gives_the_fraction_of_its_rows_and_leaves_nothing_behind(
     place: Place, site_rows: list[PartyData]
 ) -> None:
@@ -93,7 +90,7 @@ class Letters(LocalCarrier):
             self.seen[name] |= {str(file): path.read_bytes() for file, path in found.items() if path.is_file()}
 
 
-@pytest.mark.parametrize("keys", ["sealed", "helper"])
+@pytest.mark.parametrize("keys", [pytest.param("sealed", marks=pytest.mark.slow), "helper"])
 def test_what_a_node_can_read_is_signed_or_sealed_and_of_other_sites_nothing_that_is_for_the_server(
     keys: str, site_rows: list[PartyData]
 ) -> None:

@@ -74,7 +74,7 @@ def test_what_is_no_analysis_or_too_many_estimates_is_refused_by_name() -> None:
 def test_levels_come_in_the_order_of_numbers_and_alphabet_and_one_model_is_plain() -> None:
     questions = Questions(score_columns=("x",), by={"age": (), "sex": ("M", "F")})
     found = questions.analysis({"age": ["5-9", "10-14", "<5", None, "other", "5-9"]})
-    assert found.by == (Variable("age", ("5-9", "<5", "10-14", "other")), Variable("sex", ("M", "F")))
+    assert found.by == (Variable("age", ("<5", "5-9", "10-14", "other")), Variable("sex", ("M", "F")))
     assert Questions.of(found, "x").analysis({}) == found
     assert Questions(score_columns=("risk",)).analysis({}) == PLAIN
     assert PLAIN.is_plain

@@ -49,6 +49,7 @@ def test_the_report_its_line_and_its_roc_curve_are_of_the_rows(rows: pd.DataFram
     assert "<title>Sepsis" in report.html()
     auc, share = roc_auc_score(rows["died"], rows["risk"]), 100 * rows["died"].mean()
     line = rf"Sepsis: AUC {auc:.4f} \(95 % interval 0\.\d{{4}} to 0\.\d{{4}}, .*\); 1,500 rows, {share:.3g} % positive"
+    line += "; 4 warnings, in .warnings"
     assert re.fullmatch(line, str(report))
     assert repr(report) == f"<Report: {report}>"
     axes = fhe_auc.plot_roc(report.card, Figure().subplots())

@@ -115,17 +115,18 @@ def test_the_html_shows_all_tables_without_colours_and_no_name_is_html() -> None
         ),
     ],
 )
-def test_what_is_printed_has_all_warnings_and_an_uncertainty_also_without_an_interval(
+def test_what_is_printed_counts_the_warnings_and_has_an_uncertainty_also_without_an_interval(
     changes: dict[str, Any], said: str
 ) -> None:
     found = made_evaluation(protocol="semi-honest", parties=3, warnings=("odd", "even"), **changes)
-    assert str(found) == f"AUC 0.8000{said}; protocol semi-honest, 3 parties\nwarning: odd\nwarning: even"
-    assert found.headline == str(found).splitlines()[0]
+    assert str(found) == f"AUC 0.8000{said}; protocol semi-honest, 3 parties; 2 warnings, in .warnings"
+    assert repr(found) == f"<Evaluation: {found}>"
+    assert len(repr(found)) <= 3 * 80
 
 
 def test_an_evaluation_is_a_line_and_a_number_and_rows_are_called_n_and_events() -> None:
     evaluation = make_evaluation()
-    assert (str(evaluation), float(evaluation)) == (f"{HEADLINE}\nwarning: risk_b", 0.8)
+    assert (str(evaluation), float(evaluation)) == (f"{HEADLINE}; 1 warning, in .warnings", 0.8)
     plain = made_evaluation(protocol="semi-honest", parties=3, verified=False, binning_error=0.0)
     assert Page(plain._repr_html_()).words == "AUC 0.8000; protocol semi-honest, 3 parties"
     plain = GroupEstimate(model="", group="", auc=0.75, positives=3, negatives=4, fraction=Fraction(3, 4)).as_dict()

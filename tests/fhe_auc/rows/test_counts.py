@@ -54,7 +54,7 @@ def unzip(pairs: list[tuple[bool, float]]) -> tuple[list[bool], list[float]]:
         ([0, 1, 0.5], "label is 0.5;"),
         ([0, 1, float("nan")], "label is missing;"),
         ([0, 1, None], "label is missing"),
-        ([0, 1, "1"], "label is '1', which is not a number"),
+        ([0, 1, "1"], "label is '1', which is text, not a number"),
         (np.array([0, 1, "yes"], dtype=object), "label is 'yes', which is not a number"),
         ([0, 1, 1 + 0j], r"label is \(1\+0j\), which is not a number"),
         ([0, 1, 10**400], r"label is 1000.*\.\.\..*0, which is too large"),
@@ -73,7 +73,7 @@ def test_a_bad_label_is_refused_with_party_row_and_value(y_true: Any, shown: str
         ([0, 1, 1], [0.1, float("-inf"), 0.2], ", row 1: score is -inf; scores must be finite"),
         ([0, 1, 1], np.array([0.1, np.nan, 0.2], dtype=np.float32), ", row 1: score is missing; drop the row"),
         ([0, 1, 1], [0.1, None, 0.2], ", row 1: score is missing"),
-        ([0, 1, 1], [0.1, "0.3", 0.2], ", row 1: score is '0.3', which is not a number"),
+        ([0, 1, 1], [0.1, "0.3", 0.2], ", row 1: score is '0.3', which is text, not a number"),
         ([0, 1, 1], [0.1, [0.3], 0.2], ""),
         ([0, 1, 1], [0.1, object, 0.2], ", row 1: score is <class 'object'>, which is not a number"),
         ([0, 1, 1], [0.1, 1j, 0.2], ", row 1: score is 1j, which is not a number"),
@@ -247,7 +247,7 @@ def test_levels_and_classes_are_the_same_as_text_and_as_numbers_and_no_others_ar
     for other in (2, "cold", None):
         with pytest.raises(InputError, match="row 1: label is"):
             PartyData.from_columns("north", [0, other, "flu"], columns, {}, THREE)
-    with pytest.raises(InputError, match=r"row 2: label is 2\.0; labels must be 0 or 1.*--classes"):
+    with pytest.raises(InputError, match=r"row 2: label is 2\.0; labels must be 0 or 1$"):
         PartyData.from_columns("north", [0, 1, 2.0], {"": [0.1, 0.2, 0.3]}, {}, PLAIN)
 
 
@@ -256,9 +256,7 @@ def test_a_missing_level_is_refused_with_its_row_and_what_to_do() -> None:
 
     for entry in (None, np.nan, "  ", b"NA", pd.NA, pd.NaT, *missing.TEXTS):
         assert level_text(entry) is None
-        with pytest.raises(
-            InputError, match=r"'north', row 1: ward is missing .*; give such rows a level of their own"
-        ):
+        with pytest.raises(InputError, match=r"'north', row 1: ward is missing .*: give such rows a level"):
             PartyData.from_columns("north", [0, 1], {"": [0.1, 0.2]}, {"ward": ["1", entry]}, BY_CODE)
 
 

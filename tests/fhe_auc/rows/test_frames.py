@@ -1,6 +1,7 @@
 """Rows in memory: data frames, Arrow tables and dicts give the AUC that the same rows give as pairs of arrays."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from fhe_auc.question.analysis import Questions
 from fhe_auc.rows.frames import parties_of, questions_of
 from fhe_auc.rows.own_checks import left_out
 from fhe_auc.rows.party_data import Entries
+from fhe_auc.rows.party_files import read_for
 from tests.support.lazy import Lazy
 
 roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
@@ -93,9 +95,8 @@ def test_positive_label_says_which_label_counts(labels: list[Any], positive: Any
             ["no", "yes"],
             "'no' and 'yes', not 0 and 1; say which one is positive: positive_label='no' or positive_label='yes'",
         ),
-        ([1, 2], "1 and 2, not 0 and 1; say which one is positive: positive_label=1 or positive_label=2"),
-        ([-1, 1], "-1 and 1, not 0 and 1; say which one is positive: positive_label=-1 or positive_label=1"),
-        (["0", "1"], "'0' and '1', not 0 and 1; say which one is positive: positive_label='0' or positive_label='1'"),
+        ([1, 2], "'1' and '2', not 0 and 1; say which one is positive: positive_label='1' or positive_label='2'"),
+        ([-1, 1], "'-1' and '1', not 0 and 1; say which one is positive: positive_label='-1' or positive_label='1'"),
     ],
 )
 @pytest.mark.parametrize("first", [0, 1])
@@ -105,22 +106,20 @@ def test_of_two_labels_neither_is_recommended(labels: list[Any], told: str, firs
     ones, others = ([labels[label]] * 3 for label in (first, 1 - first))
     scores = [0.1, 0.2, 0.3]
     for rows in ([(kind(ones + others), scores * 2)], [(kind(ones), scores), (kind(others), scores)]):
-        with pytest.raises(InputError, match=f"^the labels are {told}$"):
+        with pytest.raises(InputError, match=f"^party .*, row [0-3]: label is .*; the labels are {told}$"):
             federated_auc(rows, **CHEAP)
-    with pytest.raises(InputError, match=f"^the labels in column 'died' are {told}$"):
+    with pytest.raises(InputError, match=f", column 'died': label is .*; the labels are {told}$"):
         federated_auc([{"died": kind(ones + others), "y_score": scores * 2}], label="died", **CHEAP)
 
 
-def test_of_more_labels_the_first_odd_one_is_named_whatever_is_missing_or_equal_and_classes_are_an_argument() -> None:
+def test_of_more_labels_the_first_odd_one_is_named_and_classes_are_an_argument() -> None:
     for label in (-1, 2, 1.5, "x"):
-        with pytest.raises(InputError, match=r"'party 1', row 2: label is .*, and the 3 labels .* classes=") as refused:
+        with pytest.raises(InputError, match=r"'party 1', row 2: label is .*; the 3 labels .* classes=") as refused:
             federated_auc([([0, 1, label, 1], [0.1, 0.2, 0.3, 0.4])], **CHEAP)
         assert "--" not in str(refused.value)
-    rows = [([0, 1, None], [0.1, 0.2, 0.3]), ([0, 1, "x"], [0.1, 0.2, 0.3])]
-    with pytest.raises(InputError, match=r"'party 2', row 2: label is 'x', and the 3 labels are 0, 1, 'x'"):
+    rows = [([0, 1, 1], [0.1, 0.2, 0.3]), ([0, None, "x"], [0.1, 0.2, 0.3])]
+    with pytest.raises(InputError, match=r"'party 2', row 2: label is 'x'; the 3 labels are '0', '1', 'x'"):
         federated_auc(rows, **CHEAP)
-    with pytest.raises(InputError, match="the labels are 0 and '1', not 0 and 1"):
-        federated_auc([([0, 1, "1"], [0.1, 0.2, 0.3])], **CHEAP)
 
 
 TABLES = {"label": "died", "score": "risk"}
@@ -137,26 +136,34 @@ TWICE = pd.concat([patients(), patients()[["risk"]]], axis=1)
         (patients(), {**COLUMNS, "by": "sexe"}, "did you mean 'sex'"),
         (patients(), {**COLUMNS, "site": "risk", "score": "risk"}, "'risk' is there twice"),
         (patients(), {**COLUMNS, "site": None}, "which column names each row's party, as in site='hospital'"),
-        (patients(), {**COLUMNS, "label": "hospital", "site": "sex"}, "and the 3 labels in column 'hospital' are"),
+        (
+            patients(),
+            {**COLUMNS, "label": "hospital", "site": "sex"},
+            "column 'hospital': label is 'south'; the 3 labels are",
+        ),
         (
             patients(),
             {**COLUMNS, "label": "sex", "positive_label": "X"},
-            "must be 'X' and one other; they are 'F', 'M'",
+            "the positive label 'X' there is one other .*: 'F' and 'M'",
         ),
         (
             patients(),
             {**COLUMNS, "label": "hospital", "site": "sex", "positive_label": "north"},
-            "'north', 'south', 'west'",
+            "these are two: 'south' and 'west'",
         ),
         (7, {}, "a list of pairs .* or of tables, got int"),
         ([], {}, "there are no parties"),
         ([([0, 1], [0.1, 0.2], [1, 1])], {}, "expected a pair .* got tuple; weights are not supported"),
         ({"y_true": [0, 1, 1], "y_score": [0.1, 0.2, 0.3]}, {}, "got list; .* one table .* takes site=COLUMN"),
-        ({"north": (["a", "a"], [0.1, 0.2])}, {}, "^all labels are 'a'; labels are 0 and 1$"),
+        (
+            {"north": (["a", "a"], [0.1, 0.2])},
+            {},
+            "row 0: label is 'a'; all labels are 'a', not 0 and 1; .*positive_label='a'$",
+        ),
         ({"north": ([0, 1, None], [0.1, 0.2, 0.3])}, {}, "row 2: label is missing"),
         ({1: ([0, 1], [0.1, 0.2])}, {}, "party 1: the name of a party must be text"),
-        ([([0, 1], np.ones((2, 2)))], {}, r"scores must be .* have shape \(2, 2\): .* predict_proba\(X\)\[:, 1\]"),
-        ([(pd.DataFrame({"y": [0, 1]}), [0.1, 0.2])], {}, r"labels must be one-dimensional, but have shape \(2, 1\)"),
+        ([([0, 1], np.ones((2, 2)))], {}, r"y_score must be .* have shape \(2, 2\): .* predict_proba\(X\)\[:, 1\]"),
+        ([(pd.DataFrame({"y": [0, 1]}), [0.1, 0.2])], {}, r"y_true must be one-dimensional, but have shape \(2, 1\)"),
         ([np.ones((2, 2))], {}, r"got ndarray \(of an array give two columns, as \(rows\[:, 0\], rows\[:, 1\]\)\)"),
         (TWICE, COLUMNS, r"risk must be one-dimensional, but have shape \(90, 2\): .* a table has it once"),
         ({**patients(), "hospital": [["a"]] * 90}, COLUMNS, r"hospital must be one-dimensional, but have shape"),
@@ -166,7 +173,7 @@ TWICE = pd.concat([patients(), patients()[["risk"]]], axis=1)
         ("north.csv", {}, r"or of tables, got str \(read files first\)"),
         (["north.csv"], {}, r"or a table, got str \(read files first\)"),
         ({("north",): patients()}, {}, "the name of a party must be text, as "),
-        (patients().iloc[:0], COLUMNS, "^there are no rows$"),
+        (patients().iloc[:0], COLUMNS, "^the table: there are no rows$"),
         (patients(), {**COLUMNS, "by": {"sex": "FM"}}, "the levels of 'sex' must be a list, got 'FM'"),
         (patients(), {**COLUMNS, "by": {"sex": ["F", None]}}, "none may stand for a missing entry"),
         (patients(), {**COLUMNS, "by": 3}, "by must be a column, a list, or a mapping of columns .*, got 3"),
@@ -229,6 +236,39 @@ def test_levels_and_classes_may_be_numbers_as_in_the_rows_or_text(labels: Any) -
     assert questions_of(score="a", by={"sex": [False, np.True_]}).by == {"sex": ("False", "True")}
 
 
+BANDS = ["<1", "1-4", "5-11", "12-17", "18+"]
+
+
+@pytest.mark.parametrize(
+    ("levels", "order", "listed"),
+    [
+        (BANDS, None, BANDS),
+        ([10, 9, -1, 0.5], None, ["-1", "0.5", "9", "10"]),
+        ([">65", "65", "≤65"], None, ["≤65", "65", ">65"]),
+        (["stage 10", "stage 2", "no"], None, ["no", "stage 2", "stage 10"]),
+        (["mild", "severe", "no"], ["no", "mild", "moderate", "severe"], ["no", "mild", "severe"]),
+        (BANDS, BANDS[::-1], BANDS[::-1]),
+    ],
+)
+def test_levels_keep_the_order_of_an_ordered_categorical_else_a_natural_one(
+    levels: list[Any], order: list[str] | None, listed: list[str], tmp_path: Path
+) -> None:
+    entries = levels if order is None else pd.Categorical(levels, categories=order, ordered=True)
+    frame = pd.DataFrame({"y_true": 0, "y_score": 0.5, "group": entries}).sort_values("y_score")
+    questions = questions_of(score="y_score", by="group")
+    tables: list[Any] = [[frame], [pa.Table.from_pandas(frame)]]
+    if order is not None:
+        text = frame.astype({"group": str})
+        tables.append([pl.DataFrame(text.to_dict("list")).with_columns(pl.col("group").cast(pl.Enum(order)))])
+    for rows in tables:
+        (variable,) = parties_of(rows, questions)[1].by
+        assert list(variable.levels) == listed
+    for name, write in (("a.parquet", frame.to_parquet), ("a.feather", frame.to_feather)):
+        write(tmp_path / name)
+        (variable,) = read_for(questions, tmp_path / name)[1].by
+        assert list(variable.levels) == listed
+
+
 MISSING = [None, np.nan, pd.NA, "NA", b"."]
 
 
@@ -240,7 +280,7 @@ def test_what_is_missing_is_refused_or_left_out_whatever_column_it_is_in(column:
         missing = ""  # a site may be called NA
     frame.loc[4, column] = missing
     questions = Questions(score_columns=("risk",), by={"sex": ("F", "M")})
-    with pytest.raises(InputError, match=r"row 4: .* is missing"):
+    with pytest.raises(InputError, match=r"row 4, column .* is missing.*; drop the row, as drop_missing=True does$"):
         parties_of(frame, questions, site="hospital", label="died")
     found, _ = parties_of(frame, questions, site="hospital", label="died", entries=Entries(drop_missing=True))
     others, _ = parties_of(frame.drop(index=4), questions, site="hospital", label="died")
@@ -276,9 +316,9 @@ def test_rows_of_pairs_and_masked_arrays_and_sites_that_are_lost_are_left_out_an
     )
     for found in (federated_auc(frame, **columns, **EXACT), federated_thresholds(frame, 2, **columns)):
         assert set(told) <= set(found.warnings)
-    with pytest.raises(InputError, match=r"^there are no rows; site 'a': all of its rows \(1\) have a missing entry"):
+    with pytest.raises(InputError, match=r"^the table: there are no rows: each of its rows has a missing entry"):
         federated_auc(frame.iloc[:1].assign(y=None), **columns, thresholds=GRID)
-    with pytest.raises(InputError, match="party 'a': there are no rows: each has a missing entry and was left out"):
+    with pytest.raises(InputError, match="party 'a': there are no rows: each of its rows has a missing entry"):
         federated_auc({"a": ([None], [0.5])}, **CHEAP, drop_missing=True)
 
 

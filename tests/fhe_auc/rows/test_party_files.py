@@ -143,9 +143,9 @@ def test_a_missing_column_is_refused_with_those_there_are(folder: Path, suffix: 
         (",0.5", "label is missing"),
         ("1,abc", "score is 'abc', which is not a number"),
         ("1,1_000", "score is '1_000', which is not a number"),
-        ("yes,0.5", "label is 'yes', which is not a number"),
+        ("yes,0.5", "label is 'yes'; the 3 labels are '0', '1', 'yes': three classes .* --classes"),
         ("1,1e400", "score is inf; scores must be finite"),
-        ("2,0.5", "label is 2.0; labels must be 0 or 1"),
+        ("2,0.5", "label is '2'; the 3 labels"),
         ("NaN,0.5", "label is missing"),
     ],
 )
@@ -163,13 +163,23 @@ NO_ROWS = "file 'a.file': there are no rows"
         ("parquet", [0, None], [0.5, 0.6], "party 'a', a.file, row 1, column 'y_true': label is missing"),
         ("parquet", [0, 1], [0.5, None], "party 'a', a.file, row 1, column 'y_score': score is missing; --drop-m"),
         ("parquet", [0, 1], [0.5, np.nan], "party 'a', a.file, row 1, column 'y_score': score is missing"),
-        ("parquet", [0, 3], [0.5, 0.6], "party 'a', a.file, row 1, column 'y_true': label is 3.0;"),
-        ("parquet", [0, 1], ["0.5", "0.6"], "party 'a', a.file, row 0, .*: score is '0.5', which is text in the f"),
+        (
+            "parquet",
+            [0, 3],
+            [0.5, 0.6],
+            "party 'a', a.file, row 1, column 'y_true': label is '3'; the labels are '0' and",
+        ),
+        (
+            "parquet",
+            [0, 1],
+            ["0.5", "0.6"],
+            "party 'a', a.file, row 0, .*: score is '0.5', which is text, not a number",
+        ),
         ("parquet", [0, 1], [[0.5], [0.6]], r"party 'a', a.file, row 0, .*: score is \[0.5\], which is not a num"),
         ("parquet", pa.array([], pa.int64()), pa.array([], pa.float64()), NO_ROWS),
-        ("npz", [0, 5], [0.5, 0.6], "party 'a', a.file, row 1, column 'y_true': label is 5.0;"),
+        ("npz", [0, 5], [0.5, 0.6], "party 'a', a.file, row 1, column 'y_true': label is '5';"),
         ("npz", [0, 1], [0.5, np.inf], "party 'a', a.file, row 1, column 'y_score': score is inf;"),
-        ("npz", [0, 1], ["0.5", "x"], "party 'a', a.file, row 0, .*: score is '0.5', which is text in the file"),
+        ("npz", [0, 1], ["0.5", "x"], "party 'a', a.file, row 0, .*: score is '0.5', which is text, not a n"),
         ("npz", [0, 1], [0.5], "file 'a.file': the columns differ in length: y_true 2, y_score 1"),
         ("npz", [0, 1], [[0.5], [0.6]], r"file 'a.file': column 'y_score' .* one-dimensional, .* shape \(2, 1\)"),
         ("npz", [0, 1], np.array([0.5, None]), "file 'a.file': column 'y_score' cannot .* holds Python objects, "),
@@ -184,11 +194,14 @@ def test_a_bad_entry_of_a_parquet_or_npz_file_is_named_with_party_row_file_and_v
         read_parties([file])
 
 
-def test_two_files_cannot_name_the_same_party_and_a_file_given_twice_is_refused_with_both_names(folder: Path) -> None:
+def test_files_of_one_name_are_named_by_their_folders_or_refused_and_so_is_a_file_given_twice(folder: Path) -> None:
     Path("sub").mkdir()
     files = [write(name, "y_true,y_score,site", "1,0.5,x") for name in ("north.csv", "sub/north.csv")]
     with pytest.raises(InputError, match=r"files 'north\.csv' and 'sub/north\.csv' both name a party 'north'; rename"):
         read_parties(files)
+    Path("west").mkdir()
+    files[0] = write("west/north.csv", "y_true,y_score", "0,0.25")  # the natural layout: a folder each
+    assert plain(read_parties(files)) == {"west": ([0], [0.25]), "sub": ([1], [0.5])}
     os.link("north.csv", "b.csv")
     os.symlink("north.csv", "c.csv")
     for site in (None, "site"):

@@ -45,10 +45,17 @@ from tests.support.wire import flipped
 EVIL = 2
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Play:
+    made = Play(tmp_path_factory.mktemp("fleet") / "f", 8, least=6)
+    assert made.submitted
+    return made
+
+
 @pytest.fixture
-def play(tmp_path: Path) -> Iterator[Play]:
-    with Play(tmp_path, 8, least=6) as made:
-        yield made
+def play(made: Play, tmp_path: Path) -> Iterator[Play]:
+    with made.copied(tmp_path) as copied:
+        yield copied
 
 
 def probe(play: Play) -> Record:

@@ -58,10 +58,17 @@ from tests.support.stores import trail_of
 from tests.support.wire import flipped
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Play:
+    made = Play(tmp_path_factory.mktemp("fleet") / "f", 8)
+    assert made.submitted
+    return made
+
+
 @pytest.fixture
-def play(tmp_path: Path) -> Iterator[Play]:
-    with Play(tmp_path, 8) as made:
-        yield made
+def play(made: Play, tmp_path: Path) -> Iterator[Play]:
+    with made.copied(tmp_path) as copied:
+        yield copied
 
 
 @pytest.mark.parametrize("proofs", [True, False], ids=["proved", "not proved"])
@@ -460,9 +467,13 @@ def test_places_may_be_urls(play: Play, tmp_path: Path) -> None:
 
 
 def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: Path) -> None:
+    del play.submitted  # which is of another session
     convener, trustee = SITES
-    told = {each: each for each in ("model", "outcome", "cohort", "period")} | {"aggregator": ADDER, "helper": trustee}
-    Path("study.toml").write_text("".join(f'{name} = "{text}"\n' for name, text in told.items()))
+    told = {each: each for each in ("model", "outcome", "cohort", "period")} | {"protocol": "exact"}
+    told |= {"thresholds": "uniform:12", "aggregator": ADDER, "helper": trustee}
+    study = "min-parties = 5\n" + "".join(f'{name} = "{text}"\n' for name, text in told.items())
+    Path("study.toml").write_text(study)
+    Path("unproved.toml").write_text(f"proofs = false\n{study}")
 
     def run(who: str, *arguments: str, status: int = 0) -> Any:
         done = CliRunner().invoke(command, [*arguments, *at(who), "--json"], catch_exceptions=False)
@@ -471,15 +482,14 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: 
 
     names = "session.fleet", "members.parquet", "records", "blobs", "opening", "result", "responses"
     session, members, records, blobs, opening, result, responses = map(play.place, names)
-    asked = "study.toml", "--min-parties", "5", "--thresholds", "uniform:12", "--row-cap", "12"
     ok_of("members", "renew", "north/config.toml", "--fleet", members)
     for name in (trustee, ADDER):
         ok_of("members", "show", f"{name}/config.toml")
-    run(convener, "convene", members, *asked, "--out", session)
+    run(convener, "convene", members, "study.toml", "--row-cap", "12", "--out", session)
     with store_of(convener) as store:
         known = known_members.stored(store)
     by, unproved = ("--holder", convener), play.place("unproved.fleet")
-    run(convener, "convene", members, *asked, "--out", unproved, "--no-proofs")
+    run(convener, "convene", members, "unproved.toml", "--row-cap", "12", "--out", unproved)
     play.announced = open_announcement(Path(unproved).read_bytes(), known, holder=convener, at=NOW)
     assert play.computation.proofs is None
     few = [play.device(index).submit(play.rows[index], b"").record for index in range(4)]

@@ -85,10 +85,17 @@ def test_every_lie_is_left_out_under_its_reason_and_the_others_have_their_exact_
         assert refused(play, *TOLD) == Counter(why for _, why in TOLD.values())
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Play:
+    made = Play(tmp_path_factory.mktemp("fleet") / "f", 5, least=4)
+    assert made.submitted
+    return made
+
+
 @pytest.fixture
-def play(tmp_path: Path) -> Iterator[Play]:
-    with Play(tmp_path, 5, least=4) as made:
-        yield made
+def play(made: Play, tmp_path: Path) -> Iterator[Play]:
+    with made.copied(tmp_path) as copied:
+        yield copied
 
 
 def test_of_a_member_s_records_the_first_counts_whose_proof_holds_in_whichever_file(play: Play) -> None:

@@ -458,7 +458,7 @@ def test_caps_that_cannot_be_proved_are_refused_with_what_to_give() -> None:
 @pytest.mark.parametrize(
     ("asked", "not_proved"),
     [
-        ({"score": ["a", "b"], "heterogeneity": True}, ["comparisons", "sites"]),
+        pytest.param({"score": ["a", "b"], "heterogeneity": True}, ["comparisons", "sites"], marks=pytest.mark.slow),
         ({"cluster": "patient", "by": ["sex"]}, ["intervals by patients"]),
     ],
 )

@@ -22,7 +22,7 @@ from fhe_auc.session.protocol import Request, Spending, new_session_id
 from fhe_auc_keys.site import restored
 from fhe_auc_keys.site.store_check import problems
 from fhe_auc_keys.store import budget
-from fhe_auc_keys.store.budget import INCIDENTS, Entry, Ledger
+from fhe_auc_keys.store.budget import INCIDENTS, LEDGER, Entry
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from tests.support.exact_sessions import GRID, rows
@@ -67,7 +67,7 @@ class Site:
 
     def entries(self, name: str = "") -> dict[str, Entry]:
         with self.made.store(name or self.name) as store:
-            return dict(Ledger.stored(store).entries)
+            return dict(LEDGER.stored(store).entries)
 
     def spend(self, made: Manifest, spending: Spending | None, data_set: str = "rows", rows: int = 1000) -> None:
         with self.store() as store:
@@ -136,7 +136,7 @@ def test_beyond_the_limit_nothing_is_sent_and_nothing_kept_until_it_is_raised(si
     ):
         site.answer()
     with site.store() as store:
-        assert (dict(Ledger.stored(store).entries), site.id in store.names("state")) == ({}, False)
+        assert (dict(LEDGER.stored(store).entries), site.id in store.names("state")) == ({}, False)
     site.command("--limit", "0.5")
     site.answer()
     assert len(site.entries()) == 1
@@ -148,7 +148,7 @@ def test_sessions_add_up_by_data_set_and_ten_tenths_are_one(store: KeyStore) -> 
         last = manifest()
         spend(store, last, TENTH, "2025")
     spend(store, manifest(), TENTH, "2026")
-    ledger = Ledger.stored(store)
+    ledger = LEDGER.stored(store)
     assert (ledger.spent("2025"), ledger.spent("2026")) == ((pytest.approx(1.0), 0), (0.1, 0))
     refused(store, TENTH, r"of which 1 is spent and 1 is the limit\. .*; nothing was sent", "2025")
 
@@ -181,13 +181,13 @@ def test_what_bounds_nothing_is_refused_where_there_is_a_limit(store: KeyStore) 
     """A budget for scores leaves labels without a bound, and the other way round: then the sum bounds neither."""
     for spending in (TENTH, Spending(0.1, "row")):
         spend(store, manifest(), spending)
-    assert Ledger.stored(store).protects("rows") == "label"
+    assert LEDGER.stored(store).protects("rows") == "label"
     budget.set_limit(store, "rows", 4)
     scores = Spending(0.1, "score")
     refused(store, scores, "nothing is left that the limit bounds; nothing was sent")
     for spending in (scores, TENTH):
         spend(store, manifest(), spending, "without a limit")
-    assert Ledger.stored(store).protects("without a limit") == "nothing"
+    assert LEDGER.stored(store).protects("without a limit") == "nothing"
 
 
 def test_deltas_add_up_to_less_than_1_over_the_most_rows_of_any_session_or_to_the_limit_that_is_set(
@@ -196,7 +196,7 @@ def test_deltas_add_up_to_less_than_1_over_the_most_rows_of_any_session_or_to_th
     part = Spending(0.1, "label", 4e-4)
     for _ in range(2):
         spend(store, manifest(), part)
-    assert Ledger.stored(store).spent("rows")[1] == pytest.approx(8e-4)
+    assert LEDGER.stored(store).spent("rows")[1] == pytest.approx(8e-4)
     refused(store, part, r"delta = 0\.0004 .* of which 0\.0008 is spent, and the sum must be below 1/rows")
     budget.set_limit(store, "rows", 10, 1.2e-3)
     spend(store, manifest(), part)

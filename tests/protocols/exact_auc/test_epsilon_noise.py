@@ -198,15 +198,16 @@ def test_the_plan_releases_three_sums_and_says_what_of() -> None:
     ("others", "message"),
     [
         ({"keys": "sealed"}, "epsilon holds .* take a helper"),
-        *(({"row_caps": caps}, "a row cap of each site .* leave --no-proofs out") for caps in (None, {"a": 5, "b": 5})),
+        *(({"row_caps": caps}, "a row cap of each site .* no proofs = false") for caps in (None, {"a": 5, "b": 5})),
         ({"options": {"epsilon_unit": "row"}}, "epsilon_unit goes with epsilon alone"),
         ({"options": {"epsilon": 1.0, "epsilon_unit": "party"}}, "must be row or label, got 'party'"),
         ({"options": {"epsilon": 0.0}}, "between 0.000001 and 32"),
         ({"options": {"epsilon": 1e-6}}, "too small: the AUC would be noise alone"),
         ({"options": {"epsilon": 1.0, "colluders": 2}}, "of 3 parties that must take part, 2 cannot collude"),
         ({"options": {"epsilon": 1.0, "colluders": -1}}, "a whole number from 0"),
-        ({"analysis": Analysis(by=(Variable("sex", ("F", "M")),))}, "leave --by"),
-        ({"analysis": Analysis(heterogeneity=True)}, "leave --by"),
+        ({"analysis": Analysis(by=(Variable("sex", ("F", "M")),))}, "Leave --by"),
+        ({"analysis": Analysis(heterogeneity=True)}, "Leave --by"),
+        ({"analysis": Analysis(cluster="id")}, "and --cluster out"),
     ],
 )
 def test_what_does_not_go_with_a_budget_is_refused(others: dict[str, Any], message: str) -> None:

@@ -1,7 +1,6 @@
 """What those who work together learn with a helper, and which lies pass: rows of docs/security/promises.md."""
 
 import hashlib
-import math
 import secrets
 from collections.abc import Sequence
 from fractions import Fraction
@@ -17,7 +16,7 @@ from fhe_auc.base.serialise import decode, encode, frame, unframe
 from fhe_auc.ckks.encoding import coefficients
 from fhe_auc.question.analysis import PLAIN
 from fhe_auc.rlwe import modular
-from fhe_auc.rlwe.modular import combined
+from fhe_auc.rlwe.modular import centred
 from fhe_auc.rlwe.polynomials import coefficients_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
@@ -348,8 +347,7 @@ def test_whoever_gets_at_its_contents_reads_another_one_s_ckks_submission() -> N
         half = secret.mask_shape
         phase, second = np.split(public.read_submission(block), 2)
         half.add_in_place(phase, half.multiply(second, secret.secret_words))
-        modulus, whole = math.prod(half.moduli), combined(list(coefficients_of(half, phase)), half.moduli)
-        found = np.array([float(each - modulus if 2 * each > modulus else each) for each in whole])
+        found = np.array(list(map(float, centred(list(coefficients_of(half, phase)), half.moduli))))
         assert np.abs(found / public.parameters.scale - coefficients(values)).max() < 1e-9
         assert np.abs(values).max() >= 1
 

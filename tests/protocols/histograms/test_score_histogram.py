@@ -33,7 +33,7 @@ from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.histograms import distributed_noise
 from fhe_auc_protocols.histograms import protocols as of
-from fhe_auc_protocols.histograms.local_randomisation import UnaryEncoding, UnaryHierarchy
+from fhe_auc_protocols.histograms.local_randomisation import UnaryEncoding, estimates, levels_of, tallies
 from fhe_auc_protocols.histograms.protocols import HistogramDistributedDp, HistogramLocalDp
 from fhe_auc_protocols.histograms.quantile_thresholds import checked_bins, equi_depth_cells
 from fhe_auc_protocols.histograms.readout import all_levels
@@ -169,21 +169,21 @@ def test_an_estimate_is_unbiased_and_its_variance_is_the_stated_one() -> None:
 def test_users_split_over_levels_give_unbiased_counts_on_each() -> None:
     """Means of 300 estimates, 14 of them: one is off by 6 standard errors once in 10^7."""
     cells = np.random.default_rng(2).binomial(7, 0.4, 1000)
-    tree, source = UnaryHierarchy(3, 2.0, 8), exact_sampling.SeededExperiment(np.random.default_rng(3))
-    found = [tree.estimate(*zip(*tree.tallies(cells, source), strict=True)) for _ in range(300)]
+    levels, source = levels_of(3, 2.0, 8), exact_sampling.SeededExperiment(np.random.default_rng(3))
+    found = [estimates(levels, *zip(*tallies(levels, cells, source), strict=True)) for _ in range(300)]
     for level, truth in enumerate(all_levels(np.bincount(cells, minlength=8), 3)):
-        drawn = np.array([levels[level] for levels in found])
+        drawn = np.array([own[level] for own in found])
         assert (np.abs(drawn.mean(axis=0) - truth) < 6 * drawn.std(axis=0) / math.sqrt(300)).all()
         assert (np.abs(drawn.mean(axis=0) - truth) < 20).all()
 
 
 def test_every_user_sends_one_report_on_one_level_and_an_empty_level_has_no_estimate() -> None:
-    tree = UnaryHierarchy(5, 1.0, 32)
-    tallies = tree.tallies(np.zeros(200, np.int64), exact_sampling.secure())
-    assert sum(reports for reports, _ in tallies) == 200
-    assert [ones.shape for _, ones in tallies] == [(2,), (4,), (8,), (16,), (32,)]
+    levels, source = levels_of(5, 1.0, 32), exact_sampling.secure()
+    tallied = tallies(levels, np.zeros(200, np.int64), source)
+    assert sum(reports for reports, _ in tallied) == 200
+    assert [ones.shape for _, ones in tallied] == [(2,), (4,), (8,), (16,), (32,)]
     with pytest.raises(EvaluationError, match="no user has reported on some level"):
-        tree.estimate(*zip(*tree.tallies(np.zeros(2, np.int64), exact_sampling.secure()), strict=True))
+        estimates(levels, *zip(*tallies(levels, np.zeros(2, np.int64), source), strict=True))
 
 
 @pytest.mark.parametrize("class_of_none", [0, 1])
@@ -423,8 +423,8 @@ def test_the_counts_get_the_noise_of_what_the_thresholds_have_left() -> None:
         epsilon = 2.0 - (spent or 0.0)
         assert found == pytest.approx(math.sqrt(2 * 1.5 * math.exp(-epsilon)) / -math.expm1(-epsilon), rel=1e-9)
     local = of.HistogramLocalDp().terms({"epsilon": 2.0, "boundaries_epsilon": 0.5}, 4)
-    assert local.epsilon == pytest.approx(1.5, rel=1e-15)
-    assert local.epsilon < 1.5  # rounded to the private side
+    assert local[0].epsilon == pytest.approx(1.5, rel=1e-15)
+    assert local[0].epsilon < 1.5  # rounded to the private side
 
 
 @private

@@ -19,7 +19,7 @@ from tests.support.processes import wait_for
 from tests.support.tls import make_certificate
 from tests.support.users import give, is_root
 
-pytestmark = [pytest.mark.xdist_group("flower"), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower"), pytest.mark.timeout(1800)]
 
 PATIENCE = 600.0  # seconds, for a step that takes a few; only a broken test waits for them
 WITHOUT_RIGHTS = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs") if is_root else ()

@@ -1,0 +1,266 @@
+"""Rows of tables to parties: every piece of columns is checked as it comes (`PartyData.from_columns`), and kept.
+
+What is kept of many rows of files is in an unnamed temporary file (`fhe_auc.rows.row_store`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.base.errors import InputError, Place
+from fhe_auc.base.names import first_alike
+from fhe_auc.question.analysis import Analysis, Questions
+from fhe_auc.rows.entries import Coded, incomplete_rows, level_text, require_one_spelling, shown_entry
+from fhe_auc.rows.party_data import Entries, PartyData, checked_name, left_out_beside, noted, rescaled
+from fhe_auc.rows.pieces import Piece, Table
+from fhe_auc.rows.row_store import Column, parted
+
+
+class _Columns(NamedTuple):
+    label: str
+    scores: tuple[str, ...]
+    groups: tuple[str, ...]
+    cluster: str | None
+    site: str | None
+
+    @property
+    def names(self) -> list[str]:
+        return [*self.texts, *self.scores]
+
+    @property
+    def texts(self) -> list[str]:
+        return [self.label, *self.groups, *(name for name in (self.cluster, self.site) if name is not None)]
+
+
+class _Part(NamedTuple):
+    """Rows of one table: the party of each by its code, and the place of each row."""
+
+    table: Table
+    piece: Piece
+    sites: Coded
+    rows: Sequence[int] | NDArray[np.int64]  # the number of each in the table
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """In which rows an entry is missing."""
+        return incomplete_rows([*self.piece.texts.values(), *self.piece.numbers.values()])
+
+    def chosen(self, which: NDArray[np.bool_]) -> _Part:
+        """Return some of the rows."""
+        return _Part(self.table, self.piece.chosen(which), self.sites.chosen(which), np.array(self.rows)[which])
+
+
+def parties_in(
+    tables: Sequence[Table], questions: Questions, *, site: str | None, label: str, entries: Entries
+) -> tuple[list[PartyData], Analysis]:
+    """Return the parties of tables for questions, and what these are now that all levels are known.
+
+    Without a column `site` each table is a party. With it the rows of all tables are grouped by its text, which names
+    the party, in order of first appearance. Levels that are to be found come in the order of an ordered categorical,
+    where all tables have the same, else in a natural one.
+
+    Raises `InputError` for a column that has two meanings or is not there, a table without rows, two parties of one
+    name, or an entry that is missing or no label, score or site: the message names party, row, column and value.
+    """
+    columns = _Columns(label, questions.score_columns, tuple(questions.by), questions.cluster or None, site)
+    if twice := [name for name, times in Counter(columns.names).items() if times > 1]:
+        raise InputError(f"label, score, site, group and patient columns must differ, but {twice[0]!r} is there twice")
+    found: dict[str, dict[str | None, None]] = {name: {} for name, levels in questions.by.items() if not levels}
+    orders: dict[str, set[tuple[str, ...]]] = {name: set() for name in found}
+    if found:  # they name the groups, whose codes the rows are to hold: so they are looked for first
+        for part in _parts(tables, columns._replace(scores=(), cluster=None), entries):
+            for name, seen in found.items():
+                coded = part.piece.texts[name]
+                seen.update(dict.fromkeys(coded.names[code] for code in coded.present()))
+                orders[name].add(coded.order)
+    analysis = questions.analysis(found, {name: own.pop() for name, own in orders.items() if len(own) == 1})
+    kept = _Kept(tables, columns, analysis, entries)
+    for part in _parts(tables, columns, entries):
+        kept.add(part)
+    return kept.parties(), analysis
+
+
+def _parts(tables: Sequence[Table], columns: _Columns, entries: Entries) -> Iterator[_Part]:
+    for table in tables:
+        start = 0
+        for piece in table.pieces(columns.scores, columns.texts):
+            size = len(piece.texts[columns.label])
+            texts = {
+                name: coded if name == columns.site else coded.renamed(level_text)
+                for name, coded in piece.texts.items()
+            }
+            one_site = Coded(np.zeros(size, np.int32), [table.party])
+            sites = one_site if columns.site is None else piece.texts[columns.site]
+            yield _Part(table, Piece(piece.numbers, texts), sites, range(start, start + size))
+            start += size
+
+
+class _Kept:
+    """The checked rows of all parties, as they arrive."""
+
+    def __init__(self, tables: Sequence[Table], columns: _Columns, analysis: Analysis, entries: Entries) -> None:
+        self._tables, self._columns, self._analysis, self._entries = tables, columns, analysis, entries
+        self._codes: dict[str, int] = {}  # of a party, in the order of first appearance
+        self._patients: dict[str, int] = {}  # those of two parties are different ones, whatever their ids
+        self._dropped: Counter[str | None] = Counter()  # None: of rows without a site
+        self._with_rows: set[Table] = set()
+        self._labels_seen = dict.fromkeys([name for name in [level_text(entries.positive_label)] if name is not None])
+        self._in_memory = all(table.file is None for table in tables)
+        self._sites = Column(np.int32, in_memory=self._in_memory)
+        self._rows: list[Column] = []  # as of `PartyData.arrays`
+
+    def add(self, part: _Part) -> None:
+        part = self._complete(part)
+        if not len(part.rows):
+            return
+        self._with_rows.add(part.table)
+        names = self._named(part)
+        (label, scores, groups, cluster, _), piece, table = self._columns, part.piece, part.table
+
+        def refuse(row: int, what: str, column: str) -> InputError:
+            place = table.place(int(part.rows[row]), self._columns.names)
+            party = part.sites.names[int(part.sites.codes[row])]
+            if re.match(r".* is missing\b", what):
+                what += f"; {table.words.drop}"
+            where = f", column {column!r}" if table.names_columns else ""
+            message = f"party {party!r}, {place.text}{where}: {what}"
+            return InputError(message, party=party, file=place.file, line=place.line, column=column)
+
+        data = PartyData.from_columns(
+            "rows",
+            self._labels(part, partial(refuse, column=label)),
+            {name: piece.numbers[name] for name in scores},
+            {name: piece.texts[name] for name in groups},
+            self._analysis,
+            clusters=None if cluster is None else piece.texts[cluster],
+            known_clusters=self._patients,
+            label_column=label,
+            refuse=refuse,
+        )
+        data = rescaled(data, self._entries.score_scale, refuse=refuse)
+        self._sites.append(names[part.sites.codes])
+        self._rows = self._rows or [Column(array.dtype, in_memory=self._in_memory) for array in data.arrays]
+        for kept, array in zip(self._rows, data.arrays, strict=True):
+            kept.append(array)
+
+    def _complete(self, part: _Part) -> _Part:
+        """Return the rows without a missing entry, where others are to be dropped, and count these."""
+        if not self._entries.drop_missing or not (missing := part.missing).any():
+            return part
+        for code, times in zip(*np.unique(part.sites.codes[missing], return_counts=True), strict=True):
+            self._dropped[part.sites.names[code]] += int(times)
+        return part.chosen(~missing)
+
+    def _named(self, part: _Part) -> NDArray[np.int32]:
+        names = np.zeros(len(part.sites.names), np.int32)
+        first = {int(np.argmax(part.sites.codes == code)): int(code) for code in part.sites.present()}
+        for row, code in sorted(first.items()):
+            name = part.sites.names[code]
+            if name is None:
+                place = part.table.place(int(part.rows[row]), self._columns.names)
+                column = self._columns.site
+                message = f"{place.text}, column {column!r}: the site is missing; {part.table.words.drop}"
+                raise InputError(message, file=place.file, line=place.line, column=column)
+            names[code] = self._codes.setdefault(name, len(self._codes))
+        return names
+
+    def _labels(self, part: _Part, refuse: partial[InputError]) -> Coded | NDArray[np.generic]:
+        """Return labels as numbers, or the codes of classes; `InputError` for what is none."""
+        coded, wanted = part.piece.texts[self._columns.label], level_text(self._entries.positive_label)
+        if self._analysis.classes:
+            return coded
+        if wanted is None:
+            labels = coded.values(_label)
+            odd = [code for code in coded.present() if _label(coded.names[code]) not in (0, 1, None)]
+            if odd:
+                row = int(np.isin(coded.codes, odd).argmax())
+                raise refuse(row, f"label is {shown_entry(coded.names[coded.codes[row]])}; {self._of_labels(part)}")
+            return labels
+        self._labels_seen |= dict.fromkeys(sorted({coded.names[code] or wanted for code in coded.present()}))
+        try:
+            require_one_spelling(self._labels_seen, self._columns.label)
+            if len(self._labels_seen) > 2:
+                _, first, second, *_ = self._labels_seen
+                two = f"there is one other label, and these are two: {first!r} and {second!r}"
+                raise InputError(f"with the positive label {wanted!r} {two}", column=self._columns.label)
+        except InputError as error:
+            raise error.within(part.table.title, file=part.table.file) from None
+        return coded.values(lambda name: None if name is None else name == wanted)
+
+    def _of_labels(self, part: _Part) -> str:
+        """Say which labels there are, in all tables, and what to do about them."""
+        words, labels = part.table.words, dict[str, None]()
+        for each in _parts(self._tables, self._columns._replace(scores=(), groups=(), cluster=None), self._entries):
+            coded = each.piece.texts[self._columns.label]
+            labels.update(dict.fromkeys(name for name in map(coded.names.__getitem__, coded.present()) if name))
+        own = sorted(labels)
+        if len(own) < 3:
+            which = " or ".join(f"{words.positive}{name!r}" for name in own)
+            listed = "the labels are " if len(own) > 1 else "all labels are "
+            listed += " and ".join(map(repr, own))
+            return f"{listed}, not 0 and 1; say which one is positive: {which}"
+        listed = ", ".join(map(repr, own[:5])) + " and others" * (len(own) > 5)
+        return (
+            f"the {len(own)} labels are {listed}: three classes or more are named with {words.classes}, the positive "
+            f"one of two labels with {words.positive.strip()}; survival times, censored or not, are not supported: "
+            "choose a horizon, label 1 who had the event by then and 0 who had not, and leave out who was censored "
+            "before it"
+        )
+
+    def parties(self) -> list[PartyData]:
+        """Return every party, its rows in the order of the tables."""
+        for table in self._tables:
+            if table not in self._with_rows:
+                why = ": each of its rows has a missing entry and was left out" if self._dropped else ""
+                raise InputError(f"{table.title}: there are no rows{why}", file=table.file)
+        if (pair := first_alike(self._codes)) is not None:
+            raise InputError(f"party {pair[1]!r} is there twice, also as {pair[0]!r}; every party needs its own name")
+        of_party = parted(self._sites.finished(), len(self._codes), [column.finished() for column in self._rows])
+        models, groups = len(self._columns.scores), len(self._columns.groups)
+        lost, named = left_out_beside(self._codes, self._dropped), any(table.names_columns for table in self._tables)
+        made = (
+            PartyData(
+                checked_name(name),
+                labels,
+                tuple(others[:models]),
+                tuple(others[models : models + groups]),
+                next(iter(others[models + groups :]), None),
+                score_columns=self._columns.scores if named else (),
+                dropped=self._dropped[name],
+                lost=lost if code == 0 else (),
+                place=partial(_place, tuple(self._tables), self._columns, self._entries, name),
+            )
+            for (name, code), (labels, *others) in zip(self._codes.items(), of_party, strict=True)
+        )
+        return [noted(data, self._entries.score_scale) for data in made]
+
+
+def _place(tables: Sequence[Table], columns: _Columns, entries: Entries, party: str, row: int) -> Place:
+    """Return where a party's row, from 0, comes from. Rows do not remember it: the tables are read again."""
+    for part in _parts(tables, columns, entries):
+        own = np.array([name == party for name in part.sites.names])[part.sites.codes]
+        if entries.drop_missing:
+            own &= ~part.missing
+        if row < (rows := int(own.sum())):
+            return part.table.place(int(np.array(part.rows)[own][row]), columns.names)
+        row -= rows
+    raise InputError(f"party {party!r}: its files have changed", party=party)
+
+
+def _label(name: str | None) -> float | str | None:
+    """Return a label as a number, where it is one; True and False are 1 and 0, as data frames save Booleans."""
+    if name is None:
+        return None
+    if name.lower() in ("true", "false"):
+        return float(name.lower() == "true")
+    try:
+        return name if "_" in name else float(name)
+    except ValueError:
+        return name
