@@ -52,20 +52,21 @@ def _epsilon(text: str) -> float:
     return number
 
 
-@click.command(
-    "compare-protocols",
-    epilog=output.examples(
-        "fhe-auc compare-protocols north.csv south.csv west.csv",
-        "fhe-auc compare-protocols all.npz --site-column site --subsample 100,1000,all",
-        "fhe-auc compare-protocols *.csv --protocols semi-honest,dpauc-laplace --epsilons 1,2,4,8 --thresholds 100",
-        "fhe-auc compare-protocols north.csv south.csv --json | jq '.rows[] | [.method, .error]'",
-    ),
+@inputs.command(
+    "fhe-auc compare-protocols north.csv south.csv west.csv",
+    "fhe-auc compare-protocols all.npz --site-column site --subsample 100,1000,all",
+    "fhe-auc compare-protocols *.csv --protocols semi-honest,dpauc-laplace --epsilons 1,2,4,8",
+    "fhe-auc compare-protocols *.csv --json | jq '.rows[] | [.method, .error]'",
+    name="compare-protocols",
 )
 @inputs.party_files
-@_list("protocols", _PROTOCOLS, _name, "names of protocols", metavar="NAMES", help="Which to compare.")
+@_list("protocols", _PROTOCOLS, _name, "names of protocols", help="Which to compare.")
 @_list(
-    *("epsilons", "1,8", _epsilon, "positive numbers"),
-    help="Privacy budgets: of the dpauc protocols, and of verified, which is measured without one, too.",
+    "epsilons",
+    "1,8",
+    _epsilon,
+    "positive numbers",
+    help="Budgets of dpauc, and of verified, which is taken without, too.",
 )
 @click.option(
     "--delta",
@@ -74,12 +75,10 @@ def _epsilon(text: str) -> float:
     default=1e-6,
     help="How much of dpauc-gaussian's guarantee may fail.",
 )
-@_list("thresholds", "25,50,100", int, "whole numbers", help="Numbers of thresholds.")
+@_list("thresholds", "25,50,100", int, "whole numbers", help="Numbers of bin edges.")
 @_list("subsample", "all", _size, "numbers of rows, or all", help="Draw so many rows, for each number in turn.")
-@click.option(
-    "--runs", metavar="N", type=click.IntRange(min=1), default=100, help="Simulated sessions with each budget."
-)
-@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Repeat with it.")
+@inputs.whole_number("--runs", 1, default=100, about="Simulated sessions with each budget.")
+@inputs.whole_number("--seed", 0, default=0, about="Repeat with it.")
 @inputs.backend_option
 @output.json_option
 def compare(files: inputs.PartyFiles, backend: str | None, as_json: bool, **asked: Any) -> None:

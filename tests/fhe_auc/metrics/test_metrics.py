@@ -179,18 +179,6 @@ def test_errors_are_those_of_the_bootstrap_and_the_bias_what_rows_count_in_their
     assert found == pytest.approx(value - without, abs=EXACT)
 
 
-@pytest.mark.parametrize(
-    ("histogram", "expected"),
-    [
-        (Histogram([0, 1, 2], [0, 3], [2, 0]), (1.0, 1.0, 1.0)),
-        (Histogram([0, 1, 2], [3, 0], [0, 2]), (0.0, 0.0, 0.0)),
-        (Histogram([0, 2], [3], [2]), (0.5, 0.0, 1.0)),
-    ],
-)
-def test_a_positive_in_a_higher_bin_counts_one_and_in_the_same_half(histogram: Histogram, expected: Any) -> None:
-    assert ranking.roc_auc_score(histogram) == Estimate(*expected)
-
-
 def test_the_best_f1_and_operating_points_are_the_best_on_scikit_learns_curve() -> None:
     data = make_rows(0)
     histogram = exact_histogram(data)
