@@ -301,7 +301,7 @@ def test_where_one_score_has_most_rows_its_cell_is_a_bin_of_its_own() -> None:
     parties = [PartyData.from_arrays(f"site {i}", *rows) for i, rows in enumerate(tied)]
     found = federated_auc(parties, protocol="histogram-federated", thresholds="quantile:20", backend="tenseal")
     assert found.thresholds < 20
-    assert any("thresholds instead of 20" in warning for warning in found.warnings)
+    assert any("bin edges instead of 20" in warning for warning in found.warnings)
     at = np.flatnonzero(found.histogram.edges == 0.5)
     assert found.histogram.edges[at + 1] == 0.5 + 2**-13
     assert abs(found.auc - sklearns_auc(parties)) <= found.binning_error
