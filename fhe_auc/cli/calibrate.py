@@ -80,10 +80,9 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
     noisy = math.isnan(evaluation.binning_error)  # else the map would tell where single rows lie
     calibration = bayesian_binning(histogram if noisy else small_cells.crowded(histogram, DEFAULT_MIN_CELL))
     before, after = (
-        round(expected_calibration_error(histogram, strategy="quantile", calibration=used).value, DIGITS)
-        for used in (None, calibration)
+        round(expected_calibration_error(histogram, calibration=used).value, DIGITS) for used in (None, calibration)
     )
-    calibration_file.save(out, calibration)
+    calibration_file.save_map(out, calibration)
     rows = float(histogram.cleaned().counts.sum())
     warnings = [*evaluation.warnings, *_ranking_warnings(histogram, calibration)]
     if as_json:
@@ -120,7 +119,7 @@ def _in_result(path: Path, model: str | None) -> tuple[Evaluation, str]:
     from fhe_auc.metrics.probabilities import of_probabilities
     from fhe_auc.results import result_file
 
-    found = result_file.read(path)
+    found = result_file.read_result(path)
     counted = [each for each in found.outcomes if isinstance(each, Evaluation) and each.histogram is not None]
     models: list[str | None] = [model]
     if found.asked is not None and len(counted) > 1:
@@ -177,7 +176,7 @@ def apply(
     _check_out_file(out, file.suffix.lower(), force=force)
     if out.exists() and file.exists() and out.samefile(file):
         raise InputError(f"file {str(out)!r} would be overwritten by its own copy; choose another --out", file=str(out))
-    calibration = calibration_file.load(map_file)
+    calibration = calibration_file.load_map(map_file)
     scores = to_probabilities(read_column(file, score_column, form), score_scale)
     low, high = calibration.edges[[0, -1]].tolist()
     outside = (scores < low) | (scores > high)

@@ -183,12 +183,6 @@ def test_bad_input_is_one_line_and_status_2(hospitals: list[str], arguments: str
     assert ESCAPE not in result.stderr
 
 
-@pytest.mark.slow
-def test_an_option_that_is_true_or_false_is_given_as_such(hospitals: list[str]) -> None:
-    arguments = ("--protocol", "exact", "-o", "plain_interval=true", "--json")
-    assert json.loads(call("evaluate", *hospitals, *arguments).stdout)["interval"]["method"] == "DeLong, plain"
-
-
 @pytest.mark.usefixtures("folder")
 def test_rows_of_one_label_have_no_auc_and_that_is_status_1() -> None:
     files = [write_csv("a.csv", y_true=[1, 1], y_score=[0.2, 0.9]), write_csv("b.csv", y_true=[1], y_score=[0.4])]
