@@ -127,12 +127,7 @@ class AucSums(ReleasePart):
             cells = contrast.positives, contrast.negatives
             name = "" if plain else f" {index}"
             sides = [[counts_name(contrast.model, cell.group, label) for label in cell.classes] for cell in cells]
-            p, n, below, above = (
-                Factor.each(sides[0]),
-                Factor.each(sides[1]),
-                below_less_above(sides[1]),
-                above_less_below(sides[0]),
-            )
+            (p, n), below, above = map(Factor.each, sides), below_less_above(sides[1]), above_less_below(sides[0])
             sums += [Sum.product(f"difference{name}", p, below), Sum.product(f"ties{name}", p, n, *tying)]
             if self.interval and contrast.interval:
                 sums += [Sum.product(f"Q10{name}", p, below, below), Sum.product(f"Q01{name}", n, above, above)]
