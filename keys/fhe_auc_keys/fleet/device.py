@@ -128,9 +128,6 @@ class Device:
         self._helper, self._aggregator = helper_of(announced), announced.aggregator.encryption_key
         self._identity = identity
 
-    def __repr__(self) -> str:
-        return f"<Device {self.index}>"
-
     def submit(self, data: PartyData, memory: bytes) -> Submitted:
         """Return the device's record of its rows, under a fresh pad; whatever `data` is named stays here.
 
