@@ -33,7 +33,7 @@ from fhe_auc_keys.cli.fleet import fleet as command
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitError
 from fhe_auc_keys.fleet import aggregator, record_checks, tables
 from fhe_auc_keys.fleet.device import Device, Floor, Record, write_records
-from fhe_auc_keys.fleet.session import LIST, OPENING, RESULT, UNOPENED, Verdict, loaded, sketch_info
+from fhe_auc_keys.fleet.fleet_session import LIST, OPENING, RESULT, UNOPENED, Verdict, loaded, sketch_info
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.identity import Identity
