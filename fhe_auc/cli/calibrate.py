@@ -80,8 +80,7 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
     noisy = math.isnan(evaluation.binning_error)  # else the map would tell where single rows lie
     calibration = bayesian_binning(histogram if noisy else small_cells.crowded(histogram, DEFAULT_MIN_CELL))
     before, after = (
-        round(expected_calibration_error(histogram, calibration=used).value, DIGITS)
-        for used in (None, calibration)
+        round(expected_calibration_error(histogram, calibration=used).value, DIGITS) for used in (None, calibration)
     )
     calibration_file.save_map(out, calibration)
     rows = float(histogram.cleaned().counts.sum())
