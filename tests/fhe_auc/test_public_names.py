@@ -65,7 +65,10 @@ def test_the_import_and_the_help_load_nothing_that_takes_long(code: str) -> None
     [
         (["evaluate", "--help"], {"cryptography.x509", "openfhe", "pyarrow", "rich", "tenseal"}),
         (["evaluate", "--protocol", "verified"], {"cryptography.x509", "filelock", "numpy.fft", "numpy.random"}),
-        (["evaluate", "--protocol", "semi-honest"], {"cryptography.x509", "filelock", "numpy.random"}),
+        pytest.param(
+            *(["evaluate", "--protocol", "semi-honest"], {"cryptography.x509", "filelock", "numpy.random"}),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_an_evaluation_loads_what_its_protocol_needs(tmp_path: Path, arguments: list[str], unused: set[str]) -> None:

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from fhe_auc import federated_auc
 from fhe_auc.base.errors import InputError, MessageError
-from fhe_auc.base.options import check_names, described
+from fhe_auc.base.options import described
 from fhe_auc.base.serialise import encode
 from fhe_auc.cli import main
 from fhe_auc.question.thresholds import MAX_PLACES
@@ -151,9 +150,6 @@ def test_roles_refuse_a_manifest_that_the_protocol_would_not_make(
 # --- Options ----------------------------------------------------------------------------------------------------------
 
 
-ROWS = [([0, 1, 1, 0], [0.1, 0.8, 0.4, 0.6])] * 2
-
-
 def test_every_option_has_a_line_that_the_command_line_shows() -> None:
     printed = json.loads(CliRunner().invoke(main, ["protocols", "--json"]).stdout)["protocols"]
     for each in printed:
@@ -173,14 +169,3 @@ def test_a_line_says_type_and_default() -> None:
 
 def test_the_curve_of_dpauc_has_the_defaults_of_its_options() -> None:
     assert asdict(Curve()) == {name: of.DPAUC_LAPLACE.known[name].default for name in asdict(Curve())}
-
-
-def test_options_choose_the_protocol() -> None:
-    found = federated_auc(ROWS, protocol="exact", round_scores=1, backend="tenseal")
-    assert (found.protocol, found.thresholds) == ("exact", 11)
-    assert federated_auc(ROWS, protocol="dpauc-laplace", epsilon=8.0).settings["epsilon"] == 8.0
-
-
-def test_a_mistaken_name_is_answered_with_the_near_one() -> None:
-    with pytest.raises(InputError, match=r"no option 'round_score'; did you mean 'round_scores'\?"):
-        check_names(of.EXACT, "exact", {"round_score": 2})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +21,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.party import Party
-from fhe_auc.session.protocol import Request, Session, new_session_id
+from fhe_auc.session.protocol import Request, Session
 from fhe_auc_keys.store.key_store import KeyStore, Kind
 from fhe_auc_keys.store.vault import Vault
 
@@ -38,7 +39,7 @@ def _prepared(protocol: str, request: Request) -> Session:
     made = _SESSIONS[key]
     if getattr(made, "seeds", None):  # a pad key is for one session; such keys are quick to make
         return registry.load(protocol).prepare(request)
-    return replace(made, manifest=msgspec.structs.replace(made.manifest, session=new_session_id()))
+    return replace(made, manifest=msgspec.structs.replace(made.manifest, session=secrets.token_bytes(16)))
 
 
 def _moved(config: Mapping[str, Any], folder: Path, to: Path) -> dict[str, Any]:

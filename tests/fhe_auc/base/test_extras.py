@@ -144,7 +144,8 @@ def test_what_needs_an_extra_says_so_in_one_sentence(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("extra", "asked"),
     [
-        ("plots", [["report", *FILES, "--thresholds", "uniform:20"]]),
+        ("plots", [["evaluate", *FILES, "--thresholds", "uniform:20", "--plot", "roc.png"]]),
+        pytest.param("plots", [["report", *FILES, "--thresholds", "uniform:20"]], marks=pytest.mark.slow),
         # Budgets so large that noise leaves rows of both classes, whatever is drawn.
         pytest.param(
             "dp",

@@ -78,7 +78,7 @@ def test_what_is_not_given_is_verified_at_5000_thresholds_and_1000_for_the_publi
     found, published = told("plan"), told("plan", "--protocol", "semi-honest")
     assert (found["protocol"], found["thresholds"], found["keys"]) == ("verified", 5000, "sealed")
     assert published["thresholds"] == 1000
-    assert "semi-honest, for 1,000 thresholds" in call("plan", "--protocol", "semi-honest").stdout
+    assert "semi-honest, for 1,000 bin edges" in call("plan", "--protocol", "semi-honest").stdout
 
 
 def test_rounded_scores_give_scikit_learns_auc_as_a_fraction(hospitals: list[str]) -> None:
@@ -181,12 +181,6 @@ def test_bad_input_is_one_line_and_status_2(hospitals: list[str], arguments: str
     result = call(*arguments.split(" "))
     assert_fails(result, 2, message)
     assert ESCAPE not in result.stderr
-
-
-@pytest.mark.slow
-def test_an_option_that_is_true_or_false_is_given_as_such(hospitals: list[str]) -> None:
-    arguments = ("--protocol", "exact", "-o", "plain_interval=true", "--json")
-    assert json.loads(call("evaluate", *hospitals, *arguments).stdout)["interval"]["method"] == "DeLong, plain"
 
 
 @pytest.mark.usefixtures("folder")

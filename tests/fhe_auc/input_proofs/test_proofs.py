@@ -77,24 +77,12 @@ def held(query: Query, party: Proved) -> bool:
     return bool(decide(party.statement, add(*answers_of(query, party), party.statement.prime))[0])
 
 
-MEDIUM = [statement_of(REAL, 7, 3, 8, 8), statement_of(LARGE, 5, 6, 5, 16), statement_of(REAL, 100, 2, 8, 32)]
-
-
 @settings(max_examples=40)
 @given(statements_and_counts(), st.integers(0, 2**32))
 def test_proofs_and_both_servers_answers_are_the_drafts_number_for_number(
     case: tuple[Statement, NDArray[np.int64]], seed: int
 ) -> None:
     statement, counts = case
-    agree_with_the_oracle(statement, counts, seed)
-
-
-@pytest.mark.parametrize("statement", MEDIUM, ids=lambda each: f"{each.digits} digits to the base {each.base}")
-def test_so_are_those_of_larger_statements(statement: Statement) -> None:
-    agree_with_the_oracle(statement, np.arange(statement.entries) * 4 % statement.base**2, 1)
-
-
-def agree_with_the_oracle(statement: Statement, counts: NDArray[np.int64], seed: int) -> None:
     party, query = proved(statement, counts, seed), Query(statement, KEY, DIGEST)
     field, circuit = oracles_field(statement.prime), oracles_circuit(statement.shape)
     assert circuit.proof_size == statement.shape.size
@@ -324,7 +312,7 @@ def answers_for_all_seeds(query: Query, digits: Residues, statement: Statement =
 
 @pytest.mark.parametrize(
     ("statement", "keys"),
-    [pytest.param(A_CALL, 30, id="one a call"), pytest.param(TWO_A_CALL, 2, id="two", marks=pytest.mark.slow)],
+    [pytest.param(A_CALL, 10, id="one a call"), pytest.param(TWO_A_CALL, 2, id="two", marks=pytest.mark.slow)],
 )
 def test_the_wires_that_servers_see_are_uniform_whatever_the_digits_are(statement: Statement, keys: int) -> None:
     """All values stand for one choice of seeds each, so that the answers of any two inputs have one distribution.
@@ -403,7 +391,7 @@ DEVIATIONS: dict[str, Residues] = {
     "other weights": _of_aggregator(QUERY, weights=OTHER_WEIGHTS),
     "answers at another point": _of_aggregator(OTHER_QUERY),
     "zeros": np.zeros(A_CALL.verifier_size, np.uint64),
-    **{f"any numbers, {number}": _numbers(4, number)[: A_CALL.verifier_size] for number in range(20)},
+    **{f"any numbers, {number}": _numbers(4, number)[: A_CALL.verifier_size] for number in range(6)},
 }
 """What an aggregator may answer in place of what it should: it knows its shares, the weights and the query."""
 

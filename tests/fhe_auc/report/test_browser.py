@@ -225,7 +225,8 @@ def test_nothing_is_cut_off_at_any_width(browser: Browser, page: Path, width: in
     assert outside == []
 
 
-@pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_light_and_dark_need_no_colour_and_contrast_is_enough(browser: Browser, page: Path, scheme: str) -> None:
     browser.resize(900)
     browser.prefer(scheme)

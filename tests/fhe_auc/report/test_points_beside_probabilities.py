@@ -21,7 +21,7 @@ AT = 0.25
 def test_beside_probabilities_points_have_all_that_points_have_and_what_is_missing_is_said() -> None:
     rows = pd.DataFrame(two_models(3000))
     points = rows.assign(**{"$<b>_old": np.floor(9 * rows["$<b>_old"])})
-    report = federated_report(points, **BOTH, threshold=AT)
+    report = federated_report(points, **BOTH, threshold=AT, interval=None)
     said, html = report.as_dict(), report.html()
     second = said["models"]["second"]
     assert said["decision_curve"] is not None

@@ -13,7 +13,7 @@ import tenseal.sealapi as seal
 
 from fhe_auc.base.errors import BackendUnavailableError, InputError
 from fhe_auc.rlwe import seal_library
-from fhe_auc.rlwe.ring_parameters import available_backends, choose_backend
+from fhe_auc.rlwe.ring_parameters import choose_backend
 from tests.support.platforms import needs_linux
 
 _TAKEN = """
@@ -57,11 +57,6 @@ def test_openfhe_of_another_version_or_that_does_not_load_gives_way_to_seal_and_
 def test_an_unknown_backend_is_named_with_what_there_is(name: str) -> None:
     with pytest.raises(BackendUnavailableError, match=f"unknown backend '{name}' \\(available: .*Python 3"):
         choose_backend(name)
-
-
-@pytest.mark.backends("all")
-def test_the_default_backend_is_the_first_available() -> None:
-    assert choose_backend() == available_backends()[0]
 
 
 # --- SEAL -------------------------------------------------------------------------------------------------------------

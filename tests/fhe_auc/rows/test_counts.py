@@ -163,14 +163,6 @@ def test_counts_are_equal_and_add_up_at_the_same_ascending_thresholds_only() -> 
     assert not counts.equals(count(party([0, 1], [0.1, 0.2]), [0.0, 1.0]))
 
 
-def test_a_row_at_a_threshold_is_predicted_positive_and_every_row_at_the_first() -> None:
-    counts = count(party([1, 1, 0, 0, 1], [-5.0, 0.5, 0.5, 0.4999, 7.0]), [0.0, 0.5, 1.0])
-    assert (counts.tp.tolist(), counts.fp.tolist()) == ([3, 2, 1], [2, 1, 0])
-    assert (counts.bin_positives.tolist(), counts.bin_negatives.tolist()) == ([1, 1, 1], [1, 1, 0])
-    assert counts.trapezoid_heights.tolist() == [5, 3, 1]
-    assert (counts.positives, counts.negatives, counts.thresholds) == (3, 2, 3)
-
-
 @given(rows)
 @settings(max_examples=50)
 def test_counts_follow_their_definition(pairs: list[tuple[bool, float]]) -> None:
@@ -307,11 +299,3 @@ def test_every_score_as_threshold_gives_the_known_auc_exactly_and_fewer_within_t
         area = trapezoid(pooled_counts(parties, thresholds.parse(spec)))
         assert abs(area.auc - expected) <= area.binning_error + 1e-12
     assert abs(area.auc - expected) < 5e-4
-
-
-def test_the_clinics_include_one_class_and_one_row_parties_and_the_age_bands_keep_their_names() -> None:
-    parties = datasets.load("covid-clinics")
-    assert sum(len(set(party.y_true.tolist())) == 1 for party in parties) == 55
-    assert min(len(party.y_true) for party in parties) == 1
-    names = {party.name for party in datasets.load("credit-default")}
-    assert names == {"(0, 25]", "(25, 30]", "(30, 35]", "(35, 40]", "(40, 50]", "(50, 99]"}

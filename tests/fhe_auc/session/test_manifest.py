@@ -269,31 +269,15 @@ def test_any_body_at_all_parses_or_is_refused(body: bytes) -> None:
     assert field == "body"
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "shown"),
-    [
-        ("protocol", "malicious", "protocol 'semi-honest', expected 'malicious'"),
-        ("session", b"t" * 16, f"session {b's'.hex() * 8}, expected {b't'.hex() * 8}"),
-        ("round", 2, "round 1, expected 2"),
-        ("sender", "south", "sender 'north', expected 'south'"),
-        ("manifest", b"n" * 32, f"manifest {b'm'.hex() * 8}, expected {b'n'.hex() * 8}"),
-    ],
-)
-def test_a_field_that_differs_is_named(field: str, value: object, shown: str) -> None:
-    with pytest.raises(MessageError) as caught:
-        GOOD.require(**{field: value})
-    assert caught.value.field == field
-    assert str(caught.value) == f"message with {shown}"
-
-
 def test_the_text_of_a_message_shows_no_payload_and_odd_text_is_quoted() -> None:
     hostile = msgspec.structs.replace(GOOD, sender="\x1b[31m\n" * 1000)
     with pytest.raises(MessageError) as caught:
         hostile.require(sender="north")
     assert len(str(caught.value)) < 200
     assert str(caught.value).isprintable()
-    with pytest.raises(MessageError):  # types are compared as well
-        GOOD.require(session="s" * 16)
+    for change, shown in (({"round": 2}, "round 1, expected 2"), ({"session": "s" * 16}, "session ")):  # types, too
+        with pytest.raises(MessageError, match=f"^message with {shown}"):
+            GOOD.require(**change)
     shown = "<Message semi-honest round 1 from 'north', 7 bytes>"
     assert (repr(GOOD), str(GOOD), f"{GOOD}", repr([GOOD])) == (shown, shown, shown, f"[{shown}]")
     with pytest.raises(AttributeError):

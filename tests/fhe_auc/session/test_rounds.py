@@ -2,16 +2,13 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import fields
 from itertools import combinations
 
 import numpy as np
 import pytest
 
 from fhe_auc.base.errors import EvaluationError, MessageError, TooFewPartiesError
-from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.aggregator import SessionRecord
 from fhe_auc.session.party import too_near, too_near_for_a_result
 from fhe_auc.session.protocol import Request
 from nothing_protocol import Adding, Nothing, Telling
@@ -45,18 +42,6 @@ def test_below_min_parties_ten_of_the_missing_are_named_at_most() -> None:
     assert text.startswith("0 of 30 parties submitted, at least 30 are needed; missing: 'site 0', ")
     assert text.endswith("'site 9', …")
     assert text.count("site ") == 10
-
-
-def test_the_aggregators_record_holds_no_auc(roles: SessionRoles) -> None:
-    roles.finish(roles.submit())
-    record = roles.aggregator.result()
-    assert isinstance(record, SessionRecord)
-    assert {field.name for field in fields(record)} == {"session", "counted", "missing", "delivered", "refused"}
-    assert record.session == roles.session.manifest.session
-    assert not isinstance(record, Evaluation)
-    assert not any(isinstance(value, float) for field in fields(record) for value in [getattr(record, field.name)])
-    with pytest.raises(AttributeError):
-        record.counted = ()  # type: ignore[misc]
 
 
 def test_a_party_that_cannot_submit_ends_for_good_and_a_round_that_cannot_be_closed_stays_open(

@@ -264,7 +264,7 @@ WAYS: dict[str, Callable[..., Interval | None]] = {
 }
 
 
-FAST = {("evaluate", "tree"), ("helper", "-3 to 3")}
+FAST = {("evaluate", "tree")}
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,8 @@ def test_true_ties_widen_no_interval(way: str, name: str) -> None:
     assert interval.high - interval.low == pytest.approx(width, rel=0.02)
 
 
-@pytest.mark.parametrize("name", [slow("covid-clinics"), "credit-default"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", datasets.NAMES)
 def test_bundled_scores_are_widened_by_nothing_by_default(name: str) -> None:
     parties = datasets.load(name)
     rows = tuple(np.concatenate([getattr(each, column) for each in parties]) for column in ("y_true", "y_score"))

@@ -1,7 +1,7 @@
 """Exact sessions with real encryption: AUC, half-width, P and N are those of the rows, as integers say."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -46,13 +46,6 @@ from tests.support.exact_sessions import (
 )
 from tests.support.pooled import pooled, pooled_counts, sklearns_auc
 from tests.support.wire import LIMIT, flipped, payload_of
-
-
-def of_rounded(parties: Sequence[PartyData], decimals: int) -> tuple[Fraction, Fraction, int, int]:
-    return pairs_of(
-        [each.with_scores(lambda scores: scores.round(decimals)) for each in parties], thresholds.decimals(decimals)
-    )
-
 
 # --- What a session yields --------------------------------------------------------------------------------------------
 
@@ -107,20 +100,6 @@ def test_auc_and_standard_error_are_near_those_of_the_rows_and_the_fraction_is_t
         assert found.standard_error == pytest.approx(expected, rel=5e-3 if grid == "hybrid:1000" else 1e-3)
 
 
-@pytest.mark.parametrize(("protocol", "seed"), [("exact", 0), ("verified", 1), slow("verified", 2)])
-def test_ties_of_rounded_scores_are_meant_whatever_rounding_costs(protocol: str, seed: int) -> None:
-    """Scores below 0.05, as of a rare outcome: one decimal ties most pairs, and nearly all that tells them apart."""
-    generator = np.random.default_rng(seed)
-    y_true = generator.random(120) < 0.3
-    y_score = 0.05 * generator.random(120) ** 2 + 0.04 * y_true * generator.random(120)
-    parties = [PartyData.from_arrays(f"site {k}", y_true[k::2], y_score[k::2]) for k in range(2)]
-    found = federated_auc(parties, protocol=protocol, round_scores=1, max_rows=1000)
-    auc, _, *labels = of_rounded(parties, 1)
-    assert found_in(found) == (auc, 0, *labels)
-    assert abs(found.auc - sklearns_auc(parties)) > 0.02  # it is the AUC of the rounded scores, and says so
-    assert found.settings["round_scores"] == 1
-
-
 @pytest.mark.parametrize(
     ("value", "why"), [(0, "from 1 to 5"), (9, "from 1 to 5"), ("3", "whole number"), (True, "whole number")]
 )
@@ -149,20 +128,8 @@ def test_numbers_may_be_numpys() -> None:
     numbers = {"max_rows": np.int64(1000), "min_rows": np.uint8(2), "round_scores": np.int32(2)}
     found = federated_auc(rows(2, 12), protocol="verified", **numbers)  # type: ignore[arg-type]
     assert found.fraction == federated_auc(rows(2, 12), protocol="verified", round_scores=2).fraction
-    caps = {"site 0": np.int64(60), "site 1": np.uint8(60)}
-    proved = federated_auc(rows(2, 12), protocol="verified", keys="helper", row_caps=caps, **numbers)  # type: ignore[arg-type]
-    assert (proved.fraction, proved.inputs_proved) == (found.fraction, "row caps")
     with pytest.raises(InputError, match=r"max_rows must be an integer, got 2\.5"):
         federated_auc(rows(2, 12), protocol="verified", max_rows=2.5)  # type: ignore[arg-type]
-
-
-@both_protocols
-def test_results_warn_of_thresholds_that_do_not_fit_and_of_a_pool_of_one(protocol: str) -> None:
-    (coarse,) = federated_auc(rows(3, 8), protocol=protocol, thresholds=[-1.0, 2.0], interval=None).warnings
-    assert "many pairs of rows are not told apart" in coarse
-    assert "the binning error is 0.5; list all scores" in coarse
-    (alone,) = federated_auc(rows(1, 12), protocol=protocol, round_scores=2, interval=None).warnings
-    assert alone.startswith("there is only one party")
 
 
 # --- More rows than were agreed on ------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from fhe_auc import ckks, federated_auc, federated_thresholds
 from fhe_auc.base.errors import EvaluationError, InputError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.base.serialise import encode
 from fhe_auc.metrics.histogram import Histogram
-from fhe_auc.metrics.precision_recall import decision_metrics
 from fhe_auc.metrics.ranking import roc_auc_score
 from fhe_auc.question import thresholds
 from fhe_auc.question.thresholds import cell_starts
@@ -44,10 +43,6 @@ from tests.support.random_sites import sites as random_sites
 from tests.support.vector_sessions import VectorPlay
 
 BACKENDS = ckks.available_backends()
-
-
-def evaluated(parties, **options):
-    return federated_auc(parties, protocol="histogram-federated", **options)
 
 
 @pytest.mark.parametrize("scores", [[0.5] * 15, np.linspace(0, 1, 15)], ids=["in one bin", "in many"])
@@ -80,16 +75,6 @@ def test_bins_with_edges_hold_what_a_histogram_of_the_rows_does(seed, points):
     assert pooled_histogram(np.array([-2.0, 3.0]), np.ones((2, 2), np.int64)).edges.tolist() == [-2.0, 3.0, 3.0]
     rows = Histogram.from_rows(data, found.edges)
     np.testing.assert_array_equal([found.positives, found.negatives], [rows.positives, rows.negatives])
-
-
-@pytest.mark.parametrize("score", [-0.5, 1.5])
-def test_a_score_beyond_the_bins_is_refused_by_name_rather_than_counted_where_it_is_not(score):
-    """Precision and recall at a threshold would be wrong, and their ranges too."""
-    sites = [*random_sites(1, 30), PartyData.from_arrays("odd", [0, 1], [0.5, score])]
-    with pytest.raises(InputError, match=f"party 'odd', row 1: score is {score}, but these thresholds are for"):
-        evaluated(sites, thresholds="uniform:20")
-    wide = evaluated(sites, thresholds=[-1.0, 0.0, 0.5, 2.0])
-    assert decision_metrics(wide.histogram, 2.0)["recall"] == 0
 
 
 FALSE_ALARM = 1e-7
@@ -301,7 +286,7 @@ def test_where_one_score_has_most_rows_its_cell_is_a_bin_of_its_own() -> None:
     parties = [PartyData.from_arrays(f"site {i}", *rows) for i, rows in enumerate(tied)]
     found = federated_auc(parties, protocol="histogram-federated", thresholds="quantile:20", backend="tenseal")
     assert found.thresholds < 20
-    assert any("thresholds instead of 20" in warning for warning in found.warnings)
+    assert any("bin edges instead of 20" in warning for warning in found.warnings)
     at = np.flatnonzero(found.histogram.edges == 0.5)
     assert found.histogram.edges[at + 1] == 0.5 + 2**-13
     assert abs(found.auc - sklearns_auc(parties)) <= found.binning_error
