@@ -275,7 +275,7 @@ def test_keys_are_found_as_bytes_and_as_text_and_what_lies_in_a_folder_for_one_s
         def session_seed(self) -> str:
             return next(each.decode() for each in self.hidden["seed of south"][0] if len(each) == 64)
 
-    made = Careless("verified", "sealed", made_up_sites(np.random.default_rng(1)), tmp_path)
+    made = Careless("histogram-federated", "sealed", made_up_sites(np.random.default_rng(1)), tmp_path)
     assert found_in(made.seen["north"], made.hidden, "north") == {"seed of south"}
     assert found_in(made.seen["south"], made.hidden, "south") == set()
     assert found_in([b"x", bytes(32)], {"a key": of_bytes(bytes(32))}, OUTSIDE) == {"a key"}

@@ -512,7 +512,7 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: 
         assert len(trail_of(Path(name, "store"))) == 2 + 2 * (name == trustee)
 
 
-@pytest.mark.parametrize("more", [(), ("--no-proofs",)], ids=["proved", "not proved"])
+@pytest.mark.parametrize("more", [pytest.param((), marks=pytest.mark.slow), ("--no-proofs",)])
 def test_simulate_plays_a_session_and_says_whether_it_is_exact(tmp_path: Path, more: tuple[str, ...]) -> None:
     arguments = ["simulate", "--parties", "40", "--thresholds", "uniform:20", "--folder", str(tmp_path / "new"), *more]
     found = json.loads(CliRunner().invoke(command, [*arguments, "--json"], catch_exceptions=False).stdout)
