@@ -63,9 +63,7 @@ class Play(AbstractContextManager["Play"]):
         self.announcement = made.convene(registry.load("exact").prepare(self.request).manifest)
         self.announced = self.opened(self.announcement)
         self.aggregator, self.helper = self.role(made.aggregator), self.role(made.helper)
-        self.store, self.adders = (
-            KeyStore.create(folder / name, PASSPHRASE) for name in ("store", "adders-store")
-        )
+        self.store, self.adders = (KeyStore.create(folder / name, PASSPHRASE) for name in ("store", "adders-store"))
 
     def copied(self, folder: Path) -> "Play":
         """The same in another folder, before anything is written there but members; this one is closed."""
