@@ -264,7 +264,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     ),
     "note of a restored key store": lambda _: restored._NOTE.form.frame(restored._Restored(2**31, "why")),
     "calibration map": _file(
-        lambda path: calibration_file.save(path, CalibrationMap([0, 0.5, 1], [0.1, 0.7])), "map.json"
+        lambda path: calibration_file.save_map(path, CalibrationMap([0, 0.5, 1], [0.1, 0.7])), "map.json"
     ),
     "thresholds": _file(lambda path: thresholds.save(path, [0.0, 0.1, 0.5]), "thresholds.txt"),
     "outcome": _file(lambda path: outcomes.write_json(path, {"party": "north", "auc": float("nan")}), "result.json"),

@@ -35,16 +35,7 @@ from numpy.typing import ArrayLike
 
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.bfv.parameters import BfvParameters
-from fhe_auc.rlwe.ciphertexts import (
-    Seeded,
-    check_not_transparent,
-    kept_shape,
-    phase_of,
-    switched,
-    unpack_result,
-    unwrap,
-    wrap,
-)
+from fhe_auc.rlwe import ciphertexts
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, Library, PublicKeys, SecretKey, generated, loaded
 from fhe_auc.rlwe.modular import Residues, multiply
 from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of, values_of
@@ -71,7 +62,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
 
     def __init__(self, stored: PublicKeys[BfvParameters], library: Library[BfvParameters]) -> None:
         super().__init__(stored, library)
-        self._zero = library.zeros(Seeded(library.public_key.polynomials).expand(stored.public_key))
+        self._zero = library.zeros(ciphertexts.Seeded(library.public_key.polynomials).expand(stored.public_key))
         self._half = self._seeded.half
 
     def read_submission(self, data: bytes, prime: int) -> Words:
@@ -80,7 +71,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
         Adding them up needs no encryption library (`fhe_auc.rlwe.polynomials.PolynomialSum`). `DeserialisationError`:
         it is damaged, made for another context or another prime, or not a ciphertext of these parameters.
         """
-        _, packed = unwrap(kind_of("submission", self.parameters, prime), data, self.fingerprint)
+        _, packed = ciphertexts.unwrap(kind_of("submission", self.parameters, prime), data, self.fingerprint)
         return self._seeded.expand(packed)
 
     def ciphertext(self, words: Words, prime: int) -> Ciphertext:
@@ -88,7 +79,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
 
         Raises `DeserialisationError` where its second polynomial is zero, so that it hides nothing.
         """
-        check_not_transparent(words)
+        ciphertexts.check_not_transparent(words)
         return Ciphertext(prime, words.copy())
 
     def encrypt(self, values: ArrayLike, prime: int) -> Ciphertext:
@@ -138,10 +129,10 @@ class PublicContext(BasePublicContext[BfvParameters]):
 
         Fewer primes, fewer bytes: `flooding_margin` knows how few do. ValueError without so many.
         """
-        half = kept_shape(self._half, kept)
-        halves = [switched(self._half, words, kept) for words in np.split(ciphertext.words, 2)]
+        half = ciphertexts.kept_shape(self._half, kept)
+        halves = [ciphertexts.switched(self._half, words, kept) for words in np.split(ciphertext.words, 2)]
         packed = b"".join(map(half.pack, halves))
-        return wrap(result_kind(self.parameters, ciphertext.prime, kept), self.fingerprint, packed)
+        return ciphertexts.wrap(result_kind(self.parameters, ciphertext.prime, kept), self.fingerprint, packed)
 
 
 class SecretContext(BaseSecretContext[BfvParameters]):
@@ -157,7 +148,7 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         residues = checked(values, self.parameters, prime)
         message = encoded(self.mask_shape, self.parameters.plain_moduli[prime], residues)
         packed = self._seeded.encrypt(self.secret_words, message)
-        return wrap(kind_of("submission", self.parameters, prime), self.fingerprint, packed)
+        return ciphertexts.wrap(kind_of("submission", self.parameters, prime), self.fingerprint, packed)
 
     def decrypt(self, data: bytes, prime: int, kept: int) -> Residues:
         """Return the integers in [0, t), shape (N,), of a result that `PublicContext.dump_result` wrote.
@@ -165,9 +156,9 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         Raises `DeserialisationError` for what is damaged, made for another context, another prime or another number of
         `kept` primes, or not a ciphertext of these parameters; or one that hides nothing. ValueError as `dump_result`.
         """
-        half = kept_shape(self.mask_shape, kept)
-        _, packed = unwrap(result_kind(self.parameters, prime, kept), data, self.fingerprint)
-        phase = phase_of(half, unpack_result(half, packed), self.secret_words[:kept])
+        half = ciphertexts.kept_shape(self.mask_shape, kept)
+        _, packed = ciphertexts.unwrap(result_kind(self.parameters, prime, kept), data, self.fingerprint)
+        phase = ciphertexts.phase_of(half, ciphertexts.unpack_result(half, packed), self.secret_words[:kept])
         return decoded(half, self.parameters.plain_moduli[prime], phase)
 
 

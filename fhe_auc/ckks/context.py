@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import NamedTuple
 
@@ -45,26 +45,8 @@ from numpy.typing import NDArray
 from fhe_auc.ckks import encoding
 from fhe_auc.ckks.encoding import Slots
 from fhe_auc.ckks.parameters import CkksParameters
-from fhe_auc.rlwe.ciphertexts import (
-    check_not_transparent,
-    divided,
-    kept_shape,
-    second_error,
-    ternary,
-    unpack_products,
-    unwrap,
-    wrap,
-)
-from fhe_auc.rlwe.context import (
-    BasePublicContext,
-    BaseSecretContext,
-    Library,
-    PublicKeys,
-    SecretKey,
-    Zeros,
-    generated,
-    loaded,
-)
+from fhe_auc.rlwe import ciphertexts
+from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, Library, PublicKeys, SecretKey, generated, loaded
 from fhe_auc.rlwe.modular import centred
 from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of, values_of
 
@@ -89,7 +71,7 @@ class PublicContext(BasePublicContext[CkksParameters]):
         Adding them up needs no encryption library: see `fhe_auc.rlwe.polynomials.PolynomialSum`. Raises
         `DeserialisationError` for what is damaged, made for another context, or not a ciphertext of these parameters.
         """
-        _, packed = unwrap("submission", data, self.fingerprint)
+        _, packed = ciphertexts.unwrap("submission", data, self.fingerprint)
         return self._seeded.expand(packed, into)
 
     def sum_of_squares(self, sums: Sequence[Words]) -> Words:
@@ -101,7 +83,7 @@ class PublicContext(BasePublicContext[CkksParameters]):
         shape = Polynomials(half.ring_dimension, 3 * half.moduli)
         total = shape.zeros()
         for words in sums:
-            check_not_transparent(words)
+            ciphertexts.check_not_transparent(words)
             first, second = np.split(words, 2)
             middle = half.multiply(first, second)
             half.add_in_place(middle, middle.copy())
@@ -123,7 +105,7 @@ class PublicContext(BasePublicContext[CkksParameters]):
                 half, self._public_key, np.split(square, 3), multiplier, flooding_bits, positions=positions, kept=kept
             )
             packed += [shape.pack(part) for shape, part in zip((few, whole, whole), parts, strict=True)]
-        return wrap("result", self.fingerprint, b"".join(packed))
+        return ciphertexts.wrap("result", self.fingerprint, b"".join(packed))
 
 
 class SecretContext(BaseSecretContext[CkksParameters]):
@@ -136,7 +118,7 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         self._library = library
 
     @cached_property
-    def _zero(self) -> Zeros:
+    def _zero(self) -> Callable[[], Words]:
         return self._library.zeros(self._key_words, secret=True)
 
     def encrypt(self, values: Slots, mask: Words | None = None) -> bytes:
@@ -154,7 +136,7 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         if mask is not None:
             self.mask_shape.add_in_place(words[: len(mask)], mask)
         packed = self._seeded.reseed(words, self.secret_words)
-        return wrap("submission", self.fingerprint, packed)
+        return ciphertexts.wrap("submission", self.fingerprint, packed)
 
     def decrypt_sums(self, data: bytes, count: int) -> NDArray[np.complex128]:
         """Return the sums over slots in what `PublicContext.dump_sums` wrote of so many squares.
@@ -166,11 +148,11 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         """
         half, kept = self.mask_shape, self.parameters.kept
         few, whole = _result_shapes(half, self.parameters)
-        _, packed = unwrap("result", data, self.fingerprint)
+        _, packed = ciphertexts.unwrap("result", data, self.fingerprint)
         positions = encoding.sum_positions(half.ring_dimension, self.parameters.components)
         secret = self.secret_words[:kept]
         found = []
-        for wanted, *others in unpack_products((few, whole, whole), packed, count):
+        for wanted, *others in ciphertexts.unpack_products((few, whole, whole), packed, count):
             first, second = [values_of(whole, part) for part in others]
             whole.add_in_place(first, whole.multiply(second, secret))
             phase = coefficients_of(whole, whole.multiply(first, secret))[:, positions]
@@ -197,7 +179,7 @@ def released(
     `multiplier` is r, below every prime.
     """
     first, second = public_key
-    u, v = [ternary(half, secrets.token_bytes(_SEED_BYTES)) for _ in range(2)]
+    u, v = [ciphertexts.ternary(half, secrets.token_bytes(_SEED_BYTES)) for _ in range(2)]
     parts = [half.multiply(u, first), half.multiply(u, second), half.multiply(v, second)]
     half.add_in_place(parts[1], half.multiply(v, first))
     times = np.full((len(half.moduli), 1), multiplier, np.uint64)
@@ -208,8 +190,8 @@ def released(
     noise = [secrets.randbits(flooding_bits + 1) - 2**flooding_bits for _ in positions]
     half.add_in_place(parts[0], np.array([[each % prime for each in noise] for prime in half.moduli], np.uint64))
     for part in parts[1:]:
-        half.add_in_place(part, second_error(half, secrets.token_bytes(_SEED_BYTES)))
-    return [divided(half, part, kept) for part in parts]
+        half.add_in_place(part, ciphertexts.second_error(half, secrets.token_bytes(_SEED_BYTES)))
+    return [ciphertexts.divided(half, part, kept) for part in parts]
 
 
 def checked(values: Slots, parameters: CkksParameters) -> Slots:
@@ -230,7 +212,7 @@ def checked(values: Slots, parameters: CkksParameters) -> Slots:
 
 def _result_shapes(half: Polynomials, parameters: CkksParameters) -> tuple[Polynomials, Polynomials]:
     """Return the shapes of a result's parts: of the coefficients of sums, and of each of two whole polynomials."""
-    whole = kept_shape(half, parameters.kept)
+    whole = ciphertexts.kept_shape(half, parameters.kept)
     return Polynomials(2 * len(encoding.summed(parameters.components)), whole.moduli), whole
 
 

@@ -28,7 +28,7 @@ _SECTIONS = {
         "evaluate": "Compute the AUC over the rows of several parties.",
         "report": "Write the report card of a classifier.",
         "calibrate": "Turn scores into probabilities.",
-        "thresholds": "Find thresholds with about equally many rows between.",
+        "thresholds": "Find bin edges with about equally many rows between.",
         "plan": "Show the encryption parameters that fit, and why.",
         "protocols": "List the protocols, and what each one trusts.",
     },

@@ -72,7 +72,7 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
     else:
         session, grid, said = replace(session, of_rows=False), session.thresholds, session.specification
         if not isinstance(grid, str) and (grid[0] < 0 or grid[-1] > 1):
-            raise _no_map(f"thresholds {said!r}")
+            raise _no_map(f"bin edges {said!r}")
         evaluation, _ = session.run(files.read())
     histogram = evaluation.histogram
     if histogram is None:
@@ -80,10 +80,10 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
     noisy = math.isnan(evaluation.binning_error)  # else the map would tell where single rows lie
     calibration = bayesian_binning(histogram if noisy else small_cells.crowded(histogram, DEFAULT_MIN_CELL))
     before, after = (
-        round(expected_calibration_error(histogram, strategy="quantile", calibration=used).value, DIGITS)
+        round(expected_calibration_error(histogram, calibration=used).value, DIGITS)
         for used in (None, calibration)
     )
-    calibration_file.save(out, calibration)
+    calibration_file.save_map(out, calibration)
     rows = float(histogram.cleaned().counts.sum())
     warnings = [*evaluation.warnings, *_ranking_warnings(histogram, calibration)]
     if as_json:
@@ -113,14 +113,14 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
 
 
 def _in_result(path: Path, model: str | None) -> tuple[Evaluation, str]:
-    """Return the evaluation with a model's histogram in a session's result, and what its thresholds are.
+    """Return the evaluation with a model's histogram in a session's result, and what its bin edges are.
 
     Raises `InputError` where there is none of that model, or of several, and none is named.
     """
     from fhe_auc.metrics.probabilities import of_probabilities
     from fhe_auc.results import result_file
 
-    found = result_file.read(path)
+    found = result_file.read_result(path)
     counted = [each for each in found.outcomes if isinstance(each, Evaluation) and each.histogram is not None]
     models: list[str | None] = [model]
     if found.asked is not None and len(counted) > 1:
@@ -130,12 +130,12 @@ def _in_result(path: Path, model: str | None) -> tuple[Evaluation, str]:
         raise InputError(f"result {str(path)!r}: a map is of one model's histogram; {known}", file=str(path))
     evaluation = counted[models.index(model)]
     if evaluation.histogram is not None and not of_probabilities(evaluation.histogram):
-        raise _no_map(f"the thresholds of result {str(path)!r}")
+        raise _no_map(f"the bin edges of result {str(path)!r}")
     return evaluation, "as its study has them" if found.asked is None else str(found.asked.thresholds)
 
 
-def _no_map(thresholds: str) -> InputError:
-    return InputError(f"{thresholds} leave [0, 1], and a map is of probabilities")
+def _no_map(edges: str) -> InputError:
+    return InputError(f"{edges} leave [0, 1], and a map is of probabilities")
 
 
 @calibrate.add_command
@@ -143,12 +143,12 @@ def _no_map(thresholds: str) -> InputError:
     "fhe-auc calibrate apply map.json new-patients.csv --out calibrated.csv",
     "fhe-auc calibrate apply map.json new.parquet --score-column risk --out new2.parquet",
 )
-@click.argument("map_file", metavar="MAP", type=click.Path(path_type=Path))
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--score-column", metavar="NAME", default="y_score", help="Column of scores.")
+@click.argument("map_file", metavar="MAP", type=inputs.PATH)
+@click.argument("file", metavar="FILE", type=inputs.PATH)
+@inputs.option("--score-column NAME", "Column of scores.", default="y_score")
 @inputs.score_scale_option
 @inputs.text_options
-@click.option("--column", metavar="NAME", default="y_calibrated", help="Name of the column that is added.")
+@inputs.option("--column NAME", "Name of the column that is added.", default="y_calibrated")
 @inputs.out_file_options("The copy to write, of the same kind: .csv, .parquet or .npz.")
 @output.json_option
 def apply(
@@ -177,7 +177,7 @@ def apply(
     _check_out_file(out, file.suffix.lower(), force=force)
     if out.exists() and file.exists() and out.samefile(file):
         raise InputError(f"file {str(out)!r} would be overwritten by its own copy; choose another --out", file=str(out))
-    calibration = calibration_file.load(map_file)
+    calibration = calibration_file.load_map(map_file)
     scores = to_probabilities(read_column(file, score_column, form), score_scale)
     low, high = calibration.edges[[0, -1]].tolist()
     outside = (scores < low) | (scores > high)

@@ -29,7 +29,6 @@ _TITLES = {
     "credit-default": "Late credit-card payments in six age bands",
 }
 _SITES = {"covid-clinics": "clinic", "credit-default": "age band"}
-_IN_THE_PAPER = "6.81 MB in the paper that this follows (arXiv 2403.14428)"
 
 _LYING_SERVER = {
     "semi-honest": "report any number, unnoticed",
@@ -56,10 +55,8 @@ def _of_sites(heterogeneity: bool) -> Questions:
     registry.evaluating,
     inputs.gathered("questions", _of_sites, inputs.heterogeneity_option),
 )
-@click.option(
-    "--dataset", metavar="NAME", type=click.Choice(tuple(_SITES)), default="covid-clinics", help="Or credit-default."
-)
-@click.option("--cheat", metavar="LIE", help="Let the aggregator lie, or a party (party-…); an unknown LIE lists them.")
+@inputs.option("--dataset NAME", "Or credit-default.", type=click.Choice(tuple(_SITES)), default="covid-clinics")
+@inputs.option("--cheat LIE", "Let the aggregator lie, or a party (party-…); an unknown LIE lists them.")
 @inputs.plot_option("the AUC and its interval")
 @form_options
 def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | None, form: Form) -> None:
@@ -75,7 +72,6 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
     party-… the last party lies, in a session with a helper, where parties prove their row caps: each one's is the
     number of its rows. It is left out, and the AUC is that of the others.
     """
-    from fhe_auc.figures import forest_plot
     from fhe_auc.figures.plot import check_path
     from fhe_auc.rows import datasets
 
@@ -108,10 +104,11 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
     if cheat is not None:
         come_to, lie = "Parties have accepted its result.", {"cheat": cheat}
         if of_party:
-            without, then = _without_proofs(session, parties, cheat, analysis)
-            found = "named and left out, and the AUC is that of the others"
-            come_to = f"It is {found if evaluation.parties == len(others) else 'not left out'}. {then}"
-            lie |= {"liar": parties[-1].name, "auc_without_proofs": without}
+            left_out = evaluation.parties == len(others)
+            come_to = (
+                f"It is {'named and left out, and the AUC is that of the others' if left_out else 'not left out'}."
+            )
+            lie["liar"] = parties[-1].name
         title += f"\n\n{liar[0].upper()}{liar[1:]} lies: {_described(cheat, session)}. {come_to}"
     compares = all(name in _COMPARES_WITH or not inputs.given(name) for name in click.get_current_context().params)
     in_json = {}
@@ -125,10 +122,7 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
         title=title,
         beside_auc=_check(evaluation, pooled_auc),
         beside_json={"pooled_auc": pooled_auc, **lie, **in_json},
-        auc_note="" if cheat is None else "what the parties have accepted",
-        sent_note=_IN_THE_PAPER if evaluation.security_bits else "",
         plot=plot,
-        draw=lambda: forest_plot.draw(evaluation),
     )
     if compares and not form.as_json:  # only now: the first result need not wait
         _print_compared(_compared(parties, session.setup, pooled_auc), _SITES[dataset])
@@ -179,24 +173,6 @@ def _print_compared(compared: Sequence[Mapping[str, Any]], site: str) -> None:
     ]
     header = ("protocol", "AUC", "off by", "upload", "server CPU", "a lying server would")
     output.print_table(rows, header=header, numbers=4)
-
-
-def _without_proofs(
-    session: SessionOptions, parties: Sequence[PartyData], cheat: str, analysis: Analysis
-) -> tuple[float | None, str]:
-    """Return the AUC that parties accept where nobody proves anything and a party lies, if any; and what is said of it.
-
-    It is asked once the lie has been found where parties prove their row caps.
-    """
-    found, then = None, "there is no such lie"
-    try:
-        found = replace(session, setup=replace(session.setup, row_caps=None)).run(parties, cheat, analysis)[0].auc
-        then = f"all would have accepted an AUC of {found:.6f}"
-    except InputError:  # of what only proofs have
-        pass
-    except EvaluationError:
-        then = "the session would have failed, and nobody would know by whom"
-    return found, f"Without proofs of row caps {then}."
 
 
 def _described(cheat: str, session: SessionOptions) -> str:

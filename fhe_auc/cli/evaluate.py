@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import click
-
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
 from fhe_auc.cli import inputs, output
-from fhe_auc.cli.evaluation_table import IN_ONE_PROCESS, Form, form_options, print_evaluation
+from fhe_auc.cli.evaluation_table import Form, form_options, print_evaluation
 from fhe_auc.cli.session_options import SessionOptions, session_options
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import Evaluation
@@ -33,7 +31,7 @@ _ROUND_TIMEOUT = 300.0  # seconds that a round over Flower waits for sites
 @inputs.party_files
 @session_options(registry.evaluating, inputs.question_options)
 @inputs.plot_option("a forest plot of all AUCs and intervals")
-@click.option("--flower", is_flag=True, help="Carry it by Flower: docs/guide/flower.md.")
+@inputs.option("--flower", "Carry it by Flower: docs/guide/flower.md.")
 @form_options
 def evaluate(files: inputs.PartyFiles, session: SessionOptions, plot: Path | None, flower: bool, form: Form) -> None:
     """Compute the AUC over the rows of several parties, encrypted (or with noise, by --protocol).
@@ -45,13 +43,14 @@ def evaluate(files: inputs.PartyFiles, session: SessionOptions, plot: Path | Non
     Every party learns how many rows of each label there are in all. docs/guide/paper.md goes from files to table 2 of a
     paper; docs/guide/choose.md says which protocol, keys and bin edges to take.
     """
-    from fhe_auc.figures import forest_plot
     from fhe_auc.figures.plot import check_path
 
     if plot is not None:
         check_path(plot)
     if flower:
-        _require_flower()
+        if sys.version_info < (3, 11):
+            raise InputError("Flower needs Python 3.11 or later, and this is " + sys.version.split()[0])
+        require("simulation")
     parties, analysis = files.read_for(session.questions)
     if flower:
         evaluation, wall_seconds = _over_flower(session, parties, analysis)
@@ -62,16 +61,8 @@ def evaluate(files: inputs.PartyFiles, session: SessionOptions, plot: Path | Non
         form,
         wall_seconds=wall_seconds,
         specification=session.specification,
-        whole="with making keys, and starting and stopping Flower" if flower else IN_ONE_PROCESS,
         plot=plot,
-        draw=lambda: forest_plot.draw(evaluation),
     )
-
-
-def _require_flower() -> None:
-    if sys.version_info < (3, 11):
-        raise InputError(f"Flower needs Python 3.11 or later, and this is {sys.version_info[0]}.{sys.version_info[1]}")
-    require("simulation")
 
 
 def _over_flower(session: SessionOptions, parties: Sequence[PartyData], analysis: Analysis) -> tuple[Evaluation, float]:

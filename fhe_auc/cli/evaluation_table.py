@@ -3,41 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import click
 
 from fhe_auc.base import quantities
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli import output
-from fhe_auc.cli.inputs import gathered
+from fhe_auc.cli.inputs import gathered, option
 from fhe_auc.results import result_tables
 from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation
 from fhe_auc.results.intervals import Interval
 from fhe_auc.session import registry
 from fhe_auc.session.plan import ONE_TIME_PADS
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 _Row: TypeAlias = tuple[output.Cell, ...]
 
 _PHASES = {
-    "keys": "before the first round: choose parameters, make keys; between processes, seal",
-    "submit": "each party (mean): count, and encrypt or pad",
+    "keys": "before the first round: choose parameters, make keys, announce the session",
+    "submit": "each party (mean): count, and encrypt, pad or add noise",
     "ingest": "aggregator: check and add up what arrives",
     "circuit": "aggregator: compute the result",
     "recover": "each party (mean): decrypt or take pads off, check, and read the result",
-}
-
-_PHASES_WITHOUT_ENCRYPTION = {
-    "keys": "before the first round: announce the session",
-    "submit": "each party (mean): count, and add noise",
-    "circuit": "aggregator: send the sums",
-    "recover": "each party (mean): compute the AUC",
 }
 
 _KEYS = {
@@ -53,11 +43,10 @@ _PADS = {
 
 _LEARNT = (
     "Every party learnt the pooled counts behind these numbers, and how many rows of each label each group has, also "
-    "of groups that are not shown. The aggregator, which adds up, learnt {aggregator}. Names of models and groups are "
+    "of groups that are not shown. The aggregator learnt {aggregator}. Names of models and groups are "
     "public."
 )
-IN_ONE_PROCESS = "all roles in this process, one after another"
-_AGGREGATOR = (("nothing", "of the rows"), ("bin edges", "that follow from all scores"))
+_AGGREGATOR = (("nothing", "of the rows; it adds up"), ("bin edges", "that follow from all scores"))
 """What the aggregator learns; without, and with a session before that finds the bin edges."""
 
 
@@ -77,12 +66,8 @@ class Form:
 form_options = gathered(
     "form",
     Form,
-    click.option("--brief", is_flag=True, help="Print one line; warnings go to stderr."),
-    click.option(
-        "--costs",
-        is_flag=True,
-        help="Print keys, rounds, bytes and times too.",
-    ),
+    option("--brief", "Print one line; warnings go to stderr."),
+    option("--costs", "Print keys, rounds, bytes and times too."),
     output.json_option,
 )
 
@@ -96,30 +81,45 @@ def print_evaluation(
     title: str = "",
     beside_auc: Iterable[_Row] = (),
     beside_json: Mapping[str, Any] | None = None,
-    auc_note: str = "",
-    sent_note: str = "",
-    whole: str = IN_ONE_PROCESS,
     plot: Path | None = None,
-    draw: Callable[[], Figure] | None = None,
 ) -> None:
     """Print an evaluation on stdout, in the form that is wanted.
 
-    In the table `title` is a paragraph above it, `beside_auc` are more rows below the AUC, and notes are about the rows
-    of their names (`whole`: `wall_seconds`). `specification` is how bin edges were given. `beside_json` are more
-    entries of the JSON object. What `draw` returns is saved as `plot`: after text, which is not lost where that fails,
-    and before JSON, which stays one object.
+    In the table `title` is a paragraph above it, and `beside_auc` are more rows below the AUC. `specification` is how
+    bin edges were given. `beside_json` are more entries of the JSON object. The forest plot is saved as `plot`: after
+    text, which is not lost where that fails, and before JSON, which stays one object.
     """
     if form.as_json:
-        _save(plot, draw)
+        _save(plot, evaluation)
         output.print_json({**evaluation.as_dict(), **(beside_json or {})})
         return
     if form.brief:
         click.echo(evaluation.headline)
         for warning in evaluation.warnings:
             output.print_warning(warning)
-        _save(plot, draw)
-        return
-    rows = [*_results(evaluation, auc_note), *beside_auc, *result_tables.of_sites(evaluation.sites)]
+    else:
+        _print_tables(evaluation, form, wall_seconds, specification, title, beside_auc)
+    _save(plot, evaluation)
+
+
+def _save(plot: Path | None, evaluation: Evaluation) -> None:
+    if plot is not None:
+        from fhe_auc.figures import forest_plot
+        from fhe_auc.figures.plot import save_figure
+
+        save_figure(forest_plot.draw(evaluation), plot)
+        output.print_line(f"figure saved as {plot}")
+
+
+def _print_tables(
+    evaluation: Evaluation,
+    form: Form,
+    wall_seconds: float | None,
+    specification: str,
+    title: str,
+    beside_auc: Iterable[_Row],
+) -> None:
+    rows = [*_results(evaluation), *beside_auc, *result_tables.of_sites(evaluation.sites)]
     if title:
         output.print_text(title + "\n")
     found_before = any(phase.startswith(FIRST_SESSION) for phase in evaluation.seconds)
@@ -142,28 +142,19 @@ def print_evaluation(
     if form.costs or evaluation.security_bits == 0:  # noise is to be named
         rows += _protection(evaluation)
     if form.costs:
-        rows += _costs(evaluation, specification, sent_note)
+        rows += _costs(evaluation, specification)
     elif "of these rows" in str(evaluation.settings.get("grid")):
         rows.append(("bin edges", f"{evaluation.thresholds:,}", str(evaluation.settings["grid"])))
     output.print_table(rows)
     if form.costs:
         phases = [*_phases(evaluation)]
         if wall_seconds is not None:
-            phases.append(("whole session", quantities.seconds_text(wall_seconds), whole))
+            phases.append(("whole session", quantities.seconds_text(wall_seconds), "all roles, on this machine"))
         output.print_text()
         output.print_table(phases, header=("phase", "time", "who does what"), numbers=1)
     if evaluation.warnings:
         output.print_text()
     output.print_warnings(evaluation.warnings)
-    _save(plot, draw)
-
-
-def _save(plot: Path | None, draw: Callable[[], Figure] | None) -> None:
-    if plot is not None and draw is not None:
-        from fhe_auc.figures.plot import save_figure
-
-        save_figure(draw(), plot)
-        output.print_line(f"figure saved as {plot}")
 
 
 def print_tables(tables: Sequence[result_tables.TextTable]) -> None:
@@ -175,30 +166,25 @@ def print_tables(tables: Sequence[result_tables.TextTable]) -> None:
         output.print_table(table.rows, header=table.header, words=table.words, numbers=numbers)
 
 
-def _results(evaluation: Evaluation, note: str) -> Iterator[_Row]:
-    """Say what has been found of all rows; `note` is about the AUC."""
+def _results(evaluation: Evaluation) -> Iterator[_Row]:
+    """Say what has been found of all rows."""
     label, first = "AUC", evaluation.estimates[0]
+    note = f"{first.model}, of all parties' rows together".removeprefix(", ")
     if math.isnan(evaluation.binning_error):
         label, note = "AUC, with noise", "noise was drawn for privacy, and may be large"
         if (deviation := evaluation.settings.get("noise_standard_error")) is not None:
             note = f"noise was drawn for privacy: its standard error is {deviation:.2g}"
-    elif not note and first.contrast:  # of one class from others
+    elif first.contrast:  # of one class from others
         note = "the average over all pairs of classes (Hand and Till)"
-    elif not note:
-        of = f"{first.model}, " if first.model else ""
-        note = f"{of}of all parties' rows together"
     yield output.styled(label, "bold"), output.styled(evaluation.auc_text(6), "bold"), note
     yield from interval_rows(evaluation.interval)
     if evaluation.interval is None and not registry.load(evaluation.protocol).several:  # else a warning says why
         yield "interval", "none", f"it takes more than {evaluation.protocol} tells; protocol verified tells it"
     if evaluation.rows is not None:
-        events = output.styled(
-            f"{evaluation.positives:,} events (label 1), {evaluation.negatives:,} others", "bold not dim"
-        )
-        patients = ""
+        note = f"{evaluation.positives:,} events (label 1), {evaluation.negatives:,} others"
         if "patients" in evaluation.settings:
-            patients = f"; of {evaluation.settings['patients']:,} patients, who count once at each site"
-        yield output.styled("rows", "bold"), output.styled(f"{evaluation.rows:,}", "bold"), events + patients
+            note += f"; of {evaluation.settings['patients']:,} patients, who count once at each site"
+        yield output.styled("rows", "bold"), output.styled(f"{evaluation.rows:,}", "bold"), note
     yield from binning_error_rows(evaluation.auc, evaluation.binning_error, evaluation.numerical_error)
 
 
@@ -214,16 +200,12 @@ def _session_rows(evaluation: Evaluation) -> Iterator[_Row]:
     yield "protocol", evaluation.protocol, f"it assumes: {registry.load(evaluation.protocol).trust}"
     if evaluation.keys == "helper" and evaluation.backend != ONE_TIME_PADS:
         yield "helper", "trusted", "it decrypts; together with the aggregator it could read every party's counts"
-    lie = ("a lying aggregator", "is not noticed", "it could give any result")
-    if evaluation.verified:
-        chance = evaluation.soundness
-        but = (
-            "as far as measured, not proved"
-            if chance is None
-            else f"but for a chance of {quantities.chance_text(chance)}"
-        )
-        lie = (lie[0], "is noticed", but)
-    yield lie
+    if not evaluation.verified:
+        yield "a lying aggregator", "is not noticed", "it could give any result"
+    elif evaluation.soundness is None:
+        yield "a lying aggregator", "is noticed", "as far as measured, not proved"
+    else:
+        yield "a lying aggregator", "is noticed", f"but for a chance of {quantities.chance_text(evaluation.soundness)}"
     if proved := evaluation.inputs_proved:
         but = "".join(f"; {name}: not proved" for name in evaluation.inputs_not_proved)
         caps = f"has proved that it counted no more rows than its cap, and none below zero; it may make rows up{but}"
@@ -248,7 +230,7 @@ def _protection(evaluation: Evaluation) -> Iterator[_Row]:
     yield "keys", evaluation.keys, texts_of.get(evaluation.keys, "")
 
 
-def _costs(evaluation: Evaluation, specification: str, sent_note: str) -> list[_Row]:
+def _costs(evaluation: Evaluation, specification: str) -> list[_Row]:
     decimals = evaluation.settings.get("round_scores")
     specification = str(evaluation.settings.get("grid", specification))
     if decimals is not None:
@@ -256,20 +238,19 @@ def _costs(evaluation: Evaluation, specification: str, sent_note: str) -> list[_
     return [
         ("bin edges", f"{evaluation.thresholds:,}", specification),
         ("rounds", str(evaluation.rounds), "messages of the aggregator that each party answers"),
-        ("a party sent", quantities.bytes_text(evaluation.upload_bytes_per_party), sent_note),
+        ("a party sent", quantities.bytes_text(evaluation.upload_bytes_per_party), ""),
         ("a party received", quantities.bytes_text(evaluation.download_bytes_per_party), ""),
     ]
 
 
 def _phases(evaluation: Evaluation) -> Iterator[_Row]:
-    """Say how long phases took, in the order in which they happen, those of a session for thresholds first."""
-    does = _PHASES | (_PHASES_WITHOUT_ENCRYPTION if evaluation.security_bits == 0 else {})
+    """Say how long phases took, in the order in which they happen, those of a session for bin edges first."""
     order = [prefix + phase for prefix in (FIRST_SESSION, "") for phase in _PHASES]
     order += [phase for phase in evaluation.seconds if phase not in order]
     for phase in order:
         if phase in evaluation.seconds:
             seconds = quantities.seconds_text(evaluation.seconds[phase])
-            yield phase, seconds, does.get(phase.removeprefix(FIRST_SESSION), "")
+            yield phase, seconds, _PHASES.get(phase.removeprefix(FIRST_SESSION), "")
 
 
 def _step(decimals: int) -> str:

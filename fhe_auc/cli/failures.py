@@ -65,7 +65,7 @@ def _describe(error: Exception) -> tuple[str, int]:
     if isinstance(error, FheAucError):
         return f"error: {error}", BAD_INPUT if isinstance(error, InputError) else FAILED
     if isinstance(error, MemoryError):
-        return "error: not enough memory; take fewer thresholds, or fewer rows at a time", FAILED
+        return "error: not enough memory; take fewer bin edges, or fewer rows at a time", FAILED
     if isinstance(error, OSError):  # a full disk, say: not a bug
         return f"error: {error}", FAILED
     # Not the message: it might quote a party's rows.

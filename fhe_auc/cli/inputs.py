@@ -10,7 +10,7 @@ import functools
 import inspect
 import os
 import pkgutil
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -49,6 +49,7 @@ HEADINGS = {
 }
 """Headings of a command's help, and the options below each; those of one command alone stand below the first."""
 
+PATH = click.Path(path_type=Path)
 _WIDEST = 24  # characters of an option's name and value, beside which its help stands
 
 
@@ -70,6 +71,14 @@ class _Command(click.Command):
 def command(*examples: str, name: str | None = None) -> Callable[[Callable[..., Any]], click.Command]:
     """Decorate a function that becomes a command, with example calls below its help."""
     return click.command(name, cls=_Command, epilog=output.examples(*examples))
+
+
+def option(usage: str, about: str, *, name: str | None = None, **more: Any) -> Decorator:
+    """Return an option of this usage, "--name VALUE", or "--name" for a flag; `about` is its help."""
+    words = usage.split()
+    value = None if words[-1].startswith("-") else words.pop()
+    names = words if name is None else [*words, name]
+    return click.option(*names, metavar=value, is_flag=value is None, help=about, **more)
 
 
 def gathered(name: str, make: Callable[..., Any] | str, *options: Decorator) -> Decorator:
@@ -141,56 +150,49 @@ class PartyFiles:
             raise
 
 
-score_scale_option = click.option(
-    "--score-scale",
-    metavar="SCALE",
+score_scale_option = option(
+    "--score-scale SCALE",
+    f"What scores are: {', '.join(SCALES)}.",
     type=click.Choice(SCALES),
     default=DEFAULT_SCALE,
-    help=f"What scores are: {', '.join(SCALES)}.",
 )
 
 text_options = gathered(
     "form",
     "fhe_auc.rows.csv_files:TextFormat",
-    click.option("--delimiter", metavar="CHAR", help="Between columns. Default: , ; | or tab, what fits."),
-    click.option("--decimal", type=click.Choice([".", ","]), default=".", help="Decimal mark of numbers in text."),
-    click.option("--encoding", metavar="NAME", default="utf-8", help="Of text: windows-1252, utf-16, …"),
-)
-
-entry_options = gathered(
-    "entries",
-    "fhe_auc.rows.party_files:FileEntries",
-    click.option("--positive-label", metavar="TEXT", help="The label that counts as 1, where it is not 1."),
-    click.option("--drop-missing", is_flag=True, help="Leave out rows with missing entries, not refuse."),
-    score_scale_option,
-    text_options,
+    option("--delimiter CHAR", "Between columns. Default: , ; | or tab, what fits."),
+    option("--decimal MARK", "Decimal mark of text: . or ,", type=click.Choice([".", ","]), default="."),
+    option("--encoding NAME", "Of text: windows-1252, utf-16, …", default="utf-8"),
 )
 
 party_files = gathered(
     "files",
     PartyFiles,
-    click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path)),
-    click.option("--site-column", metavar="NAME", help="Column of each row's party. Default: a file each."),
-    click.option("--label-column", metavar="NAME", default="y_true", help="Column of labels, 0 or 1."),
-    click.option(
-        "--score-column", metavar="NAME", default="y_score", help="Column of scores; label 1 has the higher ones."
+    click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=PATH),
+    option("--site-column NAME", "Column of each row's party. Default: a file each."),
+    option("--label-column NAME", "Column of labels, 0 or 1.", default="y_true"),
+    option("--score-column NAME", "Column of scores; label 1 has the higher ones.", default="y_score"),
+    gathered(
+        "entries",
+        "fhe_auc.rows.party_files:FileEntries",
+        option("--positive-label TEXT", "The label that counts as 1, where it is not 1."),
+        option("--drop-missing", "Leave out rows with missing entries, not refuse."),
+        score_scale_option,
+        text_options,
     ),
-    entry_options,
 )
 
 
 def out_file_options(about: str) -> Decorator:
     """Decorate a command: it receives ``out``, a path, and ``force``; `about` is the help on ``--out``."""
-    out = click.option("--out", metavar="FILE", type=click.Path(path_type=Path), required=True, help=about)
-    force = click.option("--force", is_flag=True, help="Overwrite it if it is there.")
+    out = option("--out FILE", about, type=PATH, required=True)
+    force = option("--force", "Overwrite it if it is there.")
     return lambda command: out(force(command))
 
 
 def plot_option(about: str) -> Decorator:
     """Decorate a command: it receives ``plot``, a path; `about` is what is drawn."""
-    return click.option(
-        "--plot", metavar="FILE", type=click.Path(path_type=Path), help=f"Save {about}: .png, .pdf or .svg."
-    )
+    return option("--plot FILE", f"Save {about}: .png, .pdf or .svg.", type=PATH)
 
 
 def check_out_file(path: Path, *, force: bool) -> None:
@@ -204,12 +206,10 @@ def whole_number(
     name: str, least: int, most: int | None = None, *, about: str, default: int | None = None
 ) -> Decorator:
     """Return an option that takes an integer from `least` to `most`; `about` is its help."""
-    return click.option(name, metavar="N", type=click.IntRange(least, most), default=default, help=about)
+    return option(f"{name} N", about, type=click.IntRange(least, most), default=default)
 
 
-backend_option = click.option(
-    "--backend", metavar="NAME", type=click.Choice(BACKENDS), help=f"Encryption library: {' or '.join(BACKENDS)}."
-)
+backend_option = option("--backend NAME", f"Encryption library: {' or '.join(BACKENDS)}.", type=click.Choice(BACKENDS))
 
 max_rows_option = whole_number(
     "--max-rows", 2, default=DEFAULT_MAX_ROWS, about="Most rows in all; fewer need less upload."
@@ -219,11 +219,10 @@ setup_options = gathered(
     "setup",
     Setup,
     backend_option,
-    click.option(
-        "--keys",
-        metavar="WHO",
+    option(
+        "--keys WHO",
+        "Who decrypts: sealed (to each party; default), or helper.",
         type=click.Choice(("sealed", "helper")),
-        help="Who decrypts: sealed (to each party; default), or helper.",
     ),
     max_rows_option,
     whole_number("--min-rows", 2, default=DEFAULT_MIN_ROWS, about="Fewest rows for which CKKS must be precise."),
@@ -237,7 +236,7 @@ def _level(context: click.Context, parameter: click.Parameter, text: str) -> flo
 
 def interval_option(about: str) -> Decorator:
     """Decorate a command: it receives ``interval``, the level, or None for none; `about` is the help."""
-    return click.option("--interval", metavar="LEVEL", default=str(DEFAULT_LEVEL), callback=_level, help=about)
+    return option("--interval LEVEL", about, default=str(DEFAULT_LEVEL), callback=_level)
 
 
 def _names(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[str, ...]:
@@ -251,33 +250,29 @@ def _levels(context: click.Context, parameter: click.Parameter, values: tuple[st
         raise click.BadParameter(str(error)) from None
 
 
-by_option = click.option(
-    "--by",
-    metavar="A,B",
+by_option = option(
+    "--by A,B",
+    "AUCs by group too, of columns of categories; A=LOW,MID,HIGH says which levels, and their order.",
     multiple=True,
     callback=_levels,
-    help="AUCs by group too, of columns of categories; A=LOW,MID,HIGH says which levels, and their order.",
 )
 """The command receives ``by``, a dict: levels of each variable, none where they are to be found."""
 
-heterogeneity_option = click.option(
-    "--heterogeneity",
-    is_flag=True,
-    help="How far sites differ: the AUC within sites, and of a new one; five parties at least.",
+heterogeneity_option = option(
+    "--heterogeneity", "How far sites differ: the AUC within sites, and of a new one; five parties at least."
 )
 
-cluster_option = click.option(
-    "--cluster",
-    metavar="NAME",
+cluster_option = option(
+    "--cluster NAME",
+    "Column of patient ids, where patients have several rows: they are independent then, not rows.",
     default="",
     show_default=False,
-    help="Column of patient ids, where patients have several rows: they are independent then, not rows.",
 )
 
 
 def score_columns_option(about: str) -> Decorator:
     """Decorate a command: it receives ``score_columns``, names, none where there is one model; `about` is the help."""
-    return click.option("--score-columns", metavar="A,B", callback=_names, help=about)
+    return option("--score-columns A,B", about, callback=_names)
 
 
 question_options = gathered(
@@ -285,22 +280,13 @@ question_options = gathered(
     Questions,
     score_columns_option("Several models, each compared with the first."),
     by_option,
-    click.option(
-        "--classes",
-        metavar="A,B,C",
-        callback=_names,
-        help="Labels of several classes; --score-columns are theirs.",
-    ),
-    click.option("--cross-groups", is_flag=True, help="With --by: events of one group, others of another."),
+    option("--classes A,B,C", "Labels of several classes; --score-columns are theirs.", callback=_names),
+    option("--cross-groups", "With --by: events of one group, others of another."),
     heterogeneity_option,
     cluster_option,
-    click.option("--each-pair", is_flag=True, help="Compare each two models, not each with the first."),
+    option("--each-pair", "Compare each two models, not each with the first."),
     whole_number(
-        "--min-cell",
-        1,
-        MOST_MIN_CELL,
-        default=DEFAULT_MIN_CELL,
-        about="Hide groups with fewer rows of a label.",
+        *("--min-cell", 1, MOST_MIN_CELL), default=DEFAULT_MIN_CELL, about="Hide groups with fewer rows of a label."
     ),
 )
 
@@ -323,14 +309,12 @@ def _parsed(
     return found
 
 
-protocol_options = click.option(
-    "-o",
-    "--option",
-    "options",
-    metavar="NAME=VALUE",
+protocol_options = option(
+    "-o --option NAME=VALUE",
+    "Of the protocol: see `fhe-auc protocols NAME`.",
+    name="options",
     multiple=True,
     callback=_parsed,
-    help="Of the protocol: see `fhe-auc protocols NAME`.",
 )
 """The command receives ``options``, a dict."""
 
@@ -348,11 +332,3 @@ def refuse_beside_a_result(known: Container[str]) -> None:
         typed = context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
         if param.param_type_name == "option" and param.name not in known and typed:
             raise InputError(f"{param.opts[0]} does not go with a session's result, which says what was asked")
-
-
-def with_flags(options: Mapping[str, int | float | str], **flags: int | float | str | None) -> dict[str, Any]:
-    """Return the protocol's options with flags of their own that were given; raise `InputError` for one given twice."""
-    set_by_flag = {name: value for name, value in flags.items() if value is not None}
-    if twice := sorted(options.keys() & set_by_flag):
-        raise InputError(f"{twice[0]} is given twice, as --{twice[0].replace('_', '-')} and with -o")
-    return {**options, **set_by_flag}

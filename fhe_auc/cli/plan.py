@@ -30,7 +30,7 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
     """Show the encryption parameters that fit, and why.
 
     Nothing is encrypted. Without --backend, the parameters of all backends available here stand side by side. For
-    quantile:SIZE they are those of so many thresholds, and of a session before that finds them.
+    quantile:SIZE they are those of so many bin edges, and of a session before that finds them.
     """
     plugin, bins = session.plugin, session.quantiles
     each, more = divmod(session.setup.max_rows, parties)  # where rows are counted in public, these are all
@@ -69,10 +69,10 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
     bounds = {"thresholds": thresholds, "max_rows": request.max_rows, "min_rows": request.min_rows}
     least = f"{request.min_rows:,} to " if "min_rows" in next(iter(plans.values())).terms().data else "up to "
     rows = f"{least}{request.max_rows:,} rows of all parties together"
-    output.print_text(f"{plugin.name}, for {thresholds:,} thresholds, {parties:,} parties and {rows}:")
+    output.print_text(f"{plugin.name}, for {thresholds:,} bin edges, {parties:,} parties and {rows}:")
     _print(plans, bounds)
     if before:
-        output.print_text("\nBefore it, a session that finds the thresholds:")
+        output.print_text("\nBefore it, a session that finds the bin edges:")
         _print(before, bounds)
 
 

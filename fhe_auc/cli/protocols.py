@@ -21,7 +21,7 @@ _CHART = (
 """What somebody wants, and which protocols are for it."""
 
 _ENCRYPTED, _NOISE = "Encrypted or padded", "Noise instead of encryption"
-_OTHERS = "They find thresholds, or count groups: no AUC"
+_OTHERS = "They find bin edges, or count groups: no AUC"
 
 
 @click.command(

@@ -56,27 +56,19 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
 )
 @inputs.party_files
 @histogram_options
-@click.option(
-    "--threshold",
-    "asked_thresholds",
-    metavar="T,T",
+@inputs.option(
+    "--threshold T,T",
+    "Cut-offs, counted exactly; groups and net benefit are at the first one.",
+    name="asked_thresholds",
     multiple=True,
     callback=_numbers,
-    help="Cut-offs, counted exactly; groups and net benefit are at the first one.",
 )
-@click.option("--cost-ratio", metavar="C", type=float, help="The cut-off of least cost, a miss costing C false alarms.")
-@click.option("--alert-rate", metavar="R", type=float, help="The lowest cut-off that flags this share of rows at most.")
-@click.option("--title", metavar="TEXT", callback=_printable, help="Heading of the page.")
-@click.option(
-    "--out", metavar="DIR", type=click.Path(path_type=Path), default="report", help="Folder for the files; is made."
-)
-@click.option("--pdf", is_flag=True, help="Write the page as report.pdf too (the extra 'pdf').")
-@click.option(
-    "--table",
-    metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write all values as CSV too, also formatted for a paper.",
-)
+@inputs.option("--cost-ratio C", "The cut-off of least cost, a miss costing C false alarms.", type=float)
+@inputs.option("--alert-rate R", "The lowest cut-off that flags this share of rows at most.", type=float)
+@inputs.option("--title TEXT", "Heading of the page.", callback=_printable)
+@inputs.option("--out DIR", "Folder for the files; is made.", type=inputs.PATH, default="report")
+@inputs.option("--pdf", "Write the page as report.pdf too (the extra 'pdf').")
+@inputs.option("--table FILE", "Write all values as CSV too, also formatted for a paper.", type=inputs.PATH)
 @inputs.interval_option("Confidence level, or none.")
 @inputs.gathered(
     "asked",
@@ -89,7 +81,7 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
         "--min-cell", 1, default=10, about="Merge bins, and hide groups, until no count is from 1 to N - 1."
     ),
 )
-@click.option("--force", is_flag=True, help="Overwrite files of an earlier report.")
+@inputs.option("--force", "Overwrite files of an earlier report.")
 @output.json_option
 def report(
     files: inputs.PartyFiles,
@@ -102,7 +94,6 @@ def report(
     pdf: bool,
     table: Path | None,
     force: bool,
-    interval: float | None,
     asked: Questions,
     as_json: bool,
 ) -> None:
@@ -141,7 +132,7 @@ def report(
         with output.progress("Keys and parties") as progress:
             made = cards.report_of(
                 parties,
-                Asked(analysis=analysis, interval=interval, report=wanted),
+                Asked(analysis=analysis, interval=session.interval, report=wanted),
                 thresholds=session.in_one_process,
                 specification=session.specification,
                 setup=session.setup,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import click
@@ -37,7 +36,7 @@ ONE_QUESTION = Questions(score_columns=("score",))  # one model over all rows
 class SessionOptions:
     """How to evaluate, as given on the command line and checked.
 
-    `specification` is how the thresholds were given, `thresholds` the grid, shape (m,), or "quantile:SIZE" where it is
+    `specification` is how the bin edges were given, `thresholds` the grid, shape (m,), or "quantile:SIZE" where it is
     to be found first. With `of_rows` a command that reads all rows chooses others by these. `questions` have no columns
     of scores where those of the files are meant.
     """
@@ -52,75 +51,46 @@ class SessionOptions:
     of_rows: bool = False
 
     @classmethod
-    def asked(
-        cls,
-        plugin: Callable[[str], Protocol[Any]],
-        protocol: str,
-        options: Mapping[str, int | float | str],
-        thresholds: str | None,
-        setup: Setup,
-        interval: float | None,
-        round_scores: int | None,
-        epsilon: float | None,
-        epsilon_unit: str | None,
-        questions: Questions = ONE_QUESTION,
-    ) -> SessionOptions:
-        """Return what the options of `session_options` ask; `InputError` where they do not go together."""
-        flags = inputs.with_flags(options, round_scores=round_scores, epsilon=epsilon, epsilon_unit=epsilon_unit)
-        if "round_scores" in flags and thresholds is not None:
-            raise InputError("--thresholds does not go with rounded scores: every rounded score is a bin edge")
-        if inputs.given("min_rows") and setup.min_rows > setup.max_rows:  # a default gives way
-            raise InputError(f"--min-rows is {setup.min_rows:,}, but --max-rows {setup.max_rows:,}")
-        return cls.checked(plugin(protocol), flags, thresholds, setup, questions, interval)
-
-    @classmethod
-    def of_model(
-        cls,
-        model: str,
-        epsilon: float | None,
-        options: Mapping[str, int | float | str],
-        thresholds: str | None,
-        setup: Setup,
-    ) -> SessionOptions:
-        """Return what `histogram_options` ask; `InputError` as `checked`, `UnknownProtocolError` for no model."""
-        installed = [name.removeprefix(_MODELS) for name in registry.names() if name.startswith(_MODELS)]
-        if model not in installed:
-            raise UnknownProtocolError(
-                f"model {model!r} is not installed: there is no protocol {_MODELS + model!r} (installed models: "
-                f"{', '.join(installed) or 'none'})"
-            )
-        if epsilon is not None and model == _EXACT_MODEL:
-            raise InputError(f"--epsilon is of models that add noise, and {model!r} adds none: --model distributed-dp")
-        flags = inputs.with_flags(options, epsilon=epsilon)
-        return cls.checked(registry.evaluating(_MODELS + model), flags, thresholds, setup)
-
-    @classmethod
     def checked(
         cls,
-        plugin: Protocol[Any],
+        protocol: Protocol[Any],
         options: Mapping[str, int | float | str],
         thresholds: str | None,
         setup: Setup,
         questions: Questions = ONE_QUESTION,
         interval: float | None = None,
+        round_scores: int | None = None,
+        epsilon: float | None = None,
+        epsilon_unit: str | None = None,
     ) -> SessionOptions:
         """Check what can be checked before any file is read; raise `InputError`. No thresholds: the protocol's own."""
-        check_names(plugin.options, plugin.name, options)
-        if (questions.several or questions.heterogeneity or questions.cluster) and not plugin.several:
+        flags = {"round_scores": round_scores, "epsilon": epsilon, "epsilon_unit": epsilon_unit}
+        given = {name: value for name, value in flags.items() if value is not None}
+        if twice := sorted(options.keys() & given):
+            raise InputError(f"{twice[0]} is given twice, as --{twice[0].replace('_', '-')} and with -o")
+        options = {**options, **given}
+        if "epsilon" in given and protocol.name == _MODELS + _EXACT_MODEL:
+            raise InputError("--epsilon is of models that add noise: --model distributed-dp")
+        check_names(protocol.options, protocol.name, options)
+        if "round_scores" in given and thresholds is not None:
+            raise InputError("--thresholds does not go with rounded scores: every rounded score is a bin edge")
+        if inputs.given("min_rows") and setup.min_rows > setup.max_rows:  # a default gives way
+            raise InputError(f"--min-rows is {setup.min_rows:,}, but --max-rows {setup.max_rows:,}")
+        if (questions.several or questions.heterogeneity or questions.cluster) and not protocol.several:
             raise InputError(
-                f"protocol {plugin.name!r} answers for one model over all rows: --score-columns, --by, --classes, "
+                f"protocol {protocol.name!r} answers for one model over all rows: --score-columns, --by, --classes, "
                 "--cluster and --heterogeneity are for exact and verified"
             )
         of_rows = thresholds is None
         if thresholds is None:
-            thresholds = plugin.options.thresholds_for(several=questions.coarse, compared=questions.compared)
+            thresholds = protocol.options.thresholds_for(several=questions.coarse, compared=questions.compared)
         bins = grids.quantiles_wanted(thresholds)
         if bins is not None:
-            registry.finder(plugin)
+            registry.finder(protocol)
         resolved = grids.resolve(thresholds) if bins is None else thresholds
         if setup.backend is not None:
             ckks.choose_backend(setup.backend)
-        return cls(plugin, click.format_filename(thresholds), resolved, options, setup, questions, interval, of_rows)
+        return cls(protocol, click.format_filename(thresholds), resolved, options, setup, questions, interval, of_rows)
 
     @property
     def quantiles(self) -> int | None:
@@ -169,51 +139,55 @@ class SessionOptions:
 
 _COUNTING = (
     inputs.protocol_options,
-    click.option(
-        "--thresholds",
-        metavar="EDGES",
-        help="Bin edges of the scores, or a file of them: hybrid:N, uniform:N, dpauc:N, quantile:N, values:0:9; "
+    inputs.option(
+        "--thresholds EDGES",
+        "Bin edges of the scores, or a file of them: hybrid:N, uniform:N, dpauc:N, quantile:N, values:0:9; "
         "docs/guide/choose.md.",
     ),
     inputs.setup_options,
 )
 
 
-def session_options(plugin: Callable[[str], Protocol[Any]], *questions: inputs.Decorator) -> inputs.Decorator:
-    """Decorate a command: it receives ``session``; `plugin` returns the protocol of a name, or refuses it.
+def _protocol_option(usage: str, about: str, default: str, load: Callable[[str], Protocol[Any]]) -> inputs.Decorator:
+    """Return an option whose value, a name, becomes the protocol that `load` returns or refuses."""
+    return inputs.option(usage, about, name="protocol", default=default, callback=lambda ctx, param, name: load(name))
+
+
+def session_options(load: Callable[[str], Protocol[Any]], *questions: inputs.Decorator) -> inputs.Decorator:
+    """Decorate a command: it receives ``session``; `load` returns the protocol of a name, or refuses it.
 
     `questions` are options that a command has which can answer several.
     """
+    rounding = "Round scores to N decimals: no binning error."
+    protects = "What it protects: row (default) or label."
     return inputs.gathered(
         "session",
-        partial(SessionOptions.asked, plugin),
-        click.option("--protocol", metavar="NAME", default=DEFAULT_PROTOCOL, help="See `fhe-auc protocols`."),
+        SessionOptions.checked,
+        _protocol_option("--protocol NAME", "See `fhe-auc protocols`.", DEFAULT_PROTOCOL, load),
         *_COUNTING,
         *questions,
         inputs.interval_option("Confidence level, or none."),
-        inputs.whole_number(
-            "--round-scores", 1, grids.MAX_PLACES, about="Round scores to N decimals: no binning error."
-        ),
-        click.option("--epsilon", metavar="E", type=float, help="Add noise for this privacy budget, with a helper."),
-        click.option(
-            "--epsilon-unit",
-            metavar="UNIT",
-            type=click.Choice(("row", "label")),
-            help="What it protects: row (default) or label.",
-        ),
+        inputs.whole_number("--round-scores", 1, grids.MAX_PLACES, about=rounding),
+        inputs.option("--epsilon E", "Add noise for this privacy budget, with a helper.", type=float),
+        inputs.option("--epsilon-unit UNIT", protects, type=click.Choice(("row", "label"))),
     )
+
+
+def _model(name: str) -> Protocol[Any]:
+    installed = [each.removeprefix(_MODELS) for each in registry.names() if each.startswith(_MODELS)]
+    if name not in installed:
+        raise UnknownProtocolError(
+            f"model {name!r} is not installed: there is no protocol {_MODELS + name!r} (installed models: "
+            f"{', '.join(installed) or 'none'})"
+        )
+    return registry.evaluating(_MODELS + name)
 
 
 histogram_options = inputs.gathered(
     "session",
-    SessionOptions.of_model,
-    click.option(
-        "--model",
-        metavar="NAME",
-        default=_EXACT_MODEL,
-        help="Who is trusted: NAME is of the protocol histogram-NAME; see `fhe-auc protocols`.",
-    ),
-    click.option("--epsilon", metavar="E", type=float, help="Privacy budget of a model that adds noise."),
+    SessionOptions.checked,
+    _protocol_option("--model NAME", "Who is trusted: see `fhe-auc protocols`, histogram-NAME.", _EXACT_MODEL, _model),
+    inputs.option("--epsilon E", "Privacy budget of a model that adds noise.", type=float),
     *_COUNTING,
 )
 """Decorator: the command receives ``session``, for all options that say how to count scores."""

@@ -1,10 +1,8 @@
-"""``fhe-auc thresholds``: find quantile thresholds by a session of their own, and write them to a file."""
+"""``fhe-auc thresholds``: find quantile bin edges by a session of their own, and write them to a file."""
 
 import time
 from pathlib import Path
 from typing import Any
-
-import click
 
 from fhe_auc.api import federated_thresholds
 from fhe_auc.base import quantities
@@ -24,9 +22,9 @@ from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Setup
     "fhe-auc evaluate *.csv --thresholds edges.txt",
 )
 @inputs.party_files
-@click.option("--own-rows", is_flag=True, help="Without a session, from these rows alone: docs/guide/study.md.")
+@inputs.option("--own-rows", "Without a session, from these rows alone: docs/guide/study.md.")
 @inputs.whole_number("--bins", 2, default=200, about="How many; fewer where many rows have one score.")
-@click.option("--protocol", metavar="NAME", default="boundaries-federated", help="See `fhe-auc protocols`.")
+@inputs.option("--protocol NAME", "See `fhe-auc protocols`.", default="boundaries-federated")
 @inputs.protocol_options
 @inputs.setup_options
 @inputs.out_file_options("A .txt or .csv file.")
@@ -58,7 +56,7 @@ def thresholds(
     if own_rows:
         rows = sum(data.rows for data in parties)
         if rows < LEAST_OWN_ROWS:
-            raise InputError(f"--own-rows takes {LEAST_OWN_ROWS} rows at least, got {rows}: thresholds tell of few")
+            raise InputError(f"--own-rows takes {LEAST_OWN_ROWS} rows at least, got {rows}: bin edges tell of few")
         named = registry.evaluating(DEFAULT_PROTOCOL).options.default_thresholds
         grid, how = of_scores([data.y_score for data in parties], named)
         grids.save(out, grid)
@@ -85,7 +83,7 @@ def thresholds(
         return
     output.print_table(
         [
-            ("thresholds", f"{len(found.grid):,}", f"from {found.grid[0]:g} to {found.grid[-1]:g}, in {out}"),
+            ("bin edges", f"{len(found.grid):,}", f"from {found.grid[0]:g} to {found.grid[-1]:g}, in {out}"),
             ("parties", f"{found.parties:,}", ""),
             ("protocol", found.protocol, f"trust: {registry.load(found.protocol).trust}"),
             ("a party sent", quantities.bytes_text(found.upload_bytes_per_party), f"{found.rounds} rounds"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,14 +61,3 @@ def tidy(axes: Axes) -> Axes:
     """Take away the frame at the top and on the right; return the axes."""
     axes.spines[["top", "right"]].set_visible(False)
     return axes
-
-
-def make_logarithmic(axes: Axes, ticks: Mapping[int, str]) -> None:
-    """Make both axes logarithmic, label the horizontal one at these values alone, and draw a grid behind all."""
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xticks(list(ticks), list(ticks.values()), fontsize=9)
-    axes.set_xticks([], minor=True)
-    axes.grid(visible=True, which="major", color="0.9", linewidth=0.7)
-    axes.set_axisbelow(True)
-    tidy(axes)

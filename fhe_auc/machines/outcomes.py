@@ -66,7 +66,7 @@ def with_results(folder: Path, sessions: Sequence[bytes]) -> list[Path]:
     """Return the files of these sessions if all are there and have results, else none."""
     files = [file for session in sessions if (file := file_of(folder, session.hex())) is not None]
     try:
-        whole = len(files) == len(sessions) and all(result_file.read(file).outcome for file in files)
+        whole = len(files) == len(sessions) and all(result_file.read_result(file).outcome for file in files)
     except FheAucError:
         whole = False
     return files if whole else []
@@ -79,4 +79,4 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 def read(path: Path) -> Outcome:
     """Return what the session has yielded that `write` has written; raise the `EvaluationError` in its place."""
-    return result_file.read(path).outcome
+    return result_file.read_result(path).outcome

@@ -134,25 +134,17 @@ def _model(histogram: Histogram, cuts: NDArray[np.intp]) -> tuple[float, tuple[N
 
 
 def calibration_curve(
-    histogram: Histogram,
-    *,
-    n_bins: int = CALIBRATION_BINS,
-    strategy: str = "uniform",
-    calibration: CalibrationMap | None = None,
+    histogram: Histogram, *, n_bins: int = CALIBRATION_BINS, calibration: CalibrationMap | None = None
 ) -> CalibrationCurve:
     """Compute the points of the reliability diagram.
 
     Every bin goes as a whole to the evaluation bin of its score: its middle, or what `calibration` makes of that. The
-    `n_bins` evaluation bins, far fewer than the histogram's, are of equal width ("uniform") or of about equally many
-    rows ("quantile"); as in scikit-learn, they include their upper end. `InputError` for another number or strategy.
+    `n_bins` evaluation bins, 1 or more, far fewer than the histogram's, are of about equally many rows
+    (``strategy="quantile"``); as in scikit-learn, they include their upper end.
     """
-    if n_bins < 1:
-        raise InputError(f"n_bins is {n_bins}; it must be at least 1")
-    if strategy not in ("uniform", "quantile"):
-        raise InputError(f"strategy is {strategy!r}; it must be 'uniform' or 'quantile'")
     usable = with_rows(histogram, "nothing to calibrate by")
     scores, _, _ = _scores(usable, calibration)
-    groups = np.searchsorted(_bin_ends(usable, scores, n_bins, strategy), scores)
+    groups = np.searchsorted(_bin_ends(usable, scores, n_bins), scores)
     per_bin = (usable.positives, usable.counts, usable.counts * scores)
     positives, rows, sums = (np.bincount(groups, weights, minlength=n_bins).astype(np.float64) for weights in per_bin)
     some = rows > 0
@@ -160,11 +152,7 @@ def calibration_curve(
 
 
 def expected_calibration_error(
-    histogram: Histogram,
-    *,
-    n_bins: int = CALIBRATION_BINS,
-    strategy: str = "uniform",
-    calibration: CalibrationMap | None = None,
+    histogram: Histogram, *, n_bins: int = CALIBRATION_BINS, calibration: CalibrationMap | None = None
 ) -> Estimate:
     """Compute the mean distance, over rows, between share of positives and mean score in evaluation bins; in [0, 1].
 
@@ -172,14 +160,14 @@ def expected_calibration_error(
     own evaluation bins, as scikit-learn would cut them: where an end of one may lie inside a bin of the histogram, any
     of that bin's rows may be on either side. [BBQ] (see `bayesian_binning`); [FCE] section 2.1.
     """
-    curve = calibration_curve(histogram, n_bins=n_bins, strategy=strategy, calibration=calibration)
+    curve = calibration_curve(histogram, n_bins=n_bins, calibration=calibration)
     total = curve.rows.sum()
     value = float(curve.rows @ np.abs(curve.prob_true - curve.prob_pred) / total)
     usable = histogram.cleaned()
     scores, lowest, highest = _scores(usable, calibration)
     reach = np.maximum(scores - lowest, highest - scores)
     # Rows on the other side of an end take their distance from one evaluation bin, and bring it to another.
-    ends = _may_split(usable, lowest, highest, n_bins, strategy)
+    ends = _may_split(usable, lowest, highest, n_bins)
     distances = usable.positives * (1 - scores), usable.negatives * scores
     moved = np.where(ends > 1, np.add(*distances), np.maximum(*distances)) * (ends > 0)
     half_width = float((usable.counts @ reach + 2 * moved.sum()) / total)
@@ -203,10 +191,8 @@ def _scores(
     )
 
 
-def _bin_ends(usable: Histogram, scores: NDArray[np.float64], n_bins: int, strategy: str) -> NDArray[np.float64]:
+def _bin_ends(usable: Histogram, scores: NDArray[np.float64], n_bins: int) -> NDArray[np.float64]:
     """Return the upper ends of evaluation bins, included in them, but for the last, if bins have their score."""
-    if strategy == "uniform":
-        return _inner_ends(n_bins)
     ranks = _end_ranks(usable, n_bins)
     whole = np.floor(ranks)
     lower, upper = (_of_rank(scores, usable.counts, each) for each in (whole, whole + 1))
@@ -214,27 +200,21 @@ def _bin_ends(usable: Histogram, scores: NDArray[np.float64], n_bins: int, strat
 
 
 def _may_split(
-    usable: Histogram, lowest: NDArray[np.float64], highest: NDArray[np.float64], n_bins: int, strategy: str
+    usable: Histogram, lowest: NDArray[np.float64], highest: NDArray[np.float64], n_bins: int
 ) -> NDArray[np.intp]:
     """Return how many ends of evaluation bins may lie between rows of each bin, whose scores are in that range."""
-    if strategy == "uniform":
-        at_least = at_most = _inner_ends(n_bins)
-    else:
-        # An end parts the rows up to its rank from those above, but for ties with the last of them.
-        ranks = _end_ranks(usable, n_bins)
-        at_most = _of_rank(highest, usable.counts, np.floor(ranks + _RANK_ROUNDING))
-        last, next_one = (_of_rank(lowest, usable.counts, np.floor(ranks) + above) for above in (0, 1))
-        at_least = np.maximum(last, np.nextafter(next_one, -1))
+    # An end parts the rows up to its rank from those above, but for ties with the last of them.
+    ranks = _end_ranks(usable, n_bins)
+    at_most = _of_rank(highest, usable.counts, np.floor(ranks + _RANK_ROUNDING))
+    last, next_one = (_of_rank(lowest, usable.counts, np.floor(ranks) + above) for above in (0, 1))
+    at_least = np.maximum(last, np.nextafter(next_one, -1))
     return np.asarray(np.maximum(0, np.searchsorted(at_least, highest) - np.searchsorted(at_most, lowest)))
-
-
-def _inner_ends(n_bins: int) -> NDArray[np.float64]:
-    return np.linspace(0, 1, n_bins + 1, dtype=np.float64)[1:-1]
 
 
 def _end_ranks(usable: Histogram, n_bins: int) -> NDArray[np.float64]:
     """Return how many rows have lower scores than each quantile; between two rows, no whole number."""
-    return np.asarray(100 * _inner_ends(n_bins) / 100 * max(0.0, usable.counts.sum() - 1))  # scikit-learn's, to the bit
+    shares = np.linspace(0, 1, n_bins + 1, dtype=np.float64)[1:-1]
+    return np.asarray(100 * shares / 100 * max(0.0, usable.counts.sum() - 1))  # scikit-learn's, to the bit
 
 
 def _of_rank(

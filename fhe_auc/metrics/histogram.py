@@ -85,16 +85,6 @@ class Histogram:
         negatives, positives = counted.astype(np.float64)
         return cls(empty.edges, positives, negatives)
 
-    @classmethod
-    def exact(cls, data: PartyData) -> Histogram:
-        """Count a party's rows with every distinct score in a bin of its own, which makes every metric exact.
-
-        The bins reach from each score to the next number that float64 can hold; those between them are empty.
-        """
-        scores = np.unique(data.y_score)
-        lower_edges = np.union1d(scores, np.nextafter(scores[:-1], np.inf))
-        return cls.from_rows(data, np.append(lower_edges, scores[-1]))
-
     @property
     def bins(self) -> int:
         """Number of bins B."""

@@ -97,7 +97,7 @@ def average_precision_score(histogram: Histogram) -> Estimate:
     Inside a bin, true and false positives are taken to grow together (Davis, Goadrich, "The relationship between
     precision-recall and ROC curves", ICML 2006), each positive row having its mean place among the bin's rows in
     random order: n·x/(p + 1) of its n negative rows are above the x-th of p positive ones. A bin between two empty
-    ones, as in `Histogram.exact` and of scores that are points, is taken to be one score: the value then is
+    ones, as of scores that are points, is taken to be one score: the value then is
     scikit-learn's. The low end has the positives of each bin one by one below its negatives, the high end has them
     together above.
     """

@@ -135,12 +135,10 @@ def tripod_items(*, groups: bool, sites: bool) -> tuple[tuple[str, str, str], ..
 
 
 def _whole(count: int | None, unknown: str = NOT_SHOWN) -> str:
-    """Write how many there are."""
     return unknown if count is None else f"{count:,}"
 
 
 def _text(value: object) -> str:
-    """Write the fact of a session."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
@@ -183,22 +181,18 @@ def _with_interval(told: str) -> Markup:
 
 
 def _decision_head(decision: Decision) -> Markup:
-    """Return the heading of a decision's column."""
     return Markup("{}<small>threshold {:.6g}</small>").format(decision.title, decision.threshold)
 
 
 def _auc_head(model: str) -> Markup:
-    """Return the heading of the column of a model's AUCs."""
     return Markup("AUC<small>{}</small>").format(model) if model else Markup("AUC")
 
 
 def _counts(decision: GroupDecision) -> str:
-    """Write the counts of a group at the threshold, if they are shown."""
     return "" if decision.counts is None else ", ".join(map("{} {:,}".format, CELLS, decision.counts))
 
 
 def _named(measures: Sequence[Measure], name: str) -> Measure:
-    """Return one of the measures."""
     return next(each for each in measures if each.name == name)
 
 

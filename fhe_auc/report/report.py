@@ -80,7 +80,7 @@ class Report:
         It is dated as that. Raises `InputError` where it is none of a report's last session, and the site's error where
         that has no result.
         """
-        found = result_file.read(path)
+        found = result_file.read_result(path)
         if (asked := found.asked) is None or asked.report is None:
             raise InputError(f"result {os.fspath(path)!r} is none of a report: its session's study asked for none")
         found.outcome  # noqa: B018 - raises where there is none

@@ -127,8 +127,8 @@ def report_steps(asked: Asked, base: Request = _ANY, own: Grids | None = None, s
         whole = _expected(Evaluation, (yield Step(asked.protocol, request)))
     parts = list[_OfModel]()
     for name, grid in zip(names, own.of_models, strict=True):
-        one = _Model(asked, report, name, base, replace(counting, thresholds=grid), found, whole, said)
-        parts.append((yield from _of_model(one)))
+        at_grid = replace(counting, thresholds=grid)
+        parts.append((yield from _of_model(asked, report, name, base, at_grid, found, whole, said)))
     first = parts[0]
     cards, about, privacy = tuple(each.card for each in parts), first.evaluation, first.privacy
     warnings, own_warnings = (_told(cards, texts) for texts in zip(*((p.warnings, p.own) for p in parts), strict=True))
@@ -151,28 +151,6 @@ def report_steps(asked: Asked, base: Request = _ANY, own: Grids | None = None, s
     return Parts(cards, facts, tuple(own_warnings))
 
 
-class _Model(NamedTuple):
-    """What the steps of one model go by."""
-
-    asked: Asked
-    report: ReportAsked
-    name: str
-    base: Request
-    counting: Request  # at its thresholds
-    found: QuantileThresholds | None  # where a session has found these
-    whole: Evaluation | None  # of all models, where they have the same thresholds
-    said: str
-
-    @property
-    def several(self) -> bool:
-        """Whether there is another model."""
-        return len(self.asked.analysis.models) > 1
-
-    def alone(self, **changes: Any) -> Analysis:
-        """Return an analysis of this model alone."""
-        return Analysis(models=(self.name,), **changes)
-
-
 class _OfModel(NamedTuple):
     """What is said of one model, by the session of its histogram and those of its groups; `own` are own warnings."""
 
@@ -184,16 +162,29 @@ class _OfModel(NamedTuple):
     own: list[str]
 
 
-def _of_model(one: _Model) -> Steps[_OfModel]:
-    asked, report = one.asked, one.report
-    analysis, grid = asked.analysis, one.counting.thresholds
+def _of_model(
+    asked: Asked,
+    report: ReportAsked,
+    name: str,
+    base: Request,
+    counting: Request,
+    found: QuantileThresholds | None,
+    whole: Evaluation | None,
+    said: str,
+) -> Steps[_OfModel]:
+    """Return what is said of one model, of which rows are counted at the thresholds of `counting`.
+
+    If a session has found these, it has `found` them. An evaluation is `whole` if all models have the same thresholds.
+    """
+    analysis, grid, several = asked.analysis, counting.thresholds, len(asked.analysis.models) > 1
+    alone = Analysis(models=(name,))
     edges = grids.with_asked(grid, report.threshold) if report.threshold else grid
-    request = replace(one.counting, analysis=one.alone(), thresholds=edges)
+    request = replace(counting, analysis=alone, thresholds=edges)
     evaluation = _expected(Evaluation, (yield Step(report.protocol, request)))
     if (histogram := evaluation.histogram) is None:
         raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
-    if one.found is not None:
-        evaluation = preceded(evaluation, one.found)
+    if found is not None:
+        evaluation = preceded(evaluation, found)
     noisy = math.isnan(evaluation.binning_error)
     added = np.setdiff1d(histogram.edges[:-1], grid).tolist() if report.threshold else ()
     level, least = asked.interval, report.min_cell
@@ -206,19 +197,19 @@ def _of_model(one: _Model) -> Steps[_OfModel]:
         *words.end_warnings(histogram, card.min_cell),
     ]
     named = asked.thresholds if isinstance(asked.thresholds, str) else "of one's own"
-    said = str(evaluation.settings.get("grid", one.said or named))
-    privacy, model, panels = words.privacy(evaluation, card, said), one.name if one.several else "", dict[str, Any]()
+    said = str(evaluation.settings.get("grid", said or named))
+    privacy, model, panels = words.privacy(evaluation, card, said), name if several else "", dict[str, Any]()
     if asked.panels:
-        second, new = one.whole, list[str]()
+        second, new = whole, list[str]()
         if second is None:
-            alone = structs.replace(analysis, models=(one.name,), each_pair=UNSET)
-            request = replace(_asking(asked, one.base), analysis=alone, thresholds=grid)
+            own_groups = structs.replace(analysis, models=(name,), each_pair=UNSET)
+            request = replace(_asking(asked, base), analysis=own_groups, thresholds=grid)
             second = _expected(Evaluation, (yield Step(asked.protocol, request)))
-        if one.whole is None or not one.several:
+        if whole is None or not several:
             # Its binning error is that of the session before, which has warned.
             new = _new(second, (*own, *warnings))
-        estimates = [replace(each, model=model) for each in second.estimates if each.model in ("", one.name)]
-        sites = (replace(each, model=model) for each in second.sites if each.model in ("", one.name))
+        estimates = [replace(each, model=model) for each in second.estimates if each.model in ("", name)]
+        sites = (replace(each, model=model) for each in second.sites if each.model in ("", name))
         panels |= {"groups": tuple(each for each in estimates if each.group), "sites": next(sites, None)}
         counted = bool(analysis.by) and (bool(report.threshold) or card.calibration is not None)
         privacy += words.evaluation_privacy(second.protocol, analysis, (_BINS_OF_GROUPS + 2) * counted)
@@ -230,7 +221,7 @@ def _of_model(one: _Model) -> Steps[_OfModel]:
             hidden = [each.group for each in panels["groups"] if each.auc is None and analysis.min_cell > 1]
             asked_for = [float(histogram.edges[histogram.bin_of(each)]) for each in report.threshold[:1]]
             wider = _wider(histogram, asked_for)
-            request = _request(one.base, COUNTS, analysis=one.alone(by=analysis.by), thresholds=wider)
+            request = _request(base, COUNTS, analysis=structs.replace(alone, by=analysis.by), thresholds=wider)
             cells = _expected(CellCounts, (yield Step(COUNTS, request)))
             if asked_for:
                 above = int(np.searchsorted(wider, asked_for[0]))

@@ -104,7 +104,7 @@ def finds_thresholds(study: Study) -> bool:
     return grids.quantiles_wanted(study.thresholds) is not None
 
 
-def check(study: Study) -> None:
+def check_study(study: Study) -> None:
     """Raise `InputError` where a session of a study cannot be, with the entry of its file, before anybody is asked."""
     if study.min_parties and not study.helper and registry.load(study.protocol).key_kinds():
         raise InputError(

@@ -33,14 +33,14 @@ class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     probabilities: Annotated[list[_Share], msgspec.Meta(min_length=1)]
 
 
-def save(path: str | os.PathLike[str], calibration: CalibrationMap) -> None:
+def save_map(path: str | os.PathLike[str], calibration: CalibrationMap) -> None:
     """Write a map that `fhe_auc.metrics.calibration.bayesian_binning` has made; raise `OSError` where that fails."""
     content = {**_HEADER, **calibration.as_dict()}
     write_atomically(path, (json.dumps(content, allow_nan=False) + "\n").encode())
 
 
-def load(path: str | os.PathLike[str]) -> CalibrationMap:
-    """Read a map that `save` has written; `InputError` for anything else, which names the file and the field."""
+def load_map(path: str | os.PathLike[str]) -> CalibrationMap:
+    """Read a map that `save_map` has written; `InputError` for anything else, which names the file and the field."""
     file = Path(path)
     try:
         if file.stat().st_size > _MAX_BYTES:

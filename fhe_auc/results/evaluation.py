@@ -201,7 +201,7 @@ class Evaluation(Outcome):
 
         Raises `InputError` where there is none, and the site's error where the session has no result.
         """
-        read = pkgutil.resolve_name("fhe_auc.results.result_file:read")  # which knows what evaluations are
+        read = pkgutil.resolve_name("fhe_auc.results.result_file:read_result")  # which knows what evaluations are
         found: Evaluation = read(path).evaluation()
         return found
 

@@ -164,7 +164,7 @@ def report_card(
         told = [dict(zip(LABELS, (at == 0 or at in own for own in shown), strict=True)) for at in bins]
         hidden = [" and ".join(label for label in LABELS if not each[label]) for each in told]
     else:
-        calibration = calibration_curve(fine, strategy="quantile") if probabilities else None
+        calibration = calibration_curve(fine) if probabilities else None
         mean_scores = fine.centres
     positives, negatives = float(usable.positives.sum()), float(usable.negatives.sum())
     roc = ranking.roc_curve(usable)

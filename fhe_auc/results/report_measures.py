@@ -218,7 +218,7 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
     if probabilities.of_probabilities(fine):
         scaled = probabilities.scaled_brier_score(fine)
         found |= {
-            "expected_calibration_error": calibration.expected_calibration_error(fine, strategy="quantile"),
+            "expected_calibration_error": calibration.expected_calibration_error(fine),
             "brier": probabilities.brier_score_loss(fine),
             "scaled_brier": scaled[0],
             "log_loss": probabilities.log_loss(fine),

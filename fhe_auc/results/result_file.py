@@ -94,7 +94,7 @@ class Result:
 _IN_WORDS = {QuantileThresholds: "it has thresholds for one", CellCounts: "it has counts for a report"}
 
 
-def read(path: str | os.PathLike[str]) -> Result:
+def read_result(path: str | os.PathLike[str]) -> Result:
     """Read the file of a result, whoever has signed it.
 
     Raises `InputError` where it cannot be read, or is no result of this release.
@@ -160,7 +160,7 @@ def told_error(told: Mapping[str, str]) -> FheAucError:
 
 def earlier(paths: Sequence[Path]) -> list[dict[str, Any]]:
     """Return what files of this site say for `before`, in their order; errors as `read`."""
-    return [as_plain(read(path).outcome) for path in paths]
+    return [as_plain(read_result(path).outcome) for path in paths]
 
 
 def _of_plain(told: Mapping[str, Any]) -> Outcome:

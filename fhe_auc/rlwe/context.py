@@ -19,7 +19,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -32,8 +32,6 @@ from fhe_auc.rlwe.polynomials import WORD, Polynomials, Words
 from fhe_auc.rlwe.ring_parameters import LIBRARIES, RingParameters, choose_backend
 
 P = TypeVar("P", bound=RingParameters)
-Zeros: TypeAlias = Callable[[], Words]
-"""Returns a fresh encryption of zero: both polynomials, as values at the roots of unity."""
 
 
 class Run(NamedTuple):
@@ -138,8 +136,11 @@ class Library(ABC, Generic[P]):
         secret = self.secret_key.polynomials.unpack(secret_key)[: len(seeded.half.moduli)]
         return seeded.encrypt(secret, seeded.half.zeros())
 
-    def zeros(self, key: Words, *, secret: bool = False) -> Zeros:
-        """Return what encrypts zero under a public or a secret key, given by its polynomials."""
+    def zeros(self, key: Words, *, secret: bool = False) -> Callable[[], Words]:
+        """Return what encrypts zero under a public or a secret key, given by its polynomials.
+
+        It returns both polynomials of a fresh encryption, as values at the roots of unity.
+        """
         encrypted_zero = self._encrypted_zero((self.secret_key if secret else self.public_key).raw(key), secret=secret)
         return lambda: self.submission.words(self._saved(encrypted_zero()))
 

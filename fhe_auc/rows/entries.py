@@ -74,17 +74,17 @@ def one_dimensional(values: ArrayLike, title: str, what: str) -> NDArray[Any]:
     return array
 
 
-def checked_labels(values: NDArray[Any], refuse: Callable[[int, str], InputError]) -> NDArray[np.uint8]:
+def checked_labels(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.uint8]:
     """Return labels as read-only 0 and 1, or refuse the first that is neither."""
-    numbers = _real_numbers(values, "label", refuse)
+    numbers = _real_numbers(values, what, refuse)
     row = _first(~((numbers == 0) | (numbers == 1)))
     if row is not None:
-        raise refuse(row, f"label is {shown_entry(numbers[row])}; labels must be 0 or 1")
+        raise refuse(row, f"{what} is {shown_entry(numbers[row])}; {what}s must be 0 or 1")
     return frozen((numbers == 1).view(np.uint8))
 
 
 def coded_entries(
-    values: NDArray[Any] | Coded, what: str, names: Sequence[str], refuse: Callable[[int, str], InputError]
+    values: NDArray[Any] | Coded, what: str, refuse: Callable[[int, str], InputError], names: Sequence[str]
 ) -> NDArray[np.uint8]:
     """Return each entry's index in `names`, or refuse the first that is none of them."""
     coded = values if isinstance(values, Coded) else as_coded(values, level_text)
@@ -161,14 +161,15 @@ def incomplete_rows(columns: Iterable[NDArray[Any] | Coded]) -> NDArray[np.bool_
 
 def as_coded(entries: NDArray[Any], text_of: Callable[[object], str | None]) -> Coded:
     """Return a column, shape (n,), as text; names come in the order of first appearance."""
+    if entries.dtype.kind in "biu" and type(entries) is np.ndarray:
+        distinct, of_row = np.unique(entries, return_inverse=True)
+        return Coded(of_row.astype(np.int32), list(map(text_of, distinct.tolist())))
+    values, index = entries.tolist(), dict[tuple[type, Any], int]()  # with types, as True is 1 to a dict
+    pairs = zip(map(type, values), values, strict=True)
+    of_row = np.fromiter((index.setdefault(pair, len(index)) for pair in pairs), np.int32, len(values))
     codes: dict[str | None, int] = {}
-    of_entry: dict[tuple[type, Any], int] = {}  # text is slow to make; with types, as True is 1 to a dict
-    of_row = np.empty(len(entries), np.int32)
-    for row, entry in enumerate(entries.tolist()):
-        if (code := of_entry.get((type(entry), entry))) is None:
-            code = of_entry[type(entry), entry] = codes.setdefault(text_of(entry), len(codes))
-        of_row[row] = code
-    return Coded(of_row, list(codes))
+    of_text = np.array([codes.setdefault(text_of(entry), len(codes)) for _, entry in index] or [0], np.int32)
+    return Coded(of_text[of_row], list(codes))
 
 
 def known_codes(

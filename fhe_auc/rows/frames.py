@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -31,10 +31,8 @@ def questions_of(
     by: str | Sequence[str] | Mapping[str, Sequence[Label]] | None = None,
     cluster: str | None = None,
     classes: Sequence[Label] | None = None,
-    cross_groups: bool = False,
-    heterogeneity: bool = False,
-    each_pair: bool = False,
     min_cell: int = DEFAULT_MIN_CELL,
+    **flags: bool,
 ) -> Questions:
     """Return what is asked by the keywords of `fhe_auc.federated_auc`, with names, levels and classes as text.
 
@@ -46,11 +44,9 @@ def questions_of(
         score_columns=tuple(map(_column_name, columns)),
         by=_levels_of(() if by is None else by),
         classes=_texts(() if classes is None else classes, "classes must be a list of labels"),
-        cross_groups=cross_groups,
-        heterogeneity=heterogeneity,
         min_cell=min_cell,
         cluster="" if cluster is None else _column_name(cluster),
-        each_pair=each_pair,
+        **flags,
     )
 
 
@@ -91,6 +87,9 @@ class MemoryTable:
     columns: Any
     names_columns: bool = True
 
+    _arrays: dict[str, NDArray[Any]] = field(default_factory=dict, init=False)  # what has been read
+    _coded: dict[str, Coded] = field(default_factory=dict, init=False)
+
     file: ClassVar[None] = None
     words: ClassVar[Words] = KEYWORDS
 
@@ -100,13 +99,18 @@ class MemoryTable:
 
     def pieces(self, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
         """Yield all rows at once; errors as of `fhe_auc.rows.pieces.Table`."""
-        arrays = {name: self._column(name) for name in (*texts, *numbers)}
+        for name in (*texts, *numbers):
+            if name not in self._arrays:
+                self._arrays[name] = self._column(name)
+        arrays = {name: self._arrays[name] for name in (*texts, *numbers)}
         lengths = {name: len(array) for name, array in arrays.items()}
         if len(set(lengths.values())) > 1:
             told = ", ".join(f"{name} {rows}" for name, rows in lengths.items())
             raise InputError(f"{self.title}: the columns differ in length: {told}; each row needs all")
-        coded = {name: _coded(arrays[name], _order_of(self.columns[name])) for name in texts}
-        yield Piece({name: arrays[name] for name in numbers}, coded)
+        for name in (each for each in texts if each not in self._coded):
+            order = tuple(text for text in map(name_text, _order_of(self.columns[name])) if text is not None)
+            self._coded[name] = replace(as_coded(arrays[name], name_text), order=order)
+        yield Piece({name: arrays[name] for name in numbers}, {name: self._coded[name] for name in texts})
 
     def _column(self, name: str) -> NDArray[Any]:
         """Return a column as an array, shape (n,), in which every entry is one value."""
@@ -114,25 +118,18 @@ class MemoryTable:
             values = self.columns[name]
         except Exception:  # each library has its own
             there = [each for each in _column_names(self.columns) or () if each != name]
+            if "," in name and set(several := [part.strip() for part in name.split(",")]) <= set(there):
+                raise InputError(f"{self.title}: {name!r} is no column: score={several!r} names several") from None
             try:
                 require_columns([name], there, self.words)
             except InputError as error:
                 raise error.within(self.title) from None
         array = one_dimensional(values, self.title, name)
-        for row, entry in enumerate(array.tolist() if array.dtype == object else ()):
-            if isinstance(entry, (list, tuple, dict, set, np.ndarray)):
-                got = type(entry).__name__
-                raise InputError(f"{self.title}, row {row}: {name} must be one value for each row, got a {got}")
+        entries = array.tolist() if array.dtype == object else []
+        if odd := set(map(type, entries)) & {list, tuple, dict, set, np.ndarray}:
+            row, got = next((row, type(entry).__name__) for row, entry in enumerate(entries) if type(entry) in odd)
+            raise InputError(f"{self.title}, row {row}: {name} must be one value for each row, got a {got}")
         return array
-
-
-def _coded(array: NDArray[Any], order: Iterable[object]) -> Coded:
-    if array.dtype.kind in "biu":
-        distinct, codes = np.unique(array, return_inverse=True)
-        coded = Coded(codes.astype(np.int32), [name_text(entry) for entry in distinct.tolist()])
-    else:
-        coded = as_coded(array, name_text)
-    return replace(coded, order=tuple(name for name in map(name_text, order) if name is not None))
 
 
 def _order_of(values: Any) -> Iterable[object]:

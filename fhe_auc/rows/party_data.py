@@ -231,52 +231,38 @@ class PartyData:
         Errors are those of `from_arrays`, and of levels that the analysis does not have.
         """
         name = checked_name(name)
+        known = {} if known_clusters is None else known_clusters
 
-        def refusing(column: str) -> Callable[[int, str], InputError]:
-            def refused(row: int, what: str) -> InputError:
+        def column(what: str, column: str, values: Any) -> tuple[Any, str, Callable[[int, str], InputError]]:
+            def refused(row: int, wrong: str) -> InputError:
                 if refuse is not None:
-                    return refuse(row, what, column)
-                if what.endswith(" is missing"):
-                    what += "; drop the row, as drop_missing=True does"
-                return InputError(f"party {name!r}, row {row}: {what}", party=name, column=column or None)
+                    return refuse(row, wrong, column)
+                wrong += "; drop the row, as drop_missing=True does" * wrong.endswith(" is missing")
+                return InputError(f"party {name!r}, row {row}: {wrong}", party=name, column=column or None)
 
-            return refused
+            coded = isinstance(values, Coded)
+            return values if coded else one_dimensional(values, f"party {name!r}", f"{what}s"), what, refused
 
-        of_scores = ["score"] if len(scores) == 1 else [f"{model!r} score" for model in scores]
-        given = [
-            ("label", label_column, labels),
-            *zip(of_scores, scores, scores.values(), strict=True),
-            *((f"{variable!r} level", variable, values) for variable, values in groups.items()),
-            *([] if clusters is None else [("patient", analysis.cluster or "", clusters)]),
-        ]
-        columns: list[tuple[str, Any, Callable[[int, str], InputError]]] = [
-            (
-                what,
-                values if isinstance(values, Coded) else one_dimensional(values, f"party {name!r}", f"{what}s"),
-                refusing(column),
-            )
-            for what, column, values in given
-        ]
-        (_, of_rows, refused), *others = columns
-        for what, values, _ in columns:
-            if (n := len(values)) != len(of_rows):
-                raise InputError(f"party {name!r}: {len(of_rows)} labels but {n} {what}s; each row needs both")
-        if len(of_rows) == 0:
+        rows = column("label", label_column, labels)
+        of_score = "score" if len(scores) == 1 else "{!r} score"
+        of_models = [column(of_score.format(model), model, values) for model, values in scores.items()]
+        of_groups = [column(f"{variable!r} level", variable, values) for variable, values in groups.items()]
+        of_patients = [] if clusters is None else [column("patient", analysis.cluster or "", clusters)]
+        for values, what, _ in (*of_models, *of_groups, *of_patients):
+            if (n := len(values)) != len(rows[0]):
+                raise InputError(f"party {name!r}: {len(rows[0])} labels but {n} {what}s; each row needs both")
+        if not len(rows[0]):
             raise InputError(f"party {name!r}: there are no rows")
-        of_models, of_groups = others[: len(scores)], others[len(scores) : len(scores) + len(groups)]
-        of_patients, known = others[len(scores) + len(groups) :], {} if known_clusters is None else known_clusters
         return cls(
             name,
-            coded_entries(of_rows, "label", analysis.classes, refused)
-            if analysis.classes
-            else checked_labels(of_rows, refused),
-            tuple(finite_numbers(values, what, refused) for what, values, refused in of_models),
+            coded_entries(*rows, analysis.classes) if analysis.classes else checked_labels(*rows),
+            tuple(finite_numbers(*each) for each in of_models),
             tuple(
-                coded_entries(values, variable.name, variable.levels, refused)
-                for variable, (_, values, refused) in zip(analysis.by, of_groups, strict=True)
+                coded_entries(values, variable.name, refused, variable.levels)
+                for variable, (values, _, refused) in zip(analysis.by, of_groups, strict=True)
             ),
             score_columns=tuple(each for each in scores if each),
-            clusters=next((known_codes(values, known, refused) for _, values, refused in of_patients), None),
+            clusters=next((known_codes(values, known, refused) for values, _, refused in of_patients), None),
         )
 
 

@@ -4,7 +4,7 @@
     submit      values                             ->  submission      under a key, or under a pad
     aggregate   the sum of all submissions         ->  result          the circuit is the protocol's
     decrypt     result                             ->  values
-    read        values                             ->  outcome         `PartyTask`
+    read_result values                             ->  outcome         `PartyTask`
 
 Who has which key is a role's business (`fhe_auc_keys.roles`). `PaddedComputation` is the contract where parties pad.
 Where they encrypt under a key that they all have, there is `fhe_auc.session.ckks_computation`.
@@ -17,10 +17,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from itertools import starmap
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
+from fhe_auc.base.errors import InputError
 from fhe_auc.input_proofs.sessions import InputProof, InputProofs
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
@@ -62,7 +64,7 @@ class PartyTask(ABC, Generic[Values, Decrypted, R]):
         """Return what to submit, part by part; `common_secret` is 32 bytes that the aggregator has not."""
 
     @abstractmethod
-    def read(self, decrypted: Decrypted, counted: Sequence[str], common_secret: bytes) -> R:
+    def read_result(self, decrypted: Decrypted, counted: Sequence[str], common_secret: bytes) -> R:
         """Return the outcome of the decrypted result over these parties, without the session's costs.
 
         Raises `EvaluationError` where the result fails a check, or is undefined.
@@ -132,7 +134,7 @@ class PaddedComputation(ABC, Generic[Keys, Secret]):
 
     def sum_of_pads(self, seeds: Iterable[tuple[int, bytes]]) -> list[Words]:
         """Return the sum of these pads, by index, part by part, each of the shape (1, size)."""
-        return self.added(self.pads(index, seed) for index, seed in seeds)  # one after the other: they are large
+        return self.added(starmap(self.pads, seeds))  # one after the other: a pad is as large as a submission
 
     def added(self, sums: Iterable[Sequence[Words]]) -> list[Words]:
         """Return the sum of such sums, of pads or of submissions; of none it is zero."""
@@ -156,3 +158,16 @@ class PaddedComputation(ABC, Generic[Keys, Secret]):
     @abstractmethod
     def decrypt(self, secret: Secret, result: bytes) -> list[Residues]:
         """Return what a result holds; raise `DeserialisationError` where it is none of this session."""
+
+
+def check_rows(rows: int, max_rows: int, *, party: str | None = None) -> None:
+    """Raise `InputError` where all parties together, or one alone, have more rows than a session may have."""
+    if rows > max_rows:
+        raise InputError(too_many_rows(rows, max_rows, party=party), party=party)
+
+
+def too_many_rows(rows: int, max_rows: int, *, party: str | None = None) -> str:
+    """Say how many rows are too many, of all parties together or of one alone, and which option takes them."""
+    who = f"the parties have {rows:,} rows in all" if party is None else f"party {party!r} alone has {rows:,} rows"
+    excess, option = f"{rows - max_rows:,} more than max_rows = {max_rows:,}", f"--max-rows {rows} (max_rows={rows})"
+    return f"{who}, {excess}; give {option} or more"

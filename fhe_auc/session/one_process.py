@@ -9,8 +9,8 @@ from fhe_auc.base.terminal import Progress
 from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation, Outcome, QuantileThresholds, preceded
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
+from fhe_auc.session.computation import check_rows
 from fhe_auc.session.party import Party, R
-from fhe_auc.session.plan import check_rows
 from fhe_auc.session.protocol import Protocol, Request
 
 

@@ -11,7 +11,6 @@ from typing import ClassVar, Literal, NamedTuple, Protocol
 import msgspec
 
 from fhe_auc.base import quantities
-from fhe_auc.base.errors import InputError
 from fhe_auc.rlwe.ring_parameters import MAX_MODULUS_BITS, SECURITY_BITS, RingParameters
 
 Keys = Literal["none", "sealed", "helper"]
@@ -146,16 +145,3 @@ def ring_as_dict(plan: Plan, parameters: RingParameters, blocks: int) -> dict[st
         "upload_bytes": plan.submission_bytes,
         "download_bytes": plan.download_bytes,
     }
-
-
-def check_rows(rows: int, max_rows: int, *, party: str | None = None) -> None:
-    """Raise `InputError` where all parties together, or one alone, have more rows than a session may have."""
-    if rows > max_rows:
-        raise InputError(too_many_rows(rows, max_rows, party=party), party=party)
-
-
-def too_many_rows(rows: int, max_rows: int, *, party: str | None = None) -> str:
-    """Say how many rows are too many, of all parties together or of one alone, and which option takes them."""
-    who = f"the parties have {rows:,} rows in all" if party is None else f"party {party!r} alone has {rows:,} rows"
-    excess, option = f"{rows - max_rows:,} more than max_rows = {max_rows:,}", f"--max-rows {rows} (max_rows={rows})"
-    return f"{who}, {excess}; give {option} or more"

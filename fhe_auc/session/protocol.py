@@ -354,7 +354,7 @@ def new_manifest(
     keys: Keys = "none" if plan is None else plan.keys
     return Manifest(
         protocol=protocol.name,
-        session=new_session_id(),
+        session=secrets.token_bytes(SESSION_BYTES),
         parties=request.parties,
         grid=request.thresholds.astype("<f8").tobytes(),
         min_parties=request.size if request.min_parties is None else request.min_parties,
@@ -365,11 +365,6 @@ def new_manifest(
         fleet=request.fleet,
         common_secret=common_secret if request.fleet is None else b"",
     )
-
-
-def new_session_id() -> bytes:
-    """Return a fresh random session id, 16 bytes."""
-    return secrets.token_bytes(SESSION_BYTES)
 
 
 def _row_cap(cap: object, whose: str = "") -> int:

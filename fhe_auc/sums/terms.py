@@ -32,7 +32,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial, reduce
 from itertools import accumulate, chain, repeat
 from operator import itemgetter
 from typing import Literal, get_args
@@ -222,15 +222,9 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def totals(self, values: Residues, modulus: int) -> Residues:
         """Return each sum at sketches, shape (…, size), modulo a prime, shape (…, sums); ValueError as `evaluate`."""
-        at = self.evaluate(values, modulus)
-
-        def product(term: Term) -> Residues:
-            first, *others = [at[factor] for factor in term.factors]
-            for factor in others:
-                first = modular.multiply(first, factor, modulus)
-            return first
-
-        products = [np.concatenate([product(term) for term in total.terms], axis=-1) for total in self.sums]
+        at, multiply = self.evaluate(values, modulus), partial(modular.multiply, modulus=modulus)
+        terms = [[reduce(multiply, map(at.__getitem__, term.factors)) for term in total.terms] for total in self.sums]
+        products = [np.concatenate(of_sum, axis=-1) for of_sum in terms]
         return np.stack([modular.total(entries, modulus) for entries in products], axis=-1)
 
     @property

@@ -4,7 +4,7 @@
     party         under its pad                       s_i = that + m_i
     key holder    the pad key                         M_L = Σ m_i over the parties L that count
     aggregator    the result                          y = Σ s_i − M_L
-    party         `VectorAuthenticator.read`          y − Σ k_i = W ‖ T, and W = Σ w_i if T_j = Σ_k r_{j,k}·W_k
+    party         `VectorAuthenticator.proved_sums`   y − Σ k_i = W ‖ T, and W = Σ w_i if T_j = Σ_k r_{j,k}·W_k
 
 docs/security/histograms.md, "Sums of vectors", says what the letters mean, and why a wrong W passes with probability
 1/t² only. m_i hides w_i from who has the common secret, k_i from who has the pads, and k_i hides r from the aggregator.
@@ -98,7 +98,7 @@ class VectorAuthenticator:
         entries = modular.residues(values, t)
         return modular.add(np.concatenate([entries, self._tags(entries)]), self._pads.total([party]), t)
 
-    def read(self, result: Residues, counted: Sequence[int], least: int, most: int) -> NDArray[np.int64]:
+    def proved_sums(self, result: Residues, counted: Sequence[int], least: int, most: int) -> NDArray[np.int64]:
         """Return W, the sum of the vectors of the parties that count, shape (entries,).
 
         `result` is y, shape (size,), and `counted` L, indices in ascending order, as the aggregator sent them; every

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from fhe_auc.question.study import Study
-from fhe_auc.report.studies import check
+from fhe_auc.report.studies import check_study
 from tests.support.guides import GUIDES
 
 PAGE = (GUIDES / "study.md").read_text(encoding="utf-8")
@@ -14,7 +14,7 @@ def test_the_study_shown_can_be_made(tmp_path: Path) -> None:
     (shown,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "study.toml").write_text(shown, encoding="utf-8")
     study = Study.read(tmp_path / "study.toml")
-    check(study)
+    check_study(study)
     assert study.report
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import announce
 from fhe_auc_keys.bundles.sealed_bundles import Kept
-from fhe_auc_keys.errors import KeysError, StoreError, VersionError
+from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.site import key_erasure
 from fhe_auc_keys.site.store_check import problems
 from fhe_auc_keys.store import known_members
@@ -27,8 +26,6 @@ from fhe_auc_keys.store.key_store import _FORMAT, STORE, KeyStore
 from fhe_auc_keys.store.vault import OWN
 from tests.support.certified import NOW, STUDY
 from tests.support.certified import Consortium as Certified
-from tests.support.keys_commands import join, make, ok, open_as, store_of
-from tests.support.keys_folder import NORTH
 
 PASSPHRASE = "four random words"  # noqa: S105
 MATERIAL = b"all that the session can go on with"
@@ -69,34 +66,6 @@ def test_sessions_are_not_called_damaged_by_a_later_version_which_closes_them(
         key_erasure.close(store, session, lose_result=True)
         assert not any(MATERIAL in store.get(kind, session.hex()) for kind in kinds)
         assert problems(store, at=NOW) == []
-
-
-@pytest.mark.usefixtures("consortium")
-def test_a_key_holder_upgraded_in_mid_session_says_so_keeps_what_it_holds_and_makes_a_new_session(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    join("east")
-    sites = "north", "south", "east"
-    session = make("made", sites=sites)
-    open_as("north", "made")
-
-    def kept() -> int:
-        with store_of("north") as store:
-            return store.count
-
-    before = kept()
-    monkeypatch.setattr(serialise, "FORMAT_VERSION", 200)
-    older = "of format version 4, from an older fhe-auc than this, .*: whoever made it upgrades, .* by its key holder"
-    with pytest.raises(VersionError, match=f"session announcement {older}"):
-        open_as("north")
-    assert kept() == before
-    shown = re.sub(r"\s+", " ", ok("show", *NORTH).stdout)
-    assert "of another version of fhe-auc: it does not go on here" in shown
-    make("anew", sites=sites)
-    ok("close", session, "--lose-result", *NORTH)
-    monkeypatch.setattr(serialise, "FORMAT_VERSION", 4)
-    with pytest.raises(DeserialisationError, match="from a newer fhe-auc than this, which reads 4 alone: upgrade"):
-        serialise.unmarked(b"fhebund", Path("anew/north.bundle").read_bytes(), "bundle")
 
 
 class One(msgspec.Struct):

@@ -17,21 +17,6 @@ INSTALLS_FROM_AN_INDEX = re.compile(
 )
 
 
-def test_a_command_that_installs_from_an_index_is_recognised_and_one_of_a_clone_or_a_file_is_not() -> None:
-    found = r"""pip install fhe-auc; pip install 'fhe-auc[plots]'; pip install "fhe-auc>=0.2"; uvx fhe-auc demo;
-        pip install -U fhe-auc==0.2.0; python -m pip install --upgrade pip fhe_auc; uv add fhe-auc;
-        uv pip install --upgrade fhe-auc; uv tool install fhe-auc; pipx install fhe-auc; pipx run fhe-auc demo;
-        "!pip install \"fhe-auc\"" """
-    for command in found.split(";"):
-        assert INSTALLS_FROM_AN_INDEX.search(f"To try it, {command}."), command
-    for text in (
-        *("pip install '.[plots]'       # fhe-auc with figures", "pip install --no-deps fhe_auc-*.whl"),
-        *("pip install ./fhe-auc", "pip install . && fhe-auc demo", "`pip install .`, which fhe-auc needs"),
-        "install the same version of fhe-auc everywhere",
-    ):
-        assert not INSTALLS_FROM_AN_INDEX.search(text), text
-
-
 def test_no_document_installs_from_an_index_what_is_on_none_yet() -> None:
     documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*")]
     texts = {path: path.read_text(encoding="utf-8", errors="replace") for path in documents if path.is_file()}

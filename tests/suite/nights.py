@@ -25,7 +25,6 @@ DAY = 86_400.0
 AT_THE_MACHINE = ("killed before", "killed after", "full", "stale")
 IN_THE_EXCHANGE = ("lose", "hide", "cut", "flip", "version", "double", "old")
 OF_TIME = ("rows", "clock", "mend")
-FOR_STORES = ("restore",)
 FAULTS = (*AT_THE_MACHINE, *IN_THE_EXCHANGE, *OF_TIME)
 HEALING = (*AT_THE_MACHINE, "lose", "hide", "mend")
 """Faults that leave no trace once they have ended; nor do those of submissions, which sites put back."""

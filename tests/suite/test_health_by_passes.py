@@ -65,14 +65,6 @@ def half(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
     world.exchange.put(name, whole)
 
 
-def restored(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
-    world.back_up("south")
-    ended(world)
-    world.restore("south", "store")
-    yield ("south",), "restored"
-    ended(world)
-
-
 def site_a_day_ahead(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
     world.make_night()
     world.physics.ahead["south"] = DAY
@@ -143,7 +135,6 @@ def nothing_for_30_hours(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
         not_counted,
         replaced,
         half,
-        restored,
         site_a_day_ahead,
         aggregator_a_day_ahead,
         aggregator_a_day_behind,

@@ -29,14 +29,6 @@ def look(world, *names, times=1):
             world.check(name)
 
 
-def test_a_night_without_faults(world):
-    look(world, times=6)
-    assert world.all_have_results
-    assert {world.status(name)["health"] for name in world.roles} == {"ok"}
-    places = {name.split("/")[0] for name in world.exchange.files}
-    assert places == {"north", "south", "west", ADDER}
-
-
 @pytest.mark.parametrize("how", ["lose", "cut", "flip", "version"])
 def test_a_site_puts_back_what_it_has_said(world, how):
     name = world.nights[0].file("south", "round-1.submission")
@@ -130,21 +122,6 @@ def test_what_was_put_over_a_role_s_word_is_put_back(world, night):
     assert world.exchange.read(name) == genuine
 
 
-def test_what_holds_up_a_night_is_told_by_the_health_until_it_is_mended(world):
-    look(world, ADDER, times=3)
-    name = world.nights[0].file(ADDER, "round-1.message")
-    world.exchange.put(name, world.exchange.read(name)[:-1])
-    look(world, *SITES)
-    assert {world.status(site)["health"] for site in SITES} == {"ok"}  # the rest may be on its way
-    look(world, *SITES)
-    assert all("round-1.message: fhe-auc message truncated" in world.status(site)["health"] for site in SITES)
-    look(world, ADDER)
-    (problem,) = world.status(ADDER)["problems"]
-    assert (problem["rule"], problem["session"]) == ("replaced", world.nights[0].session)
-    look(world)
-    assert {world.status(role)["health"] for role in world.roles} == {"ok"}
-
-
 def test_a_submission_that_stays_half_is_told_by_the_aggregator(world):
     look(world, ADDER, "south", times=3)
     name = world.nights[0].file("south", "round-1.submission")
@@ -168,22 +145,6 @@ def test_a_role_removes_its_files_once_a_session_is_over(world):
     world.physics.passed += 2 * 86_400
     look(world, times=2)
     assert not world.exchange.files
-
-
-def test_a_site_s_clock_a_day_ahead_is_told_by_the_aggregator_and_by_the_site_until_it_is_set(world):
-    world.physics.ahead["south"] = 86_400.0
-    look(world, times=2)
-    assert "south: its clock is 24.0 h ahead of this one" in world.status(ADDER)["health"]
-    look(world)
-    assert f"{ADDER}: its clock is 24.0 h behind this one" in world.status("south")["health"]
-    world.physics.ahead.clear()
-    look(world, times=6)
-    assert world.all_have_results
-    assert world.status("south")["health"] == "ok"
-    world.physics.passed += 2 * 86_400  # as it says that it took part at a time that has not been
-    world.make_night()
-    look(world, times=7)
-    assert {world.status(role)["health"] for role in world.roles} == {"ok"}
 
 
 def test_a_maker_that_cannot_reach_the_exchange_says_so_and_goes_on(monkeypatch):

@@ -2,7 +2,6 @@
 
 SITES = ("north", "south")
 ADDER = "coordinator"
-MEMBERS = ("--members", "exchange/north/members")
 
 
 def at(name: str) -> tuple[str, ...]:

@@ -1,11 +1,9 @@
 """A session between machines, whose roles all have their key stores and files on this one."""
 
-import copy
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +29,6 @@ from tests.support.nothing import rows_in
 from tests.support.pooled import rounding
 
 GRID = np.linspace(0, 1, 16)
-S = TypeVar("S", bound="MachineSession")
 
 
 class MachineSession:
@@ -51,14 +48,6 @@ class MachineSession:
             file = folder / f"{data.name}.npz"
             np.savez(file, y_true=data.y_true, y_score=data.y_score)
             self.roles[data.name] |= {"data": str(file), "results": str(folder / f"results of {data.name}")}
-
-    def copied(self: S, folder: Path) -> S:
-        """The same in another folder: made once, as most of a test's time would be spent on its certificates."""
-        made = copy.copy(self)
-        shutil.copytree(self.folder, folder)
-        made.folder, made.aggregator = folder, moved(self.aggregator, self.folder, folder)
-        made.roles = {name: moved(config, self.folder, folder) for name, config in self.roles.items()}
-        return made
 
     def results(self, name: str) -> list[Path]:
         """The files that a site has written down."""
@@ -99,11 +88,6 @@ class MachineSession:
 
 def toml(config: Mapping[str, Any]) -> str:
     return "".join(f"{name} = {json.dumps(value)}\n" for name, value in config.items())
-
-
-def moved(config: Mapping[str, Any], folder: Path, to: Path) -> dict[str, Any]:
-    """The configuration of a session that has been copied into another folder."""
-    return {name: value.replace(str(folder), str(to)) for name, value in config.items()}
 
 
 class Attendant:

@@ -15,7 +15,6 @@ def _not_on_windows(reason: str) -> pytest.MarkDecorator:
 needs_modes = _not_on_windows("Windows keeps access lists, which no command checks (docs/guide/operations.md)")
 needs_fork = _not_on_windows("Windows starts every process afresh")
 needs_unix_files = _not_on_windows("Windows has no pipes and devices among its files")
-needs_synced_folders = _not_on_windows("Windows has no call for it: NTFS keeps changes of names in its own journal")
 
 
 def needs_linux(what: str) -> pytest.MarkDecorator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import shutil
 import signal
 import subprocess
@@ -9,7 +10,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timezone
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import msgspec
@@ -54,21 +57,21 @@ def at(name: str) -> tuple[str, str]:
     return "--store", f"{name}/store"
 
 
-def config_of(name: str, role: str, **more: Any) -> dict[str, Any]:
-    """What a role's process reads that serves, with a site's rows in ``NAME.csv``."""
-    own = {"data": f"{name}.csv", "results": f"{name}/results"} if role == "site" else {}
-    places = {
-        "exchange": "exchange",
-        "state": f"{name}/state",
-        "store": f"{name}/store",
-        "passphrase-file": "passphrase",
-    }
-    return {"role": role, **places, **own, **more}
+@cache
+def _template() -> Path:
+    folder = Path(mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    return make_roles(folder)
 
 
-def make_roles(folder: Path) -> Path:
+def copy_roles(folder: Path) -> Path:
+    """Members with rows and configurations, as `make_roles` makes them: once."""
+    return Path(shutil.copytree(_template(), folder, dirs_exist_ok=True))
+
+
+def make_roles(folder: Path, *others: str) -> Path:
     """Members with rows and configurations, whose paths are relative; no session yet, and no study agreed to."""
-    known = Consortium(*SITES, HELPER, ADDER, at=datetime.now(timezone.utc))
+    known = Consortium(*SITES, HELPER, ADDER, *others, at=datetime.now(timezone.utc))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         Path("exchange").mkdir()
@@ -79,13 +82,12 @@ def make_roles(folder: Path) -> Path:
             with KeyStore.create(Path(name, "store"), PASSPHRASE) as store:
                 store.put("identity", OWN, known.identities[name].to_bytes())
                 known_members.keep(store, known.members)
-            config = config_of(name, "helper")
+            config = {"role": {HELPER: "helper", ADDER: "aggregator"}.get(name, "site"), "exchange": "exchange"}
+            config |= {"state": f"{name}/state", "store": f"{name}/store", "passphrase-file": "passphrase"}
             if name in SITES:
                 rows = "".join(f"{row % 2},{(row * 7 + number) % 16 / 16}\n" for row in range(20 + number))
                 Path(f"{name}.csv").write_text("y_true,y_score\n" + rows)
-                config = config_of(name, "site")
-            elif name == ADDER:
-                config = config_of(name, "aggregator")
+                config |= {"data": f"{name}.csv", "results": f"{name}/results"}
             Path(f"{name}.toml").write_text(toml(config))
     return folder
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import secrets
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -20,10 +21,9 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.party import Party
-from fhe_auc.session.protocol import Request, Session, new_session_id
+from fhe_auc.session.protocol import Request, Session
 from fhe_auc_keys.store.key_store import KeyStore, Kind
 from fhe_auc_keys.store.vault import Vault
-from tests.support.machines import moved
 
 GRID = np.linspace(0, 1, 16)
 
@@ -39,7 +39,12 @@ def _prepared(protocol: str, request: Request) -> Session:
     made = _SESSIONS[key]
     if getattr(made, "seeds", None):  # a pad key is for one session; such keys are quick to make
         return registry.load(protocol).prepare(request)
-    return replace(made, manifest=msgspec.structs.replace(made.manifest, session=new_session_id()))
+    return replace(made, manifest=msgspec.structs.replace(made.manifest, session=secrets.token_bytes(16)))
+
+
+def _moved(config: Mapping[str, Any], folder: Path, to: Path) -> dict[str, Any]:
+    """The configuration of a session that has been copied into another folder."""
+    return {name: value.replace(str(folder), str(to)) for name, value in config.items()}
 
 
 class _Standing(Clock):
@@ -71,8 +76,8 @@ class Consortium:
         """The same session, as it is on the disk now, in another folder: what happens there leaves this one alone."""
         shutil.copytree(self.folder, folder)
         copied = copy.copy(self)
-        sites = {name: moved(config, self.folder, folder) for name, config in self.made.sites.items()}
-        aggregator = moved(self.made.aggregator, self.folder, folder)
+        sites = {name: _moved(config, self.folder, folder) for name, config in self.made.sites.items()}
+        aggregator = _moved(self.made.aggregator, self.folder, folder)
         copied.folder, copied.made, copied.results = folder, LocalSites(aggregator, sites, self.made.files), {}
         return copied
 

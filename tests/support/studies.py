@@ -14,7 +14,7 @@ from fhe_auc.cli import main
 from fhe_auc.machines import outcomes
 from tests.support.keys_folder import ADDER
 from tests.support.machines import toml
-from tests.support.served import SITES, make_roles, results
+from tests.support.served import SITES, copy_roles, results
 
 
 def study_text(sites: Sequence[str], aggregator: str, **more: Any) -> str:
@@ -30,7 +30,7 @@ STUDY = study_text(SITES, ADDER, protocol="histogram-federated")
 @pytest.fixture
 def roles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three sites, aggregator and helper, who have agreed to nothing."""
-    make_roles(tmp_path)
+    copy_roles(tmp_path)
     monkeypatch.chdir(tmp_path)
     Path("study.toml").write_text(STUDY)
 

@@ -8,14 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import pytest
-
 from fhe_auc.cli import main
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.session import registry
 
 is_root = hasattr(os, "geteuid") and os.geteuid() == 0
-needs_root = pytest.mark.skipif(not is_root, reason="needs root, to be two users")
 
 
 def start(user: int, groups: Sequence[int], *arguments: str, **options: Any) -> subprocess.Popen[str]:

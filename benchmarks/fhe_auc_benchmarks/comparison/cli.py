@@ -6,13 +6,11 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from fhe_auc.base import quantities
-from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
 from fhe_auc.cli import inputs, output
 
@@ -54,20 +52,21 @@ def _epsilon(text: str) -> float:
     return number
 
 
-@click.command(
-    "compare-protocols",
-    epilog=output.examples(
-        "fhe-auc compare-protocols north.csv south.csv west.csv",
-        "fhe-auc compare-protocols all.npz --site-column site --subsample 100,1000,all --plot compare.png",
-        "fhe-auc compare-protocols *.csv --protocols semi-honest,dpauc-laplace --epsilons 1,2,4,8 --thresholds 100",
-        "fhe-auc compare-protocols north.csv south.csv --json | jq '.rows[] | [.method, .error]'",
-    ),
+@inputs.command(
+    "fhe-auc compare-protocols north.csv south.csv west.csv",
+    "fhe-auc compare-protocols all.npz --site-column site --subsample 100,1000,all",
+    "fhe-auc compare-protocols *.csv --protocols semi-honest,dpauc-laplace --epsilons 1,2,4,8",
+    "fhe-auc compare-protocols *.csv --json | jq '.rows[] | [.method, .error]'",
+    name="compare-protocols",
 )
 @inputs.party_files
-@_list("protocols", _PROTOCOLS, _name, "names of protocols", metavar="NAMES", help="Which to compare.")
+@_list("protocols", _PROTOCOLS, _name, "names of protocols", help="Which to compare.")
 @_list(
-    *("epsilons", "1,8", _epsilon, "positive numbers"),
-    help="Privacy budgets: of the dpauc protocols, and of verified, which is measured without one, too.",
+    "epsilons",
+    "1,8",
+    _epsilon,
+    "positive numbers",
+    help="Budgets of dpauc, and of verified, which is taken without, too.",
 )
 @click.option(
     "--delta",
@@ -76,16 +75,13 @@ def _epsilon(text: str) -> float:
     default=1e-6,
     help="How much of dpauc-gaussian's guarantee may fail.",
 )
-@_list("thresholds", "25,50,100", int, "whole numbers", help="Numbers of thresholds.")
+@_list("thresholds", "25,50,100", int, "whole numbers", help="Numbers of bin edges.")
 @_list("subsample", "all", _size, "numbers of rows, or all", help="Draw so many rows, for each number in turn.")
-@click.option(
-    "--runs", metavar="N", type=click.IntRange(min=1), default=100, help="Simulated sessions with each budget."
-)
-@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Repeat with it.")
+@inputs.whole_number("--runs", 1, default=100, about="Simulated sessions with each budget.")
+@inputs.whole_number("--seed", 0, default=0, about="Repeat with it.")
 @inputs.backend_option
-@inputs.plot_option("a figure")
 @output.json_option
-def compare(files: inputs.PartyFiles, backend: str | None, plot: Path | None, as_json: bool, **asked: Any) -> None:
+def compare(files: inputs.PartyFiles, backend: str | None, as_json: bool, **asked: Any) -> None:
     """Compare protocols on your rows: error, cost, privacy.
 
     The rows of all parties are pooled here, for scikit-learn to say what is true: use it where they may be. The
@@ -94,14 +90,9 @@ def compare(files: inputs.PartyFiles, backend: str | None, plot: Path | None, as
     """
     require("benchmark")
     from fhe_auc import ckks
-    from fhe_auc.figures import plot as figures
     from fhe_auc.rows.own_checks import left_out
-    from fhe_auc_benchmarks.comparison import figure, measure
+    from fhe_auc_benchmarks.comparison import measure
 
-    if plot is not None:
-        figures.check_path(plot)
-        if plot.resolve() in {path.resolve() for path in files.paths}:
-            raise InputError(f"figure {str(plot)!r} is one of the files to read; choose another name")
     chosen = backend and ckks.choose_backend(backend)
     wanted = measure.ProtocolComparison(backend=chosen, sizes=asked.pop("subsample"), **asked)
     wanted.measured()  # refuses before files are read
@@ -111,11 +102,8 @@ def compare(files: inputs.PartyFiles, backend: str | None, plot: Path | None, as
     with output.progress("Comparing", unit="measurements") as report:
         rows = measure.compare(parties, wanted, report)
     if not as_json:
-        _print(rows)  # before anything is saved, so that it is not lost where that fails
-    if plot is not None:
-        figures.save_figure(figure.draw(rows), plot)
-        output.print_line(f"figure saved as {plot}")
-    if as_json:
+        _print(rows)
+    else:
         shown = {name: asked[name] for name in ("runs", "delta", "seed")}
         output.print_json({**shown, "rows": [asdict(row) for row in rows]})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -99,32 +98,23 @@ def _peers() -> Iterator[Maker]:
     for protocol, backend in product(_ON_CKKS, ckks.available_backends()):
         yield partial(OurProtocol, protocol=protocol, backend=backend)
     yield Plaintext
-    if "openfhe" in ckks.available_backends():
-        from fhe_auc_benchmarks.runtime.published import Published, PublishedTuned
-
-        yield from (Published, PublishedTuned)
 
 
 def measure(problem: BenchmarkProblem, makers: Iterable[Maker], runs: int) -> list[Measurement]:
     """Measure all contenders; several runs have a warm-up before. `EvaluationError`: an AUC is not the exact one."""
-    with contextlib.ExitStack() as stack:
-        stack.callback(gc.collect)
-        _ = problem.auc  # so that all rows are made up before a clock runs
-        contenders = []
-        for make in makers:
-            contenders.append(make(problem))
-            stack.callback(contenders[-1].close)
-        played: dict[str, list[Played]] = {each.name: [] for each in contenders}
-        for _ in range(runs + 1 if runs > 1 else 1):
-            for contender in contenders:
-                gc.collect()
-                found = contender.play()
-                if not abs(found.auc - problem.auc) <= contender.tolerance:
-                    raise EvaluationError(
-                        f"{contender.name}: AUC {found.auc}, but {problem.auc} is right; nothing is reported"
-                    )
-                played[contender.name].append(found)
-        return [_medians(problem, name, each[-runs:]) for name, each in played.items()]
+    _ = problem.auc  # so that all rows are made up before a clock runs
+    contenders = [make(problem) for make in makers]
+    played: dict[str, list[Played]] = {each.name: [] for each in contenders}
+    for _ in range(runs + 1 if runs > 1 else 1):
+        for contender in contenders:
+            gc.collect()
+            found = contender.play()
+            if not abs(found.auc - problem.auc) <= contender.tolerance:
+                raise EvaluationError(
+                    f"{contender.name}: AUC {found.auc}, but {problem.auc} is right; nothing is reported"
+                )
+            played[contender.name].append(found)
+    return [_medians(problem, name, each[-runs:]) for name, each in played.items()]
 
 
 def _medians(problem: BenchmarkProblem, name: str, played: list[Played]) -> Measurement:

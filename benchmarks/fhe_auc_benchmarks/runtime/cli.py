@@ -36,8 +36,7 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
     """Measure what an evaluation costs every role, and beside its peers.
 
     Whole sessions of verified against the number of sites and of thresholds, with sealed keys and a helper. Then our
-    protocols beside the counts in the clear and, where OpenFHE is installed, the published design. All run here, and
-    every AUC is checked. Rows are made up.
+    protocols beside the counts in the clear. All run here, and every AUC is checked. Rows are made up.
 
     What DIR has of earlier runs stays, and all runs together give ranges: run it at quiet and at busy hours. Saves
     everything (JSON) and a summary (Markdown), after each step, and a figure (PNG).

@@ -32,7 +32,7 @@ from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.message_signatures import SessionProtection
 
 _AT_ONCE = 100  # answers that the aggregator takes one after the other, as peers do: parties share no cache with it
-DISTINCT = 20  # parties with rows of their own; party i + 20 has those of party i
+_DISTINCT = 20  # parties with rows of their own; party i + 20 has those of party i
 _ROWS_PER_PARTY, _POSITIVE = 100, 0.2
 
 ROLES = ("keys", "party", "aggregator", "helper")
@@ -53,7 +53,7 @@ class BenchmarkProblem:
 
     def data(self, party: int) -> PartyData:
         """Return a party's rows."""
-        rng = np.random.default_rng(party % DISTINCT)
+        rng = np.random.default_rng(party % _DISTINCT)
         y_true = rng.random(_ROWS_PER_PARTY) < _POSITIVE
         y_score = np.clip(rng.normal(0.4 + 0.2 * y_true, 0.2), 0, 1)
         return PartyData.from_arrays(f"site {party}", y_true, y_score)
@@ -112,9 +112,6 @@ class Contender(ABC):
     @abstractmethod
     def play(self) -> Played:
         """Do all of it once, from the parties' counts to the AUC in one party's hand."""
-
-    def close(self) -> None:  # noqa: B027 - most have nothing to do
-        """Give back what the process shares."""
 
 
 class OurProtocol(Contender):

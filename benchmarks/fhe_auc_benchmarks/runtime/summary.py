@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from fhe_auc.figures.plot import INK, blank_figure, make_logarithmic
+from fhe_auc.figures.plot import INK, blank_figure, tidy
 from fhe_auc_benchmarks.runtime.benchmark import (
     DEFAULT_THRESHOLDS,
     KEYS,
@@ -24,8 +24,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
-_Numbers = Sequence[tuple[float, int]]  # with their digits
-_COSTS = ("site, ms", "server, s", "helper, s", "keys of all, s", "a site sends, kB", "receives, kB", "before, kB")
+_COLUMNS: Mapping[str, tuple[Callable[[Measurement], float], int]] = {
+    "site, ms": (lambda each: 1e3 * each.cpu["party"], 2),
+    "server, s": (lambda each: each.cpu["aggregator"], 2),
+    "server, ms": (lambda each: 1e3 * each.cpu["aggregator"], 2),
+    "helper, s": (lambda each: each.cpu["helper"], 2),
+    "keys of all, s": (lambda each: each.cpu["keys"], 2),
+    "a site sends, kB": (lambda each: each.upload_bytes / 1e3, 3),
+    "receives, kB": (lambda each: each.download_bytes / 1e3, 3),
+    "before, kB": (lambda each: each.before_bytes / 1e3, 3),
+}
+"""What a column holds, and with how many digits."""
+_COSTS = tuple(name for name in _COLUMNS if name != "server, ms")
+_BESIDE_PEERS = "site, ms", "server, ms", "a site sends, kB", "receives, kB"
 _PEERS = {(problem.parties, problem.thresholds) for problem in PEERS}
 _MARKERS = {"sealed": ("o", "-", "sealed keys"), "helper": ("s", "--", "with a helper")}
 
@@ -42,15 +53,15 @@ def tables(measurements: Iterable[Measurement]) -> dict[str, Table]:
     return {
         f"{PROTOCOL}, {DEFAULT_THRESHOLDS:,} thresholds, {LEVEL:.0%} interval": (
             ("keys", "sites", *_COSTS),
-            _rows(at_default, lambda each: (keys_of(each), f"{each.parties:,}"), _costs),
+            _rows(at_default, lambda each: (keys_of(each), f"{each.parties:,}"), _COSTS),
         ),
         f"{PROTOCOL}, {THRESHOLD_PARTIES} sites, {LEVEL:.0%} interval": (
             ("keys", "thresholds", *_COSTS),
-            _rows(others, lambda each: (keys_of(each), f"{each.thresholds:,}"), _costs),
+            _rows(others, lambda each: (keys_of(each), f"{each.thresholds:,}"), _COSTS),
         ),
         f"Beside peers, {PEERS[0].parties} sites, no interval": (
-            ("thresholds", "", _COSTS[0], "server, ms", *_COSTS[4:6]),
-            _rows(peers, lambda each: (f"{each.thresholds:,}", each.contender), _beside_peers),
+            ("thresholds", "", *_BESIDE_PEERS),
+            _rows(peers, lambda each: (f"{each.thresholds:,}", each.contender), _BESIDE_PEERS),
         ),
     }
 
@@ -60,34 +71,20 @@ def keys_of(each: Measurement) -> str:
     return each.contender.removeprefix(f"{PROTOCOL}, ").removesuffix(" keys")
 
 
-def _costs(each: Measurement) -> _Numbers:
-    seconds = [(each.cpu[role], 2) for role in ("aggregator", "helper", "keys")]
-    return [(1e3 * each.cpu["party"], 2), *seconds, *_kilobytes(each)]
-
-
-def _beside_peers(each: Measurement) -> _Numbers:
-    return [(1e3 * each.cpu["party"], 2), (1e3 * each.cpu["aggregator"], 2), *_kilobytes(each)[:2]]
-
-
-def _kilobytes(each: Measurement) -> _Numbers:
-    return [(number / 1e3, 3) for number in (each.upload_bytes, each.download_bytes, each.before_bytes)]
-
-
 def _rows(
-    found: Iterable[Measurement],
-    title: Callable[[Measurement], tuple[str, ...]],
-    numbers: Callable[[Measurement], _Numbers],
+    found: Iterable[Measurement], title: Callable[[Measurement], tuple[str, ...]], columns: tuple[str, ...]
 ) -> list[tuple[str, ...]]:
     """Return a row for each title, with the least and the most of its measurements: "1.2 – 1.5"."""
-    groups: dict[tuple[str, ...], list[_Numbers]] = defaultdict(list)
+    groups: dict[tuple[str, ...], list[Measurement]] = defaultdict(list)
     for each in found:
-        groups[title(each)].append(numbers(each))
+        groups[title(each)].append(each)
 
-    def range_of(several: Iterable[tuple[float, int]]) -> str:
-        least, *_, most = [rounded(*each) for each in sorted(several)] * 2
+    def range_of(several: list[Measurement], column: str) -> str:
+        value, digits = _COLUMNS[column]
+        least, *_, most = [rounded(number, digits) for number in sorted(map(value, several))] * 2
         return least if least == most else f"{least} – {most}"
 
-    return [(*name, *map(range_of, zip(*group, strict=True))) for name, group in groups.items()]
+    return [(*name, *(range_of(group, column) for column in columns)) for name, group in groups.items()]
 
 
 def rounded(number: float, digits: int) -> str:
@@ -121,13 +118,15 @@ def against_sites(measurements: list[Measurement]) -> Figure:
                     at[each.parties].append(value(each))
             looks = {"marker": marker, "linestyle": line, "color": INK, "markersize": 5, "linewidth": 1.4}
             axes.plot(sorted(at), [median(at[size]) for size in sorted(at)], label=label, **looks)
-        make_logarithmic(axes, {size: f"{size:,}" for size in PARTIES})
-        axes.tick_params(axis="x", labelsize=8)
+        axes.set(xscale="log", yscale="log", axisbelow=True)
+        axes.set_xticks(PARTIES, [f"{size:,}" for size in PARTIES], fontsize=8)
+        axes.set_xticks([], minor=True)
+        axes.grid(visible=True, which="major", color="0.9", linewidth=0.7)
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_locator(NullLocator())
         axes.set_xlabel("sites")
-        axes.set_title(what, fontsize=10)
+        tidy(axes).set_title(what, fontsize=10)
     drawn[0].legend(fontsize=9, frameon=False, handlelength=3.5, loc="upper left")
     return figure
 

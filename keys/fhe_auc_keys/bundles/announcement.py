@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.question.study import MOST_DAYS, Study
@@ -64,12 +65,12 @@ class Announcement:
         """Whether a role of this name, which is no aggregator, has a bundle."""
         return self.manifest.keys != "none" and not self.is_helper(name)
 
-    def protection(self, identity: Identity) -> SessionProtection:
+    def protection(self, identity: Identity, clock: Clock = SYSTEM) -> SessionProtection:
         """Return what a role with this identity seals and signs its messages with, and checks others' by."""
         alone = {AGGREGATOR: self.aggregator, **({} if self.helper is None else {HELPER: self.helper})}
         signing = {name: member.signing_key for name, member in {**self.parties, **alone}.items()}
         encryption = {name: member.encryption_key for name, member in alone.items()}
-        return SessionProtection(self.manifest.digest, signing, encryption, identity)
+        return SessionProtection(self.manifest.digest, signing, encryption, identity, clock)
 
 
 class _Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

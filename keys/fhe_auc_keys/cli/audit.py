@@ -8,7 +8,7 @@ import click
 
 from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.cli import output
-from fhe_auc_keys.cli import common, trust
+from fhe_auc_keys.cli import common
 from fhe_auc_keys.store.audit import read_trail
 from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust.members import Members
@@ -27,7 +27,7 @@ _DETAILS = ("rows", "spent", "exact", "limit", "by", "outcome", "error", "counte
 )
 @click.argument("file", metavar="[FILE]", required=False, type=common.FILE)
 @click.option("--copy", metavar="FILE", type=common.NEW_FILE, help="Write the key store's trail, as it is, to FILE.")
-@trust.members_option
+@common.members_option
 @common.reported
 def audit(file: Path | None, copy: Path | None, vault: Vault | None, members: Members | None) -> common.Report:
     """Verify a role's audit trail, and show it: what it has done in which session.

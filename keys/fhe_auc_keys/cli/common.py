@@ -1,4 +1,4 @@
-"""What the commands share: how they ask, and say what they have done."""
+"""What the commands share: how they ask, say what they have done, and are told of key stores and members."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.cli import failures, output
 from fhe_auc.cli.settings import CommandGroup
 from fhe_auc.session.manifest import SESSION_BYTES
+from fhe_auc_keys.errors import about
+from fhe_auc_keys.store import known_members
+from fhe_auc_keys.store.vault import PASSPHRASE_VARIABLE, Vault
+from fhe_auc_keys.trust.members import Members
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
@@ -145,6 +149,7 @@ class _Hexadecimal(click.ParamType):  # type: ignore[type-arg] # it has none in 
 
 
 SESSION_ID = _Hexadecimal(SESSION_BYTES)
+STORE_VARIABLE = "FHE_AUC_STORE"
 
 
 def agreed(question: str, *, nobody: str = "") -> bool:
@@ -163,3 +168,54 @@ def agreed(question: str, *, nobody: str = "") -> bool:
 def file_stem(name: str) -> str:
     """Return a party's name as a file name's beginning: names may hold blanks, slashes and the like, or be long."""
     return re.sub(r"[^\w.@-]+", "_", name).lstrip(".")[:40] or "party"
+
+
+def key_store(command: Callable[..., Any], *, required: bool = True) -> Callable[..., Any]:
+    """Decorate a command: it receives ``vault``, a `Vault`, or None where none is `required`."""
+
+    @click.option(
+        "--store",
+        metavar="DIR",
+        type=click.Path(file_okay=False, path_type=Path),
+        envvar=STORE_VARIABLE,
+        show_envvar=True,
+        required=required,
+        help="Key store: a folder that only you can read.",
+    )
+    @click.option(
+        "--passphrase-file",
+        metavar="FILE",
+        type=FILE,
+        help=f"Read the passphrase from FILE (mode 600), which lies beside the store. Without: {PASSPHRASE_VARIABLE}.",
+    )
+    @functools.wraps(command)
+    def with_store(*args: Any, store: Path | None, passphrase_file: Path | None, **options: Any) -> Any:
+        vault = None if store is None else Vault(store, passphrase_file)
+        return command(*args, vault=vault, **options)
+
+    return with_store
+
+
+def members_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command that changes nothing: it receives ``vault``, and ``members``, which it or a folder has."""
+
+    @functools.partial(key_store, required=False)
+    @click.option(
+        "--members",
+        "members_folder",
+        metavar="DIR",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="Folder of the consortium's members' files (1.json, 2.json, …), in place of a key store's.",
+    )
+    @functools.wraps(command)
+    def with_members(*args: Any, vault: Vault | None, members_folder: Path | None, **options: Any) -> Any:
+        members: Members | None = None
+        if members_folder is not None:
+            with about(members_folder):
+                members = known_members.in_folder(members_folder)
+        elif vault is not None:
+            with vault.open() as store:
+                members = known_members.stored(store)
+        return command(*args, vault=vault, members=members, **options)
+
+    return with_members

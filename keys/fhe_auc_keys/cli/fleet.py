@@ -14,7 +14,6 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.quantities import bytes_text
-from fhe_auc.ckks import SECURITY_BITS
 from fhe_auc.cli import inputs, output
 from fhe_auc.exchange.exchange import SHARED
 from fhe_auc.question import thresholds as grids
@@ -22,10 +21,9 @@ from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.study import MOST_ROWS as MOST_OF_A_CAP
 from fhe_auc.question.study import Study
 from fhe_auc.session import registry
-from fhe_auc.session.plan import backend_of
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, Request
-from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
-from fhe_auc_keys.cli import common, trust
+from fhe_auc_keys.bundles.announcement import announce, open_announcement
+from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import about
 from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.session import FleetSession
@@ -98,7 +96,7 @@ def _as_role(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--holder", metavar="NAME", required=True, help="The convener agreed on; a session of others is refused."
     )
-    @trust.key_store
+    @common.key_store
     @wraps(command)
     def as_role(*args: Any, session_file: Path, holder: str, vault: Vault, **options: Any) -> None:
         with vault.open() as store:
@@ -124,7 +122,7 @@ def _as_role(command: Callable[..., Any]) -> Callable[..., Any]:
     required=True,
     help="Most rows of a device, within which it proves its counts.",
 )
-@trust.key_store
+@common.key_store
 @click.option("--out", "target", metavar="FILE", type=common.NEW_FILE, default="session.fleet", help="File to write.")
 @click.option("--force", is_flag=True, help="Overwrite files that are there already.")
 @common.reported
@@ -148,9 +146,10 @@ def convene(
             "notice"
         )
     inputs.check_out_file(target, force=force)
+    fleet, exact = Fleet.of(tables.read_members(members_file), row_cap=row_cap), registry.load("exact")
     request = Request(
         parties=(),
-        fleet=Fleet.of(tables.read_members(members_file), row_cap=row_cap),
+        fleet=fleet,
         thresholds=grids.resolve(study.thresholds or _THRESHOLDS),
         min_parties=study.min_parties or None,
         max_rows=study.max_rows or DEFAULT_MAX_ROWS,
@@ -160,47 +159,29 @@ def convene(
     )
     with vault.open() as store:
         convener, members = own_identity(store), known_members.stored(store)
-        manifest = registry.load("exact").prepare(request).manifest
-        made = announce(convener, manifest, members, study, at=common.now())
+        made = announce(convener, exact.prepare(request).manifest, members, study, at=common.now())
         announced = open_announcement(made, members, holder=convener.name, at=common.now())
         audit.append(store, convener, "made", announced.manifest, convener.name, at=common.now())
         write_atomically(target, made, mode=SHARED)
-    facts, rows = _in_words(announced)
-    return common.Report({**facts, "file": target}, [("session", target, ""), *rows])
-
-
-def _in_words(announced: Announcement) -> tuple[dict[str, Any], common.Rows]:
-    """Say what a fleet's verified announcement holds: for JSON, and for people."""
-    manifest, fleet, helper = announced.manifest, announced.manifest.fleet, announced.helper
-    plan, grid = registry.load(manifest.protocol).plan_of(manifest), manifest.thresholds
-    assert plan is not None and fleet is not None and helper is not None  # noqa: S101, PT018 - it is a fleet's
+    session, plan = announced.manifest.session, exact.plan_of(announced.manifest)
     facts = {
-        "session": manifest.session,
-        "holder": announced.holder.name,
+        "session": session,
+        "file": target,
+        "holder": convener.name,
         "not_after": announced.not_after,
-        "study": announced.study.as_dict(),
-        "protocol": manifest.protocol,
-        "thresholds": len(grid),
-        "options": dict(manifest.options),
-        "min_parties": manifest.min_parties,
-        "backend": backend_of(plan),
-        "aggregator": {announced.aggregator.name: announced.aggregator.fingerprint},
-        "helpers": {helper.name: helper.fingerprint},
-        "fleet": {"members": fleet.members, "root": fleet.root, "row_cap": fleet.row_cap},
+        "study": study.as_dict(),
+        "fleet": {"members": fleet.members, "root": fleet.root, "row_cap": row_cap},
     }
-    root = f"at most {fleet.row_cap:,} rows each; Merkle root, which the members' file names"
+    root = f"at most {row_cap:,} rows each; Merkle root, which the members' file names\n{common.spelled(fleet.root)}"
     rows: common.Rows = [
-        ("session", manifest.session, "compare: everybody in it must see the same"),
-        ("can be opened", f"until {common.moment(announced.not_after)}", f"convened by {announced.holder.name}"),
-        *announced.study.lines(),
-        ("protocol", manifest.protocol, f"{len(grid):,} thresholds from {grid[0]:g} to {grid[-1]:g}"),
-        *plan.terms().rows,
-        ("encryption", f"{SECURITY_BITS}-bit security", backend_of(plan)),
-        ("fleet", f"{fleet.members:,} members", f"{root}\n{common.spelled(fleet.root)}"),
-        ("aggregator", announced.aggregator.name, ""),
-        (HELPER, helper.name, "has the key, reads the result, and must not work with the aggregator"),
+        ("file", target, f"convened by {convener.name}, until {common.moment(announced.not_after)}"),
+        ("session", session, "compare: everybody in it must see the same"),
+        *study.lines(),
+        *(() if plan is None else plan.terms().rows),
+        ("fleet", f"{fleet.members:,} members", root),
+        (HELPER, study.helper, "has the key, reads the result, and must not work with the aggregator"),
     ]
-    return facts, rows
+    return common.Report(facts, rows)
 
 
 @common.command(
@@ -340,26 +321,15 @@ def simulate_session(
         place.mkdir(parents=True, exist_ok=True)
         with output.progress("Playing", unit="steps") as report:
             found = simulate(parties, grids.resolve(thresholds), place, pool, proofs=not no_proofs, progress=report)
-    costs = [
-        (each.role, each.step, f"{each.cpu:,.1f}", f"{each.wall:,.1f}", f"{1e3 * each.cpu / parties:.3f}", "")
-        for each in found.steps
-    ]
     rows: common.Rows = [
+        *((role, f"{1e3 * cpu / parties:.3f} ms", "of CPU a device") for role, cpu in found.cpu_seconds.items()),
         ("devices", f"{found.counted:,} of {parties:,}", f"count; 1 to {MOST_ROWS} rows each"),
         ("record", bytes_text(found.record_bytes), "what a device sends"),
         ("AUC", f"{float(found.fraction):.6f}", str(found.fraction)),
         ("of all rows", f"{float(found.expected):.6f}", "equal" if found.equal else "NOT EQUAL"),
     ]
-    header = ("role", "step", "CPU s", "wall s", "CPU ms/device", "")
-    facts = {
-        **vars(found),
-        "equal": found.equal,
-        "fraction": str(found.fraction),
-        "expected": str(found.expected),
-        "cpu_seconds": {role: found.cpu(role) for role in ("devices", "aggregator", "helper")},
-        "steps": [each._asdict() for each in found.steps],
-    }
-    return common.Report(facts, common.Table(costs, header, 2, 3), rows, failed=not found.equal)
+    exact = {"equal": found.equal, "fraction": str(found.fraction), "expected": str(found.expected)}
+    return common.Report({**vars(found), **exact}, rows, failed=not found.equal)
 
 
 for _command in (convene, collect, open_pads, add, decrypt, simulate_session):

@@ -17,7 +17,7 @@ from fhe_auc.exchange.exchange import make_folder, place_of
 from fhe_auc.exchange.remote import open_exchange
 from fhe_auc.machines import service
 from fhe_auc.question.study import Study
-from fhe_auc.report.studies import check
+from fhe_auc.report.studies import check_study
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import policy
@@ -178,7 +178,7 @@ def warn_of(published: Published) -> None:
 def _agreed(file: Path, name: str) -> Study:
     """Show a study, and return it; `InputError` where it cannot be, or is not the role's, `KeysError` for a no."""
     study = Study.read(file)
-    check(study)
+    check_study(study)
     if name not in (*study.sites, study.helper):
         raise InputError(f"{name!r} takes no part in the study", file=str(file))
     click.echo("".join(f"    {label:<18}{text}\n" for _, label, text in study.lines()), err=True)

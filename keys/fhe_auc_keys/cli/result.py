@@ -13,7 +13,7 @@ from fhe_auc.cli.evaluation_table import Form, print_evaluation
 from fhe_auc.machines.isolation import sentence
 from fhe_auc.results import result_file
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc_keys.cli import common, trust
+from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.site.key_store_sites import RESULT
 from fhe_auc_keys.store.vault import Vault
@@ -38,7 +38,7 @@ _HEADER = ("file", "signed by", "time", "result", "verified")
     "fhe-auc check north.json south.json west.json --members exchange/north/members    on any machine",
 )
 @click.argument("files", metavar="RESULT...", nargs=-1, required=True, type=common.FILE)
-@trust.members_option
+@common.members_option
 @common.reported
 def check(files: tuple[Path, ...], vault: Vault | None, members: Members | None) -> common.Report:
     """Verify results that sites have signed, and show them as `evaluate` does; those of one session must say the same.

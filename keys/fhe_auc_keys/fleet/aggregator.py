@@ -18,8 +18,7 @@ from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.device import Record
 from fhe_auc_keys.fleet.record_checks import RefusedRecords, WholeRecord, check_record, strange, unsealed
-from fhe_auc_keys.fleet.sealed_answers import AnswersSeal
-from fhe_auc_keys.fleet.session import LIST, OPENING, RESULT, UNOPENED, FleetSession, Verdict, loaded
+from fhe_auc_keys.fleet.session import LIST, OPENING, RESULT, UNOPENED, AnswersSeal, FleetSession, Verdict, loaded
 from fhe_auc_keys.fleet.tables import BLOBS, RECORDS, RowGroup
 from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.store import fixed_lists

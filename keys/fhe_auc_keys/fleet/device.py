@@ -188,7 +188,7 @@ class Device:
             raise DeserialisationError(f"the sums are of {number} members, fewer or more than the session may have")
         task = self._loaded.task(self.manifest, data)
         # Only how many count matters without authenticators, and members have no names.
-        found: Evaluation = task.read(totals_of(totals), ("",) * number, b"")
+        found: Evaluation = task.read_result(totals_of(totals), ("",) * number, b"")
         warnings = (*found.warnings, *warnings_of([data], self.manifest.thresholds))
         return replace(found, keys="helper", rounds=2, warnings=warnings)
 

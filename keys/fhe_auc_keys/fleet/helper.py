@@ -26,7 +26,6 @@ from fhe_auc_keys.bundles.session_keys import GENERATE, SEED_BYTES
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.aggregator import LIST_FILE, BlobFile, BlobList, FleetResult, Opened
-from fhe_auc_keys.fleet.sealed_answers import AnswersSeal
 from fhe_auc_keys.fleet.session import (
     BLOB,
     BLOB_BYTES,
@@ -38,6 +37,7 @@ from fhe_auc_keys.fleet.session import (
     RESULT,
     SIGNATURE_BYTES,
     UNOPENED,
+    AnswersSeal,
     FleetSession,
     Verdict,
     blob_info,

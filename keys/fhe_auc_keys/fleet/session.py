@@ -11,8 +11,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from fhe_auc.base.errors import InputError
+from fhe_auc.base.errors import DeserialisationError, InputError
+from fhe_auc.base.keystream import derived_key
 from fhe_auc.base.serialise import encode
 from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.question.fleet import Fleet
@@ -34,6 +37,7 @@ LIST = Kind(b"fheflis", "list of blobs")
 OPENING = Kind(b"fhefope", "fleet's opening")
 RESULT = Kind(b"fhefres", "fleet's result")
 
+_ANSWERS, _NONCE_BYTES = b"fleet's answers 1", 12
 BLOB, RESPONSE, SKETCH = b"fleet's blob 1", b"fleet's response 1", b"fleet's sketch 1"
 UNOPENED = b"fleet's word that nothing was opened 1"
 """What the helper signs the manifest's digest for: its signature is the word."""
@@ -171,3 +175,29 @@ def signed_of(blob: bytes, info: bytes, randomness: bytes) -> bytes:
     `randomness` are both parts of the proof's joint randomness, which the helper is given; empty without a proof.
     """
     return info + hashlib.sha256(blob).digest() + randomness
+
+
+class AnswersSeal:
+    """Seals the aggregator's answers about proofs in one file of a session, by the manifest's digest.
+
+    Who sees them in the folder of blobs reads no query's point. `query` is the query's key, 32 bytes (else
+    `InputError`), and hangs on all submissions; each file has a key of its own drawn from it, and each row its place as
+    nonce: a place has one plaintext, also where a list is gone on with after a crash.
+    """
+
+    def __init__(self, query: bytes, session: bytes, file: str) -> None:
+        self._session, self._file = session, file
+        self._cipher = ChaCha20Poly1305(derived_key(query, session, _ANSWERS, file))
+
+    def seal(self, row: int, member: int, answers: bytes) -> bytes:
+        """Return the answers about a member, in this row of the file."""
+        return self._cipher.encrypt(row.to_bytes(_NONCE_BYTES, "big"), answers, encode((self._session, member)))
+
+    def unseal(self, row: int, member: int, sealed: bytes) -> bytes:
+        """Return what `seal` was given; raise `DeserialisationError` for anything else."""
+        try:
+            return self._cipher.decrypt(row.to_bytes(_NONCE_BYTES, "big"), sealed, encode((self._session, member)))
+        except InvalidTag:
+            raise DeserialisationError(
+                f"{self._file!r}, row {row}: the answers about member {member} are not sealed under the list's key"
+            ) from None

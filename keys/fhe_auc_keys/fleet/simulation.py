@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import secrets
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -42,15 +43,6 @@ _READERS = 20
 _FLOOR = Floor(members=2, share=0.5)
 
 
-class StepCost(NamedTuple):
-    """What a step has cost, over all processes of its role."""
-
-    role: str
-    step: str
-    cpu: float  # seconds
-    wall: float
-
-
 @dataclass
 class Simulated:
     """What a simulation has found."""
@@ -60,16 +52,12 @@ class Simulated:
     fraction: Fraction
     expected: Fraction
     record_bytes: int
-    steps: list[StepCost] = field(default_factory=list)
+    cpu_seconds: dict[str, float]  # by role, in all its processes
 
     @property
     def equal(self) -> bool:
         """Whether every device that has looked has the fraction over all rows, which are all in it."""
         return self.fraction == self.expected and self.counted == self.parties
-
-    def cpu(self, role: str) -> float:
-        """Return the CPU seconds of a role."""
-        return sum(each.cpu for each in self.steps if each.role == role)
 
 
 def simulate(
@@ -81,15 +69,15 @@ def simulate(
     """
     place = str(folder)
     seed = secrets.token_bytes(32)
-    steps: list[StepCost] = []
+    seconds = defaultdict[str, float](float)
+    steps = itertools.count()
 
     @contextmanager
     def measured(role: str, step: str) -> Iterator[None]:
-        progress(f"{role}: {step}", len(steps), 7)
-        before, others, started = time.process_time(), workers.seconds, time.perf_counter()
+        progress(f"{role}: {step}", next(steps), 7)
+        before = time.process_time() + workers.seconds
         yield
-        cpu = time.process_time() - before + workers.seconds - others
-        steps.append(StepCost(role, step, cpu, time.perf_counter() - started))
+        seconds[role] += time.process_time() + workers.seconds - before
 
     chunks = [(first, min(_CHUNK, parties - first)) for first in range(0, parties, _CHUNK)]  # a task plays one of them
     with measured("devices", "make their secrets"):
@@ -137,7 +125,7 @@ def simulate(
     with measured("devices", f"{len(kept)} of them read"):
         found = _read(announced, seed, responses, kept)
     expected = trapezoid(sum(counted[1:], counted[0])).fraction
-    return Simulated(parties, number, found, expected, max(sizes), steps)
+    return Simulated(parties, number, found, expected, max(sizes), dict(seconds))
 
 
 def _identity(seed: bytes, index: int) -> Identity:

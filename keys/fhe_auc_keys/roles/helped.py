@@ -239,7 +239,7 @@ class HelpedParty(PartySide[R], Generic[Keys, Secret, R]):
             totals = self._computation.decrypt(self._computation.secret(b""), result.content)
         else:
             totals = self._unsealed(word, decode(told.content, Response, "response"))
-        found = self._task.read(totals, word.counted, self._own.common_secret)
+        found = self._task.read_result(totals, word.counted, self._own.common_secret)
         named = (f"{', '.join(word.unproved)} not counted: {NOT_PROVED}",) if word.unproved else ()
         return replace(found, unproved_parties=word.unproved, warnings=(*found.warnings, *named))
 

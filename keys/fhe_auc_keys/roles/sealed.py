@@ -145,7 +145,7 @@ class SealedParty(PartySide[R], Generic[Values, Decrypted, R]):
         else:
             result = decode(self._compared, Result, "result")
             self._compare(decode(payload, tuple[bytes, ...], "echoes"), result.counted)
-        return self._task.read(self._decrypt(result.content), result.counted, self._common_secret)
+        return self._task.read_result(self._decrypt(result.content), result.counted, self._common_secret)
 
     def kept(self) -> bytes:
         """Return the result that is being compared."""

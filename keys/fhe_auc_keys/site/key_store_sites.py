@@ -91,8 +91,9 @@ class StoredState(SiteState):
         members, at = known_members.stored(self._store), self._clock.now()
         announced, material = session_files.kept_for_party(self._store, session, self._identity, members, at=at)
         store, earlier = self._store, sessions_before(self._store, announced)
-        joined = _joined(announced, material, self._identity, lambda: nullcontext(store), self._clock, earlier)
-        return replace(joined, helps=announced.is_helper(self.name))
+        records = StoredRecords(lambda: nullcontext(store), self._identity, announced, self._clock, earlier)
+        protection = announced.protection(self._identity, self._clock)
+        return Joined(announced.manifest, material, protection, records, helps=announced.is_helper(self.name))
 
     def state(self, session: bytes) -> bytes | None:
         name = session.hex()
@@ -249,8 +250,9 @@ class KeyStoreStorage(SiteStorage):
             with vault.open() as store:
                 return fixed_lists.fix(store, identity, announced.manifest, digest)
 
-        joined = _joined(announced, material, identity, vault.open, self._clock)
-        return replace(joined, loaded=loaded, fix_list=fix_list)
+        protection = announced.protection(identity, self._clock)
+        records = StoredRecords(vault.open, identity, announced, self._clock)
+        return Joined(announced.manifest, material, protection, records, fix_list, loaded)
 
     @contextmanager
     def _opened(self, config: Mapping[str, Any]) -> Iterator[KeyStore]:
@@ -299,15 +301,3 @@ def _announced(files: Mapping[str, bytes], identity: Identity, members: Members,
     announced = open_announcement(files[ANNOUNCEMENT], members, at=at)
     announced.require_aggregator(identity.member(members, at=at))
     return announced
-
-
-def _joined(
-    announced: Announcement,
-    material: bytes,
-    identity: Identity,
-    opened: Callable[[], AbstractContextManager[KeyStore]],
-    clock: Clock,
-    earlier: tuple[bytes, ...] = (),
-) -> Joined:
-    records = StoredRecords(opened, identity, announced, clock, earlier)
-    return Joined(announced.manifest, material, replace(announced.protection(identity), clock=clock), records)

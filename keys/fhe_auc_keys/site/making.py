@@ -26,7 +26,7 @@ from fhe_auc.exchange.exchange import Exchange, file_of, place_of
 from fhe_auc.machines import outcomes
 from fhe_auc.machines.file_transport import ANNOUNCEMENT, FOR_AGGREGATOR
 from fhe_auc.question.study import Study
-from fhe_auc.report.studies import Session, check, finds_thresholds, next_session
+from fhe_auc.report.studies import Session, check_study, finds_thresholds, next_session
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import open_announcement
@@ -98,7 +98,7 @@ def begin(store: KeyStore, study: Study, *, again: bool = False) -> None:
     `again`: whatever has failed, or has a result, is made once more in this turn; sites ask a person then. Raises
     `InputError` for a study that cannot be, `KeysError` where somebody else makes its sessions.
     """
-    check(study)
+    check_study(study)
     if (own := own_identity(store).name) != study.maker:
         raise KeysError(f"the study's maker is {study.maker!r}, and this is the store of {own!r}")
     record = _RECORD.stored(store)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.files import open_descriptor, sync_folder
+from fhe_auc.base.files import write_atomically
 from fhe_auc_keys.errors import StoreError, UnsafeModeError
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore, is_in
@@ -68,33 +68,21 @@ def create_with_random_passphrase(directory: Path, file: Path) -> KeyStore:
     `OSError` that names it where it cannot be written, and as `KeyStore.create`.
     """
     passphrase = secrets.token_hex(_RANDOM_BYTES)
-    _write_new(file, f"{passphrase}\n".encode())
     try:
+        file.touch(mode=0o600, exist_ok=False)
+    except FileExistsError:
+        raise InputError(
+            f"{str(file)!r} is there already, and may be another key store's passphrase: name a new file, or delete it "
+            "if no key store opens with it",
+            file=str(file),
+        ) from None
+    try:
+        write_atomically(file, f"{passphrase}\n".encode(), mode=0o600, durable=True)
         return KeyStore.create(directory, passphrase)
     except BaseException:
         if not is_in(directory):
             file.unlink(missing_ok=True)
         raise
-
-
-def _write_new(path: Path, data: bytes) -> None:
-    try:
-        descriptor = open_descriptor(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-    except FileExistsError:
-        raise InputError(
-            f"{str(path)!r} is there already, and may be another key store's passphrase: name a new file, or delete it "
-            "if no key store opens with it",
-            file=str(path),
-        ) from None
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-        sync_folder(path.parent)
-    except OSError as error:
-        path.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def drop_variable() -> None:

@@ -1,4 +1,4 @@
 """The AUC under CKKS, blinded: `semi_honest`, and `malicious` for an aggregator that may lie.
 
-protocols/README.md has the steps of a session, docs/security/protocol.md who has which key and who learns what.
+protocols/README.md has the steps of a session, docs/security/ckks.md who has which key and who learns what.
 """

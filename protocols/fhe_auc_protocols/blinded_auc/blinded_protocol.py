@@ -12,9 +12,8 @@ from fhe_auc.rlwe.ring_parameters import choose_backend
 from fhe_auc.rows.counts import Counts, count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.ckks_computation import CkksComputation, Sums
-from fhe_auc.session.computation import PartyTask
+from fhe_auc.session.computation import PartyTask, check_rows
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.plan import check_rows
 from fhe_auc.session.protocol import KeyKind, Protocol, Request
 from fhe_auc_keys.roles.sealed import SealedKeys
 from fhe_auc_protocols.blinded_auc import ckks_parameter_choice

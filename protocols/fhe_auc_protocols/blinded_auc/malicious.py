@@ -45,7 +45,7 @@ class MaliciousTask(BlindedTask):
         counts = self.counts()
         return packed(self.plan, [run.vectors(counts) for run in self.runs(common_secret)])
 
-    def read(self, decrypted: Sums, counted: Sequence[str], common_secret: bytes) -> Evaluation:
+    def read_result(self, decrypted: Sums, counted: Sequence[str], common_secret: bytes) -> Evaluation:
         """Return AUC and binning error; errors as `fhe_auc_protocols.blinded_auc.result_check.accept`."""
         accepted = accept(decrypted, self.plan, self.runs(common_secret))
         settings = {"executions": self.plan.runs * CLASSES, "tolerance": self.plan.tolerance}

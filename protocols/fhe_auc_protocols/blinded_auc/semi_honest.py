@@ -87,7 +87,7 @@ class SemiHonestTask(BlindedTask):
         """Return the values of this party's counts, block by block; the common secret is not used."""
         return packed(self.plan, [vectors(self.counts(), self.plan.positions)])
 
-    def read(self, decrypted: Sums, counted: Sequence[str], common_secret: bytes) -> Evaluation:
+    def read_result(self, decrypted: Sums, counted: Sequence[str], common_secret: bytes) -> Evaluation:
         """Return AUC and binning error, rounded; errors as `fhe_auc_protocols.blinded_auc.result_check.recover`."""
         told, decimals = published(recover(decrypted, self.plan))
         return self.evaluation(told, len(counted), _ROUNDED, verified=False, decimals=decimals)

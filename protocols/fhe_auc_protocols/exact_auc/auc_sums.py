@@ -34,19 +34,11 @@ from fhe_auc.metrics.small_cells import hidden_rows
 from fhe_auc.question.analysis import Analysis, Contrast
 from fhe_auc.results import intervals
 from fhe_auc.results.estimates import NESTED, ONE_CLASS, GroupEstimate, Headline, too_few
-from fhe_auc.session.plan import Parameter, too_many_rows
+from fhe_auc.session.computation import too_many_rows
+from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Factor, Part, Sum
 from fhe_auc_protocols.exact_auc import class_average
-from fhe_auc_protocols.exact_auc.release_part import (
-    AucOfSums,
-    Counts,
-    Reading,
-    ReleasePart,
-    Rows,
-    Said,
-    Vectors,
-    most_cubic,
-)
+from fhe_auc_protocols.exact_auc.release_part import AucOfSums, Counts, Reading, ReleasePart, Rows, Said, Vectors
 
 _SMALL_GROUPS = "small groups are shown (min_cell 1): a count from 1 to 9 may tell who is meant"
 _NO_INTERVAL = "there is no confidence interval: each label needs two rows; give the numbers of rows instead"
@@ -80,6 +72,11 @@ def table(*codes: NDArray[np.integer], shape: tuple[int, ...], weights: Counts |
     """Return rows, or sums of weights below 2^53, by combination of codes, (product of shape,), the last fastest."""
     index = np.ravel_multi_index(codes, shape)
     return np.bincount(index, weights, minlength=math.prod(shape)).astype(np.int64)
+
+
+def most_cubic(max_rows: int) -> int:
+    """Return what Q10 ≤ P·N² and Q01 ≤ N·P² are at most for P + N rows: 4·(P + N)³/27."""
+    return 4 * max_rows**3 // 27
 
 
 def auc_of_sums(sums: Sequence[int], positives: int, negatives: int, modulus: int) -> AucOfSums:

@@ -33,7 +33,7 @@ from fhe_auc.results.delong import Clusters, Components, PairedError, Products
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Factor, Part, Sum
-from fhe_auc_protocols.exact_auc.auc_sums import table
+from fhe_auc_protocols.exact_auc.auc_sums import most_cubic, table
 from fhe_auc_protocols.exact_auc.comparison_sums import CoarseBins, moment_sums, worth
 from fhe_auc_protocols.exact_auc.release_part import (
     Agreed,
@@ -45,7 +45,6 @@ from fhe_auc_protocols.exact_auc.release_part import (
     Rows,
     Said,
     Vectors,
-    most_cubic,
 )
 
 MOST_ROWS = 1000  # of a patient: what sums can be grows with it

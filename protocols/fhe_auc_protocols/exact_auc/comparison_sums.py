@@ -32,17 +32,8 @@ from fhe_auc.results.delong import Moments, OneModel, PairedError, PairedSums
 from fhe_auc.results.estimates import Comparison
 from fhe_auc.results.result_tables import p_text
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
-from fhe_auc_protocols.exact_auc.auc_sums import table
-from fhe_auc_protocols.exact_auc.release_part import (
-    AucOfSums,
-    Counts,
-    Reading,
-    ReleasePart,
-    Rows,
-    Said,
-    Vectors,
-    most_cubic,
-)
+from fhe_auc_protocols.exact_auc.auc_sums import most_cubic, table
+from fhe_auc_protocols.exact_auc.release_part import AucOfSums, Counts, Reading, ReleasePart, Rows, Said, Vectors
 from fhe_auc_protocols.result_warnings import FEW_VALUES
 
 MOST_SINGLE = 128

@@ -21,9 +21,8 @@ from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.ring_parameters import SECURITY_BITS
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.computation import PaddedComputation, PartyTask, Submission
+from fhe_auc.session.computation import PaddedComputation, PartyTask, Submission, check_rows
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.plan import check_rows
 from fhe_auc.sums.pads import PadKey, make_pad_key, pack
 from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
 from fhe_auc_protocols.exact_auc.release_part import Said
@@ -164,7 +163,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
                 party=self.party,
             )
 
-    def read(self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> Evaluation:
+    def read_result(self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> Evaluation:
         """Return what a result says: `decrypted` are its sums for each prime, shape (sums,).
 
         Raises errors as `result_check.accepted`; `UndefinedAucError`: all rows have the same label (of several classes:

@@ -47,8 +47,6 @@ from fhe_auc.base.errors import InputError, ResultCheckError
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import Parameter
 from fhe_auc.session.protocol import Request
-from fhe_auc.sums.terms import Factor, Part, Sum, Term
-from fhe_auc_protocols.exact_auc.auc_sums import below_less_above, counts_name
 from fhe_auc_protocols.exact_sampling import Source, integers, secure
 from fhe_auc_protocols.noise_shares import MOST_SCALE, polya
 from fhe_auc_protocols.option_values import checked_epsilon, is_whole
@@ -160,21 +158,6 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         both, own = (w + steps) / (7 * part), steps / (5 * part)
         others = (Channel(model, 0, g, own, ties) for model in range(1, self.models) for ties in (False, True))
         return Channel(0, w * g, g, both), Channel(0, -w * g, g, both), Channel(0, 0, g, w / part, True), *others
-
-    def sums(self, tying: Sequence[Factor] = ()) -> Sequence[Sum]:
-        """Return what is released; `tying` picks the bins whose ties count."""
-        sums = []
-        for index, (model, weight, _, _, ties) in enumerate(self.channels):
-            of_positives = [Part(counts_name(0, 0, 1), "total", weight)] if weight else []
-            terms = [Term((Factor((*of_positives, Part(f"noise {index}", "total"))),))]
-            if model is not None:
-                p, n = [counts_name(model, 0, 1)], [counts_name(model, 0, 0)]
-                others = (Factor.each(n), *tying) if ties else (below_less_above(n),)
-                terms.append(Term((Factor.each(p), *others)))
-            of_model = ("T" if ties else "D") + (f"{model}" if self.models > 1 else "")
-            name = "P" if model is None else f"{of_model} {'-' if weight < 0 else '+'} {abs(weight)} P"
-            sums.append(Sum(name if weight else of_model, tuple(terms)))
-        return sums
 
     def noise(self, parties: int = 1, source: Source | None = None) -> NDArray[np.int64]:
         """Draw so many parties' shares of each channel, (parties, channels); without a source, from a secure one."""

@@ -18,7 +18,8 @@ from fhe_auc.results.evaluation import NOT_TOLD_APART
 from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, quantile, widened
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.plan import Parameter
-from fhe_auc.sums.terms import Factor, Sum
+from fhe_auc.sums.terms import Factor, Part, Sum, Term
+from fhe_auc_protocols.exact_auc.auc_sums import below_less_above, counts_name
 from fhe_auc_protocols.exact_auc.epsilon_noise import VERDICT, Channel, Privacy
 from fhe_auc_protocols.exact_auc.release_part import Agreed, Counts, Reading, ReleasePart, Rows, Said, Vectors
 
@@ -42,7 +43,18 @@ class NoisySums(ReleasePart):
     @property
     def sums(self) -> Sequence[Sum]:
         """What is released."""
-        return self.privacy.sums(self.tying)
+        sums = []
+        for index, (model, weight, _, _, ties) in enumerate(self.privacy.channels):
+            of_positives = [Part(counts_name(0, 0, 1), "total", weight)] if weight else []
+            terms = [Term((Factor((*of_positives, Part(f"noise {index}", "total"))),))]
+            if model is not None:
+                p, n = [counts_name(model, 0, 1)], [counts_name(model, 0, 0)]
+                others = (Factor.each(n), *self.tying) if ties else (below_less_above(n),)
+                terms.append(Term((Factor.each(p), *others)))
+            of_model = ("T" if ties else "D") + (f"{model}" if self.privacy.models > 1 else "")
+            name = "P" if model is None else f"{of_model} {'-' if weight < 0 else '+'} {abs(weight)} P"
+            sums.append(Sum(name if weight else of_model, tuple(terms)))
+        return sums
 
     def check_plan(self, plan: Agreed) -> None:
         """Raise `CapacityError` where the budget does not hold."""

@@ -67,7 +67,7 @@ class Exact(Protocol[Evaluation]):
 
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
         """Split a request for quantile thresholds; not of rounded scores, which bring their own, nor with epsilon."""
-        if epsilon_noise.agreed(request.options):
+        if _budget(request.options):
             raise InputError(epsilon_noise.NO_QUANTILES)
         if ROUND_SCORES in request.options:
             raise InputError(_NO_OTHERS)
@@ -93,7 +93,7 @@ class Exact(Protocol[Evaluation]):
         decimals = request.options.get(ROUND_SCORES)
         rounding = {} if decimals is None else {ROUND_SCORES: _checked_decimals(decimals)}
         plain = {PLAIN_INTERVAL: _checked_plain(request.options)} if PLAIN_INTERVAL in request.options else {}
-        return {**rounding, **plain, **epsilon_noise.agreed(request.options), **level}
+        return {**rounding, **plain, **_budget(request.options), **level}
 
     def set_up(self, setup: Setup, options: Mapping[str, object], rows: Mapping[str, int]) -> Setup:
         """Return with an epsilon one with a helper, where each party proves that it has its rows."""
@@ -105,7 +105,7 @@ class Exact(Protocol[Evaluation]):
         """Return the parameters for an exact fraction."""
         if request.fleet is not None and self.authenticated:
             raise InputError(_NO_FLEET)
-        privacy = epsilon_noise.budget(request)
+        privacy = epsilon_noise.budget(request) if _budget(request.options) else None
         analysis, caps = request.analysis, request.caps
         bound = sum(caps) if request.fleet is None else sum(caps) * request.size
         try:
@@ -130,7 +130,7 @@ class Exact(Protocol[Evaluation]):
 
     def spends(self, manifest: Manifest) -> Spending | None:
         """Return the budget of the session, where it has one."""
-        asked = epsilon_noise.agreed(manifest.options)
+        asked = _budget(manifest.options)
         return Spending(float(asked["epsilon"]), str(asked["epsilon_unit"])) if asked else None
 
     def soundness(self, manifest: Manifest) -> float | None:
@@ -139,7 +139,7 @@ class Exact(Protocol[Evaluation]):
 
     def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
         """Return what parties ought to know of their own rows; with a budget only what they asked to be left out."""
-        return left_out(parties) if epsilon_noise.agreed(manifest.options) else super().own_warnings(manifest, parties)
+        return left_out(parties) if _budget(manifest.options) else super().own_warnings(manifest, parties)
 
     def analysis_of(self, manifest: Manifest) -> Analysis:
         """Return what the session estimates; errors as `plan_of`."""
@@ -165,7 +165,7 @@ class Exact(Protocol[Evaluation]):
             fits = plan.interval or plan.privacy is not None or manifest.fleet is not None
         if not fits:
             raise InputError("the session's manifest has an interval, and its plan not the sums for it, or the reverse")
-        if epsilon_noise.agreed(manifest.options) != ({} if plan.privacy is None else plan.privacy.options(manifest)):
+        if _budget(manifest.options) != ({} if plan.privacy is None else plan.privacy.options(manifest)):
             raise InputError("the session's manifest and its plan are for other privacy budgets")
         if plan.caps and plan.caps != agreed_caps(manifest, plan.caps):
             raise InputError("the session's plan proves other row caps than its study or fleet names")
@@ -214,6 +214,12 @@ def _runs(thresholds: NDArray[np.float64], options: Mapping[str, object]) -> tup
     """Return which bins have one score only: of rounded scores all do."""
     grid = grids.explicit(thresholds)
     return runs_of(np.ones(len(grid), bool) if ROUND_SCORES in options else of_one_number(grid))
+
+
+def _budget(options: Mapping[str, object]) -> dict[str, bool | int | float | str]:
+    """Return the options of a private AUC, with defaults; none where nobody has asked for one."""
+    asked = any(options.get(name) is not None for name in epsilon_noise.NAMES)
+    return epsilon_noise.agreed(options) if asked else {}
 
 
 def _checked_plain(options: Mapping[str, object]) -> bool:

@@ -215,8 +215,3 @@ class ReleasePart:
 
         A part may change what those before it have read.
         """
-
-
-def most_cubic(max_rows: int) -> int:
-    """Return what Q10 ≤ P·N² and Q01 ≤ N·P² are at most for P + N rows: 4·(P + N)³/27."""
-    return 4 * max_rows**3 // 27

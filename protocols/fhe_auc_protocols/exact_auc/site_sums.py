@@ -22,15 +22,7 @@ from fhe_auc.results.heterogeneity import LEAST_SITES, WITHIN, SiteSummary, Usab
 from fhe_auc.results.intervals import on_logit_scale
 from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Factor, Sum
-from fhe_auc_protocols.exact_auc.release_part import (
-    Agreed,
-    Counts,
-    Reading,
-    ReleasePart,
-    Rows,
-    Said,
-    Vectors,
-)
+from fhe_auc_protocols.exact_auc.release_part import Agreed, Counts, Reading, ReleasePart, Rows, Said, Vectors
 
 _ENTRIES = ("D", "PN", "both", "usable", "w", "wt", "wtt", "ww", "t", "tt", "PNPNv")
 _LARGEST_LOGIT = 16

@@ -17,10 +17,10 @@ from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.ring_parameters import SECURITY_BITS
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.computation import PaddedTask, PartyTask
+from fhe_auc.session.computation import PaddedTask, PartyTask, check_rows, too_many_rows
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
-from fhe_auc.session.plan import ONE_TIME_PADS, Keys, check_rows, too_many_rows
+from fhe_auc.session.plan import ONE_TIME_PADS, Keys
 from fhe_auc.session.protocol import KeyKind, Request
 from fhe_auc.session.vector_computation import VectorComputation, VectorPlan
 from fhe_auc_keys.roles.sealed import SealedPads
@@ -98,7 +98,7 @@ class ExactCounts(ReadoutProtocol[R]):
 
     def task(self, manifest: Manifest, data: PartyData) -> PaddedTask[R]:
         """Return a party's computation on its own rows; raise `InputError` where the manifest is of another kind."""
-        self.readout.check(manifest, self.name)
+        self.readout.check_manifest(manifest, self.name)
         self.plan_of(manifest)
         analysis, parties = self.analysis_of(manifest), len(manifest.parties)
         noise = self.noise(manifest.options, len(manifest.thresholds), parties, manifest.min_parties)
@@ -136,15 +136,15 @@ class CountsTask(PartyTask[Residues, Sequence[Residues], R]):
         own = VectorComputation(self._manifest).authenticator(common_secret)
         return [own.submitted(self._manifest.parties.index(self.party), self.vector())]
 
-    def read(self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> R:
+    def read_result(self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> R:
         """Return what the sums say, once they are proved.
 
-        Errors as `VectorAuthenticator.read` and `Readout.read`, and `ResultCheckError` for too many rows.
+        Errors as `VectorAuthenticator.proved_sums` and `Readout.outcome`, and `ResultCheckError` for too many rows.
         """
         computation, most = VectorComputation(self._manifest), self.plan.max_total
         least = 0 if self._noise is None else -most
         indices = [self._manifest.parties.index(party) for party in counted]
-        sums = computation.authenticator(common_secret).read(decrypted[0], indices, least, most)
+        sums = computation.authenticator(common_secret).proved_sums(decrypted[0], indices, least, most)
         levels = np.split(sums, np.cumsum([level.size for level in self._own])[:-1])
         if self._noise is None and (rows := int(levels[-1].sum())) > most:
             raise ResultCheckError(
@@ -158,7 +158,7 @@ class CountsTask(PartyTask[Residues, Sequence[Residues], R]):
             soundness=computation.soundness(),
             settings={} if self._noise is None else self._noise.settings(len(counted)),
         )
-        return self._readout.read(self._manifest, pooled)
+        return self._readout.outcome(self._manifest, pooled)
 
 
 def entries(readout: Readout[R], thresholds: int) -> int:

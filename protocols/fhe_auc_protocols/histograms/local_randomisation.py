@@ -161,7 +161,7 @@ class LocalRandomisation(ReadoutProtocol[R], UnencryptedProtocol[R, Levels, Tall
 
     def checked(self, manifest: Manifest) -> Levels:
         """Return the encoding of a manifest; raise `InputError` where it is not one of this protocol."""
-        self.readout.check(manifest, self.name)
+        self.readout.check_manifest(manifest, self.name)
         return super().checked(manifest)
 
     def submission(self, manifest: Manifest, terms: Levels, data: PartyData) -> Tally:
@@ -179,4 +179,4 @@ class LocalRandomisation(ReadoutProtocol[R], UnencryptedProtocol[R, Levels, Tall
             (encoding,), (rows,) = terms, sums.reports
             deviation = math.sqrt(float(encoding.variance(rows / encoding.cells, rows)))
             settings = {"flip_probability": encoding.flip_probability, "noise_deviation": deviation}
-        return self.readout.read(manifest, PooledCounts(levels=counts, parties=sums.parties, settings=settings))
+        return self.readout.outcome(manifest, PooledCounts(levels=counts, parties=sums.parties, settings=settings))

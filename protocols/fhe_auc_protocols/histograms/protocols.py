@@ -10,13 +10,12 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.protocol import Request, Spending
 from fhe_auc_protocols import options as options_of
-from fhe_auc_protocols.histograms.cells import Cells
 from fhe_auc_protocols.histograms.distributed_noise import SharedNoise
 from fhe_auc_protocols.histograms.exact_counts import ExactCounts
 from fhe_auc_protocols.histograms.local_randomisation import LocalRandomisation
 from fhe_auc_protocols.histograms.quantile_thresholds import ExactQuantiles, PrivateQuantiles
 from fhe_auc_protocols.histograms.readout import PrivateReadout
-from fhe_auc_protocols.histograms.score_histogram import ExactScoreHistogram, PrivateScoreHistogram
+from fhe_auc_protocols.histograms.score_histogram import Cells, ExactScoreHistogram, PrivateScoreHistogram
 
 
 class DistributedNoise(ExactCounts[R]):

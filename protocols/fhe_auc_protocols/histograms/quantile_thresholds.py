@@ -48,7 +48,7 @@ class _Quantiles(Readout[QuantileThresholds]):
         """Return how many thresholds to find."""
         return {"bins": checked_bins(options, _height(thresholds))}
 
-    def check(self, manifest: Manifest, protocol: str) -> None:
+    def check_manifest(self, manifest: Manifest, protocol: str) -> None:
         """Raise `InputError` where a manifest is not that protocol's, or its thresholds are not the cells of [0, 1]."""
         if manifest.protocol != protocol:
             raise InputError(f"the session's manifest is of protocol {manifest.protocol!r}, not {protocol!r}")
@@ -92,7 +92,7 @@ class _Quantiles(Readout[QuantileThresholds]):
         if len(grid) < bins:
             warnings += (f"{len(grid):,} bin edges instead of {bins:,}: {self.why_fewer}",)
         warnings = result_warnings.of_parties(manifest, pooled.parties) + warnings
-        return pooled.outcome(QuantileThresholds, manifest, grid=grid, settings=settings, warnings=warnings)
+        return pooled.said(QuantileThresholds, manifest, grid=grid, settings=settings, warnings=warnings)
 
 
 class ExactQuantiles(_Quantiles):
@@ -118,7 +118,7 @@ class ExactQuantiles(_Quantiles):
             raise InputError("the session's manifest is not one for finding thresholds of so many models")
         return super().count(data, grid)
 
-    def read(self, manifest: Manifest, pooled: PooledCounts) -> QuantileThresholds:
+    def outcome(self, manifest: Manifest, pooled: PooledCounts) -> QuantileThresholds:
         """Return the thresholds; raise `EvaluationError` where there is no row."""
         (counts,) = pooled.levels
         warnings = (
@@ -164,7 +164,7 @@ class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
         """Return the height h."""
         return _height(thresholds)
 
-    def read(self, manifest: Manifest, pooled: PooledCounts) -> QuantileThresholds:
+    def outcome(self, manifest: Manifest, pooled: PooledCounts) -> QuantileThresholds:
         """Return the thresholds; raise `EvaluationError` where noise outweighs the rows."""
         noise = {name: value for name, value in pooled.settings.items() if name == "noise_deviation"}
         settings = {"epsilon": self.budget(manifest.options), "height": len(pooled.levels), **noise}

@@ -36,7 +36,7 @@ class PooledCounts:
     """What the way of counting says about its noise: "noise_deviation" is the standard deviation on one count, where
     levels do not differ in it."""
 
-    def outcome(self, kind: Callable[..., R], manifest: Manifest, **said: Any) -> R:
+    def said(self, kind: Callable[..., R], manifest: Manifest, **fields: Any) -> R:
         """Return an outcome of this kind that says these fields, and how its counts came about."""
         return kind(
             protocol=manifest.protocol,
@@ -45,7 +45,7 @@ class PooledCounts:
             security_bits=self.security_bits,
             verified=self.soundness is not None,
             soundness=self.soundness,
-            **said,
+            **fields,
         )
 
 
@@ -62,7 +62,7 @@ class Readout(ABC, Generic[R]):
         """Return the options that the manifest carries; raise `InputError` for a wrong one."""
         return {}
 
-    def check(self, manifest: Manifest, protocol: str) -> None:
+    def check_manifest(self, manifest: Manifest, protocol: str) -> None:
         """Raise `InputError` where a manifest is not one of that protocol, which has this readout."""
 
     def times(self, analysis: Analysis) -> int:
@@ -82,7 +82,7 @@ class Readout(ABC, Generic[R]):
         """Count a party's rows in each cell, shape (cells,); raise `InputError` for a score that lies in none."""
 
     @abstractmethod
-    def read(self, manifest: Manifest, pooled: PooledCounts) -> R:
+    def outcome(self, manifest: Manifest, pooled: PooledCounts) -> R:
         """Return what the pooled counts say; raise `EvaluationError` where that is nothing."""
 
 

@@ -4,6 +4,9 @@ The cells are bins between thresholds, once for each label. From the pooled coun
 and, by `fhe_auc.metrics`, every other metric of a classifier. Exact counts give the exact AUC of the bins; counts with
 privacy noise one that nothing bounds for certain.
 
+**Counts by cell**, by group, or by two models at once, are a report's: each group's calibration, how many of its rows
+are at or above a threshold, and on how many of these two models agree, follow from them, in few bins.
+
 **One budget for two sessions.** A session before may find quantile thresholds. Both look at the same rows, so that
 their budgets add up; ``epsilon`` is that of both together, in requests, manifests and settings of the second.
 ``boundaries_epsilon`` is the part that the first spends, and that the second counts as spent. It is less than half,
@@ -24,9 +27,10 @@ from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.ranking import roc_auc_score
 from fhe_auc.metrics.trapezoid import trapezoid
-from fhe_auc.question.score_bins import of_one_number
+from fhe_auc.question.analysis import PLAIN, Analysis
+from fhe_auc.question.score_bins import bins_of, of_one_number
 from fhe_auc.results.delong import of_bins
-from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.results.evaluation import CellCounts, Evaluation
 from fhe_auc.rows.counts import Counts
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
@@ -36,6 +40,7 @@ from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, R
 from fhe_auc_protocols.option_values import checked_epsilon, positive_number, privacy_budget
 
 _LABELS = 2  # positives and negatives
+_MOST_CELLS = 2**21  # of a grid of 2^20 thresholds, without groups
 _LOUD = 0.1  # noise above this share of the rarer class's rows is worth a warning
 _SHARE = 0.25  # of epsilon, for the thresholds; docs/evidence/noise.md has measurements
 _SPENT = "boundaries_epsilon"
@@ -55,14 +60,14 @@ class ExactScoreHistogram(Readout[Evaluation]):
         """Count a party's positives in each bin, then its negatives, shape (2m,)."""
         return rows_by_bin(data, grid).ravel()
 
-    def read(self, manifest: Manifest, pooled: PooledCounts) -> Evaluation:
+    def outcome(self, manifest: Manifest, pooled: PooledCounts) -> Evaluation:
         """Return the AUC of the pooled histogram; errors as `pooled_counts`, and `UndefinedAucError`."""
         bins = pooled.levels[0].reshape(_LABELS, -1)
         exact = trapezoid(pooled_counts(bins))
         mergeable = bins[:, ~of_one_number(manifest.thresholds)].prod(axis=0, dtype=object).sum()  # beyond int64
         binning_error = float(Fraction(int(mergeable), exact.den))
         _, error = of_bins(*bins[:, bins.any(axis=0)])
-        return pooled.outcome(
+        return pooled.said(
             Evaluation,
             manifest,
             thresholds=len(manifest.thresholds),
@@ -105,10 +110,10 @@ class PrivateScoreHistogram(ExactScoreHistogram, PrivateReadout[Evaluation]):
         self.budget(options)
         return replace(request, options=first), replace(request, options=options)
 
-    def read(self, manifest: Manifest, pooled: PooledCounts) -> Evaluation:
+    def outcome(self, manifest: Manifest, pooled: PooledCounts) -> Evaluation:
         """Return the AUC of the noisy histogram; errors as `noisy_auc`."""
         histogram = pooled_histogram(manifest.thresholds, pooled.levels[0].reshape(_LABELS, -1))
-        return pooled.outcome(
+        return pooled.said(
             Evaluation,
             manifest,
             thresholds=len(manifest.thresholds),
@@ -119,6 +124,51 @@ class PrivateScoreHistogram(ExactScoreHistogram, PrivateReadout[Evaluation]):
             settings={**_budgets(manifest.options), **pooled.settings},
             warnings=_noise_warnings(manifest, pooled, histogram),
         )
+
+
+class Cells(Readout[CellCounts]):
+    """Of exact counts; cells are as `CellCounts` has them. A row counts once for each variable, or once."""
+
+    purpose = "counts of rows by group and bin"
+
+    def __init__(self, analysis: Analysis = PLAIN) -> None:
+        self._by, self._models = [len(variable.levels) for variable in analysis.by], len(analysis.models)
+
+    def times(self, analysis: Analysis) -> int:
+        """Return the number of variables, or 1."""
+        return max(1, len(analysis.by))
+
+    def cells(self, thresholds: int) -> int:
+        """Return the number of cells of both labels; raise `InputError` where there are too many."""
+        number: int = _LABELS * max(1, sum(self._by)) * thresholds**self._models
+        if number > _MOST_CELLS:
+            raise InputError(
+                f"these are {number:,} counts, {_MOST_CELLS:,} at most: take fewer thresholds, groups or models"
+            )
+        return number
+
+    def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Count a party's positives in each cell, then its negatives; `InputError`: another analysis's rows."""
+        if (len(data.scores), len(data.groups)) != (self._models, len(self._by)):
+            raise InputError(f"party {data.name!r}: its rows are not those of the session's analysis")
+        cells = self.cells(len(grid)) // _LABELS
+        counts = np.zeros((_LABELS, cells), np.int64)
+        firsts = np.cumsum([0, *self._by])[: len(self._by)]
+        for batch in data.batches():
+            bins: NDArray[np.int64] = np.zeros(batch.rows, np.int64)
+            for scores in batch.scores:
+                bins = len(grid) * bins + bins_of(scores, grid)
+            levels = [first + codes.astype(np.int64) for first, codes in zip(firsts, batch.groups, strict=True)]
+            for level in levels or [np.zeros(batch.rows, np.int64)]:
+                at = len(grid) ** self._models * level + bins
+                counts += [np.bincount(at[side], minlength=cells) for side in (batch.y_true, ~batch.y_true)]
+        return counts.ravel()
+
+    def outcome(self, manifest: Manifest, pooled: PooledCounts) -> CellCounts:
+        """Return the counts."""
+        positives, negatives = pooled.levels[0].reshape(_LABELS, -1)
+        warnings = result_warnings.of_parties(manifest, pooled.parties)
+        return pooled.said(CellCounts, manifest, warnings=warnings, positives=positives, negatives=negatives)
 
 
 def rows_by_bin(data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:

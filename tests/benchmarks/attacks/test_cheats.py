@@ -101,22 +101,19 @@ def test_the_demo_shows_a_lie_being_caught_by_its_check() -> None:
     assert "the AUCs of both runs disagree" in text
 
 
-def test_the_demo_shows_who_lies_that_it_is_left_out_and_what_would_have_come_of_it() -> None:
+def test_the_demo_shows_who_lies_and_that_it_is_left_out() -> None:
     text = demo("--cheat", "party-negative")
     for said in (
         "Party '(50, 99]' lies: party-negative, count less than zero negatives in the lowest bin. It is named and",
-        "Without proofs of row caps all would have accepted an AUC of 0.5",
         "each party row caps has proved that it counted no more rows than its cap, and none below zero",
         "within the binning error",
         "parties 5 ",
         "(50, 99] not counted: its proof did not hold",
     ):
         assert said in text
-    assert "Without proofs of row caps there is no such lie." in demo("--cheat", "party-replayed-proof")
     text = demo("--cheat", "party-tags", status=1)
     assert "party '(50, 99]' lies party-tags, send a tag that does not fit" in text
     assert "no number is released" in text
-    assert "the session would have failed, and nobody would know by whom" in demo("--cheat", "party-other-seed")
     assert "with --keys helper" in demo("--cheat", "party-negative", "--keys", "sealed", status=2)
 
 

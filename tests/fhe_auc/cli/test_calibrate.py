@@ -61,7 +61,7 @@ CALIBRATED = [0.05, 0.4, 0.3]
 
 @pytest.fixture
 def map_json(folder: Path) -> str:
-    calibration_file.save("map.json", MAP)
+    calibration_file.save_map("map.json", MAP)
     return "map.json"
 
 
@@ -96,7 +96,7 @@ def test_the_map_is_that_of_the_pooled_rows_in_the_clear(folder: Path, rows: Any
     edges = np.concatenate(([0.0], thresholds.uniform(50)[1:], [1.0]))
     fine = Histogram.from_rows(PartyData.from_arrays("all", labels, scores), edges)
     expected = calibration.bayesian_binning(small_cells.crowded(fine, 10))  # no edge tells where fewer rows lie
-    assert calibration_file.load("map.json").as_dict() == expected.as_dict()
+    assert calibration_file.load_map("map.json").as_dict() == expected.as_dict()
 
 
 def fitted_and_applied(file: str, out: str = "out.csv") -> tuple[str, NDArray[np.float64]]:
@@ -178,8 +178,8 @@ def test_npz_arrays_of_any_name_and_maps_survive_their_files(folder: Path) -> No
     assert found == {"risk": SCORES, "file": CALIBRATED, "p": CALIBRATED}
     edges = np.concatenate(([0.0], np.sort(np.random.default_rng(1).random(99)), [1.0, 1.0]))
     found = CalibrationMap(edges, np.random.default_rng(2).random(101))
-    calibration_file.save("map.json", found)
-    assert calibration_file.load("map.json").as_dict() == found.as_dict()
+    calibration_file.save_map("map.json", found)
+    assert calibration_file.load_map("map.json").as_dict() == found.as_dict()
 
 
 def test_apply_reads_percentages_and_text_as_evaluate_does_and_copies_alike(folder: Path, map_json: str) -> None:
@@ -224,7 +224,7 @@ def test_a_copy_keeps_byte_order_mark_and_ends_of_lines(folder: Path, map_json: 
     ],
 )
 def test_a_score_that_cannot_be_calibrated_names_its_row(folder: Path, scores: list[Any], message: str) -> None:
-    calibration_file.save("part.json", CalibrationMap(np.array([0.2, 0.5, 0.8]), np.array([0.1, 0.9])))
+    calibration_file.save_map("part.json", CalibrationMap(np.array([0.2, 0.5, 0.8]), np.array([0.1, 0.9])))
     file = write_csv("in.csv", y_true=np.arange(len(scores)) % 2, y_score=scores)
     assert_refused(call("apply", "part.json", file, "--out", "out.csv"), message)
     assert not Path("out.csv").exists()
@@ -291,7 +291,7 @@ def test_a_tampered_map_is_refused_by_its_field(folder: Path, map_json: str, fie
 def test_what_is_no_map_is_refused(folder: Path, text: bytes, message: str) -> None:
     Path("map.json").write_bytes(text)
     with pytest.raises(InputError, match=f"^calibration map 'map.json': .*{message}"):
-        calibration_file.load("map.json")
+        calibration_file.load_map("map.json")
     for name, unreadable in (("none.json", "does not exist"), (".", "cannot be read")):
         with pytest.raises(InputError, match=unreadable):
-            calibration_file.load(name)
+            calibration_file.load_map(name)

@@ -78,7 +78,7 @@ def test_what_is_not_given_is_verified_at_5000_thresholds_and_1000_for_the_publi
     found, published = told("plan"), told("plan", "--protocol", "semi-honest")
     assert (found["protocol"], found["thresholds"], found["keys"]) == ("verified", 5000, "sealed")
     assert published["thresholds"] == 1000
-    assert "semi-honest, for 1,000 thresholds" in call("plan", "--protocol", "semi-honest").stdout
+    assert "semi-honest, for 1,000 bin edges" in call("plan", "--protocol", "semi-honest").stdout
 
 
 def test_rounded_scores_give_scikit_learns_auc_as_a_fraction(hospitals: list[str]) -> None:

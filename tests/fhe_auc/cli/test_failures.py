@@ -54,7 +54,7 @@ def test_party_file_line_and_column_are_named(folder: Path) -> None:
     [
         (KeyboardInterrupt(), 130, "interrupted"),
         (OSError(28, "No space left on device"), 1, "[Errno 28] No space left on device"),
-        (MemoryError(), 1, "not enough memory; take fewer thresholds, or fewer rows at a time"),
+        (MemoryError(), 1, "not enough memory; take fewer bin edges, or fewer rows at a time"),
     ],
 )
 def test_what_ends_a_command_is_not_called_a_bug(

@@ -57,7 +57,7 @@ def test_plan_shows_the_exact_protocols(protocol: str) -> None:
         assert (shown["sketch_entries"], shown["upload_bytes"]) == (found.computed.sketch.size, found.submission_bytes)
         assert shown["flooding_bits"] == found.flooding_margin >= 40
     text = " ".join(call(*arguments).stdout.split())
-    assert f"{protocol}, for 5,000 thresholds, 10 parties and up to 1,000,000 rows of all parties together:" in text
+    assert f"{protocol}, for 5,000 bin edges, 10 parties and up to 1,000,000 rows of all parties together:" in text
     assert ("twice as many with their authenticators" in text) == (protocol == "verified")
 
 

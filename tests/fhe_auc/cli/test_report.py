@@ -192,7 +192,7 @@ def test_a_noisy_model_is_reported_with_its_budget_and_without_a_half_width(fold
     ("options", "message"),
     [
         (("--model", "telepathic"), "'telepathic' is not installed: .*'histogram-telepathic'.*federated"),
-        (("--epsilon", "1"), "'federated' adds none: --model distributed-dp"),
+        (("--epsilon", "1"), "--epsilon is of models that add noise: --model distributed-dp"),
         (("--model", "local-dp", "--epsilon", "1", "-o", "epsilon=2"), "epsilon is given twice"),
         (("--threshold", "0.5,x"), "could not convert .*; give numbers"),
         (("--threshold", "nan"), "threshold is nan; it must be a finite"),

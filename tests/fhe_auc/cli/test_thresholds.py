@@ -44,7 +44,7 @@ def test_evaluate_takes_quantiles_and_shows_both_sessions(truth: float) -> None:
 
 def test_a_file_of_thresholds_serves_several_evaluations(truth: float) -> None:
     said = printed("thresholds", *FILES, "--bins", "40", *TENSEAL, "--out", "found.txt")
-    assert re.search(r"^thresholds +40 +from 0 to 0\.\d+, in found\.txt$", said, re.MULTILINE)
+    assert re.search(r"^bin edges +40 +from 0 to 0\.\d+, in found\.txt$", said, re.MULTILINE)
     grid = thresholds.parse("found.txt")
     again = told("thresholds", *FILES, "--bins", "40", *TENSEAL, "--out", "again.csv")
     assert again["thresholds"] == grid.tolist()
@@ -141,5 +141,5 @@ def test_the_demo_takes_quantiles_and_plan_shows_both_sessions() -> None:
     first = found["plans"][name]["boundaries"]
     assert (found["thresholds"], first["sums"], first["upload_bytes"]) == (200, 2**14, 86_027)
     shown = printed("plan", "--thresholds", "quantile:200", "--backend", name)
-    assert re.search(r"a session that finds the thresholds:(.|\n)*sums +16,384", shown)
+    assert re.search(r"a session that finds the bin edges:(.|\n)*sums +16,384", shown)
     assert "boundaries" not in told("plan", "--backend", name)["plans"][name]

@@ -1,9 +1,8 @@
-"""Whole sessions over the simulators of Flower and FLARE: the fraction of the rows.
+"""Whole sessions over the simulator of Flower, and by letters: the fraction of the rows.
 
 Over TLS: `tests/documents/test_carrier_guides.py`. Other versions: `scripts/try_carriers.sh`.
 """
 
-import json
 import sys
 import zlib
 from collections.abc import Callable, Mapping
@@ -21,7 +20,7 @@ from fhe_auc.session import registry
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from tests.support.exact_sessions import pairs_of
-from tests.support.machines import GRID, toml
+from tests.support.machines import GRID
 
 pytestmark = [pytest.mark.xdist_group("flower"), pytest.mark.timeout(1800)]
 Place = Callable[[], LocalCarrier]
@@ -34,40 +33,12 @@ def flower_simulation() -> LocalCarrier:
     return Simulation()
 
 
-class FlareSimulator(LocalCarrier):
-    def start(self, server: Path, sites: Mapping[str, Path]) -> None:
-        from fhe_auc.machines.flare import JOB
-
-        own = self.folder / "workspace" / "local"
-        (own / "fhe-auc").mkdir(parents=True)
-        classes = [f"fhe_auc.machines.flare.postmen.{name}" for name in ("Carrier", "Answerer")]
-        (own / "resources.json").write_text(json.dumps({"class_allow_list": classes}))
-        (own / "fhe-auc" / "server.toml").write_text(toml({"exchange": str(server), "every": 1}))
-        clients = {f"site-{number}": name for number, name in enumerate(sites)}
-        for client, name in clients.items():
-            (own / "fhe-auc" / f"{client}.toml").write_text(toml({"exchange": str(sites[name]), "name": name}))
-        program = str(Path(sys.executable).with_name("nvflare"))
-        command = [program, "simulator", str(JOB), "-w", str(own.parent), "-c", ",".join(clients)]
-        self._simulator = self.processes.start("simulator", [*command, "-t", str(len(sites))])
-
-    def check(self) -> None:
-        self.processes.require_alive(self._simulator)
-
-
-def flare_simulator() -> LocalCarrier:
-    pytest.importorskip("nvflare", minversion="2.9", reason="the extra fhe-auc[flare] is not installed")
-    return FlareSimulator()
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("place", [flower_simulation, flare_simulator])
-def test_a_session_gives_the_fraction_of_its_rows_and_leaves_nothing_behind(
-    place: Place, site_rows: list[PartyData]
-) -> None:
+def test_a_session_gives_the_fraction_of_its_rows_and_leaves_nothing_behind(site_rows: list[PartyData]) -> None:
     made: list[LocalCarrier] = []
 
     def watched() -> LocalCarrier:
-        made.append(place())
+        made.append(flower_simulation())
         return made[-1]
 
     request = Request(parties=tuple(data.name for data in site_rows), thresholds=GRID, keys="sealed")

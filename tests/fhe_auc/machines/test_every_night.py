@@ -17,20 +17,16 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from fhe_auc.base import clock
 from fhe_auc.base.files import read_config
-from fhe_auc.base.serialise import json_text
 from fhe_auc.machines import outcomes, serve, service
-from fhe_auc.report import Report, federated_report
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.trust import join_request
@@ -303,43 +299,3 @@ def test_five_sites_need_14_commands_and_6_comparisons_and_then_nothing_whoever_
     they.wait(lambda: they.status(AWAY)[1] == "")
     assert len(they.results(AWAY)) == 1 + together
     assert len(they.typed) == COMMANDS
-
-
-LEVELS = {"sex": ["F", "M"], "age": ["<40", "40-59", "60-79", "80-89", "90+"]}
-
-
-@pytest.mark.slow
-def test_a_report_of_five_sites_has_everywhere_the_digits_of_one_process(consortium: Consortium) -> None:
-    """Two models, seven groups, patients with several rows, quantile thresholds: all from the study and the rows."""
-    they, generator, tables = consortium, np.random.default_rng(7), dict[str, Any]()
-    for number, name in enumerate(SITES):
-        rows = 200 + 50 * number
-        label = (generator.random(rows) < 0.3).astype(int)
-        table = {"died": label}
-        for model, shift in (("a", 0.2), ("b", 0.3)):
-            table[model] = np.clip(0.3 + shift * label + 0.2 * generator.standard_normal(rows), 0, 1)
-        table |= {group: generator.choice(levels, rows) for group, levels in LEVELS.items()}
-        table["id"] = np.array([f"{name} {each}" for each in generator.integers(0, rows // 2, rows)])
-        lines = [",".join(table), *(",".join(map(str, row)) for row in zip(*table.values(), strict=True))]
-        they.write(f"{name}/rows.csv", "\n".join(lines) + "\n")
-        tables[name] = table
-    set_up(
-        they,
-        thresholds="quantile:20",
-        report=True,
-        label_column="died",
-        score_columns=["a", "b"],
-        by=["sex=F,M", "age=<40,40-59,60-79,80-89,90+"],
-        cluster="id",
-        decisions=[0.4],
-    )
-    they.wait(lambda: all(len(they.results(name)) == 7 for name in SITES))
-    asked = {"label": "died", "score": ["a", "b"], "by": LEVELS, "cluster": "id", "threshold": [0.4]}
-    alone = federated_report(tables, thresholds="quantile:20", **asked)
-    of_session = {name: getattr(alone.facts, name) for name in ("date", "session", "privacy")}
-    for name in SITES:
-        between = Report.load(they.results(name)[-1])
-        found = replace(between, facts=replace(between.facts, **of_session))
-        assert found.html() == alone.html()
-        assert json_text(found.as_dict()) == json_text(alone.as_dict())
-        assert found.csv() == alone.csv()

@@ -77,18 +77,9 @@ WORLD = World()
 _WARNING = re.compile(r"[0-9T:.-]{23}\+00:00 (WARNING|ERROR) ")
 
 
-@pytest.fixture(scope="module")
-def template(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Roles, and a session that is not in the inbox yet."""
-    folder = Path(shutil.copytree(template, tmp_path_factory.mktemp("made") / "here"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        make_session("night-1", publish=False)
-    return folder
-
-
 @pytest.fixture(autouse=True)
 def as_the_world_is(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_session("night-1", publish=False)
     monkeypatch.setenv("COLUMNS", "1000")
     monkeypatch.setattr(aggregator_role, "_POLL", 0.05)
     WORLD.heal()

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from fhe_auc.base.clock import Clock
-from fhe_auc.base.errors import EvaluationError, ResultCheckError
+from fhe_auc.base.errors import ResultCheckError
 from fhe_auc.base.names import HELPER
 from fhe_auc.cli import main
 from fhe_auc.exchange.exchange import Arrivals, Folder, Version, place_of
@@ -72,19 +72,6 @@ def test_a_session_with_a_helper_closes_at_the_number_that_is_configured(
     assert "gone on to round 4 without 'east'" in late.step
     assert late.wrong == ""
     session.check("north", "south")
-
-
-def test_a_round_that_was_not_sent_from_this_journal_is_nobody_s_to_repeat(
-    site_rows: list[PartyData], tmp_path: Path
-) -> None:
-    session = MachineSession(site_rows, tmp_path / "session")
-    with pytest.raises(KeyboardInterrupt):
-        play(session, killed_in=1)
-    said = sorted((session.folder / "exchange").rglob("round-1.message"))
-    session.aggregator["journal"] = str(session.folder / "another")
-    with pytest.raises(EvaluationError, match=r"round 1 .* new session$"):
-        play(session)
-    assert sorted((session.folder / "exchange").rglob("round-*.message")) == said
 
 
 def test_the_aggregator_sees_no_difference_between_a_result_that_is_accepted_and_one_that_is_refused(

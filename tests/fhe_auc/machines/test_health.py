@@ -20,10 +20,7 @@ from fhe_auc.machines.site_state import Meeting
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust.members import Members
 from fhe_auc_keys.trust.published import file_of
-from tests.support import served
-from tests.support.certified import Consortium
 from tests.support.keys_folder import ADDER
 from tests.support.served import _HERE, HELPER, PASSPHRASE, SITES, look, make_roles, serving, status, until
 from tests.support.studies import STUDY, make, told, waits
@@ -34,22 +31,16 @@ HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
-def ahead(monkeypatch: pytest.MonkeyPatch) -> dict[str, timedelta]:
-    """By how much a role's clock is ahead; "" is that of everybody."""
-    found, looks, before = dict[str, timedelta](), [""], serve.Server.look
+def ahead(monkeypatch: pytest.MonkeyPatch) -> list[timedelta]:
+    """By how much all clocks are ahead."""
+    found = [0 * HOUR]
 
     def now(*_: object) -> datetime:
-        return datetime.now(timezone.utc) + found.get("", 0 * HOUR) + found.get(looks[-1], 0 * HOUR) * bool(looks[-1])
-
-    def look_as(server: serve.Server, *stop: Any) -> None:
-        looks.append(str(server.config["store"]).split("/")[0])
-        before(server, *stop)
-        looks.pop()
+        return datetime.now(timezone.utc) + found[0]
 
     monkeypatch.setattr(SYSTEM, "now", now)
-    monkeypatch.setattr(SYSTEM, "monotonic", lambda: monotonic() + found.get("", 0 * HOUR).total_seconds())
+    monkeypatch.setattr(SYSTEM, "monotonic", lambda: monotonic() + found[0].total_seconds())
     monkeypatch.setattr(common, "now", now)
-    monkeypatch.setattr(serve.Server, "look", look_as)
     return found
 
 
@@ -59,12 +50,12 @@ def problems(name: str) -> dict[str, str]:
 
 
 def test_a_refused_session_is_named_until_a_later_one_of_its_study_is_answered_or_it_is_gone(
-    ahead: dict[str, timedelta],
+    ahead: list[timedelta],
 ) -> None:
     first = make()["session"]
     with serving(ADDER, "south", "west"):
         until(lambda: "refused" in problems("south"))
-        ahead[""] = HOUR
+        ahead[0] = HOUR
         Path("study.toml").write_text(STUDY.replace("uniform:16", "uniform:8"))
         second = make()["session"]
         until(lambda: second in waits("south"))
@@ -109,46 +100,17 @@ def test_a_session_that_has_failed_is_told_until_a_later_one_of_its_study_has_a_
         server._sessions = {}
 
 
-def test_a_clock_is_wrong_until_its_next_message_is_right_and_no_more_once_all_is_over(
-    ahead: dict[str, timedelta],
-) -> None:
-    Path("other.toml").write_text(STUDY.replace("net 2", "net 3"))
-    sessions = [make()["session"], told("session", "make", "other.toml", "north.toml")["session"]]
-    with serving("south", "west"):
-        look()
-    for session in sessions:
-        for name in ("south", "west"):
-            told("pending", f"{name}.toml", "--yes", session)
-    away = Path("exchange/north", sessions[1])
-    away.rename("later")
-    with serving(ADDER, "south"):
-        ahead["south"] = 24 * HOUR
-        until(lambda: problems(ADDER) == {"clock": "south"})
-        ahead.clear()
-        look()
-        assert problems(ADDER) == {"clock": "south"}
-        Path("later").rename(away)
-        until(lambda: "clock" not in problems(ADDER))
-        steps = str(status(ADDER)["sessions"])
-        assert steps.count("round 1 of 2, awaits north, west") == 2
-        ahead["south"] = 24 * HOUR
-        with serving("north", "west"):
-            until(lambda: str(status(ADDER)["sessions"]).count("ended: all have their results") == 2)
-            look()
-            assert problems(ADDER) == {}
-
-
-def test_members_whose_list_ends_soon_or_is_rubbish_are_named(ahead: dict[str, timedelta]) -> None:
+def test_members_whose_list_ends_soon_or_is_rubbish_are_named(ahead: list[timedelta]) -> None:
     with serving("south", ADDER):
         look()
         assert problems("south") == problems(ADDER) == {}
-        ahead[""] = 336 * 24 * HOUR
+        ahead[0] = 336 * 24 * HOUR
         for each in _HERE:
             each._renewal = 0.0
         look()
         for name in ("south", ADDER):
             assert problems(name)["members"].endswith(": `fhe-auc members renew`")
-        ahead.clear()
+        ahead[0] = 0 * HOUR
         with KeyStore(Path("south/store"), PASSPHRASE) as store:
             file = Path("exchange", file_of("office", known_members.stored(store).version + 1))
         file.parent.mkdir(parents=True)
@@ -161,27 +123,6 @@ def test_members_whose_list_ends_soon_or_is_rubbish_are_named(ahead: dict[str, t
         file.unlink()
         look()
         assert problems("south") == problems(ADDER) == {}
-
-
-def test_a_study_of_which_no_session_can_be_made_is_named_at_its_maker_until_one_can(
-    ahead: dict[str, timedelta],
-) -> None:
-    Path("study.toml").write_text(STUDY + 'every = "day"\n')
-    make()
-    with serving("north"):
-        look()
-        assert problems("north") == {}
-        ahead[""] = 24 * HOUR
-        with KeyStore(Path("north/store"), PASSPHRASE) as store:
-            known = known_members.stored(store)
-            known_members.keep(store, Members(known.files[:1]))  # which has the coordinator alone
-        look()
-        assert problems("north")["repeat"].endswith("0 of the study's take part, and it takes 2 at least")
-        with KeyStore(Path("north/store"), PASSPHRASE) as store:
-            known_members.keep(store, known)
-        look()
-        assert problems("north") == {}
-        assert len(list(Path("exchange/north").iterdir())) == 2
 
 
 class Counting(Folder):
@@ -201,13 +142,12 @@ class Counting(Folder):
 
 
 def test_a_pass_looks_where_sessions_are_made_and_at_a_few_of_all_other_places(
-    ahead: dict[str, timedelta], monkeypatch: pytest.MonkeyPatch
+    ahead: list[timedelta], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each request costs 4 ms over S3. Others have answered there before, in sessions that are none of ours."""
     members = [f"member {number}" for number in range(14)]
-    monkeypatch.setattr(served, "Consortium", lambda *names, at: Consortium(*names, *members, at=at))
     Path("many").mkdir()
-    make_roles(Path("many"))
+    make_roles(Path("many"), *members)
     monkeypatch.chdir("many")
     for name in members:
         Path("exchange", name, name[7:].strip().zfill(32)).mkdir(parents=True)
@@ -218,7 +158,7 @@ def test_a_pass_looks_where_sessions_are_made_and_at_a_few_of_all_other_places(
 
         def asked() -> list[str]:
             exchange.asked = []
-            ahead[""] = ahead.get("", 0 * HOUR) + HOUR / 60
+            ahead[0] += HOUR / 60
             server.look()
             return exchange.asked
 

@@ -14,15 +14,12 @@ from typing import Any
 import pytest
 
 from fhe_auc.cli.serve import ending
-from fhe_auc_keys.site.policy import agreed
-from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.command_line import call
 from tests.support.keys_folder import ADDER
 from tests.support.served import (
     HELPER,
     HOLDER,
     MOST_MEMORY,
-    PASSPHRASE,
     PATIENCE,
     SITES,
     Started,
@@ -79,50 +76,6 @@ def test_strays_and_half_copied_files_stop_no_session_and_stay_red_until_they_ar
         until(lambda: delivered(*SITES))
         check_results(*SITES)
         until(lambda: all(status(name)["health"] == "ok" for name in (ADDER, *SITES)))
-
-
-def test_what_no_agreed_study_makes_waits_for_a_person_and_other_sessions_go_on(here: Path) -> None:
-    with serving(ADDER, *SITES):
-        make_session("foreign", agreed=False)
-        make_session("night-1")
-        until(lambda: delivered(*SITES))
-        outside = "it waits for a person (fhe-auc pending): nobody here has agreed to its study"
-        assert outside in step("north", "foreign")
-        assert outside in status("north")["wrong"]
-        assert step(ADDER, "foreign").startswith("round 1 of 2, awaits north, south, west, until 2")
-        shutil.rmtree(place(HOLDER, "foreign"))
-        until(lambda: status("north")["wrong"] == "")
-        told = Path("north/state/status.json")
-        assert (told.stat().st_mode & 0o777, "auc" in told.read_text()) == (0o600, False)
-
-
-@pytest.mark.slow
-def test_who_comes_too_late_is_told_so_and_its_turn_is_not_spent_on_what_is_over(here: Path) -> None:
-    change(ADDER, close_at=2)
-    convene(protocol="verified")
-    with serving(ADDER, HELPER, "north", "south"):
-        until(lambda: delivered("north", "south"))
-    with serving("west"):  # has not been there at all
-        until(lambda: "has begun, and 'west' was not there for the first" in step("west"))
-        assert "There is nothing to do here; to count 'west', " in step("west")
-        assert status("west")["wrong"] == ""
-        with KeyStore(Path("west/store"), PASSPHRASE) as store:
-            assert not store.names("bundle")
-            assert [each.last for each in agreed(store)] == [{}]
-    Path("west.csv").rename("away.csv")
-    convene("night-2", protocol="verified")
-    with serving("west"):  # has opened it, and cannot answer
-        until(lambda: step("west", "night-2") == "opened")
-        with serving(ADDER, HELPER, "north", "south"):
-            until(lambda: delivered("north", "south", number=2))
-    Path("away.csv").rename("west.csv")
-    with serving("west"):
-        until(
-            lambda: step("west", "night-2").startswith(
-                "not answered: the session has gone on to round 4 without 'west'"
-            )
-        )
-        until(lambda: status("west")["wrong"] == "")
 
 
 @pytest.mark.slow

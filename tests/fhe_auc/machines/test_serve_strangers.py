@@ -10,15 +10,11 @@ from pathlib import Path
 import pytest
 
 from fhe_auc.machines import served_session
-from fhe_auc_keys.store import known_members
-from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust.published import file_of
 from tests.support.command_line import call
 from tests.support.keys_folder import ADDER
 from tests.support.served import (
     _HERE,
     HOLDER,
-    PASSPHRASE,
     SITES,
     change,
     delivered,
@@ -106,22 +102,6 @@ def test_a_member_that_fills_its_place_is_named_and_ends_no_session(
             until(lambda: all(status(name)["wrong"] == "" for name in SITES))
 
 
-def test_what_lies_in_place_of_the_next_members_file_is_named_at_the_second_look_until_it_is_gone(here: Path) -> None:
-    """It may hide that somebody was left out."""
-    with KeyStore(Path("north/store"), PASSPHRASE) as store:
-        file = Path("exchange", file_of("office", known_members.stored(store).version + 1))
-    file.parent.mkdir(parents=True)
-    file.write_bytes(b"{}")
-    with serving("north"):
-        why = f"{file.relative_to('exchange')}: this is no members' file, or a damaged one"
-        for wrong in ("", why, ""):
-            _HERE[0]._renewal = 0.0
-            look()
-            assert status("north")["wrong"] == wrong
-            if wrong:
-                file.unlink()
-
-
 def test_what_fills_a_role_s_own_place_is_not_read_beyond_a_bound(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_session()
     with serving("north"):
@@ -134,22 +114,6 @@ def test_what_fills_a_role_s_own_place_is_not_read_beyond_a_bound(here: Path, mo
         part = _HERE[0]._part
         assert isinstance(part, served_session.Answering)
         assert sum(map(len, part._own(session))) == 10_000
-
-
-def test_a_study_that_fails_stays_red_though_a_later_one_of_the_same_maker_does_not(here: Path) -> None:
-    make_session()
-    with serving(ADDER, "north"):
-        until(lambda: step("north") == "round 1 answered")
-        (failing,) = _HERE[1]._sessions.values()
-        assert failing.meeting is not None
-        other = served_session.Session(HOLDER, "f" * 32, failing.clock, failing.view, failing.log, outcome="result")
-        later = failing.meeting._replace(begins=failing.meeting.ends)
-        failing.outcome, failing.wrong, failing.rule = "ResultCheckError", "there is no result", "no result"
-        for study, red in ((("another",), True), (failing.meeting.study, False)):
-            other.meeting = later._replace(study=study)
-            _HERE[1]._sessions[HOLDER, other.name] = other
-            _HERE[1]._see([])
-            assert ("there is no result" in _HERE[1].health.line) == red
 
 
 def test_what_is_put_back_after_a_session_is_counted_once_and_red_for_one_look(here: Path) -> None:

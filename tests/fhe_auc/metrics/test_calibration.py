@@ -22,6 +22,7 @@ from fhe_auc.metrics.smooth_calibration import smooth_calibration
 from fhe_auc.question import thresholds as grids
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
+from tests.support.exact_histogram import exact_histogram
 from tests.support.lazy import Lazy
 
 sklearn_calibration_curve = Lazy("sklearn.calibration").calibration_curve
@@ -34,35 +35,27 @@ def distorted(rows: int, seed: int = 5) -> PartyData:
     return PartyData.from_arrays("pool", generator.random(rows) < 0.25 + 0.5 * scores, scores)
 
 
-def ece_of_rows(data: PartyData, scores: np.ndarray, n_bins: int = 10, strategy: str = "uniform") -> float:
-    """Return the calibration error by its definition, in scikit-learn's bins: (k/K, (k+1)/K], or between quantiles."""
-    ends = np.linspace(0, 1, n_bins + 1)
-    if strategy == "quantile":
-        ends = np.percentile(scores, 100 * ends)
+def ece_of_rows(data: PartyData, scores: np.ndarray, n_bins: int = 10) -> float:
+    """Return the calibration error by its definition, in scikit-learn's bins between quantiles."""
+    ends = np.percentile(scores, 100 * np.linspace(0, 1, n_bins + 1))
     bins = np.searchsorted(ends[1:-1], scores)
     in_bins = (bins == k for k in np.unique(bins))
     return float(sum(own.mean() * abs(data.y_true[own].mean() - scores[own].mean()) for own in in_bins))
 
 
-BOTH = ("uniform", "quantile")
-
-
-@pytest.mark.parametrize("strategy", BOTH)
 @pytest.mark.parametrize("digits", [1, 2, 17])
 @pytest.mark.parametrize("n_bins", [1, 8, 10])
-def test_diagram_and_error_of_exact_histograms_are_scikit_learns_and_the_definitions(
-    strategy: str, digits: int, n_bins: int
-) -> None:
+def test_diagram_and_error_of_exact_histograms_are_scikit_learns_and_the_definitions(digits: int, n_bins: int) -> None:
     """With few digits many scores are equal, and lie where evaluation bins end."""
     data = distorted(2000)
     data = PartyData.from_arrays("pool", data.y_true, np.round(data.y_score, digits))
-    ours = calibration_curve(Histogram.exact(data), n_bins=n_bins, strategy=strategy)
-    theirs = sklearn_calibration_curve(data.y_true, data.y_score, n_bins=n_bins, strategy=strategy)
+    ours = calibration_curve(exact_histogram(data), n_bins=n_bins)
+    theirs = sklearn_calibration_curve(data.y_true, data.y_score, n_bins=n_bins, strategy="quantile")
     np.testing.assert_array_equal(ours.prob_true, theirs[0])
     np.testing.assert_allclose(ours.prob_pred, theirs[1], rtol=0, atol=1e-12)
     assert ours.rows.sum() == 2000
-    estimate = expected_calibration_error(Histogram.exact(data), n_bins=n_bins, strategy=strategy)
-    assert estimate.value == pytest.approx(ece_of_rows(data, data.y_score, n_bins, strategy), abs=1e-12)
+    estimate = expected_calibration_error(exact_histogram(data), n_bins=n_bins)
+    assert estimate.value == pytest.approx(ece_of_rows(data, data.y_score, n_bins), abs=1e-12)
     assert estimate.half_width < 1e-12
 
 
@@ -70,9 +63,9 @@ def test_ends_between_bins_leave_the_range_narrow_and_a_map_that_steps_inside_on
     """Ten ranges of 100 rows in bins of ten each: every quantile falls between two bins, and splits none."""
     scores = np.arange(1000) / 1000 + 0.0005
     data = PartyData.from_arrays("pool", np.random.default_rng(4).random(1000) < scores, scores)
-    estimate = expected_calibration_error(Histogram.from_rows(data, np.arange(101) / 100), strategy="quantile")
+    estimate = expected_calibration_error(Histogram.from_rows(data, np.arange(101) / 100))
     assert estimate.half_width == pytest.approx(0.005)
-    split = expected_calibration_error(Histogram.from_rows(data, np.arange(100) / 99), strategy="quantile")
+    split = expected_calibration_error(Histogram.from_rows(data, np.arange(100) / 99))
     assert split.half_width > 0.03
     histogram = Histogram([0, 0.5, 1], [2, 8], [8, 2])
     steps = CalibrationMap([0, 0.25, 0.5, 0.75, 1], [0.1, 0.3, 0.6, 0.9])
@@ -89,16 +82,13 @@ def test_ends_between_bins_leave_the_range_narrow_and_a_map_that_steps_inside_on
     fine=st.integers(1, 30),
     n_bins=st.integers(1, 6),
     seed=st.integers(0, 99),
-    strategy=st.sampled_from(BOTH),
 )
-def test_the_range_holds_the_rows_own_calibration_error(
-    scores: list[int], fine: int, n_bins: int, seed: int, strategy: str
-) -> None:
+def test_the_range_holds_the_rows_own_calibration_error(scores: list[int], fine: int, n_bins: int, seed: int) -> None:
     labels = np.random.default_rng(seed).random(len(scores)) < 0.5
     data = PartyData.from_arrays("pool", labels, np.array(scores) / 1000)
     histogram = Histogram.from_rows(data, np.arange(fine + 1) / fine)
-    estimate = expected_calibration_error(histogram, n_bins=n_bins, strategy=strategy)
-    expected = ece_of_rows(data, data.y_score, n_bins, strategy)
+    estimate = expected_calibration_error(histogram, n_bins=n_bins)
+    expected = ece_of_rows(data, data.y_score, n_bins)
     assert estimate.low - 1e-9 <= expected <= estimate.high + 1e-9
 
 
@@ -119,7 +109,7 @@ def histograms_and_maps(draw: st.DrawFn) -> tuple[PartyData, Histogram, Calibrat
 
 
 @settings(max_examples=50)
-@given(made=histograms_and_maps(), n_bins=st.integers(1, 5), strategy=st.sampled_from(BOTH))
+@given(made=histograms_and_maps(), n_bins=st.integers(1, 5))
 @example(
     made=(
         PartyData.from_arrays("pool", [True], [1.0]),
@@ -127,14 +117,13 @@ def histograms_and_maps(draw: st.DrawFn) -> tuple[PartyData, Histogram, Calibrat
         CalibrationMap([0, 0.5, 1, 1], [0.1, 0.6, 1.0]),
     ),
     n_bins=1,
-    strategy="uniform",
 )  # the only row is where the bin includes its upper edge, and the map is right there
 def test_the_range_holds_the_error_of_calibrated_scores(
-    made: tuple[PartyData, Histogram, CalibrationMap], n_bins: int, strategy: str
+    made: tuple[PartyData, Histogram, CalibrationMap], n_bins: int
 ) -> None:
     data, histogram, calibration = made
-    estimate = expected_calibration_error(histogram, n_bins=n_bins, strategy=strategy, calibration=calibration)
-    expected = ece_of_rows(data, calibration(data.y_score), n_bins, strategy)
+    estimate = expected_calibration_error(histogram, n_bins=n_bins, calibration=calibration)
+    expected = ece_of_rows(data, calibration(data.y_score), n_bins)
     assert estimate.low - 1e-9 <= expected <= estimate.high + 1e-9
 
 
@@ -201,7 +190,7 @@ def test_bayesian_binning_equals_a_straightforward_program_and_merges_what_lies_
     assert len(set(ours(np.linspace(0.22, 1, 50)).tolist())) == 1
 
 
-def test_bad_maps_scores_and_evaluation_bins_and_empty_histograms_are_refused() -> None:
+def test_bad_maps_scores_and_empty_histograms_are_refused() -> None:
     for edges, probabilities, message in [
         ([0, 1], [1.5], r"probability 0 is 1\.5"),
         ([0, 2], [0.5], "must be probabilities"),
@@ -217,10 +206,6 @@ def test_bad_maps_scores_and_evaluation_bins_and_empty_histograms_are_refused() 
     for function in (bayesian_binning, calibration_curve, expected_calibration_error):
         with pytest.raises(UndefinedMetricError, match="nothing to calibrate by"):
             function(empty)
-    with pytest.raises(InputError, match="n_bins is 0"):
-        calibration_curve(Histogram([0, 1], [1], [1]), n_bins=0)
-    with pytest.raises(InputError, match="strategy is 'kmeans'"):
-        calibration_curve(Histogram([0, 1], [1], [1]), strategy="kmeans")
 
 
 # --- Recalibration ----------------------------------------------------------------------------------------------------
@@ -248,13 +233,13 @@ def test_line_and_intercept_are_those_of_statsmodels() -> None:
 
     Errors with cov_type="HC0", White's, which are larger here than Fisher's: 0.09291533 and 0.06016032.
     """
-    histogram = Histogram.exact(rows(SCORES, POSITIVES, NEGATIVES))
+    histogram = exact_histogram(rows(SCORES, POSITIVES, NEGATIVES))
     expected = (-0.09852328, 0.78195973, 0.11493191, 0.12676284)
     assert recalibration.calibration_line(histogram) == pytest.approx((*expected, 0, 0), abs=2e-8)
     large, error = recalibration.calibration_in_the_large(histogram)
     assert (large.value, error) == pytest.approx((0.01483882, 0.09313813), abs=2e-8)
     inner = slice(1, -1)
-    histogram = Histogram.exact(rows(SCORES[inner], POSITIVES[inner], NEGATIVES[inner]))
+    histogram = exact_histogram(rows(SCORES[inner], POSITIVES[inner], NEGATIVES[inner]))
     expected = (0.03754426, 1.02933138, 0.10311542, 0.074301)  # White's, and Fisher's
     assert recalibration.calibration_line(histogram) == pytest.approx((*expected, 0, 0), abs=2e-8)
 
@@ -263,7 +248,7 @@ def test_the_line_of_real_rows_is_scikit_learns_and_of_true_scores_the_diagonal(
     for name in ["covid-clinics", "credit-default"]:
         labels, scores = (np.concatenate([getattr(p, of) for p in datasets.load(name)]) for of in ("y_true", "y_score"))
         model = LogisticRegression(penalty=None, tol=1e-10).fit(logit(scores)[:, None], labels)
-        line = recalibration.calibration_line(Histogram.exact(PartyData.from_arrays("pool", labels, scores)))
+        line = recalibration.calibration_line(exact_histogram(PartyData.from_arrays("pool", labels, scores)))
         assert (line.intercept, line.slope) == pytest.approx((model.intercept_[0], model.coef_[0, 0]), abs=1e-4)
     generator = np.random.default_rng(4)
     scores = generator.beta(1, 2, 200_000)
@@ -297,7 +282,7 @@ def test_ranges_hold_the_rows_own_values(scores: list[float], edges: np.ndarray)
 
 def test_observed_over_expected_and_its_error_are_the_definitions_over_rows() -> None:
     data = rows(SCORES, POSITIVES, NEGATIVES)
-    found, error = recalibration.observed_expected_ratio(Histogram.exact(data))
+    found, error = recalibration.observed_expected_ratio(exact_histogram(data))
     ratio = data.y_true.sum() / data.y_score.sum()
     expected = math.sqrt(np.square(data.y_true - ratio * data.y_score).sum()) / data.y_true.sum()
     assert (found.value, error) == pytest.approx((ratio, expected), rel=1e-12)

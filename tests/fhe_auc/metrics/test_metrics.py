@@ -21,6 +21,7 @@ from fhe_auc.metrics import precision_recall, probabilities, ranking, recalibrat
 from fhe_auc.metrics.histogram import Estimate, Histogram
 from fhe_auc.metrics.trapezoid import auc_of_rows
 from fhe_auc.rows.party_data import PartyData
+from tests.support.exact_histogram import exact_histogram
 from tests.support.lazy import Lazy
 
 expit = Lazy("scipy.special").expit
@@ -90,7 +91,7 @@ def edges_over(lowest: float, highest: float) -> st.SearchStrategy[NDArray[np.fl
 
 def test_decisions_equal_scikit_learns_at_every_distinct_score() -> None:
     data = make_rows(0, rows=150)
-    histogram = Histogram.exact(data)
+    histogram = exact_histogram(data)
     for threshold in np.unique(data.y_score):
         found, predicted = precision_recall.decision_metrics(histogram, float(threshold)), data.y_score >= threshold
         expected = {name: theirs(data.y_true, predicted) for name, theirs in OF_DECISIONS.items()}
@@ -105,7 +106,7 @@ def test_the_auc_of_rows_and_of_an_exact_histogram_is_the_fraction_of_pairs(data
     positives, negatives = data.y_score[data.y_true], data.y_score[~data.y_true]
     twice = sum(2 * int((negatives < score).sum()) + int((negatives == score).sum()) for score in positives)
     assert auc_of_rows(data.y_true, data.y_score) == Fraction(twice, 2 * len(positives) * len(negatives))
-    assert ranking.roc_auc_score(Histogram.exact(data)).value == float(auc_of_rows(data.y_true, data.y_score))
+    assert ranking.roc_auc_score(exact_histogram(data)).value == float(auc_of_rows(data.y_true, data.y_score))
 
 
 @settings(max_examples=30)
@@ -113,7 +114,7 @@ def test_the_auc_of_rows_and_of_an_exact_histogram_is_the_fraction_of_pairs(data
 def test_the_range_of_a_metric_of_scores_holds_scikit_learns_value_and_is_that_in_exact_bins(
     data: PartyData, edges: Rows
 ) -> None:
-    exact, binned = Histogram.exact(data), Histogram.from_rows(data, edges)
+    exact, binned = exact_histogram(data), Histogram.from_rows(data, edges)
     for name, (ours, theirs) in OF_SCORES.items():
         estimate, expected = ours(binned), theirs(data.y_true, data.y_score)
         assert ours(exact).value == pytest.approx(expected, rel=1e-11, abs=EXACT), name
@@ -124,7 +125,7 @@ def test_the_range_of_a_metric_of_scores_holds_scikit_learns_value_and_is_that_i
 
 def test_curves_equal_scikit_learns_point_by_point() -> None:
     data = make_rows(1)
-    histogram = Histogram.exact(data)
+    histogram = exact_histogram(data)
     for ours, theirs in (
         (ranking.roc_curve(histogram), sklearn_metrics.roc_curve(data.y_true, data.y_score, drop_intermediate=False)),
         (ranking.precision_recall_curve(histogram), sklearn_metrics.precision_recall_curve(data.y_true, data.y_score)),
@@ -158,7 +159,7 @@ def test_average_precision_reaches_its_ends_and_is_scikit_learns_of_points_in_fi
 
 def test_errors_are_those_of_the_bootstrap_and_the_bias_what_rows_count_in_their_own_precision() -> None:
     data, generator = make_rows(3, 1500, 17), np.random.default_rng(8)
-    histogram = Histogram.exact(data)
+    histogram = exact_histogram(data)
     rows = generator.integers(0, 1500, (200, 1500))
     for error, of_rows in (
         (ranking.average_precision_error, sklearn_metrics.average_precision_score),
@@ -174,13 +175,13 @@ def test_errors_are_those_of_the_bootstrap_and_the_bias_what_rows_count_in_their
     value = sklearn_metrics.average_precision_score(labels, scores)
     places = np.arange(1, len(labels) + 1)
     without = ((np.cumsum(labels) - 1 + value) / places)[labels].mean()
-    found = ranking.average_precision_bias(Histogram.exact(data))
+    found = ranking.average_precision_bias(exact_histogram(data))
     assert found == pytest.approx(value - without, abs=EXACT)
 
 
 def test_the_best_f1_and_operating_points_are_the_best_on_scikit_learns_curve() -> None:
     data = make_rows(0)
-    histogram = Histogram.exact(data)
+    histogram = exact_histogram(data)
     threshold = precision_recall.best_f1_threshold(histogram)
     precision, recalls, thresholds = sklearn_metrics.precision_recall_curve(data.y_true, data.y_score)
     f1 = 2 * precision[:-1] * recalls[:-1] / np.maximum(precision[:-1] + recalls[:-1], 1e-300)
@@ -208,7 +209,7 @@ def test_a_specificity_that_is_nine_of_ten_is_reached_in_spite_of_rounding_unles
 def test_the_parts_of_the_brier_score_are_murphys_and_add_up() -> None:
     """By rows: one group for each forecast."""
     data = make_rows(2)
-    found = probabilities.brier_decomposition(Histogram.exact(data))
+    found = probabilities.brier_decomposition(exact_histogram(data))
     share, rows = data.y_true.mean(), len(data.y_true)
     groups = [(score, data.y_true[data.y_score == score]) for score in np.unique(data.y_score)]
     assert found.reliability == pytest.approx(sum(len(y) * (s - y.mean()) ** 2 for s, y in groups) / rows, abs=EXACT)

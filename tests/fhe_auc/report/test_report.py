@@ -33,6 +33,7 @@ from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
 from fhe_auc.rows.party_data import PartyData
 from tests.support import delong
+from tests.support.exact_histogram import exact_histogram
 from tests.support.html_page import Page
 from tests.support.lazy import Lazy
 from tests.support.quantile_edges import quantile_edges
@@ -404,7 +405,7 @@ def test_groups_of_the_reliability_diagram_are_of_whole_bins_that_are_shown(kind
     for in_groups, in_bins in ((positives, shown.positives), (found.rows - positives, shown.negatives)):
         assert set(np.cumsum(in_groups).round().tolist()) <= set(np.cumsum(in_bins).tolist())
         assert ((in_groups.round() == 0) | (in_groups.round() >= 10)).all()
-    exact = Histogram.exact(rows(kind))
+    exact = exact_histogram(rows(kind))
     assert found.prob_pred @ found.rows == pytest.approx(exact.counts @ exact.centres, rel=0.02)
 
 

@@ -67,7 +67,7 @@ class Site:
 
     @property
     def known(self) -> list[Outcome]:
-        return [result_file.read(file).outcome for file in self.files]
+        return [result_file.read_result(file).outcome for file in self.files]
 
 
 class Sessions(Consortium):

@@ -11,7 +11,7 @@ from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.question import thresholds
 from fhe_auc.question.study import Study
-from fhe_auc.report.studies import Session, check, differing, next_session
+from fhe_auc.report.studies import Session, check_study, differing, next_session
 from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.session import registry
 
@@ -51,7 +51,7 @@ CASES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("more", CASES, ids=str)
 def test_a_site_makes_of_the_file_what_its_maker_makes_and_no_other_step_is_that(more: dict[str, Any]) -> None:
     made = study(**more)
-    check(made)
+    check_study(made)
     read = decode(encode(made), Study, "study")  # what has travelled
     assert read == made == Study.from_dict(made.as_dict())
     assert read.digest == made.digest != study(**more, until="2030-01-01").digest
@@ -145,7 +145,7 @@ def test_who_has_left_is_in_no_later_session_nor_are_its_rows() -> None:
 )
 def test_what_cannot_work_is_refused_when_the_study_is_made(changes: dict[str, Any], why: str) -> None:
     with pytest.raises((InputError, FheAucError), match=why):
-        check(study(**changes))
+        check_study(study(**changes))
 
 
 def test_a_file_beside_the_study_gives_its_thresholds(tmp_path: Path) -> None:

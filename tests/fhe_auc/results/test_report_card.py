@@ -18,6 +18,7 @@ from fhe_auc.results.report_card import Facts, ReportCard, report_card
 from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_measures import NOT_PROBABILITIES
 from fhe_auc.rows.party_data import PartyData
+from tests.support.exact_histogram import exact_histogram
 from tests.support.lazy import Lazy
 
 sklearn_metrics = Lazy("sklearn.metrics")
@@ -146,7 +147,7 @@ def test_what_cannot_be_wanted_is_refused(options: dict[str, Any], message: str)
 def test_youden_a_cost_and_an_alert_rate_choose_as_scikit_learns_curve_does() -> None:
     labels, scores = rows(4000, 3)
     scores = np.round(scores, 2)
-    histogram = Histogram.exact(PartyData.from_arrays("a", labels, scores))
+    histogram = exact_histogram(PartyData.from_arrays("a", labels, scores))
     ours = report_card(histogram, wanted=ReportAsked(cost_ratio=19, alert_rate=0.1))
     found = {each.name: each for each in ours.operating_points}
     fpr, tpr, _ = sklearn_metrics.roc_curve(labels, scores, drop_intermediate=False)

@@ -19,6 +19,7 @@ from fhe_auc.metrics.ranking import partial_auc_score
 from fhe_auc.results.report_measures import TOO_FEW, Measure, score_measures
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
+from tests.support.exact_histogram import exact_histogram
 from tests.support.lazy import Lazy
 from tests.support.pooled import pooled
 
@@ -59,11 +60,11 @@ def measures(histogram: Histogram, level: float | None = 0.95) -> dict[str, Meas
 def test_on_public_data_values_are_procs_and_errors_and_intervals_those_of_its_bootstrap(name: str) -> None:
     partial, error, *of_rates = OF_R[name]
     data = rows(name)
-    score, own_error = partial_auc_score(Histogram.exact(data), 0.1)
+    score, own_error = partial_auc_score(exact_histogram(data), 0.1)
     assert score.value == pytest.approx(partial, abs=1e-7)
     assert score.value == pytest.approx(roc_auc_score(data.y_true, data.y_score, max_fpr=0.1), abs=1e-12)
     assert own_error == pytest.approx(error, rel=0.05)
-    found = measures(Histogram.exact(data))
+    found = measures(exact_histogram(data))
     for prefix, of_rate in zip(RATES, of_rates, strict=True):
         for held, ends in of_rate.items():
             interval = found[prefix + held].interval
@@ -83,7 +84,7 @@ def test_whatever_the_bins_scikit_learns_value_lies_in_the_range(seed: int, max_
     data, expected = PartyData.from_arrays("all", y_true, y_score), roc_auc_score(y_true, y_score, max_fpr=max_fpr)
     found, _ = partial_auc_score(Histogram.from_rows(data, np.arange(bins + 1) / bins), max_fpr)
     assert found.low - 1e-12 <= expected <= found.high + 1e-12
-    assert partial_auc_score(Histogram.exact(data), max_fpr)[0].value == pytest.approx(expected, abs=1e-12)
+    assert partial_auc_score(exact_histogram(data), max_fpr)[0].value == pytest.approx(expected, abs=1e-12)
 
 
 @given(seed=st.integers(0, 2**32))

@@ -134,6 +134,11 @@ TWICE = pd.concat([patients(), patients()[["risk"]]], axis=1)
         (patients(), {**COLUMNS, "label": "outcome"}, r"no column 'outcome' \(there are: hospital, died, risk, sex\)"),
         (patients(), {**COLUMNS, "site": "hospitl"}, "did you mean 'hospital'"),
         (patients(), {**COLUMNS, "by": "sexe"}, "did you mean 'sex'"),
+        (
+            patients(),
+            {**COLUMNS, "score": "risk,sex"},
+            r"'risk,sex' is no column: score=\['risk', 'sex'\] names several",
+        ),
         (patients(), {**COLUMNS, "site": "risk", "score": "risk"}, "'risk' is there twice"),
         (patients(), {**COLUMNS, "site": None}, "which column names each row's party, as in site='hospital'"),
         (

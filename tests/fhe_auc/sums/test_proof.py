@@ -167,7 +167,7 @@ class Session(NamedTuple):
         return modular.subtract(added(self.sums, (self.sent[party] for party in summed)), opening, MODULUS)
 
     def read(self, result: Residues, counted: Sequence[int], least: int = -MODULUS, most: int = MODULUS) -> list[int]:
-        return self.parties.read(result, counted, least, most).tolist()
+        return self.parties.proved_sums(result, counted, least, most).tolist()
 
 
 class Chosen(CommonShares):

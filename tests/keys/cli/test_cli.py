@@ -14,7 +14,6 @@ from click.testing import Result
 from fhe_auc.base.clock import SYSTEM
 from fhe_auc.base.errors import InputError
 from fhe_auc_keys.bundles.sealed_bundles import Kept
-from fhe_auc_keys.cli import keys as group
 from fhe_auc_keys.store.key_store import is_in
 from fhe_auc_keys.store.vault import Vault, create_with_random_passphrase
 from fhe_auc_keys.trust.identity import Identity
@@ -149,14 +148,6 @@ def test_show_tells_programs_what_is_in_a_store_by_names_and_iso_8601_times() ->
     assert session == {"state": "opened", "until": session["until"], "has_result": False, "end_seen": None}
     times = [datetime.fromisoformat(each) for each in (session["until"], told["members"]["ends"])]
     assert {each.utcoffset() for each in times} == {timedelta(0)}
-
-
-def test_the_group_s_help_tells_the_story_in_order_and_in_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "110")
-    story = call("--help").stdout
-    assert re.search(r"(?s)\n  [^\n]* budget .*\n  [^\n]* close ", story)
-    for command in group.commands:
-        assert "..." not in re.search(rf"^  {command} .*$", story, re.MULTILINE)[0]
 
 
 def test_a_site_sees_what_is_spent_and_sets_a_limit() -> None:

@@ -36,7 +36,7 @@ from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, Making
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.fleet import aggregator, helper, session, tables
 from fhe_auc_keys.fleet.device import Record, released, write_records
-from fhe_auc_keys.fleet.sealed_answers import AnswersSeal
+from fhe_auc_keys.fleet.session import AnswersSeal
 from fhe_auc_keys.store.key_store import KeyStore
 from tests.keys.fleet.test_lying_devices import lying, query_listed
 from tests.support.fleet_sessions import GRID, SEED, Play, convened, padded, sending

@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,10 +31,11 @@ from fhe_auc_keys.roles.helped import HelpedSecrets, HelpedSubmission, Told
 from fhe_auc_keys.roles.helper import Blobs, HelperMaterial, PadKeyOf, Response, SignedBlob, Word, response_of
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.sealing import PrivateKeys, seal_under, unseal_under
+from fhe_auc_protocols.exact_auc.computations import ExactTask
 from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
+from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts
 from tests.support.exact_sessions import GRID, PLUGINS, found_in, pairs_of, rows
 from tests.support.helped_sessions import SITES, Play, payload_of
-from tests.support.lying_parties import lying
 from tests.support.machines import GRID as GRID_OF_MACHINES
 from tests.support.machines import Attendant, MachineSession, played_over_files
 from tests.support.stores import trail_of
@@ -245,8 +247,23 @@ NAMES = tuple(f"site {number}" for number in range(SITES))
 
 @pytest.fixture
 def liars(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Names of those who lie."""
-    return lying(monkeypatch)
+    """Names of those who submit a digit that is none: one lie that stands for all."""
+    liars, this = set[str](), threading.local()  # parties may be threads
+    encode_honestly, submit_honestly = ExactTask.encode, ProvedCounts.submitted
+
+    def noted(task: ExactTask, common_secret: bytes) -> Any:
+        this.party = task.party
+        return encode_honestly(task, common_secret)
+
+    def submitted(counts: ProvedCounts, sketch: Any, cap: int) -> Any:
+        found = submit_honestly(counts, sketch, cap)
+        if this.party in liars:
+            found[0] = (found[0] + np.uint64(counts.statement.base)) % np.uint64(counts.prime)
+        return found
+
+    monkeypatch.setattr(ExactTask, "encode", noted)
+    monkeypatch.setattr(ProvedCounts, "submitted", submitted)
+    return liars
 
 
 def proving(protocol: str = "verified", **asked: Any) -> Play:

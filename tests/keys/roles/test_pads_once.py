@@ -22,10 +22,6 @@ def consortium(request: pytest.FixtureRequest, site_rows: list[PartyData], tmp_p
     return Consortium(site_rows, tmp_path / "c", request.param)
 
 
-def crash() -> None:
-    raise KeyboardInterrupt
-
-
 def has_seed(consortium: Consortium, name: str = "north") -> bool:
     return consortium.session.seeds[name] in consortium.kept(name)
 
@@ -61,20 +57,6 @@ def test_a_site_submits_once_whatever_it_is_asked_and_its_seed_is_gone_before_th
         again.respond(opening)
     with pytest.raises(MessageError, match="has ended"):
         again.respond(opening)
-
-
-def test_a_crash_while_an_answer_is_written_down_leaves_the_seed_for_one_answer(consortium: Consortium) -> None:
-    aggregator = consortium.aggregator()
-    opening = aggregator.start()
-    for crashing in ({"spend": crash}, {"keep": crash}):
-        with pytest.raises(KeyboardInterrupt):
-            consortium.answer("north", opening, **crashing)
-        assert has_seed(consortium)
-    aggregator.receive("north", consortium.answer("north", opening))
-    assert not has_seed(consortium)
-    with pytest.raises(MessageError, match="round 1, expected 2"):
-        consortium.answer("north", other_opening(consortium))
-    assert consortium.session.common.common_secret in consortium.kept("north")  # as all else
 
 
 def test_nothing_secret_is_printed_or_pickled(consortium: Consortium, site_rows: list[PartyData]) -> None:

@@ -51,15 +51,6 @@ def document(consortium: Sites, convened: Manifest) -> bytes:
     return consortium.announce(convened)
 
 
-def test_everybody_gets_manifest_and_verified_keys_of_all(
-    consortium: Sites, convened: Manifest, document: bytes
-) -> None:
-    announcement = consortium.opened(document)
-    assert announcement.manifest == consortium.announced(convened)
-    assert announcement.parties == {name: consortium.identities[name].line for name in PARTIES}
-    assert announcement.aggregator == consortium.identities[ADDER].line
-
-
 def test_another_convener_an_end_or_a_revoked_one(consortium: Sites, convened: Manifest, document: bytes) -> None:
     with pytest.raises(KeysError, match=f"signed by '{HOLDER}', not by 'south'"):
         consortium.opened(document, holder="south")
@@ -100,16 +91,6 @@ def test_a_convener_cannot_slip_in_other_keys_than_the_members_file_has(consorti
     ):
         with pytest.raises(error):
             slip_in(consortium, announced, **changes)
-
-
-def test_a_convened_session_is_joined_once_and_only_by_its_parties(
-    consortium: Sites, document: bytes, store: KeyStore
-) -> None:
-    with pytest.raises(KeysError, match="is not, with the keys that it has now, a party of the"):
-        consortium.keep(document, b"", store, "stranger")
-    consortium.keep(document, b"", store, "south")
-    with pytest.raises(KeysError, match="has been opened before"):
-        consortium.keep(document, b"", store, "south")
 
 
 def of_a_newer_version(manifest: Manifest) -> Manifest:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import secrets
 from collections.abc import Callable
 from datetime import datetime, timezone
 from functools import partial
@@ -18,7 +19,7 @@ from fhe_auc.base.errors import FheAucError
 from fhe_auc.session import registry
 from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.protocol import Request, Spending, new_session_id
+from fhe_auc.session.protocol import Request, Spending
 from fhe_auc_keys.site import restored
 from fhe_auc_keys.site.store_check import problems
 from fhe_auc_keys.store import budget
@@ -47,7 +48,7 @@ def refused(store: KeyStore, spending: Spending, why: str, data_set: str = "rows
 
 
 def again(made: Manifest) -> Manifest:
-    return msgspec.structs.replace(made, session=new_session_id())
+    return msgspec.structs.replace(made, session=secrets.token_bytes(16))
 
 
 def manifest(protocol: str = "dpauc-laplace", **options: Any) -> Any:

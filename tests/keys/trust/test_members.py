@@ -5,14 +5,13 @@ import hashlib
 import json
 import subprocess
 import sys
-import time
 from datetime import datetime, timedelta, timezone
 
 import msgspec
 import pytest
 
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, TamperedError, UnfitError
-from fhe_auc_keys.trust import members
+from fhe_auc_keys.trust import join_request, members
 from fhe_auc_keys.trust.join_request import comparison, link, split_link
 from fhe_auc_keys.trust.members import Change, Member, Members, countersign
 from fhe_auc_keys.trust.published import Published, file_of
@@ -136,18 +135,19 @@ def test_other_bytes_are_refused(data: bytes) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda text: text["signed"].update(other=[{}] * 2_000_000),
-        lambda text: text["signed"]["members"].update(lines=[["", "", "", ""]] * 500_000),
-        lambda text: text["signed"].update(keys={str(each): {"keyval": {"public": ""}} for each in range(20_000)}),
+        lambda text: text["signed"].update(other=[{}] * 500_000),
+        lambda text: text["signed"]["members"].update(lines=[["", "", "", ""]] * 11_000),
+        lambda text: text["signed"].update(keys={str(each): {"keyval": {"public": ""}} for each in range(11_000)}),
     ],
 )
-def test_what_is_longer_than_what_it_says_is_refused_before_tuf_reads_it(change) -> None:
+def test_what_is_longer_than_what_it_says_is_refused_before_tuf_reads_it(
+    change, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It took 13 seconds and 860 MB of 24 MiB, at each look of each role."""
-    data = altered(draft(founded(), "north"), change)
-    before = time.process_time()
+    kept, data = founded(), altered(draft(founded(), "north"), change)
+    monkeypatch.setattr("tuf.api.metadata.Metadata.from_bytes", lambda _: pytest.fail("read"))
     with pytest.raises(KeysError, match=r"this is no members' file: of|at most 10,100 members"):
-        founded().newer(data)
-    assert time.process_time() - before < 1
+        kept.newer(data)
 
 
 @pytest.mark.parametrize(
@@ -168,11 +168,8 @@ def test_what_tuf_stumbles_over_is_refused_as_all_else_is(change) -> None:
 
 
 def test_a_large_file_is_refused_before_it_is_parsed() -> None:
-    large = b"[" + b"1," * members.MAX_BYTES + b"1]"
-    begun = time.process_time()
     with pytest.raises(TamperedError, match="at most 33,554,432 bytes"):
-        founded().newer(large)
-    assert time.process_time() - begun < 1
+        founded().newer(bytes(members.MAX_BYTES + 1))  # else no members' file
 
 
 def signed_by_north(change) -> bytes:
@@ -338,17 +335,16 @@ def test_a_first_file_is_signed_by_its_own_coordinators() -> None:
         Members(()).newer(unsigned)
 
 
-def test_the_comparison_is_long_dear_and_of_both_sides() -> None:
-    """80 bits: 2^40 tries on both sides, of 128 MB and about half a second each."""
+def test_the_comparison_is_long_dear_and_of_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """80 bits: 2^40 tries on both sides, of 128 MB and about half a second each: in test_wire_formats.py, one."""
+    assert join_request._COST == 2**17
+    monkeypatch.setattr(join_request, "_COST", 2**10)
     root, line = founded().root, LINES["south"]
     shown = comparison(root, line)
     assert [len(group) for group in shown.split(" ")] == [4, 4, 4, 4]
-    assert set(shown) <= set("abcdefghijklmnopqrstuvwxyz234567 ")
     text = root + hashlib.sha256(msgspec.msgpack.encode(line)).digest()
-    drawn = hashlib.scrypt(text, salt=b"fhe-auc comparison 1", n=2**17, r=8, p=1, maxmem=2**29, dklen=10)
+    drawn = hashlib.scrypt(text, salt=b"fhe-auc comparison 1", n=2**10, r=8, p=1, dklen=10)
     assert base64.b32encode(drawn).decode().lower() == shown.replace(" ", "")
-    others = [comparison(bytes(20), line), comparison(root, LINES["west"])]
-    assert all(sum(a == b for a, b in zip(shown, other, strict=True)) < 12 for other in others)
 
 
 def test_what_is_kept_is_read_without_tuf() -> None:

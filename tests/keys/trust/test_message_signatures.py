@@ -99,16 +99,6 @@ def test_what_a_party_has_not_signed_is_not_even_parsed(
     aggregator.receive("north", genuine)  # the refusals have changed nothing
 
 
-def test_only_what_was_accepted_is_said_to_be_whatever_digest_a_message_claims(consortium: Consortium) -> None:
-    aggregator, submissions = submitted(consortium)
-    genuine = submissions["north"]
-    aggregator.receive("north", genuine)
-    assert aggregator.has_accepted("north", genuine)
-    altered = (flipped(genuine, len(genuine) - 5), genuine[:-1], genuine[:40], b"", submissions["south"])
-    for other in (*altered, changed(genuine, payload=b"x")):
-        assert not aggregator.has_accepted("north", other)
-
-
 def test_what_the_aggregator_has_not_signed_is_not_even_parsed(
     computed: tuple[Consortium, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:

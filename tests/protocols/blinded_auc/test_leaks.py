@@ -159,7 +159,7 @@ class TestMultiplierInWholePolynomials:
         for drawn, seen in (((zero, zero), (1, 1)), ((u, zero), (0, 1))):
             values = iter(drawn)
             with monkeypatch.context() as patched:
-                patched.setattr(context, "ternary", lambda half, seed, values=values: next(values))
+                patched.setattr(context.ciphertexts, "ternary", lambda half, seed, values=values: next(values))
                 found = self.attack(attacked.sent(total), total, attacked)
             assert found == [[attacked.multiplier] * times for times in seen]
 

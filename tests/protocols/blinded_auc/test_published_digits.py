@@ -112,7 +112,9 @@ def test_fewer_than_14_bits_are_published_and_all_that_is_published_follows_from
 
     def said(auc: float, error: float) -> dict[str, Any]:
         den = 2.0**60
-        return task.read(np.array([[den * complex(auc, error), den * complex(1, CHECK_WEIGHT)]]), names, b"").as_dict()
+        return task.read_result(
+            np.array([[den * complex(auc, error), den * complex(1, CHECK_WEIGHT)]]), names, b""
+        ).as_dict()
 
     assert said(0.76880, 0.0008) == said(0.7691234567, 0.00099) != said(0.768, 0.0008)
     assert (said(0.7688, 0.0008)["auc"], said(0.7688, 0.0008)["binning_error"]) == (0.769, 0.0015)

@@ -318,6 +318,6 @@ def test_evaluate_tells_people_what_is_true_of_noise(call: Callable[[str], Resul
         "epsilon 8, budget_thresholds 10, clip true, endpoints false, monotone false, noise_scale 5",
     ):
         assert said in text
-    assert not any(other in text for other in ("±", "encrypt and", "count, and add noise"))
+    assert not any(other in text for other in ("±", "encrypt and", "pad or add noise"))
     with_costs = call("--protocol dpauc-laplace -o epsilon=8 --thresholds uniform:10 --costs").stdout
-    assert "count, and add noise" in " ".join(with_costs.split())
+    assert "pad or add noise" in " ".join(with_costs.split())

@@ -347,8 +347,8 @@ def test_a_helper_that_passes_a_site_s_false_proof_reads_with_it_what_epsilon_wa
     with_a_liar(play)
     play.helper._side._computation.proofs.unproved = lambda *_: ()
     task = play.parties[-1]._side._task
-    monitored = task.read
-    task.read = lambda decrypted, *others: (read.append(decrypted), monitored(decrypted, *others))[1]
+    monitored = task.read_result
+    task.read_result = lambda decrypted, *others: (read.append(decrypted), monitored(decrypted, *others))[1]
     play.play()
     (prime,) = play.plan.parameters.plain_moduli
     (difference, *_) = modular.centred([released(play.plan.release, each) for each in read[0]], [prime])

@@ -4,7 +4,8 @@ What letters may do is `test_postman.py`; over Flower itself: `test_deployment.p
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,7 +19,47 @@ from flwr.app import Array, ArrayRecord, Error, Message, MetricRecord, RecordDic
 from fhe_auc.base.errors import InputError
 from fhe_auc.machines.flower import apps
 from fhe_auc.machines.flower.apps import REFUSED, TYPE, carry, packed, query
-from tests.support.fake_grid import Answer, FakeGrid, Over
+
+Answer = Callable[[Message], "Message | None"]
+
+
+@dataclass
+class FakeGrid:
+    """As much of Flower's `Grid` as the ServerApp uses; replies come at the first question after they were made.
+
+    It ends the ServerApp by `Over` once `goes_on` is false, or it was asked `most` times who is there.
+    """
+
+    nodes: dict[int, Answer]
+    goes_on: Callable[[], bool]
+    most: int = 200
+    pushed: list[Message] = field(default_factory=list)
+    replies: list[Message] = field(default_factory=list)
+
+    def get_node_ids(self) -> list[int]:
+        self.most -= 1
+        if not self.most or not self.goes_on():
+            raise Over
+        return list(self.nodes)
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        ids = []
+        for message in messages:
+            message.metadata.__dict__["_message_id"] = f"m{len(self.pushed)}"
+            self.pushed.append(message)
+            ids.append(message.metadata.message_id)
+            reply = self.nodes[message.metadata.dst_node_id](message)
+            if reply is not None:
+                self.replies.append(reply)
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+        found, self.replies = self.replies, []
+        return found
+
+
+class Over(Exception):
+    """The end of a run."""
 
 
 @pytest.fixture(autouse=True)
