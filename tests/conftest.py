@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ from hypothesis import settings
 from fhe_auc import ckks
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.protocol import Request, Session
+from fhe_auc_keys.store import key_store
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 pytest.register_assert_rewrite("tests.support", "tests.suite")
 pytest_plugins = ["tests.support.cpu_time"]
+key_store._stretch = cache(key_store._stretch)  # it takes 3 ms, and tests open the same stores often
 # No test fails because the machine is busy, or by luck: the same examples every time. Others, again and again:
 # `pytest -m hypothesis --hypothesis-profile search`.
 settings.register_profile("the same everywhere", deadline=None, derandomize=True, max_examples=40)

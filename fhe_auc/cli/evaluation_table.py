@@ -108,7 +108,7 @@ def _save(plot: Path | None, evaluation: Evaluation) -> None:
         from fhe_auc.figures.plot import save_figure
 
         save_figure(forest_plot.draw(evaluation), plot)
-        output.print_line(f"figure saved as {plot}")
+        output.print_line(f"forest plot saved as {plot}")
 
 
 def _print_tables(
@@ -208,8 +208,8 @@ def _session_rows(evaluation: Evaluation) -> Iterator[_Row]:
         yield "a lying aggregator", "is noticed", f"but for a chance of {quantities.chance_text(evaluation.soundness)}"
     if proved := evaluation.inputs_proved:
         but = "".join(f"; {name}: not proved" for name in evaluation.inputs_not_proved)
-        caps = f"has proved that it counted no more rows than its cap, and none below zero; it may make rows up{but}"
-        yield "each party", proved, caps
+        caps = "each proved that it counts no more rows than its cap, and none below zero; it may make rows up"
+        yield "a lying party", "may be noticed", f"{proved}: {caps}{but}"
     else:
         yield "a lying party", "is not noticed", "it could enter any rows"
 

@@ -51,8 +51,8 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
     "fhe-auc report north.csv south.csv west.csv",
     "fhe-auc report *.csv --threshold 0.05,0.1 --cost-ratio 19 --out sepsis --pdf",
     "fhe-auc report *.csv --model distributed-dp --epsilon 1",
-    "fhe-auc report all.parquet --site-column hospital --json | jq .metrics.roc_auc",
-    "fhe-auc report results/20261123T185001Z-31c4….json    of a session between machines",
+    "fhe-auc report all.parquet --site-column hospital --json | jq .metrics",
+    "fhe-auc report results/20261123T185001Z-31c4….json",
 )
 @inputs.party_files
 @histogram_options

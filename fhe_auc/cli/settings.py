@@ -39,7 +39,7 @@ WITHOUT_DEFAULT = {
         "lets somebody lie": ("cheat",),
         "overwrites files": ("force",),
         "gives a result up": ("lose_result", "nothing"),
-        "changes what the command does": ("stolen", "flower"),
+        "changes what the command does": ("stolen", "flower", "check"),
         "is the caller's: programs rely on it": ("as_json", "brief"),
     }.items()
     for name in names

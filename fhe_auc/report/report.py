@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.report.page import render, save
-from fhe_auc.report.steps import Parts, report_steps, told_by
+from fhe_auc.report.steps import report_steps, told_by
 from fhe_auc.results import result_file
 from fhe_auc.results.asked import Asked
 from fhe_auc.results.evaluation import Outcome, framed, warnings_text
@@ -66,12 +66,7 @@ class Report:
 
         Raises `InputError` where they are not those of the question, or not all; errors as `federated_report`.
         """
-        return cls.made_of(told_by(report_steps(asked), outcomes))
-
-    @classmethod
-    def made_of(cls, parts: Parts) -> Report:
-        """Return the report that the steps of its sessions have ended with."""
-        return cls({card.model: card for card in parts.cards}, parts.facts, parts.own_warnings)
+        return cls(*told_by(report_steps(asked), outcomes))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Report:

@@ -108,24 +108,23 @@ def _of_group_calibrations(calibrations: Sequence[GroupCalibration]) -> TextTabl
 
 
 def _of_group_decisions(decisions: Sequence[GroupDecision], level: float | None) -> TextTable:
-    """Return a row for each group at the threshold: counts, and rates with Wilson's intervals."""
+    """Return a row for each group at the threshold: rates with Wilson's intervals, and counts."""
 
     def cell(decision: GroupDecision, name: str) -> str:
         hit, among = decision.rate(name)
         interval = rate_interval(hit, among, level)
-        within = "" if interval is None else f" ({interval.low:.3f} to {interval.high:.3f})"
+        within = "" if interval is None else f" ({ends(interval, '.3f')})"
         return f"{hit / among:.3f}{within}" if among else ""
 
     rows = tuple(
         (
             f"{each.variable}: {each.level}",
-            *([""] * len(CELLS) if each.counts is None else map(_count, each.counts)),
             *(cell(each, name) for name in SHOWN_RATES),
-            "" if each.counts is not None else "not shown",
+            NOT_SHOWN if each.counts is None else ", ".join(map("{} {:,}".format, CELLS, each.counts)),
         )
         for each in decisions
     )
-    return TextTable(("group", *CELLS, *SHOWN_RATES.values(), ""), rows, 1)
+    return TextTable(("group", *SHOWN_RATES.values(), ""), rows, 1)
 
 
 def _of_fairness(decisions: Sequence[GroupDecision]) -> TextTable:

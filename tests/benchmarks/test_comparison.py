@@ -184,7 +184,7 @@ def budget(mechanism: str, epsilon: float, **options: object) -> Budget:
 
 
 @pytest.mark.parametrize(("mechanism", "options"), [(LAPLACE, {}), (GAUSSIAN, {"delta": 1e-6})])
-@pytest.mark.parametrize("parties", [1, 10])
+@pytest.mark.parametrize("parties", [pytest.param(1, marks=pytest.mark.slow), 10])
 def test_the_shortcut_has_the_law_of_noise_by_party(mechanism: str, options: dict[str, float], parties: int) -> None:
     of = budget(mechanism, 1.0, **options)
     exact = counts(20_000)

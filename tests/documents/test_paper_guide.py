@@ -6,10 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from tests.support.delong import obuchowski
 from tests.support.lazy import Lazy
 from tests.support.programs import run
 
@@ -70,37 +68,3 @@ def test_table_and_sentences_are_what_was_computed_and_scikit_learns_within_the_
     difference, high, low, p = map(float, re.search(compared, (folder / "printed.txt").read_text()).groups())
     found = f"{difference:.3f} lower (95 % CI {low:.3f} to {high:.3f}; p = {p}; DeLong, paired, on binned scores)"
     assert f"That of risk_b was {found}" in sentences
-
-
-def test_the_sentence_on_net_benefit_is_that_of_the_rows(folder: Path) -> None:
-    rows = pd.concat([pd.read_csv(folder / f"{site}.csv") for site in ("north", "south", "west")])
-    first, second = ((rows[risk] >= 0.2) * np.where(rows["died"], 1, -0.25) for risk in ("risk_a", "risk_b"))
-    sentences = " ".join(re.findall(r"^> (.*)$", GUIDE.read_text("utf-8"), re.MULTILINE))
-    found = re.search(
-        r"of risk_a was (\S+) \(95 % CI (\S+) to (\S+)\), that of risk_b (\S+) lower \(95 % CI (\S+) to (\S+); Wald",
-        sentences,
-    )
-    reaches = [1.96 * each.std(ddof=0) / len(rows) ** 0.5 for each in (first, first - second)]
-    expected = [
-        mean + sign * reach
-        for mean, reach in zip((first.mean(), (first - second).mean()), reaches, strict=True)
-        for sign in (0, -1, 1)
-    ]
-    assert [float(each) for each in found.groups()] == pytest.approx(expected, abs=6e-4)
-
-
-def test_the_sentence_on_visits_is_what_was_computed_by_patients(folder: Path) -> None:
-    visits = {site: pd.read_csv(folder / f"{site}-visits.csv") for site in ("north", "south", "west")}
-    rows = pd.concat(own.assign(id=[f"{site} {each}" for each in own["patient_id"]]) for site, own in visits.items())
-    scores = [rows[risk].to_numpy() for risk in ("risk_a", "risk_b")]
-    aucs, covariance = obuchowski(rows["died"], rows["id"], *scores)
-    centre, error = np.log(aucs[0] / (1 - aucs[0])), np.sqrt(covariance[0, 0]) / (aucs[0] * (1 - aucs[0]))
-    low, high = (1 / (1 + np.exp(-centre - sign * 1.96 * error)) for sign in (-1, 1))
-    sentences = " ".join(re.findall(r"^> (.*)$", GUIDE.read_text("utf-8"), re.MULTILINE))
-    found = [float(each) for each in re.search(r"was (\S+) \(95 % CI (\S+) to (\S+); Obuchowski", sentences).groups()]
-    assert found == pytest.approx([aucs[0], low, high], abs=0.0015)
-    assert f"of {len(rows):,} visits of {rows['id'].nunique():,} patients" in sentences
-    reach = 1.96 * np.sqrt(covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1])
-    lower = re.search(r"was (\S+) lower \(95 % CI (\S+) to (\S+); p = 0.0022; Obuchowski", sentences).groups()
-    difference = aucs[0] - aucs[1]
-    assert [*map(float, lower)] == pytest.approx([difference, difference - reach, difference + reach], abs=0.0015)

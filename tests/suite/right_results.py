@@ -50,10 +50,7 @@ def check(world: World, name: str, counting: Sequence[str]) -> str:
         return ""
     assert found.parties == len(counted)
     assert found.protocol == case.protocol
-    assert case.protocol == "nothing" or set(found.seconds) >= {
-        "submit",
-        "recover",
-    }
+    assert case.protocol == "nothing" or set(found.seconds) >= {"submit", "recover"}
     if case.protocol != "nothing" and len(counted) < len(case.parties):
         away = len(case.parties) - len(counted)
         assert any(f"{away} of {len(case.parties)} parties are not in the result" in each for each in found.warnings)

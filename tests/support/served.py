@@ -33,7 +33,7 @@ from tests.support.processes import wait_for
 from tests.support.sealed_sessions import write_session
 
 SITES, HOLDER, HELPER = ("north", "south", "west"), "north", "registry"
-PATIENCE = 120.0  # seconds; only a broken test waits for them
+PATIENCE = 600.0  # seconds; only a broken test waits for them
 MOST_MEMORY = 65e6  # bytes, of a role that waits, over a folder
 HEAVY = ("flwr", "pandas", "pyarrow", "rich", "scipy", "sklearn", "tenseal", "openfhe")
 PROGRAM = f"""

@@ -141,13 +141,7 @@ def prove(field: Field, circuit: Circuit, encoded: list[int], seeds: list[int], 
 
 
 def query(
-    field: Field,
-    circuit: Circuit,
-    encoded: list[int],
-    proof: list[int],
-    point: int,
-    joint: list[int],
-    shares: int,
+    field: Field, circuit: Circuit, encoded: list[int], proof: list[int], point: int, joint: list[int], shares: int
 ) -> list[int]:
     """Output, wires at the point, and the gadget's polynomial there: of a share, linear in it."""
     width = circuit.gadget.inputs

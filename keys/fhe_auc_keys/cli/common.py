@@ -28,12 +28,10 @@ Rows: TypeAlias = "list[tuple[Any, ...]]"  # of a table: texts, and the values t
 
 
 class Table(NamedTuple):
-    """A table, and how `output.print_table` shows it."""
+    """A table, and its header if it has any."""
 
     rows: Rows
     header: tuple[str, ...] | None = None
-    words: int = 1
-    numbers: int = 0
 
 
 class Report:
@@ -72,8 +70,7 @@ def reported(command: Callable[..., Report]) -> Callable[..., None]:
             for number, table in enumerate(each for each in report.tables if each.rows):
                 if number:
                     output.print_text()
-                rows = [tuple(map(_cell, row)) for row in table.rows]
-                output.print_table(rows, header=table.header, words=table.words, numbers=table.numbers)
+                output.print_table([tuple(map(_cell, row)) for row in table.rows], header=table.header)
             if report.below is not None:
                 output.print_text()
                 report.below()

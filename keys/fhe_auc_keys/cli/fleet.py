@@ -26,7 +26,7 @@ from fhe_auc_keys.bundles.announcement import announce, open_announcement
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import about
 from fhe_auc_keys.fleet import aggregator, helper, tables
-from fhe_auc_keys.fleet.session import FleetSession
+from fhe_auc_keys.fleet.fleet_session import FleetSession
 from fhe_auc_keys.fleet.simulation import MOST_ROWS, simulate
 from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.store import audit, known_members

@@ -1,6 +1,5 @@
 """Lies in sessions that others ask for: `federated_auc(cheat=…)`, the demo, and the plug-in behind them."""
 
-import json
 from typing import Any
 
 import numpy as np
@@ -84,19 +83,9 @@ def demo(*arguments: str, status: int = 0) -> str:
     return " ".join((found.stdout if status < 2 else found.stderr).split())
 
 
-@pytest.mark.parametrize(("protocol", "status"), [("exact", 0), ("verified", 1)])
-def test_the_demo_shows_a_lie_and_whether_it_is_caught(protocol: str, status: int) -> None:
-    found = json.loads(demo("--protocol", protocol, "--cheat", "add-positives", "--json", status=status))
-    assert (found["auc"] is None) is bool(status)
-
-
 def test_the_demo_shows_a_lie_being_caught_by_its_check() -> None:
     text = demo("--protocol", "malicious", "--cheat", "add-constant", status=1)
-    for said in (
-        "add-constant, add constants",
-        "AUC none no number is released",
-        "AUC in the clear 0.634744",
-    ):
+    for said in ("add-constant, add constants", "AUC none no number is released", "AUC in the clear 0.634744"):
         assert said in text
     assert "the AUCs of both runs disagree" in text
 
@@ -105,7 +94,7 @@ def test_the_demo_shows_who_lies_and_that_it_is_left_out() -> None:
     text = demo("--cheat", "party-negative")
     for said in (
         "Party '(50, 99]' lies: party-negative, count less than zero negatives in the lowest bin. It is named and",
-        "each party row caps has proved that it counted no more rows than its cap, and none below zero",
+        "a lying party may be noticed row caps: each proved that it counts no more rows than its cap",
         "within the binning error",
         "parties 5 ",
         "(50, 99] not counted: its proof did not hold",

@@ -38,7 +38,7 @@ from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import GRID, request_for
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import BIN, WEIGHT
 from fhe_auc_benchmarks.attacks.laboratory import SITES, answering, made_up_sites
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
-from fhe_auc_keys.fleet.session import AnswersSeal
+from fhe_auc_keys.fleet.fleet_session import AnswersSeal
 from fhe_auc_keys.fleet.simulation import simulate
 from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.roles.helper import Helper
@@ -275,7 +275,7 @@ def test_keys_are_found_as_bytes_and_as_text_and_what_lies_in_a_folder_for_one_s
         def session_seed(self) -> str:
             return next(each.decode() for each in self.hidden["seed of south"][0] if len(each) == 64)
 
-    made = Careless("verified", "sealed", made_up_sites(np.random.default_rng(1)), tmp_path)
+    made = Careless("histogram-federated", "sealed", made_up_sites(np.random.default_rng(1)), tmp_path)
     assert found_in(made.seen["north"], made.hidden, "north") == {"seed of south"}
     assert found_in(made.seen["south"], made.hidden, "south") == set()
     assert found_in([b"x", bytes(32)], {"a key": of_bytes(bytes(32))}, OUTSIDE) == {"a key"}

@@ -10,7 +10,7 @@ from fhe_auc_benchmarks.comparison.simulated import Pool, private_budget, read_a
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 
 
-@pytest.mark.parametrize("unit", ["row", "label"])
+@pytest.mark.parametrize("unit", ["row", pytest.param("label", marks=pytest.mark.slow)])
 def test_a_session_gives_what_the_simulation_gives_with_its_shares(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     labels, grid = np.arange(120) % 4 == 0, thresholds.parse("hybrid:4000")
     scores = 1 / (1 + np.exp(1 - labels - np.random.default_rng(1).normal(size=120)))

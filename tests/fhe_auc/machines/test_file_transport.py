@@ -137,11 +137,7 @@ def test_an_own_file_that_is_replaced_with_equal_size_and_time_is_put_back_withi
 
 @pytest.mark.parametrize(
     ("member", "place"),
-    [
-        ("north", "north/"),
-        ("St. Mary's / Köln", "St=2E Mary=27s =2F K=C3=B6ln/"),
-        ("..", "=2E=2E/"),
-    ],
+    [("north", "north/"), ("St. Mary's / Köln", "St=2E Mary=27s =2F K=C3=B6ln/"), ("..", "=2E=2E/")],
 )
 def test_every_member_has_a_place_of_its_own_inside_the_exchange(member: str, place: str) -> None:
     assert place_of(member) == place

@@ -29,16 +29,7 @@ from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys
 from fhe_auc_keys.trust.signatures import signed_bytes
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from tests.support.certified import DAY
-from tests.support.keys_commands import (
-    Clock,
-    assert_fails,
-    call,
-    join,
-    make,
-    ok,
-    open_as,
-    store_of,
-)
+from tests.support.keys_commands import Clock, assert_fails, call, join, make, ok, open_as, store_of
 from tests.support.keys_folder import ADDER, SITES, SOUTH, at
 from tests.support.machines import played_over_files
 

@@ -8,11 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.base.errors import (
-    DeserialisationError,
-    InputError,
-    VerificationError,
-)
+from fhe_auc.base.errors import DeserialisationError, InputError, VerificationError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues

@@ -61,21 +61,12 @@ class Night(Consortium):
     def done(self, party: Party[Any], records: Records) -> None:
         self.results[party.name] = party.failure or party.result()
 
-    def played(
-        self,
-        *away: str,
-        until: int = 99,
-    ) -> dict[str, Any]:
+    def played(self, *away: str, until: int = 99) -> dict[str, Any]:
         """What the sites have read in the end; they play up to a round."""
         self.adder = self.aggregator()
         return self.go_on(self.adder.start(), away, until)
 
-    def go_on(
-        self,
-        message: bytes | None,
-        away: Collection[str] = (),
-        until: int = 99,
-    ) -> dict[str, Any]:
+    def go_on(self, message: bytes | None, away: Collection[str] = (), until: int = 99) -> dict[str, Any]:
         while message is not None and self.adder.round < until:
             for name in self.adder.asked:
                 if name not in away:

@@ -231,8 +231,7 @@ def test_one_coordinator_is_not_counted_twice_under_two_identifiers() -> None:
 
     data = signed_by_north(twice)
     doubled = altered(
-        data,
-        lambda text: text["signatures"].append({"keyid": "0" * 64, "sig": text["signatures"][0]["sig"]}),
+        data, lambda text: text["signatures"].append({"keyid": "0" * 64, "sig": text["signatures"][0]["sig"]})
     )
     with pytest.raises(UnfitError, match="has another identifier"):
         founded().newer(doubled)
