@@ -206,12 +206,12 @@ def _session_rows(evaluation: Evaluation) -> Iterator[_Row]:
         yield "a lying aggregator", "is noticed", "as far as measured, not proved"
     else:
         yield "a lying aggregator", "is noticed", f"but for a chance of {quantities.chance_text(evaluation.soundness)}"
-    if proved := evaluation.inputs_proved:
-        but = "".join(f"; {name}: not proved" for name in evaluation.inputs_not_proved)
-        caps = "each proved that it counts no more rows than its cap, and none below zero; it may make rows up"
-        yield "a lying party", "may be noticed", f"{proved}: {caps}{but}"
-    else:
+    if not evaluation.inputs_proved:
         yield "a lying party", "is not noticed", "it could enter any rows"
+        return
+    caps = "each proved that it counts no more rows than its cap, and none below zero; it may make rows up"
+    unproved = [*["the noise"] * evaluation.inputs_proved.endswith("noise"), *evaluation.inputs_not_proved]
+    yield "a lying party", "may be noticed", "; ".join((caps, *(f"{name}: not proved" for name in unproved)))
 
 
 def _protection(evaluation: Evaluation) -> Iterator[_Row]:
