@@ -14,8 +14,8 @@ import click
 from fhe_auc.cli import main
 
 ROOT = Path(__file__).parents[1]
-TESTS, OTHER_PYTHON, WORDS = 35_000, 44_000, 25_000
-COMMANDS, OPTIONS = 36, 400
+TESTS, OTHER_PYTHON, WORDS = 34_500, 42_500, 23_000
+COMMANDS, OPTIONS = 34, 360
 MINUTES, MINUTES_WITH_OPENFHE = 5, 8
 
 

@@ -48,8 +48,7 @@ from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles import sealed_bundles as bundles
 from fhe_auc_keys.bundles.announcement import KIND, _Body, announce, open_announcement
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
-from fhe_auc_keys.fleet import device, helper, tables
-from fhe_auc_keys.fleet import session as fleet_session
+from fhe_auc_keys.fleet import device, fleet_session, helper, tables
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
 from fhe_auc_keys.site import making, policy, restored
 from fhe_auc_keys.store import budget, fixed_lists, key_store, known_members

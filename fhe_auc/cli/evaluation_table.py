@@ -108,7 +108,7 @@ def _save(plot: Path | None, evaluation: Evaluation) -> None:
         from fhe_auc.figures.plot import save_figure
 
         save_figure(forest_plot.draw(evaluation), plot)
-        output.print_line(f"figure saved as {plot}")
+        output.print_line(f"forest plot saved as {plot}")
 
 
 def _print_tables(
@@ -206,12 +206,12 @@ def _session_rows(evaluation: Evaluation) -> Iterator[_Row]:
         yield "a lying aggregator", "is noticed", "as far as measured, not proved"
     else:
         yield "a lying aggregator", "is noticed", f"but for a chance of {quantities.chance_text(evaluation.soundness)}"
-    if proved := evaluation.inputs_proved:
-        but = "".join(f"; {name}: not proved" for name in evaluation.inputs_not_proved)
-        caps = f"has proved that it counted no more rows than its cap, and none below zero; it may make rows up{but}"
-        yield "each party", proved, caps
-    else:
+    if not evaluation.inputs_proved:
         yield "a lying party", "is not noticed", "it could enter any rows"
+        return
+    caps = "each proved that it counts no more rows than its cap, and none below zero; it may make rows up"
+    unproved = [*["the noise"] * evaluation.inputs_proved.endswith("noise"), *evaluation.inputs_not_proved]
+    yield "a lying party", "may be noticed", "; ".join((caps, *(f"{name}: not proved" for name in unproved)))
 
 
 def _protection(evaluation: Evaluation) -> Iterator[_Row]:

@@ -14,15 +14,13 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
 _MEANT = {
-    "--alpha": "--interval LEVEL",
-    "--ci": "--interval LEVEL",
-    "--level": "--interval LEVEL",
-    "--no-interval": "--interval none",
-    "--out": "fhe-auc report --out DIR --table FILE",
-    "--classes": "fhe-auc evaluate --classes",
-    "--pdf": "fhe-auc report --pdf",
-    "--roc": "fhe-auc report, whose page has the ROC curve",
-    "--bins": "--thresholds",
+    **dict.fromkeys(("--alpha", "--ci", "--level"), "use --interval LEVEL"),
+    "--no-interval": "use --interval none",
+    "--out": "--json prints everything, and fhe-auc report --table FILE writes CSV",
+    "--classes": "fhe-auc evaluate has it",
+    "--pdf": "fhe-auc report has it",
+    "--roc": "the page of fhe-auc report has the curve",
+    "--bins": "use --thresholds EDGES",
 }
 """What those want who type an option that a command does not have."""
 
@@ -57,7 +55,7 @@ def _describe(error: Exception) -> tuple[str, int]:
     if isinstance(error, click.UsageError):
         text = " ".join(error.format_message().split()).rstrip(".")
         if isinstance(error, click.NoSuchOption) and error.option_name in _MEANT:
-            text = f"no such option {error.option_name}; it is {_MEANT[error.option_name]}"
+            text = f"no such option {error.option_name}: {_MEANT[error.option_name]}"
         command = error.ctx.command_path if error.ctx is not None else "fhe-auc"
         return f"error: {text[:1].lower()}{text[1:]}{_origin(error)}; see {command} --help", BAD_INPUT
     if isinstance(error, click.ClickException):

@@ -37,14 +37,14 @@ Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 HEADINGS = {
     "Options": (
         *("label_column", "score_column", "site_column", "score_columns", "by", "cluster", "interval", "thresholds"),
-        *("asked_thresholds", "plot", "out", "protocol", "model", "epsilon"),
+        *("asked_thresholds", "plot", "out", "protocol", "epsilon", "as_json"),
     ),
     "Input": ("positive_label", "drop_missing", "score_scale", "delimiter", "decimal", "encoding"),
     "Question": (
         *("classes", "cross_groups", "each_pair", "heterogeneity", "min_cell", "round_scores"),
         *("cost_ratio", "alert_rate"),
     ),
-    "Output": ("as_json", "brief", "costs", "title", "pdf", "table", "force"),
+    "Output": ("brief", "costs", "title", "pdf", "table", "force"),
     "Trust and cryptography": ("keys", "epsilon_unit", "backend", "max_rows", "min_rows", "options", "flower"),
 }
 """Headings of a command's help, and the options below each; those of one command alone stand below the first."""
@@ -195,8 +195,10 @@ def plot_option(about: str) -> Decorator:
     return option("--plot FILE", f"Save {about}: .png, .pdf or .svg.", type=PATH)
 
 
-def check_out_file(path: Path, *, force: bool) -> None:
+def check_out_file(path: Path, *, force: bool, suffix: str | None = None) -> None:
     """Raise `InputError` where the file should not, or cannot, be written, before anything expensive starts."""
+    if suffix is not None and path.suffix.lower() != suffix:
+        raise InputError(f"file {str(path)!r}: its name must end in {suffix or 'the suffix of FILE'}", file=str(path))
     require_writable(path, "file")
     if os.path.lexists(path) and not force:
         raise InputError(f"file {str(path)!r} is there already; choose another --out, or say --force", file=str(path))
@@ -259,12 +261,12 @@ by_option = option(
 """The command receives ``by``, a dict: levels of each variable, none where they are to be found."""
 
 heterogeneity_option = option(
-    "--heterogeneity", "How far sites differ: the AUC within sites, and of a new one; five parties at least."
+    "--heterogeneity", "How far sites differ, five at least: who knows all but three can work out these three's AUCs."
 )
 
 cluster_option = option(
     "--cluster NAME",
-    "Column of patient ids, where patients have several rows: they are independent then, not rows.",
+    "Column of patient ids: patients are independent then, not rows; parties learn how many patients there are.",
     default="",
     show_default=False,
 )

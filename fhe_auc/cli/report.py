@@ -17,7 +17,7 @@ from fhe_auc.base.extras import require
 from fhe_auc.base.files import write_atomically
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.evaluation_table import binning_error_rows, interval_rows, print_tables
-from fhe_auc.cli.session_options import SessionOptions, histogram_options, naming_the_aggregator
+from fhe_auc.cli.session_options import SessionOptions, histogram_options
 from fhe_auc.metrics.binning_error import WIDENED
 from fhe_auc.question.analysis import MOST_MIN_CELL, Questions
 from fhe_auc.results import result_tables
@@ -51,8 +51,8 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
     "fhe-auc report north.csv south.csv west.csv",
     "fhe-auc report *.csv --threshold 0.05,0.1 --cost-ratio 19 --out sepsis --pdf",
     "fhe-auc report *.csv --model distributed-dp --epsilon 1",
-    "fhe-auc report all.parquet --site-column hospital --json | jq .metrics.roc_auc",
-    "fhe-auc report results/20261123T185001Z-31c4….json    of a session between machines",
+    "fhe-auc report all.parquet --site-column hospital --json | jq .metrics",
+    "fhe-auc report results/20261123T185001Z-31c4….json",
 )
 @inputs.party_files
 @histogram_options
@@ -136,7 +136,7 @@ def report(
                 thresholds=session.in_one_process,
                 specification=session.specification,
                 setup=session.setup,
-                progress=naming_the_aggregator(progress),
+                progress=progress,
             )
     with output.progress("Drawing"):
         saved = made.save(out, pdf=pdf)

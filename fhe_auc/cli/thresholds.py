@@ -85,7 +85,7 @@ def thresholds(
         [
             ("bin edges", f"{len(found.grid):,}", f"from {found.grid[0]:g} to {found.grid[-1]:g}, in {out}"),
             ("parties", f"{found.parties:,}", ""),
-            ("protocol", found.protocol, f"trust: {registry.load(found.protocol).trust}"),
+            ("protocol", found.protocol, f"it assumes: {registry.load(found.protocol).trust}"),
             ("a party sent", quantities.bytes_text(found.upload_bytes_per_party), f"{found.rounds} rounds"),
             ("whole session", quantities.seconds_text(time.perf_counter() - started), "all roles in this process"),
         ]

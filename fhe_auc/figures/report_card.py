@@ -24,6 +24,8 @@ _SIZE = (4.1, 3.6)  # inches, 394 CSS pixels wide: a phone shows it, and its tex
 _CELLS = 40  # of the score histogram
 _NOTHING_LEFT = 0.05  # share of the prevalence, which is the most: where net benefits are below it the axis ends
 _PER_BIN = 20  # points of the precision-recall curve
+_CURVE: Mapping[str, Any] = {"color": INK, "linewidth": 1.6}  # of a model
+_REFERENCE: Mapping[str, Any] = {"color": GREY, "linestyle": ":", "linewidth": 1.2}  # of no model, or a perfect one
 
 
 class HasCards(Protocol):
@@ -100,6 +102,13 @@ def _named(card: ReportCard) -> str:
     return card.title.replace("$", r"\$")  # which would begin a formula
 
 
+def _labelled(axes: Axes, x: str, y: str, where: str, **looks: Any) -> Axes:
+    """Label the axes, and draw the legend, without a frame unless its looks are given."""
+    axes.set(xlabel=x, ylabel=y)
+    axes.legend(loc=where, fontsize=8, **(looks or {"frameon": False}))
+    return tidy(axes)
+
+
 def _styled(cards: tuple[ReportCard, ...]) -> Iterator[tuple[ReportCard, str, str]]:
     """Yield each card with the line and the marker of its model."""
     return zip(cards, ("-", "-."), ("o", "s"), strict=False)
@@ -117,13 +126,13 @@ def plot_roc(report: Reported, ax: Axes | None = None) -> Axes:
         _roc_limits(cards[0], axes)
     for card, line, _ in _styled(cards):
         label = f"{_named(card)} (AUC {card.auc.value:.3f})"
-        axes.plot(*card.roc[:2], line, color=INK, linewidth=1.6, label=label)
-    axes.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1.2, label="chance (AUC 0.5)")
+        axes.plot(*card.roc[:2], line, label=label, **_CURVE)
+    axes.plot([0, 1], [0, 1], label="chance (AUC 0.5)", **_REFERENCE)
     _mark_decisions(axes, cards, "specificity", "recall")
-    axes.set(xlabel="False positive rate (1 − specificity)", ylabel="True positive rate (recall)")
+    looks: dict[str, Any] = {"edgecolor": "none", "framealpha": 0.9}  # the band may be behind it
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02), aspect="equal")
-    axes.legend(loc="lower right", fontsize=8, edgecolor="none", framealpha=0.9)  # the band may be behind it
-    return tidy(axes)
+    labels = "False positive rate (1 − specificity)", "True positive rate (recall)"
+    return _labelled(axes, *labels, "lower right", **looks)
 
 
 def _roc_limits(card: ReportCard, axes: Axes) -> None:
@@ -160,13 +169,12 @@ def plot_precision_recall(report: Reported, ax: Axes | None = None) -> Axes:
         some = tp + fp > 0
         recall, precision = tp[some] / tp[-1], tp[some] / (tp[some] + fp[some])
         top = max(top, precision.max())
-        axes.plot(recall, precision, line, color=INK, linewidth=1.6, label=_named(card))
+        axes.plot(recall, precision, line, label=_named(card), **_CURVE)
     chance = cards[0].prevalence
-    axes.axhline(chance, color=GREY, linestyle=":", linewidth=1.2, label=f"chance ({chance:.3g})")
+    axes.axhline(chance, label=f"chance ({chance:.3g})", **_REFERENCE)
     _mark_decisions(axes, cards, "recall", "precision")
-    axes.set(xlabel="Recall", ylabel="Precision", xlim=(-0.01, 1.01), ylim=(0, 1.02 * _round_up(1.4 * top)))
-    axes.legend(loc="upper right", fontsize=8, frameon=False)
-    return tidy(axes)
+    axes.set(xlim=(-0.01, 1.01), ylim=(0, 1.02 * _round_up(1.4 * top)))
+    return _labelled(axes, "Recall", "Precision", "upper right")
 
 
 def _precision_recall_in_words(card: ReportCard) -> str:
@@ -196,11 +204,9 @@ def plot_calibration(report: Reported, ax: Axes | None = None) -> Axes:
         axes.plot(score, observed, marker + line, label=_named(card), **looks)
         highest = max(highest, observed.max(), score.max())
     reach = _round_up(1.08 * highest)
-    axes.plot([0, reach], [0, reach], color=GREY, linestyle=":", linewidth=1.2, label="perfect calibration", zorder=1)
-    axes.set(xlabel="Mean score", ylabel="Observed share of positive rows")
+    axes.plot([0, reach], [0, reach], label="perfect calibration", zorder=1, **_REFERENCE)
     axes.set(xlim=(0, reach), ylim=(0, reach), aspect="equal")
-    axes.legend(loc="upper left", fontsize=8, frameon=False)
-    return tidy(axes)
+    return _labelled(axes, "Mean score", "Observed share of positive rows", "upper left")
 
 
 def _reliability_in_words(card: ReportCard) -> str:
@@ -222,17 +228,15 @@ def plot_decision_curve(report: Reported, ax: Axes | None = None) -> Axes:
     for card, line, _ in _styled(cards):
         assert card.decision_curve is not None  # noqa: S101 - else it is not shown
         thresholds, model, treat_all = card.decision_curve
-        axes.plot(thresholds, model, line, color=INK, linewidth=1.6, label=_named(card))
+        axes.plot(thresholds, model, line, label=_named(card), **_CURVE)
         if card.net_benefit_band:
             label = f"{card.level_text} interval" if card is cards[0] else ""
             axes.fill_between(thresholds, *card.net_benefit_band, color=LIGHT, alpha=0.6, linewidth=0, label=label)
         last = max(last, *thresholds[model > _NOTHING_LEFT * prevalence], 1.5 * prevalence)
     axes.plot(thresholds, treat_all, color=INK, linestyle="--", linewidth=1.2, label="treat all")
-    axes.axhline(0, color=GREY, linestyle=":", linewidth=1.2, label="treat none")
-    axes.set(xlabel="Threshold probability", ylabel="Net benefit (true positives a row)")
+    axes.axhline(0, label="treat none", **_REFERENCE)
     axes.set(xlim=(0, _round_up(last)), ylim=(-0.2 * prevalence, 1.2 * prevalence))
-    axes.legend(loc="upper right", fontsize=8, frameon=False)
-    return tidy(axes)
+    return _labelled(axes, "Threshold probability", "Net benefit (true positives a row)", "upper right")
 
 
 def _decision_curve_in_words(card: ReportCard) -> str:
@@ -270,11 +274,10 @@ def plot_scores(report: Reported, ax: Axes | None = None) -> Axes:
             if within := [each for each in decisions if ends[0] <= each.threshold <= ends[1]]:
                 at = [each.threshold for each in within]
                 axes.vlines(at, 0, 1.08 * top, color=GREY, linestyle=line, linewidth=1.2, label=_label(within))
-    axes.set(xlabel="Score", ylabel="Share of the class's rows", xlim=(min(ends), max(ends)))
-    axes.set_ylim(0, (1.55 if several else 1.35) * top)  # room for the legend
+    axes.set(xlim=(min(ends), max(ends)), ylim=(0, (1.55 if several else 1.35) * top))  # room for the legend
     axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g}%")
-    axes.legend(loc="upper center", ncols=1 if several else 2, fontsize=8, frameon=False)
-    return tidy(axes)
+    ncols = 1 if several else 2
+    return _labelled(axes, "Score", "Share of the class's rows", "upper center", frameon=False, ncols=ncols)
 
 
 def _scores_in_words(card: ReportCard) -> str:

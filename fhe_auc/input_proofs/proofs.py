@@ -112,15 +112,8 @@ def _inverse(shape: Shape, prime: int) -> NDArray[np.uint64]:
     points = [pow(step, number, prime) for number in range(base)]
     found = np.zeros((base, base), np.uint64)
     for own, point in enumerate(points):
-        polynomial = [1]
-        scale = 1
-        for other in points:
-            if other != point:
-                shifted, scaled = [0, *polynomial], [-other * each for each in polynomial] + [0]
-                polynomial = [(x + y) % prime for x, y in zip(shifted, scaled, strict=True)]
-                scale = scale * (point - other) % prime
-        inverse = pow(scale, -1, prime)
-        found[:, own] = [each * inverse % prime for each in polynomial]
+        others = np.array(points[:own] + points[own + 1 :], object)
+        found[:, own] = np.poly(others)[::-1] * pow(int(np.prod(point - others)), -1, prime) % prime
     return found
 
 

@@ -173,7 +173,7 @@ def report_of(
         try:
             step = steps.send(outcome)
         except StopIteration as ended:
-            return Report.made_of(ended.value)
+            return Report(*ended.value)
 
 
 def _of_rows(parties: Sequence[PartyData], asked: Asked) -> tuple[Grids, dict[tuple[str, ...], str]]:

@@ -20,7 +20,6 @@ from fhe_auc.base.files import write_atomically
 from fhe_auc.figures.report_card import FIGURES, draw, png, shown_in, svg
 from fhe_auc.metrics.binning_error import WIDENED
 from fhe_auc.results.decisions import Decision
-from fhe_auc.results.group_decisions import CELLS, SHOWN_RATES, GroupDecision
 from fhe_auc.results.report_card import Facts, ReportCard
 from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_measures import NOT_SHOWN, Measure
@@ -188,22 +187,17 @@ def _auc_head(model: str) -> Markup:
     return Markup("AUC<small>{}</small>").format(model) if model else Markup("AUC")
 
 
-def _counts(decision: GroupDecision) -> str:
-    return "" if decision.counts is None else ", ".join(map("{} {:,}".format, CELLS, decision.counts))
-
-
 def _named(measures: Sequence[Measure], name: str) -> Measure:
     return next(each for each in measures if each.name == name)
 
 
 _FILTERS: Mapping[str, Callable[..., object]] = {
-    **{each.__name__[1:]: each for each in (_whole, _text, _of, _anchor, _span, _counts, _named)},
+    **{each.__name__[1:]: each for each in (_whole, _text, _of, _anchor, _span, _named)},
     **{each.__name__[1:]: each for each in (_with_interval, _decision_head, _auc_head)},
     **{"value": value_text, "number": format},
 }
 _GLOBALS = {
     **{"ends": ends, "p_of": p_of, "of_groups": of_groups, "zip": zip, "widened": WIDENED, "abreast": 4},
-    "rates": list(SHOWN_RATES.values()),
     "confusion": {
         **{"True positives": (1, 1), "False positives": (0, 1)},
         **{"False negatives": (1, 0), "True negatives": (0, 0)},

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.report.page import render, save
-from fhe_auc.report.steps import Parts, report_steps, told_by
+from fhe_auc.report.steps import report_steps, told_by
 from fhe_auc.results import result_file
 from fhe_auc.results.asked import Asked
 from fhe_auc.results.evaluation import Outcome, framed, warnings_text
@@ -66,12 +66,7 @@ class Report:
 
         Raises `InputError` where they are not those of the question, or not all; errors as `federated_report`.
         """
-        return cls.made_of(told_by(report_steps(asked), outcomes))
-
-    @classmethod
-    def made_of(cls, parts: Parts) -> Report:
-        """Return the report that the steps of its sessions have ended with."""
-        return cls({card.model: card for card in parts.cards}, parts.facts, parts.own_warnings)
+        return cls(*told_by(report_steps(asked), outcomes))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Report:
@@ -112,7 +107,8 @@ class Report:
             interval = card.interval
             within = f" (binning error {card.auc.half_width:.2g})" if card.auc.half_width and not card.noisy else ""
             if interval is not None:
-                within = f" ({interval.heading} {ends(interval)}, {interval.method})"
+                method = "" if len(self.cards) > 1 else f", {interval.method}"  # three lines of a terminal are enough
+                within = f" ({interval.heading} {ends(interval)}{method})"
             aucs.append(f"{name} AUC {card.auc.value:.4f}{within}".lstrip())
         return f"{self.facts.title}: {'; '.join(aucs)}; {total}{warnings_text(self.warnings)}"
 

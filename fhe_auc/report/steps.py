@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -54,9 +54,9 @@ class Step(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What a report is made of: the card of each model, facts, and warnings about single parties."""
+    """What a `Report` is made of, in its order."""
 
-    cards: tuple[ReportCard, ...]
+    cards: Mapping[str, ReportCard]
     facts: Facts
     own_warnings: tuple[str, ...]
 
@@ -148,7 +148,7 @@ def report_steps(asked: Asked, base: Request = _ANY, own: Grids | None = None, s
         comparison=comparison,
         net_benefits=benefits,
     )
-    return Parts(cards, facts, tuple(own_warnings))
+    return Parts({card.model: card for card in cards}, facts, tuple(own_warnings))
 
 
 class _OfModel(NamedTuple):

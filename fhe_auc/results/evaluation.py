@@ -44,7 +44,7 @@ _OF_DIFFERENCES = {
 }
 """Columns of `Evaluation.to_frame` and of `Evaluation.differences_to_frame`, and their pandas types."""
 
-NOT_TOLD_APART = "many pairs of rows are not told apart"  # how the warning of a large binning error begins
+NOT_TOLD_APART = "many pairs of rows share a bin, in which scores are not ranked"  # of a large binning error
 FIRST_SESSION = "boundaries: "  # before the name of a phase of the session that found the thresholds
 
 

@@ -108,24 +108,23 @@ def _of_group_calibrations(calibrations: Sequence[GroupCalibration]) -> TextTabl
 
 
 def _of_group_decisions(decisions: Sequence[GroupDecision], level: float | None) -> TextTable:
-    """Return a row for each group at the threshold: counts, and rates with Wilson's intervals."""
+    """Return a row for each group at the threshold: rates with Wilson's intervals, and counts."""
 
     def cell(decision: GroupDecision, name: str) -> str:
         hit, among = decision.rate(name)
         interval = rate_interval(hit, among, level)
-        within = "" if interval is None else f" ({interval.low:.3f} to {interval.high:.3f})"
+        within = "" if interval is None else f" ({ends(interval, '.3f')})"
         return f"{hit / among:.3f}{within}" if among else ""
 
     rows = tuple(
         (
             f"{each.variable}: {each.level}",
-            *([""] * len(CELLS) if each.counts is None else map(_count, each.counts)),
             *(cell(each, name) for name in SHOWN_RATES),
-            "" if each.counts is not None else "not shown",
+            NOT_SHOWN if each.counts is None else ", ".join(map("{} {:,}".format, CELLS, each.counts)),
         )
         for each in decisions
     )
-    return TextTable(("group", *CELLS, *SHOWN_RATES.values(), ""), rows, 1)
+    return TextTable(("group", *SHOWN_RATES.values(), ""), rows, 1)
 
 
 def _of_fairness(decisions: Sequence[GroupDecision]) -> TextTable:
@@ -190,12 +189,10 @@ def of_sites(sites: Iterable[SiteSummary]) -> list[tuple[str, str, str]]:
             few = f"{of_model}{counted}, and fewer than {LEAST_SITES} both: single sites could be told"
             rows.append(("within sites", "not shown", few))
         else:
-            note = (
-                f"{of_model}AUC over pairs of rows of one site; the AUC above counts pairs across sites too; {counted}"
-            )
             own = each.within_interval
-            within = "" if own is None else f"{100 * own.level:.6g} % interval {ends(own)}; "
-            rows.append(("within sites", f"{each.within:.4f}", note.replace("AUC", f"{within}AUC", 1)))
+            within = "" if own is None else f"{own.heading} {ends(own)}; "
+            pairs = "AUC over pairs of rows of one site; the AUC above counts pairs across sites too"
+            rows.append(("within sites", f"{each.within:.4f}", f"{of_model}{within}{pairs}; {counted}"))
         if each.prediction is not None and each.i2 is not None and each.tau2 is not None:
             note = (
                 f"{of_model}{100 * each.prediction.level:.6g} % prediction interval of its AUC, from {each.usable} "
@@ -204,10 +201,8 @@ def of_sites(sites: Iterable[SiteSummary]) -> list[tuple[str, str, str]]:
             )
             rows.append(("a new site", ends(each.prediction), note))
         if each.random_mean is not None and each.random_interval is not None:
-            note = (
-                f"{of_model}random-effects mean of {each.usable} sites' AUCs; {100 * each.random_interval.level:.6g} % "
-            )
-            note += f"interval {ends(each.random_interval)} (Hartung and Knapp)"
+            within = f"{each.random_interval.heading} {ends(each.random_interval)} (Hartung and Knapp)"
+            note = f"{of_model}random-effects mean of {each.usable} sites' AUCs; {within}"
             rows.append(("mean of sites", f"{each.random_mean:.4f}", note))
     return rows
 

@@ -137,7 +137,7 @@ def warnings_of(parties: Sequence[PartyData], thresholds: NDArray[np.float64]) -
     if outside and not _for_probabilities(thresholds):
         warnings.append(
             f"{_who(outside, parties)} more than {_SIZEABLE:.0%} of the rows outside the thresholds ({first:g} to "
-            f"{last:g}), where they are not told apart: take thresholds that span the scores"
+            f"{last:g}), where they share one bin: take bin edges that span the scores"
         )
     return tuple(warnings)
 

@@ -143,13 +143,7 @@ class Aggregator:
         if not self._is_asked(party):
             raise MessageError("not a party of this session, or left out in an earlier round", field="sender")
         message = Message.from_bytes(submission, limit=self.submission_limit + ENVELOPE_BYTES)
-        message.require(
-            protocol=self.manifest.protocol,
-            session=self.manifest.session,
-            manifest=self.digest,
-            round=self.round,
-            sender=party,
-        )
+        message.require_of(self.manifest, self.digest, round=self.round, sender=party)
         protection = require_protection(self.manifest, self.protection)
         if protection is None:
             return message.unsealed, message.digest

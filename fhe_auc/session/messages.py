@@ -156,6 +156,10 @@ class Message(_Content, frozen=True):
         message.__dict__.update(_content=content, digest=digest)  # the bytes that came, and that its sender has signed
         return message
 
+    def require_of(self, manifest: Manifest, digest: bytes, **expected: str | int | bytes) -> None:
+        """Raise `MessageError` where it is not of the session with this manifest, or else as `require`."""
+        self.require(protocol=manifest.protocol, session=manifest.session, manifest=digest, **expected)
+
     def require(self, **expected: str | int | bytes) -> None:
         """Raise `MessageError` where a field differs from what is expected; the text names it, ``error.field`` too."""
         for field, value in expected.items():

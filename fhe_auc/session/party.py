@@ -227,13 +227,7 @@ class Party(Generic[R]):
         """Return the message that is to be answered now; raise `MessageError` for another one."""
         limit = self._side.download_limit + ENVELOPE_BYTES + _LISTED_BYTES * len(self.manifest.parties)
         parsed = _parsed(message, limit)
-        parsed.require(
-            protocol=self.manifest.protocol,
-            session=self.manifest.session,
-            manifest=self.digest,
-            sender=AGGREGATOR,
-            round=self.next_round,
-        )
+        parsed.require_of(self.manifest, self.digest, sender=AGGREGATOR, round=self.next_round)
         if self.ended:
             raise MessageError(f"the session has ended for party {self.name!r}", field="round")
         require_protection(self.manifest, self.protection)

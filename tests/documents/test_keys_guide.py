@@ -5,13 +5,11 @@ import re
 import shutil
 from collections.abc import Iterator
 
-import click
 import pytest
 
-from fhe_auc.cli import main
 from fhe_auc_keys.cli.members import members
 from tests.support.command_line import told
-from tests.support.guides import GUIDES, SITES, Walk, blocks, steps
+from tests.support.guides import GUIDES, SITES, Walk, steps
 
 WALK, REFERENCE = "keys.md", "keys-reference.md"
 ROOT = GUIDES.parents[1]
@@ -56,17 +54,7 @@ def test_the_walk_prints_what_it_shows_and_ends_with_the_auc_at_each_site(walk: 
     assert [each for each in secrets if each in walk.printed] == []
 
 
-def test_every_command_in_the_reference_names_options_that_exist() -> None:
-    lines = [line for language, info, text in blocks(REFERENCE) if language == "sh" for line in text.splitlines()]
-    assert len(lines) > 8
-    for line in lines:
-        program, *words = line.partition("#")[0].split()
-        assert program == "fhe-auc"
-        command = main
-        while isinstance(command, click.Group):
-            command = command.get_command(click.Context(command), words.pop(0))  # type: ignore[assignment]
-        options = {option for parameter in command.params for option in parameter.opts}
-        assert {each for each in words if each.startswith("--")} <= options
+def test_the_walk_and_the_reference_have_every_command_of_members() -> None:
     text = "".join((GUIDES / page).read_text(encoding="utf-8") for page in (WALK, REFERENCE))
     assert all(f"members {command}" in text for command in members.commands)
 

@@ -262,10 +262,10 @@ def test_vectors_are_tagged_padded_read_and_accepted_as_the_model_says(seed: int
     L = sorted(rnd.sample(range(4), rnd.randrange(1, 5)))
     W = [sum(w[i][j] for i in L) for j in range(7)]
     y = [(x + sum(k[i][j] for i in L)) % t for j, x in enumerate([*W, *tag(W)])]
-    assert own.read(np.array(y, np.uint64), L, -t, t).tolist() == W
+    assert own.proved_sums(np.array(y, np.uint64), L, -t, t).tolist() == W
     y[rnd.randrange(9)] += 1
     with pytest.raises(VerificationError):
-        own.read(np.array(y, np.uint64) % np.uint64(t), L, -t, t)
+        own.proved_sums(np.array(y, np.uint64) % np.uint64(t), L, -t, t)
 
 
 def test_what_is_played_here_is_defined_there() -> None:

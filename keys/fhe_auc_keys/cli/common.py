@@ -14,7 +14,6 @@ import click
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli import failures, output
-from fhe_auc.cli.settings import CommandGroup
 from fhe_auc.session.manifest import SESSION_BYTES
 from fhe_auc_keys.errors import about
 from fhe_auc_keys.store import known_members
@@ -28,12 +27,10 @@ Rows: TypeAlias = "list[tuple[Any, ...]]"  # of a table: texts, and the values t
 
 
 class Table(NamedTuple):
-    """A table, and how `output.print_table` shows it."""
+    """A table, and its header if it has any."""
 
     rows: Rows
     header: tuple[str, ...] | None = None
-    words: int = 1
-    numbers: int = 0
 
 
 class Report:
@@ -72,8 +69,7 @@ def reported(command: Callable[..., Report]) -> Callable[..., None]:
             for number, table in enumerate(each for each in report.tables if each.rows):
                 if number:
                     output.print_text()
-                rows = [tuple(map(_cell, row)) for row in table.rows]
-                output.print_table(rows, header=table.header, words=table.words, numbers=table.numbers)
+                output.print_table([tuple(map(_cell, row)) for row in table.rows], header=table.header)
             if report.below is not None:
                 output.print_text()
                 report.below()
@@ -123,14 +119,6 @@ def spelled(data: bytes) -> str:
     digits = data.hex()
     groups = [digits[start : start + 4] for start in range(0, len(digits), 4)]
     return "\n".join(" ".join(groups[start : start + 8]) for start in range(0, len(groups), 8))
-
-
-class InOrder(CommandGroup):
-    """Lists its commands in the order in which they are used."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return their names."""
-        return list(self.commands)
 
 
 class _Hexadecimal(click.ParamType):  # type: ignore[type-arg] # it has none in click 8.1

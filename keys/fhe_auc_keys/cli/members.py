@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -14,6 +13,7 @@ import click
 from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.files import read_config
 from fhe_auc.cli import output
+from fhe_auc.cli.settings import CommandGroup
 from fhe_auc.exchange.exchange import place_of
 from fhe_auc.exchange.remote import open_exchange
 from fhe_auc.question.fleet import root_of
@@ -46,7 +46,7 @@ lies in the exchange.
 """
 
 
-@click.group(cls=common.InOrder, help=_HELP, short_help="Say who is in a consortium.")
+@click.group(cls=CommandGroup, help=_HELP, short_help="Say who is in a consortium.")
 def members() -> None:
     """Say who is in a consortium."""
 
@@ -107,31 +107,27 @@ class _Own:
 
 
 def _with_own(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command: it receives ``own``, whose key store is open, of a role's configuration."""
+    """Decorate a command: it receives ``own``, whose key store is open, of a role's configuration.
+
+    The newest members' file out of its exchange is in that store.
+    """
 
     @click.argument("config", metavar="CONFIG", type=common.FILE)
     @wraps(command)
     def with_store(*args: Any, config: Path, **options: Any) -> Any:
-        with _coordinated(config) as own:
-            return command(*args, own=own, **options)
+        given = read_config(config, None)
+        for name in ("store", "passphrase-file", "exchange"):
+            if not isinstance(given.get(name), str):
+                raise InputError(f"{config}: {name} is not configured", file=str(config))
+        published = Published(open_exchange(given["exchange"]))
+        vault = Vault(config.parent / given["store"], config.parent / given["passphrase-file"])
+        with vault.open() as store:
+            identity = own_identity(store)
+            known = known_members.renewed(store, published, identity.name, everywhere=True)
+            warn_of(published)
+            return command(*args, own=_Own(store, identity, known, published, given["exchange"]), **options)
 
     return with_store
-
-
-@contextmanager
-def _coordinated(config: Path) -> Iterator[_Own]:
-    """Open the key store that a role's configuration names, with the newest members' file out of its exchange."""
-    given = read_config(config, None)
-    for name in ("store", "passphrase-file", "exchange"):
-        if not isinstance(given.get(name), str):
-            raise InputError(f"{config}: {name} is not configured", file=str(config))
-    published = Published(open_exchange(given["exchange"]))
-    vault = Vault(config.parent / given["store"], config.parent / given["passphrase-file"])
-    with vault.open() as store:
-        identity = own_identity(store)
-        known = known_members.renewed(store, published, identity.name, everywhere=True)
-        warn_of(published)
-        yield _Own(store, identity, known, published, given["exchange"])
 
 
 @common.command(

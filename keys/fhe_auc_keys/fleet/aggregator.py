@@ -17,8 +17,8 @@ from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.device import Record
+from fhe_auc_keys.fleet.fleet_session import LIST, OPENING, RESULT, UNOPENED, AnswersSeal, FleetSession, Verdict, loaded
 from fhe_auc_keys.fleet.record_checks import RefusedRecords, WholeRecord, check_record, strange, unsealed
-from fhe_auc_keys.fleet.session import LIST, OPENING, RESULT, UNOPENED, AnswersSeal, FleetSession, Verdict, loaded
 from fhe_auc_keys.fleet.tables import BLOBS, RECORDS, RowGroup
 from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.store import fixed_lists

@@ -26,19 +26,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.errors import KeysError, TamperedError
-from fhe_auc_keys.fleet import tables
-from fhe_auc_keys.fleet.session import (
-    BLOB,
-    KEY_BYTES,
-    RESPONSE,
-    UNOPENED,
-    blob_info,
-    helper_of,
-    loaded,
-    sealed_in,
-    signed_of,
-    sketch_info,
-)
+from fhe_auc_keys.fleet import fleet_session, tables
 from fhe_auc_keys.roles.helper import totals_of
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.identity import Identity
@@ -117,7 +105,7 @@ class Device:
     """
 
     def __init__(self, announced: Announcement, index: int, identity: Identity, floor: Floor) -> None:
-        self._loaded = loaded(announced.manifest.to_bytes())
+        self._loaded = fleet_session.loaded(announced.manifest.to_bytes())
         fleet = self._loaded.fleet
         if not 0 <= index < fleet.members:
             raise InputError(f"the session's fleet has members 0 to {fleet.members - 1}, and no {index}")
@@ -125,11 +113,8 @@ class Device:
         floor.require(self.manifest)
         self.index = index
         self._digest = self._loaded.digest
-        self._helper, self._aggregator = helper_of(announced), announced.aggregator.encryption_key
+        self._helper, self._aggregator = fleet_session.helper_of(announced), announced.aggregator.encryption_key
         self._identity = identity
-
-    def __repr__(self) -> str:
-        return f"<Device {self.index}>"
 
     def submit(self, data: PartyData, memory: bytes) -> Submitted:
         """Return the device's record of its rows, under a fresh pad; whatever `data` is named stays here.
@@ -145,15 +130,15 @@ class Device:
         if data.rows > cap:
             raise InputError(f"member {self.index} has {data.rows:,} rows, more than a device's cap, {cap:,}")
         check_scores(data, self.manifest.thresholds)
-        seed, response_key = secrets.token_bytes(SEED_BYTES), secrets.token_bytes(KEY_BYTES)
+        seed, response_key = secrets.token_bytes(SEED_BYTES), secrets.token_bytes(fleet_session.KEY_BYTES)
         task = self._loaded.task(self.manifest, data)
         padded = self._loaded.computation.under_pad(self.index, seed, task.encode(b""))
-        info = sketch_info(self._digest, self.index)
-        sketch = sealing.seal(self._aggregator, sealed_in(padded), info=info)
-        info = blob_info(self._digest, self.index, hashlib.sha256(sketch).digest())
+        info = fleet_session.sketch_info(self._digest, self.index)
+        sketch = sealing.seal(self._aggregator, fleet_session.sealed_in(padded), info=info)
+        info = fleet_session.blob_info(self._digest, self.index, hashlib.sha256(sketch).digest())
         blob = sealing.seal(self._helper.encryption_key, seed + response_key, info=info)
         randomness = b"" if padded.proof is None else b"".join(padded.proof.parts)
-        signature = self._identity.sign(BLOB, signed_of(blob, info, randomness))
+        signature = self._identity.sign(fleet_session.BLOB, fleet_session.signed_of(blob, info, randomness))
         return Submitted(Record(self.index, self._digest, sketch, blob, signature), response_key, remembered)
 
     def _remembered(self, data: PartyData, memory: bytes) -> bytes:
@@ -180,7 +165,7 @@ class Device:
         every party, `ResultCheckError` and `UndefinedAucError`.
         """
         try:
-            text = unseal_under(response_key, part, sums, associated=encode((RESPONSE, self._digest)))
+            text = unseal_under(response_key, part, sums, associated=encode((fleet_session.RESPONSE, self._digest)))
         except TamperedError as error:
             raise DeserialisationError(f"the sums are not sealed to member {self.index}: {error}") from None
         number, totals = decode(text, tuple[int, tuple[bytes, ...]], "sums")
@@ -201,7 +186,9 @@ def released(memory: bytes, word: bytes) -> bytes:
     `DeserialisationError` where the memory is damaged.
     """
     known = _FORMAT.unframe(memory)
-    mine = next((each for each in known.answers if has_signed(each.helper, UNOPENED, each.manifest, word)), None)
+    mine = next(
+        (each for each in known.answers if has_signed(each.helper, fleet_session.UNOPENED, each.manifest, word)), None
+    )
     if mine is None:
         raise KeysError(
             "that nothing was opened is said of no session that the device has answered, or not by the session's "

@@ -26,7 +26,7 @@ from fhe_auc_keys.bundles.session_keys import GENERATE, SEED_BYTES
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.aggregator import LIST_FILE, BlobFile, BlobList, FleetResult, Opened
-from fhe_auc_keys.fleet.session import (
+from fhe_auc_keys.fleet.fleet_session import (
     BLOB,
     BLOB_BYTES,
     DIGEST_BYTES,

@@ -15,7 +15,7 @@ from fhe_auc.base.serialise import decode
 from fhe_auc.input_proofs.sessions import InputProof
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.fleet.device import Record
-from fhe_auc_keys.fleet.session import BLOB_BYTES, SIGNATURE_BYTES, Loaded, sketch_info
+from fhe_auc_keys.fleet.fleet_session import BLOB_BYTES, SIGNATURE_BYTES, Loaded, sketch_info
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.sealing import OVERHEAD
 

@@ -28,7 +28,7 @@ from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.device import Device, Floor, Record, write_records
-from fhe_auc_keys.fleet.session import FleetSession
+from fhe_auc_keys.fleet.fleet_session import FleetSession
 from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.store.key_store import KeyStore

@@ -39,27 +39,8 @@ from fhe_auc.session.plan import Plan
 from fhe_auc.session.protocol import Announce, Delivery, KeyKind, Session
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, DealtSession, PartySecrets
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.roles.helper import (
-    BLOB,
-    DECRYPT,
-    PAD_KEY_ROUND,
-    RESPONSE_KEY_BYTES,
-    SIGNATURE_BYTES,
-    WORD_BYTES,
-    Blobs,
-    Helper,
-    HelperMaterial,
-    PadKeyOf,
-    Response,
-    SignedBlob,
-    Word,
-    associated_of,
-    response_of,
-    rounds,
-    secret_bytes,
-    signed_of,
-    totals_of,
-)
+from fhe_auc_keys.roles import helper
+from fhe_auc_keys.roles.helper import Word
 from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys, seal, unseal_under
 from fhe_auc_keys.trust.signatures import signed_bytes
 
@@ -95,7 +76,7 @@ class HelpedAggregator(AggregatorSide, Generic[Keys, Secret]):
     """Keeps submissions until the helper has said whose blobs unseal, and adds these up, under the helper's key."""
 
     def __init__(self, manifest: Manifest, computation: PaddedComputation[Keys, Secret]) -> None:
-        self.rounds = rounds(computation)
+        self.rounds = helper.rounds(computation)
         self.computation, self._manifest, self._limit = computation, manifest, computation.payload_limit
         self.submissions: dict[str, HelpedSubmission] = {}
         self.word = Word()
@@ -105,15 +86,15 @@ class HelpedAggregator(AggregatorSide, Generic[Keys, Secret]):
 
     def limit(self, number: int) -> int:
         """Return the largest payload of an answer: it depends on who answers."""
-        if number == PAD_KEY_ROUND:
-            return self.computation.pad_key_limit + 2 * NAME_BYTES * len(self._manifest.parties) + WORD_BYTES
-        return _response_limit(self.computation) if number == DECRYPT else self._limit
+        if number == helper.PAD_KEY_ROUND:
+            return self.computation.pad_key_limit + 2 * NAME_BYTES * len(self._manifest.parties) + helper.WORD_BYTES
+        return _response_limit(self.computation) if number == helper.DECRYPT else self._limit
 
     def accept(self, number: int, party: str, payload: bytes) -> None:
         """Keep a submission, or what the helper has answered."""
         if number == 1:
             submission = decode(payload, HelpedSubmission, "submission")
-            lengths = OVERHEAD + secret_bytes(self.computation), SIGNATURE_BYTES
+            lengths = OVERHEAD + helper.secret_bytes(self.computation), helper.SIGNATURE_BYTES
             if (len(submission.blob), len(submission.signature)) != lengths:
                 raise DeserialisationError("a submission whose blob, or its signature, is of another length")
             self.computation.running_sum().add(submission.parts)  # raises where they cannot be added
@@ -123,8 +104,8 @@ class HelpedAggregator(AggregatorSide, Generic[Keys, Secret]):
             if proofs is not None and proof is not None:
                 proofs.check(self._manifest.parties.index(party), submission.parts[0], proof)
             self.submissions[party] = submission
-        elif number == PAD_KEY_ROUND:
-            answer = decode(payload, PadKeyOf, "pad key")
+        elif number == helper.PAD_KEY_ROUND:
+            answer = decode(payload, helper.PadKeyOf, "pad key")
             answer.word.check_of(self._asked, self._manifest)
             if answer.word.counted:
                 try:
@@ -133,7 +114,7 @@ class HelpedAggregator(AggregatorSide, Generic[Keys, Secret]):
                     raise DeserialisationError(str(error)) from None
             self.word = answer.word
         else:
-            response = decode(payload, Response, "response")
+            response = decode(payload, helper.Response, "response")
             if [len(part) for part in response.parts] != [_WRAPPED_BYTES] * len(self.word.counted):
                 raise DeserialisationError("the helper's response is not one for all parties that count")
             self._response = payload
@@ -152,7 +133,7 @@ class HelpedAggregator(AggregatorSide, Generic[Keys, Secret]):
         error = self.word.why_no_pad_key(self._asked, self._manifest)
         if error is not None or self.keys is None:
             raise error or EvaluationError("the helper has not answered")
-        if number == DECRYPT:
+        if number == helper.DECRYPT:
             return encode(Told(self.word, self._response))
         total = self.computation.running_sum()
         for party in counted:
@@ -160,15 +141,15 @@ class HelpedAggregator(AggregatorSide, Generic[Keys, Secret]):
         result = encode(Result(counted, self.computation.aggregate(self.keys, total.totals)))
         return encode(Told(self.word, result)) if self.computation.parameters is None else result
 
-    def _blobs(self, sent: Mapping[str, HelpedSubmission], keep: Callable[[bytes], bytes]) -> Blobs:
+    def _blobs(self, sent: Mapping[str, HelpedSubmission], keep: Callable[[bytes], bytes]) -> helper.Blobs:
         """Return what the helper is given; all submissions are in, so that the query may become known to it.
 
         The query's key hangs on all of them, so that there is none before; its secret is kept with their list.
         """
-        blobs = [SignedBlob(party, own.blob, own.signature) for party, own in sent.items()]
+        blobs = [helper.SignedBlob(party, own.blob, own.signature) for party, own in sent.items()]
         proofs, index = self.computation.proofs, self._manifest.parties.index
         if proofs is None:
-            return Blobs(tuple(blobs))
+            return helper.Blobs(tuple(blobs))
         submitted = [Submitted(index(party), own.parts[0], own.proof) for party, own in sent.items() if own.proof]
         fixed = Submissions(len(self._asked))
         for party, own in sent.items():
@@ -178,7 +159,7 @@ class HelpedAggregator(AggregatorSide, Generic[Keys, Secret]):
             msgspec.structs.replace(blob, randomness=own.proof.parts, answers=answers)
             for blob, own, answers in zip(blobs, submitted, proofs.answers(key, submitted), strict=True)
         ]
-        return Blobs(tuple(told), key)
+        return helper.Blobs(tuple(told), key)
 
 
 class HelpedParty(PartySide[R], Generic[Keys, Secret, R]):
@@ -191,12 +172,12 @@ class HelpedParty(PartySide[R], Generic[Keys, Secret, R]):
         own: HelpedSecrets,
         task: PaddedTask[R],
     ) -> None:
-        self.rounds = rounds(computation)
+        self.rounds = helper.rounds(computation)
         self._manifest, self._computation, self._task, self._own = manifest, computation, task, own
         self._digest, self._private = manifest.digest, PrivateKeys.from_components(*own.keys)
         self._response_key = b""  # under which the helper seals the sums
         limit = computation.payload_limit if computation.parameters is None else _response_limit(computation)
-        self.download_limit = limit + (2 * NAME_BYTES + 64) * len(manifest.parties) + WORD_BYTES
+        self.download_limit = limit + (2 * NAME_BYTES + 64) * len(manifest.parties) + helper.WORD_BYTES
 
     def kept(self) -> bytes:
         """Return the response key, if there is any: there is none before the submission, nor where there is no key."""
@@ -204,20 +185,20 @@ class HelpedParty(PartySide[R], Generic[Keys, Secret, R]):
 
     def restore(self, kept: bytes) -> None:
         """Take it back."""
-        if len(kept) not in (0, 0 if self._computation.parameters is None else RESPONSE_KEY_BYTES):
+        if len(kept) not in (0, 0 if self._computation.parameters is None else helper.RESPONSE_KEY_BYTES):
             raise DeserialisationError("the state is that of another kind of party")
         self._response_key = kept
 
     def answer(self, number: int, payload: bytes, who: WhoCounts) -> bytes:
         """Return the submission."""
-        seed, associated = secrets.token_bytes(SEED_BYTES), associated_of(self._digest, self._task.party)
+        seed, associated = secrets.token_bytes(SEED_BYTES), helper.associated_of(self._digest, self._task.party)
         index, values = self._manifest.parties.index(self._task.party), self._task.encode(self._own.common_secret)
         parts, proof = self._computation.under_pad(index, seed, values)
-        self._response_key = b"" if self._computation.parameters is None else secrets.token_bytes(RESPONSE_KEY_BYTES)
-        secret, info = seed + self._response_key, signed_bytes(BLOB, associated)
+        self._response_key = secrets.token_bytes(helper.secret_bytes(self._computation) - SEED_BYTES)
+        secret, info = seed + self._response_key, signed_bytes(helper.BLOB, associated)
         blob = seal(self._own.helper_encryption_key, secret, info=info)
         randomness = () if proof is None else proof.parts
-        signature = self._private.sign(BLOB, signed_of(associated, blob, randomness))
+        signature = self._private.sign(helper.BLOB, helper.signed_of(associated, blob, randomness))
         return encode(HelpedSubmission(parts, blob, signature, proof))
 
     def left_out(self, payload: bytes) -> str:
@@ -238,7 +219,7 @@ class HelpedParty(PartySide[R], Generic[Keys, Secret, R]):
                 raise DeserialisationError("the sum is of other parties than those that the helper counts")
             totals = self._computation.decrypt(self._computation.secret(b""), result.content)
         else:
-            totals = self._unsealed(word, decode(told.content, Response, "response"))
+            totals = self._unsealed(word, decode(told.content, helper.Response, "response"))
         found = self._task.read_result(totals, word.counted, self._own.common_secret)
         named = (f"{', '.join(word.unproved)} not counted: {NOT_PROVED}",) if word.unproved else ()
         return replace(found, unproved_parties=word.unproved, warnings=(*found.warnings, *named))
@@ -249,16 +230,16 @@ class HelpedParty(PartySide[R], Generic[Keys, Secret, R]):
         told.word.check(self._own.helper_signing_key, self._digest)
         return told
 
-    def _unsealed(self, word: Word, response: Response) -> list[Residues]:
+    def _unsealed(self, word: Word, response: helper.Response) -> list[Residues]:
         """Return the sums that the helper has sealed to this party; its response key is used then."""
-        associated = response_of(self._digest, word.counted, word.unproved)
+        associated = helper.response_of(self._digest, word.counted, word.unproved)
         part = dict(zip(word.counted, response.parts, strict=False)).get(self._task.party, b"")
         try:
             sums = unseal_under(self._response_key, part, response.sealed, associated=associated)
         except TamperedError as error:
             who = self._task.party
             raise DeserialisationError(f"the sums of {HELPER} are not sealed to {who!r}: {error}") from None
-        totals = totals_of(decode(sums, tuple[bytes, ...], "sums"))
+        totals = helper.totals_of(decode(sums, tuple[bytes, ...], "sums"))
         self._response_key = b""
         return totals
 
@@ -270,13 +251,13 @@ class HelpedSession(DealtSession):
     def delivery(self) -> Delivery:
         """Return what all roles start from, with keys of their own: in one process nobody has to know them."""
         own = {name: PrivateKeys.generate() for name in self.manifest.parties}
-        helper, secret = PrivateKeys.generate(), self.common.common_secret
+        trustee, secret = PrivateKeys.generate(), self.common.common_secret
         parties = {
-            name: encode(HelpedSecrets(keys.components, helper.signing_key, helper.encryption_key, secret))
+            name: encode(HelpedSecrets(keys.components, trustee.signing_key, trustee.encryption_key, secret))
             for name, keys in own.items()
         }
         signing_keys = {name: keys.signing_key for name, keys in own.items()}
-        material = HelperMaterial(helper.components, helper.signing_key, signing_keys)
+        material = helper.HelperMaterial(trustee.components, trustee.signing_key, signing_keys)
         return Delivery(b"", parties, helper=encode(material))
 
 
@@ -306,8 +287,8 @@ class HelperKeys(KeyKind[R], Generic[Keys, Secret, R]):
 
     def helper(self, manifest: Manifest, material: bytes) -> Party[Outcome]:
         """Return the helper; `material` is `HelperMaterial`."""
-        own = decode(material, HelperMaterial, "material")
-        return Party(manifest, HELPER, Helper(manifest, self.computation(manifest), own))
+        own = decode(material, helper.HelperMaterial, "material")
+        return Party(manifest, HELPER, helper.Helper(manifest, self.computation(manifest), own))
 
 
 def helped_secrets(material: bytes, manifest: Manifest) -> HelpedSecrets:

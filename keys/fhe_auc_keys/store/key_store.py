@@ -111,17 +111,11 @@ class KeyStore(Database):
         Database.make(directory / STORE, _TABLES, header=(header,))
         return cls(directory, root)
 
-    def __repr__(self) -> str:
-        return f"<KeyStore {str(self.directory)!r}>"
-
     @property
     def key(self) -> bytes:
         """The key derived from the passphrase, for who opens the store again in the same process."""
         self.rows("select 1")  # raises where it has been closed
         return self._key
-
-    def __reduce__(self) -> str:
-        raise TypeError("an open key store is not pickled")
 
     def close(self) -> None:
         """Release the lock; the store cannot be used afterwards."""

@@ -24,7 +24,7 @@ _FORMAT = KeptFormat(b"fheiden", _StoredIdentity, "identity", version=4)
 
 @dataclass(slots=True, eq=False, repr=False)
 class Identity:
-    """A role's private keys, with its name; never printed or pickled. `UnfitError` where no member may have the name.
+    """A role's private keys, with its name; its repr has none. `UnfitError` where no member may have the name.
 
     `version` is that of the members' file under which it signs, which documents name.
     """
@@ -35,12 +35,6 @@ class Identity:
 
     def __post_init__(self) -> None:
         check_name(self.name)
-
-    def __repr__(self) -> str:
-        return f"<Identity {self.name!r}>"
-
-    def __reduce__(self) -> str:
-        raise TypeError("private keys are not pickled or copied; keep them in a key store")
 
     @classmethod
     def create(cls, name: str) -> Identity:

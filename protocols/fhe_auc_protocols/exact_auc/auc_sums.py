@@ -22,7 +22,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 
 import numpy as np
@@ -40,6 +40,7 @@ from fhe_auc.sums.terms import Factor, Part, Sum
 from fhe_auc_protocols.exact_auc import class_average
 from fhe_auc_protocols.exact_auc.release_part import AucOfSums, Counts, Reading, ReleasePart, Rows, Said, Vectors
 
+_OF_HEADLINE = "auc", "binning_error", "fraction", "positives", "negatives", "standard_error", "interval"
 _SMALL_GROUPS = "small groups are shown (min_cell 1): a count from 1 to 9 may tell who is meant"
 _NO_INTERVAL = "there is no confidence interval: each label needs two rows; give the numbers of rows instead"
 _NO_SPREAD = (
@@ -127,12 +128,7 @@ class AucSums(ReleasePart):
             cells = contrast.positives, contrast.negatives
             name = "" if plain else f" {index}"
             sides = [[counts_name(contrast.model, cell.group, label) for label in cell.classes] for cell in cells]
-            p, n, below, above = (
-                Factor.each(sides[0]),
-                Factor.each(sides[1]),
-                below_less_above(sides[1]),
-                above_less_below(sides[0]),
-            )
+            (p, n), below, above = map(Factor.each, sides), below_less_above(sides[1]), above_less_below(sides[0])
             sums += [Sum.product(f"difference{name}", p, below), Sum.product(f"ties{name}", p, n, *tying)]
             if self.interval and contrast.interval:
                 sums += [Sum.product(f"Q10{name}", p, below, below), Sum.product(f"Q01{name}", n, above, above)]
@@ -225,28 +221,18 @@ class AucSums(ReleasePart):
             )
         hidden = hidden_groups(analysis, aucs) if analysis.by else frozenset()
         for contrast, own in zip(analysis.contrasts, aucs, strict=True):
-            names = analysis.models[contrast.model] if several else "", analysis.group_name(contrast), contrast.label
+            model, group = analysis.models[contrast.model] if several else "", analysis.group_name(contrast)
+            estimate = partial(GroupEstimate, model=model, group=group, contrast=contrast.label)
             if {contrast.positives.group, contrast.negatives.group} & hidden:
-                estimates.append(_missing(names, too_few(analysis.min_cell)))
+                estimates.append(estimate(auc=None, missing=too_few(analysis.min_cell)))
                 continue
+            estimate = partial(estimate, positives=own.positives, negatives=own.negatives)
             if own.auc is None:
-                estimates.append(_missing(names, ONE_CLASS, own.positives, own.negatives))
+                estimates.append(estimate(auc=None, missing=ONE_CLASS))
                 continue
             error, interval = reading.errors.of_auc(contrast, own) if contrast.interval else (None, None)
-            estimates.append(
-                GroupEstimate(
-                    model=names[0],
-                    group=names[1],
-                    contrast=names[2],
-                    auc=float(own.auc),
-                    standard_error=error,
-                    interval=interval,
-                    binning_error=float(own.binning_error),
-                    positives=own.positives,
-                    negatives=own.negatives,
-                    fraction=own.auc,
-                )
-            )
+            known = {"fraction": own.auc, "binning_error": float(own.binning_error)}
+            estimates.append(estimate(auc=float(own.auc), standard_error=error, interval=interval, **known))
         few = self._few_rows(reading, estimates)
         if analysis.classes:
             headline, mean = class_average.averages(analysis, reading)
@@ -254,16 +240,8 @@ class AucSums(ReleasePart):
             few = [class_average.AVERAGE, *few]
         else:
             first = estimates[0]  # all rows, which are never hidden
-            headline = Headline(
-                auc=float(aucs[0].auc or 0),
-                binning_error=float(aucs[0].binning_error),
-                fraction=aucs[0].auc,
-                binning_error_fraction=aucs[0].binning_error,
-                positives=aucs[0].positives,
-                negatives=aucs[0].negatives,
-                standard_error=first.standard_error,
-                interval=first.interval,
-            )
+            said = {name: getattr(first, name) for name in _OF_HEADLINE}
+            headline = Headline(**said, binning_error_fraction=aucs[0].binning_error)
             if reading.level is not None and first.interval is None:
                 few = [_NO_INTERVAL if min(aucs[0].positives, aucs[0].negatives) < 2 else _NO_SPREAD]
         of_groups = [NESTED] * (len(analysis.by) > 1 and bool(hidden))
@@ -323,14 +301,6 @@ def hidden_groups(analysis: Analysis, aucs: Sequence[AucOfSums]) -> frozenset[in
         own_rows = hidden_rows(np.array([rows[at] for at in groups]), least, zeros=True)
         not_shown.update(groups[at] for at in own_rows)
     return frozenset(not_shown)
-
-
-def _missing(names: tuple[str, str, str], why: str, *rows: int) -> GroupEstimate:
-    model, group, contrast = names
-    positives, negatives = rows or (None, None)
-    return GroupEstimate(
-        model=model, group=group, contrast=contrast, auc=None, positives=positives, negatives=negatives, missing=why
-    )
 
 
 def _binned(estimates: Sequence[GroupEstimate]) -> list[str]:

@@ -181,18 +181,13 @@ class ComparisonSums(ReleasePart):
         if not self.released:
             reading.sayings.append(partial(_said, dict.fromkeys(self.pairs)))
             return
+        modulus = reading.modulus
         of_models = {model: sums[4 * at : 4 * at + 4] for at, model in enumerate(self._models)}
         products, paired = iter(sums[4 * len(of_models) :]), dict[tuple[int, int], PairedSums | None]()
         for pair in self.pairs:
             first, second = (of_models[model] for model in pair)
             of_positives, of_negatives = (
-                Moments(
-                    first[at],
-                    second[at],
-                    first[at + 1] % reading.modulus,
-                    second[at + 1] % reading.modulus,
-                    next(products),
-                )
+                Moments(first[at], second[at], first[at + 1] % modulus, second[at + 1] % modulus, next(products))
                 for at in (0, 2)
             )
             paired[pair] = PairedSums(of_positives, of_negatives, self._coarse.scale)

@@ -124,18 +124,12 @@ class PrivateReading:
 
     def settings(self) -> dict[str, int | float | str]:
         """Return the budget, the number of positive rows that is released with noise, and the noise of the AUC."""
-        return {
-            "epsilon": self.privacy.epsilon,
-            "epsilon_unit": self.privacy.unit,
-            "noise_shares": self.privacy.shares,
-            "noisy_positives": round(float(self._positives), 1),
-            "noise_standard_error": self._loudest,
-            **(
-                {}
-                if self.ties_meant
-                else {"noisy_binning_error": max(map(self._left_open, range(len(self.models))))[0]}
-            ),
-        }
+        privacy, open_ = self.privacy, {}
+        if not self.ties_meant:
+            open_ = {"noisy_binning_error": max(map(self._left_open, range(len(self.models))))[0]}
+        asked = {"epsilon": privacy.epsilon, "epsilon_unit": privacy.unit, "noise_shares": privacy.shares}
+        noisy = {"noisy_positives": round(float(self._positives), 1), "noise_standard_error": self._loudest}
+        return {**asked, **noisy, **open_}
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the reader ought to know; all of it follows from what is released."""

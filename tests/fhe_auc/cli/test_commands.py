@@ -165,8 +165,8 @@ def test_the_figure_is_saved_before_json_is_shown(
         ),
         ("evaluate north.csv --keys split", "'split' is not one of 'sealed', 'helper'"),
         ("plan --protocol verified --min-rows 1000 --max-rows 10", "--min-rows is 1,000, but --max-rows 10"),
-        ("evaluate north.csv --level 0.9", "no such option --level; it is --interval LEVEL"),
-        ("report north.csv --classes a,b,c", "it is fhe-auc evaluate --classes"),
+        ("evaluate north.csv --level 0.9", "no such option --level: use --interval LEVEL"),
+        ("report north.csv --classes a,b,c", "--classes: fhe-auc evaluate has it"),
         ("evaluate north.csv --score-columns y_score b", "'b' does not exist; names of columns are joined by commas"),
         ("evaluate north.csv --score-column y_score,b", "no column 'y_score,b'.*; --score-columns takes several"),
         ("evaluate north.csv --magic", r"option.*--magic.*; see fhe-auc evaluate --help"),
@@ -274,7 +274,7 @@ def test_the_demo_agrees_with_scikit_learn_and_its_progress_and_figure_keep_stdo
     assert (status, set(evaluation), evaluation["parties"]) == (0, KEYS | {"pooled_auc"}, 6)
     assert evaluation["pooled_auc"] == pytest.approx(sklearns_auc(datasets.load("credit-default")), abs=1e-9)
     assert abs(evaluation["auc"] - evaluation["pooled_auc"]) <= evaluation["binning_error"] + 1e-6
-    assert "figure saved as figure.png" in terminal
+    assert "forest plot saved as figure.png" in terminal
     assert Path("figure.png").read_bytes().startswith(b"\x89PNG")
     assert "Keys and parties" in terminal  # drawn at once; a round may be over before anything is drawn again
     assert "of 6 parties" in terminal

@@ -48,7 +48,7 @@ def shown(folder: Path) -> str:
     plotted = ("evaluate", *files(folder), *OPTIONS, "--plot", str(folder / "forest.svg"))
     result = call(*plotted, NO_COLOR="1", COLUMNS="100", TERM="xterm-256color")
     assert result.exit_code == 0, result.output
-    assert "figure saved as" in result.stderr
+    assert "forest plot saved as" in result.stderr
     assert (folder / "forest.svg").read_bytes().startswith(b"<?xml")
     return result.stdout
 

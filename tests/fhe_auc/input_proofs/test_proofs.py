@@ -1,14 +1,19 @@
 """Proofs, answers and decisions are, number for number, those of the VDAF draft's construction, and honest ones hold.
 
-The oracle (tests.support.vdaf) passes the draft's vectors. What it is told here is the circuit, the field, and where
-the query's randomness comes from.
+The oracle (tests.support.vdaf) makes what the draft's own vectors say: vectors/vdaf.json names the draft's files, and
+has digests of what they list: all of Prio3SumVec, with one proof and three, whose circuit is built like ours. What it
+is told here is the circuit, the field, and where the query's randomness comes from.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from functools import cache
 from itertools import product
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,6 +44,30 @@ from tests.support.proved_counts import (
 
 LARGEST = primes_below(56, 1, 2**14)[0]
 KEY, DIGEST = bytes(range(32)), bytes(range(32, 64))
+VECTORS: list[dict[str, Any]] = json.loads(Path(__file__).with_name("vectors").joinpath("vdaf.json").read_text())[
+    "vectors"
+]
+NONCE, CONTEXT = bytes(range(16)), b"some application"
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: str(vector["file"]))
+def test_the_oracle_says_what_the_drafts_vectors_say(vector: dict[str, Any]) -> None:
+    pytest.importorskip("Crypto.Hash.TurboSHAKE128")
+    circuit = vdaf.sum_vector(*(vector[name] for name in ("length", "bits", "chunk_length")))
+    number, field, proofs = (2**32 - 1, vdaf.FIELD64, 3) if "Multiproof" in vector["file"] else (3, vdaf.FIELD128, 1)
+    prio3 = vdaf.Prio3(number, field, circuit, vector["shares"], CONTEXT, proofs)
+    listed: dict[str, list[bytes]] = {name: [] for name in vector["sha256"]}
+    for measurement in vector["measurements"]:
+        public, inputs = prio3.shard(measurement, NONCE, bytes(range(2 * vdaf.SEED_BYTES * prio3.shares)))
+        found = [prio3.verify(KEY, index, NONCE, public, share) for index, share in enumerate(inputs)]
+        message = prio3.message([each.verifier_share for each in found])
+        assert all(each.joint_seed == message for each in found)
+        listed["public_share"].append(public)
+        listed["input_shares"] += inputs
+        listed["verifier_shares"] += [each.verifier_share for each in found]
+        listed["verifier_messages"].append(message)
+        listed["out_shares"] += [prio3.field.encoded(each.output) for each in found]
+    assert {name: hashlib.sha256(b"".join(own)).hexdigest() for name, own in listed.items()} == vector["sha256"]
 
 
 def oracles_answers(

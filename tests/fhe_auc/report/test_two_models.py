@@ -111,6 +111,7 @@ def test_page_notebook_and_every_figure_show_both_by_name_and_take_names_for_tex
     assert f"Net benefit, $<b>_old minus risk {values[2]} CI" in words
     assert "small" in report.facts.privacy
     assert [*report.cards] == BOTH["score"]
+    assert len(repr(report)) <= 3 * 80
     for name, card in report.cards.items():
         assert f"AUC, {name} {card.auc.value:.3f} 95 % confidence interval" in words
         assert f"{name} AUC {card.auc.value:.4f} (95 % interval" in str(report)
@@ -205,3 +206,28 @@ def test_what_two_models_do_not_go_with_is_refused_before_a_session(
     with pytest.raises(InputError, match=told):
         federated_report(tables, **{**BOTH, **asked}, progress=lambda *each: events.append(each))
     assert not events
+
+
+def test_beside_probabilities_points_have_all_that_points_have_and_what_is_missing_is_said() -> None:
+    rows = pd.DataFrame(two_models(3000))
+    points = rows.assign(**{"$<b>_old": np.floor(9 * rows["$<b>_old"])})
+    report = federated_report(points, **BOTH, threshold=AT, interval=None)
+    said, html = report.as_dict(), report.html()
+    second = said["models"]["second"]
+    assert said["decision_curve"] is not None
+    assert second["decision_curve"] is second["metrics"]["brier"] is None
+    assert second["metrics"]["roc_auc"]["value"] == pytest.approx(
+        roc_auc_score(points["died"], points["$<b>_old"]), abs=6e-5
+    )
+    assert "undefined scores are not probabilities" in Page(html).words
+    assert "model $&lt;b&gt;_old: Reliability" not in html
+    for name in FIGURES:
+        legend = draw(report, name).axes[0].get_legend()
+        assert legend is not None
+        labels = " ".join(text.get_text() for text in legend.get_texts())
+        assert (r"\$<b>_old" in labels) == (name not in ("reliability", "decision_curve"))
+    only = federated_report(points, **{**BOTH, "score": "$<b>_old"})
+    assert "These scores are not probabilities: calibration" in Page(only.html()).words
+    assert {"Reliability", "Decision curve"}.isdisjoint(Page(only.html()).texts)
+    with pytest.raises(InputError, match="so there is no decision curve"):
+        draw(only, "decision_curve")

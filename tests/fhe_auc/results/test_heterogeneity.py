@@ -9,7 +9,8 @@ import pytest
 
 from fhe_auc.results import heterogeneity
 from fhe_auc.results.heterogeneity import PREDICTION, RANDOM, SiteSummary, UsableSites
-from fhe_auc.results.intervals import student_t
+from fhe_auc.results.intervals import Interval, student_t
+from fhe_auc.results.result_tables import of_sites
 from tests.support.lazy import Lazy
 
 expit = Lazy("scipy.special").expit
@@ -113,3 +114,10 @@ def test_sites_that_are_alike_do_not_differ_and_extreme_ones_give_numbers_from_0
         assert 0 <= prediction.low <= mean <= prediction.high <= 1
         assert 0 <= i2 <= 1
         assert math.isfinite(tau2)
+
+
+def test_a_model_whose_name_has_the_word_auc_keeps_it_in_one_piece() -> None:
+    interval = Interval(0.95, 0.7, 0.9, "")
+    own = SiteSummary(model="AUC_old", within=0.8, both_classes=7, one_class=0, usable=2, within_interval=interval)
+    ((_, _, note),) = of_sites([own])
+    assert note.startswith("AUC_old: 95 % interval 0.7000 to 0.9000; AUC over pairs")

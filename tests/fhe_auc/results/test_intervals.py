@@ -10,20 +10,34 @@ from hypothesis import strategies as st
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.results.delong import (
+    Clusters,
     Moments,
     OneModel,
     PairedError,
     PairedSums,
+    Products,
     delong_error,
     hanley_mcneil,
     of_bins,
     paired_delong,
 )
-from fhe_auc.results.intervals import Interval, expit, of_difference, on_logit_scale, plain, quantile, widened, wilson
+from fhe_auc.results.intervals import (
+    Interval,
+    expit,
+    of_auc,
+    of_difference,
+    on_logit_scale,
+    plain,
+    quantile,
+    widened,
+    wilson,
+)
 from tests.support.delong import of_rows, paired_of_rows
 from tests.support.lazy import Lazy
 
+brentq = Lazy("scipy.optimize").brentq
 special = Lazy("scipy.special")
+stats = Lazy("scipy.stats")
 binomtest = Lazy("scipy.stats").binomtest
 norm = Lazy("scipy.stats").norm
 
@@ -158,3 +172,59 @@ def test_p_value_and_interval_of_a_difference_are_the_normal_laws(
     ends = norm.interval(level, float(difference), error)
     assert (interval.low, interval.high) == (pytest.approx(ends[0]), pytest.approx(ends[1]))
     assert interval.method == "DeLong, paired, on binned scores"
+
+
+# --- Few rows, or patients --------------------------------------------------------------------------------------------
+
+
+def variance(at: float, positives: int, negatives: int) -> float:
+    """Newcombe's fifth method: Hanley and McNeil's, both labels with the mean of the rows less one."""
+    others = (positives + negatives) / 2 - 1
+    of_terms = 1 + others * (1 - at) / (2 - at) + others * at / (1 + at)
+    return at * (1 - at) * of_terms / (positives * negatives)
+
+
+@given(
+    share=st.fractions(0, 1, max_denominator=500),
+    rows=st.tuples(st.integers(2, 60), st.integers(2, 500)),
+    error=st.floats(0.005, 0.2),
+)
+def test_with_few_rows_or_near_1_ends_are_newcombes_or_half_delongs_and_else_delongs(
+    share: Fraction, rows: tuple[int, int], error: float
+) -> None:
+    found, auc, rarer = of_auc(share, rows, error, 0.95), float(share), min(rows)
+    if rarer >= 20 and rarer * min(auc, 1 - auc) >= 3:
+        assert found == on_logit_scale(share, error, 0.95, "DeLong, logit scale")
+        return
+    half = rarer >= 20 and 0 < auc < 1
+    assert found.method == ("between DeLong and Newcombe's method 5" if half else "Newcombe, method 5")
+    times = error / math.sqrt(variance(auc, *rows)) if half else 1.0
+    reach = stats.norm.ppf(0.975) * math.sqrt(times)
+    for end, far in ((found.low, 0.0), (found.high, 1.0)):
+        if auc == far:
+            assert end == far
+        elif auc in (0, 1):  # where θ = A solves it, too, and is no end
+            assert abs(end - auc) == pytest.approx(reach * math.sqrt(variance(end, *rows)), abs=1e-9)
+            assert end != auc
+        else:
+            root = brentq(lambda at: abs(at - auc) - reach * math.sqrt(variance(at, *rows)), far, auc, xtol=1e-14)
+            assert end == pytest.approx(root, abs=1e-9)
+
+
+def test_without_a_wrong_pair_there_is_an_interval_and_where_all_scores_are_tied_none() -> None:
+    few, many = (of_auc(Fraction(1), (rows, rows), 0.0, 0.95) for rows in (5, 500))
+    assert 0.5 < few.low < many.low < many.high == few.high == 1
+    assert of_auc(Fraction(1, 2), (5, 7), 0.0, 0.95) is None
+
+
+@pytest.mark.parametrize("visits", [[5] * 12, [1] * 11 + [40]])
+def test_few_patients_widen_an_interval_as_students_t_does_and_uneven_ones_more(visits: list[int]) -> None:
+    each = np.array(visits)
+    pairs = Products(*[Fraction(0)] * 3, Fraction(int((each * (each - 1)).sum())))
+    many = Products(*[Fraction(0)] * 3, Fraction(0))
+    clusters = Clusters({}, {(0, 0, 0): {(1, 1): pairs, (0, 0): many}}, [(12, 900, 912)])
+    worth = each.sum() ** 2 / (each**2).sum()
+    assert clusters.worth(0, 0, (int(each.sum()), 900)) == pytest.approx(worth)
+    worth = max(worth, 2)
+    expected = stats.t.ppf(0.975, int(worth) - 1) / stats.norm.ppf(0.975) * math.sqrt(worth / (worth - 1) * 11 / 12)
+    assert clusters.stretch(0, 0, (int(each.sum()), 900), 0.95) == pytest.approx(expected)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fhe_auc.api import federated_auc, options_for
 from fhe_auc.base.errors import UnknownProtocolError
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Protocol
@@ -15,6 +16,7 @@ from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from tests.support.nothing import add_distribution
 
 _MODULE = """
+from fhe_auc.base.options import Option, Options
 from fhe_auc.session.attacks import Attacks
 from fhe_auc.session.protocol import Protocol
 
@@ -31,6 +33,9 @@ class Unfinished(Protocol):
     name = "unfinished"
 
     def __init__(self, sides): ...
+
+class Weighted(Coin):
+    options = Options({"sides": Option(int, "how many sides"), "bias": Option(float, "of the coin", required=True)})
 
 class Untyped(Coin):
     options = {"sides": "how many"}
@@ -119,6 +124,15 @@ def test_a_third_party_protocol_is_found_beside_ours_and_one_without_typed_optio
     assert plugin.name == "coin"
     with pytest.raises(UnknownProtocolError, match="coin"):
         registry.load("toss")
+
+
+def test_options_of_a_third_partys_protocol_are_keywords(third_party: Any) -> None:
+    third_party("coin", coin="coin_protocol:Weighted")
+    assert options_for(federated_auc, "coin", {"sides": 3, "bias": None}) == {"sides": 3}
+    with pytest.raises(TypeError, match=r"^federated_auc has no argument 'side'; did you mean sides or site\?"):
+        federated_auc([], protocol="coin", side=3)
+    with pytest.raises(TypeError, match=r"has no argument 'bias' with protocol 'verified'; it is an option of coin$"):
+        federated_auc([], bias=0.5)
 
 
 def test_attacks_on_a_third_partys_protocol_are_found_unless_two_packages_bring_some(third_party: Any) -> None:

@@ -34,9 +34,9 @@ from fhe_auc.session.computation import Submission
 from fhe_auc.sums.pads import pack, packed_size, unpack
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, Making, View
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.fleet import aggregator, helper, session, tables
+from fhe_auc_keys.fleet import aggregator, fleet_session, helper, tables
 from fhe_auc_keys.fleet.device import Record, released, write_records
-from fhe_auc_keys.fleet.session import AnswersSeal
+from fhe_auc_keys.fleet.fleet_session import AnswersSeal
 from fhe_auc_keys.store.key_store import KeyStore
 from tests.keys.fleet.test_lying_devices import lying, query_listed
 from tests.support.fleet_sessions import GRID, SEED, Play, convened, padded, sending
@@ -332,9 +332,9 @@ def test_a_word_that_is_not_the_helper_s_about_that_session_frees_nothing(play: 
     for bad in (
         b"",
         *(flipped(word, at) for at in (0, 5, -1)),
-        play.aggregator.identity.sign(session.UNOPENED, digest),  # the server's word is nothing
-        play.helper.identity.sign(session.UNOPENED, other),
-        play.helper.identity.sign(session.BLOB, digest),
+        play.aggregator.identity.sign(fleet_session.UNOPENED, digest),  # the server's word is nothing
+        play.helper.identity.sign(fleet_session.UNOPENED, other),
+        play.helper.identity.sign(fleet_session.BLOB, digest),
         secrets.token_bytes(64),
     ):
         with pytest.raises(KeysError, match="of no session that the device has answered, or not by"):

@@ -49,27 +49,21 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Verdict(IntEnum):
-    """What the helper makes of a blob."""
+    """What the helper makes of a blob, and the `sentence` that says so."""
 
-    COUNTS = 0
-    UNSIGNED = 1
-    UNOPENED = 2
-    AGAIN = 3
-    UNPROVED = 4
+    sentence: str
 
-    @property
-    def sentence(self) -> str:
-        """Why a record does not count."""
-        return _SENTENCES[self]
+    def __new__(cls, number: int, sentence: str) -> Verdict:
+        """Return a number with its sentence."""
+        made = int.__new__(cls, number)
+        made._value_, made.sentence = number, sentence
+        return made
 
-
-_SENTENCES = {
-    Verdict.COUNTS: "counts",
-    Verdict.UNSIGNED: "its blob is not signed with the member's key",
-    Verdict.UNOPENED: "its blob is not sealed to the helper for this session, sketch and member",
-    Verdict.AGAIN: "the member counts already, by an earlier record",
-    Verdict.UNPROVED: NOT_PROVED,
-}
+    COUNTS = 0, "counts"
+    UNSIGNED = 1, "its blob is not signed with the member's key"
+    UNOPENED = 2, "its blob is not sealed to the helper for this session, sketch and member"
+    AGAIN = 3, "the member counts already, by an earlier record"
+    UNPROVED = 4, NOT_PROVED
 
 
 class Loaded(NamedTuple):

@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.ranking import partial_auc_score
-from fhe_auc.results.report_measures import Measure, score_measures
+from fhe_auc.results.report_measures import TOO_FEW, Measure, score_measures
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from tests.support.exact_histogram import exact_histogram
@@ -98,3 +98,40 @@ def test_specificity_at_a_sensitivity_is_that_of_labels_and_scores_turned_round(
         one, other = found[RATES[1] + held], turned[RATES[0] + held]
         assert one.estimate.value == pytest.approx(other.estimate.value)
         assert (one.interval.low, one.interval.high) == pytest.approx((other.interval.low, other.interval.high))
+
+
+# --- Few rows ---------------------------------------------------------------------------------------------------------
+
+
+def held(positives: int, negatives: int, min_cell: int, seed: int) -> dict[str, Measure]:
+    random = np.random.default_rng(seed)
+    y_true = np.arange(positives + negatives) < positives
+    scores = 1 / (1 + np.exp(-random.normal(size=len(y_true)) - y_true))
+    bins = Histogram.from_rows(PartyData.from_arrays("all", y_true, scores), np.arange(2001) / 2000)
+    found = score_measures(bins, bins, 0.95, min_cell)
+    return {each.name: each for each in found if each.name.startswith(RATES)}
+
+
+@given(positives=st.integers(20, 400), negatives=st.integers(20, 400), seed=st.integers(0, 99))
+def test_a_rate_held_fits_two_counts_at_least_and_its_range_has_that_of_the_rows(
+    positives: int, negatives: int, seed: int
+) -> None:
+    exact, shown = (held(positives, negatives, least, seed) for least in (1, 10))
+    for name, each in shown.items():
+        rows = positives if name.startswith("sensitivity") else negatives
+        one = each.estimate
+        assert one.low <= exact[name].estimate.value <= one.high
+        assert one.low <= one.value <= one.high
+        counts = np.arange(rows + 1) / rows
+        assert ((counts >= one.low - 1e-9) & (counts <= one.high + 1e-9)).sum() >= (2 if 0 < one.value < 1 else 1)
+        assert each.interval.low <= one.value <= each.interval.high
+        assert (each.interval.low, each.interval.high) == pytest.approx(
+            (exact[name].interval.low, exact[name].interval.high), abs=5.01 / rows
+        )
+
+
+def test_a_rate_held_of_fewer_than_20_rows_of_a_label_stands_without_an_interval_and_says_why() -> None:
+    for each in held(19, 300, 10, 1).values():
+        assert (each.interval, each.no_interval) == (None, TOO_FEW)
+        assert each.estimate is not None
+    assert not any(each.no_interval for each in held(20, 300, 10, 1).values())
