@@ -3,7 +3,8 @@
 
 BIN := .venv/bin
 # One thread a process: on rings this small OpenFHE is slower with more, and the test processes share the cores already.
-ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+# What Python compiles is kept, whatever the environment says: else each process that a test starts compiles it again.
+TESTING := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 LOCK := UV_PYTHON_DOWNLOADS=never $(BIN)/uv pip compile --quiet --generate-hashes --no-annotate --constraint constraints.txt \
 	--custom-compile-command "make requirements"
 JOBS ?= 2
@@ -23,14 +24,14 @@ demo: run-venv ## install, then compute an encrypted AUC on real data from sever
 	@$(BIN)/fhe-auc demo $(ARGS)
 
 test: dev-venv ## run the tests, but for the slow ones
-	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --most-cpu=$(MOST_CPU) --cpu-report=build/test-cpu.json $(ARGS)
+	$(TESTING) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --most-cpu=$(MOST_CPU) --cpu-report=build/test-cpu.json $(ARGS)
 
 test-openfhe: openfhe-venv ## run the tests of OpenFHE, on a Python on which it loads, in .venv-openfhe
-	$(ONE_THREAD) .venv-openfhe/bin/python -m pytest -n $(JOBS) --dist loadfile -m "openfhe and not slow" \
+	$(TESTING) .venv-openfhe/bin/python -m pytest -n $(JOBS) --dist loadfile -m "openfhe and not slow" \
 		--most-cpu=$(MOST_CPU) --cpu-report=build/test-openfhe-cpu.json $(ARGS)
 
 test-all: dev-venv ## run all tests; with OpenFHE: make test-openfhe ARGS='-m openfhe'
-	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "" $(ARGS)
+	$(TESTING) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "" $(ARGS)
 
 lint: dev-venv ## check style, format, and which package may import which
 	$(BIN)/ruff check .

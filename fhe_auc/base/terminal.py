@@ -56,6 +56,8 @@ def progress(first: str, *, unit: str = "parties", time_left: bool = False) -> I
 
         def report(phase: str, done: int, total: int) -> None:
             counted = f"{done} of {total} {unit}"
+            if unit == "parties" and done == total:  # the last tick of a round waits for no party
+                phase = f"{phase}, aggregator"
             bars.update(task, description=phase.capitalize(), completed=done, total=total, counted=counted)
 
         yield report

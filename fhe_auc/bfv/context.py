@@ -62,7 +62,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
 
     def __init__(self, stored: PublicKeys[BfvParameters], library: Library[BfvParameters]) -> None:
         super().__init__(stored, library)
-        self._zero = library.zeros(ciphertexts.Seeded(library.public_key.polynomials).expand(stored.public_key))
+        self._zero = library.zeros(ciphertexts.Seeded(library.layouts.public_key.polynomials).expand(stored.public_key))
         self._half = self._seeded.half
 
     def read_submission(self, data: bytes, prime: int) -> Words:

@@ -65,7 +65,7 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
     from fhe_auc.results import calibration_file
     from fhe_auc.results.report_card import DIGITS
 
-    _check_out_file(out, ".json", force=force)
+    inputs.check_out_file(out, force=force, suffix=".json")
     if files.result is not None:
         inputs.refuse_beside_a_result({"score_column", "out", "force", "as_json"})
         evaluation, said = _in_result(files.result, files.score_column if inputs.given("score_column") else None)
@@ -173,7 +173,7 @@ def apply(
 
     if not column.strip():
         raise InputError("the column that is added needs a name")
-    _check_out_file(out, file.suffix.lower(), force=force)
+    inputs.check_out_file(out, force=force, suffix=file.suffix.lower())
     if out.exists() and file.exists() and out.samefile(file):
         raise InputError(f"file {str(out)!r} would be overwritten by its own copy; choose another --out", file=str(out))
     calibration = calibration_file.load_map(map_file)
@@ -212,9 +212,3 @@ def _ranking_warnings(histogram: Histogram, calibration: CalibrationMap) -> tupl
         f"the map lowers the AUC of the pooled counts by {before - after:.4f}, from {before:.4f} to {after:.4f}: rank "
         "by the scores as they were, or fit the map on more rows",
     )
-
-
-def _check_out_file(path: Path, suffix: str, *, force: bool) -> None:
-    if path.suffix.lower() != suffix:
-        raise InputError(f"file {str(path)!r}: its name must end in {suffix or 'the suffix of FILE'}", file=str(path))
-    inputs.check_out_file(path, force=force)

@@ -22,6 +22,8 @@ from fhe_auc.session.plan import ONE_TIME_PADS
 
 _Row: TypeAlias = tuple[output.Cell, ...]
 
+_LONG = 16  # characters of a note that has a column of its own
+
 _PHASES = {
     "keys": "before the first round: choose parameters, make keys, announce the session",
     "submit": "each party (mean): count, and encrypt, pad or add noise",
@@ -158,12 +160,17 @@ def _print_tables(
 
 
 def print_tables(tables: Sequence[result_tables.TextTable]) -> None:
-    """Print tables, each with its heading, and a blank line between."""
+    """Print tables, each with its heading, and a blank line between; notes that are long stand below."""
     for number, table in enumerate(tables):
         if number:
             output.print_text()
+        notes = list(dict.fromkeys(row[-1] for row in table.rows if len(row[-1]) > _LONG))
+        marks = {note: f"({mark})" for mark, note in zip("abcdefghijk", notes, strict=False)}
+        rows = [(*row[:-1], marks.get(row[-1], row[-1])) for row in table.rows]
         numbers = len(table.header) - table.words - 1
-        output.print_table(table.rows, header=table.header, words=table.words, numbers=numbers)
+        output.print_table(rows, header=table.header, words=table.words, numbers=numbers)
+        for note, mark in marks.items():
+            output.print_text(f"{mark} {note}")
 
 
 def _results(evaluation: Evaluation) -> Iterator[_Row]:
@@ -206,12 +213,12 @@ def _session_rows(evaluation: Evaluation) -> Iterator[_Row]:
         yield "a lying aggregator", "is noticed", "as far as measured, not proved"
     else:
         yield "a lying aggregator", "is noticed", f"but for a chance of {quantities.chance_text(evaluation.soundness)}"
-    if proved := evaluation.inputs_proved:
-        but = "".join(f"; {name}: not proved" for name in evaluation.inputs_not_proved)
-        caps = "each proved that it counts no more rows than its cap, and none below zero; it may make rows up"
-        yield "a lying party", "may be noticed", f"{proved}: {caps}{but}"
-    else:
+    if not evaluation.inputs_proved:
         yield "a lying party", "is not noticed", "it could enter any rows"
+        return
+    caps = "each proved that it counts no more rows than its cap, and none below zero; it may make rows up"
+    unproved = [*["the noise"] * evaluation.inputs_proved.endswith("noise"), *evaluation.inputs_not_proved]
+    yield "a lying party", "may be noticed", "; ".join((caps, *(f"{name}: not proved" for name in unproved)))
 
 
 def _protection(evaluation: Evaluation) -> Iterator[_Row]:

@@ -17,7 +17,7 @@ from fhe_auc.base.extras import require
 from fhe_auc.base.files import write_atomically
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.evaluation_table import binning_error_rows, interval_rows, print_tables
-from fhe_auc.cli.session_options import SessionOptions, histogram_options, naming_the_aggregator
+from fhe_auc.cli.session_options import SessionOptions, histogram_options
 from fhe_auc.metrics.binning_error import WIDENED
 from fhe_auc.question.analysis import MOST_MIN_CELL, Questions
 from fhe_auc.results import result_tables
@@ -136,7 +136,7 @@ def report(
                 thresholds=session.in_one_process,
                 specification=session.specification,
                 setup=session.setup,
-                progress=naming_the_aggregator(progress),
+                progress=progress,
             )
     with output.progress("Drawing"):
         saved = made.save(out, pdf=pdf)

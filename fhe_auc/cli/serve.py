@@ -16,7 +16,6 @@ from fhe_auc.cli import output
 from fhe_auc.cli.failures import FAILED
 
 CONFIG = click.Path(exists=True, dir_okay=False, path_type=Path)
-FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 def _write_log(ctx: click.Context, param: click.Parameter, value: logs.Format) -> None:

@@ -15,7 +15,6 @@ from fhe_auc import ckks
 from fhe_auc.api import evaluate
 from fhe_auc.base.errors import InputError, UnknownProtocolError
 from fhe_auc.base.options import check_names
-from fhe_auc.base.terminal import Progress
 from fhe_auc.cli import inputs, output
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import PLAIN, Analysis, Questions
@@ -128,7 +127,7 @@ class SessionOptions:
                 analysis,
                 protocol=self.plugin.name,
                 thresholds=self.in_one_process,
-                progress=naming_the_aggregator(report),
+                progress=report,
                 cheat=cheat,
                 interval=self.interval,
                 setup=self.setup,
@@ -191,12 +190,3 @@ histogram_options = inputs.gathered(
     *_COUNTING,
 )
 """Decorator: the command receives ``session``, for all options that say how to count scores."""
-
-
-def naming_the_aggregator(report: Progress) -> Progress:
-    """Say what the last tick of a round waits for: the aggregator, not the parties."""
-
-    def progress(phase: str, done: int, total: int) -> None:
-        report(f"{phase}, aggregator" if done == total else phase, done, total)
-
-    return progress

@@ -164,7 +164,11 @@ def _as_given(option: click.Option, value: Any) -> Any:
 
 
 class CommandGroup(click.Group):
-    """A group of commands that, called without one, prints its help on stderr and ends with status 2."""
+    """A group of commands, in the order of their use; called without one it prints its help and ends with status 2."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return their names."""
+        return list(self.commands)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Print the help where there is nothing to parse."""

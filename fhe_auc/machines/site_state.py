@@ -271,10 +271,6 @@ class SiteStorage(ABC):
         """Return when a session ends that a site or a helper has opened; None where it knows of none."""
 
     @abstractmethod
-    def shield(self, config: Mapping[str, Any]) -> None:
-        """Take out of this process's environment, which its children inherit, secrets that `config` has in files."""
-
-    @abstractmethod
     def aggregator(self, config: Mapping[str, Any], files: Mapping[str, bytes]) -> Joined:
         """Return what the aggregator starts from, by files as of `opens`; errors likewise."""
 

@@ -107,7 +107,8 @@ class Report:
             interval = card.interval
             within = f" (binning error {card.auc.half_width:.2g})" if card.auc.half_width and not card.noisy else ""
             if interval is not None:
-                within = f" ({interval.heading} {ends(interval)}, {interval.method})"
+                method = "" if len(self.cards) > 1 else f", {interval.method}"  # three lines of a terminal are enough
+                within = f" ({interval.heading} {ends(interval)}{method})"
             aucs.append(f"{name} AUC {card.auc.value:.4f}{within}".lstrip())
         return f"{self.facts.title}: {'; '.join(aucs)}; {total}{warnings_text(self.warnings)}"
 

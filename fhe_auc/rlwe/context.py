@@ -76,6 +76,14 @@ class CoefficientLayout:
         return bytes(raw)
 
 
+class Layouts(NamedTuple):
+    """Those of a library's objects."""
+
+    secret_key: CoefficientLayout
+    public_key: CoefficientLayout
+    submission: CoefficientLayout
+
+
 class Library(ABC, Generic[P]):
     """A library's context for one scheme, and the layouts of its objects, learned from throw-away ones when needed.
 
@@ -87,27 +95,13 @@ class Library(ABC, Generic[P]):
         self.parameters = parameters
 
     @property
-    def secret_key(self) -> CoefficientLayout:
-        """Layout of secret keys."""
-        return self._learned[0]
-
-    @property
-    def public_key(self) -> CoefficientLayout:
-        """Layout of public keys."""
-        return self._learned[1]
-
-    @property
-    def submission(self) -> CoefficientLayout:
-        """Layout of ciphertexts."""
-        return self._learned[2]
-
-    @property
     def shapes(self) -> tuple[Polynomials, Polynomials]:
         """Shapes of secret keys and of ciphertexts, which a library may know without making any."""
-        return self.secret_key.polynomials, self.submission.polynomials
+        return self.layouts.secret_key.polynomials, self.layouts.submission.polynomials
 
     @cached_property
-    def _learned(self) -> tuple[CoefficientLayout, CoefficientLayout, CoefficientLayout]:
+    def layouts(self) -> Layouts:
+        """Those of its objects."""
         parameters = self.parameters
         own_key, other_key = self._new_keys()
         secret_key, public_key = self._layout(own_key), self._layout(other_key)
@@ -120,20 +114,22 @@ class Library(ABC, Generic[P]):
         submission = self._layout(zero())
         secret = secret_key.words(saved)[: len(parameters.modulus_bits)]
         Seeded(submission.polynomials).verify(submission.words(self._saved(zero())), secret)
-        return secret_key, public_key, submission
+        return Layouts(secret_key, public_key, submission)
 
     def new_secret_key(self) -> bytes:
         """Return a fresh secret key, packed."""
         secret_key, _ = self._new_keys()
-        return self.secret_key.polynomials.pack(self.secret_key.words(self._saved(secret_key)))
+        return self.layouts.secret_key.polynomials.pack(self.layouts.secret_key.words(self._saved(secret_key)))
 
     def new_public_key(self, secret_key: bytes) -> bytes:
         """Return a fresh public key of a packed secret key, packed: an encryption of zero, made without the library.
 
         Under CKKS it is one modulo Q alone, as no library ever loads it.
         """
-        seeded = Seeded((self.submission if self.parameters.scheme == "ckks" else self.public_key).polynomials)
-        secret = self.secret_key.polynomials.unpack(secret_key)[: len(seeded.half.moduli)]
+        seeded = Seeded(
+            (self.layouts.submission if self.parameters.scheme == "ckks" else self.layouts.public_key).polynomials
+        )
+        secret = self.layouts.secret_key.polynomials.unpack(secret_key)[: len(seeded.half.moduli)]
         return seeded.encrypt(secret, seeded.half.zeros())
 
     def zeros(self, key: Words, *, secret: bool = False) -> Callable[[], Words]:
@@ -141,8 +137,9 @@ class Library(ABC, Generic[P]):
 
         It returns both polynomials of a fresh encryption, as values at the roots of unity.
         """
-        encrypted_zero = self._encrypted_zero((self.secret_key if secret else self.public_key).raw(key), secret=secret)
-        return lambda: self.submission.words(self._saved(encrypted_zero()))
+        layout = self.layouts.secret_key if secret else self.layouts.public_key
+        encrypted_zero = self._encrypted_zero(layout.raw(key), secret=secret)
+        return lambda: self.layouts.submission.words(self._saved(encrypted_zero()))
 
     @abstractmethod
     def _new_keys(self) -> tuple[Any, Any]:

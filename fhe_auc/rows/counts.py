@@ -29,7 +29,7 @@ class Counts:
     """True and false positives at each of m thresholds, of one party or pooled: `tp`, `fp`, int64, shape (m,).
 
     For ascending thresholds, never negative, never increasing, read-only; the first counts every row. ``repr`` shows
-    the number of thresholds only: the counts are the party's secret. ``==`` is identity; `equals` compares values.
+    the number of thresholds only: the counts are the party's secret. ``==`` is identity.
     Raises `InputError` for arrays that cannot be such counts, or exceed 2^62 - 1 rows.
     """
 
@@ -87,10 +87,6 @@ class Counts:
         if self.thresholds != other.thresholds:
             raise InputError(f"counts at {self.thresholds} and at {other.thresholds} thresholds do not add up")
         return Counts(self.tp + other.tp, self.fp + other.fp)
-
-    def equals(self, other: Counts) -> bool:
-        """Tell whether both hold the same counts at the same number of thresholds."""
-        return np.array_equal(self.tp, other.tp) and np.array_equal(self.fp, other.fp)
 
 
 def count(data: PartyData, thresholds: ArrayLike) -> Counts:

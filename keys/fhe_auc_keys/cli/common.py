@@ -14,7 +14,6 @@ import click
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli import failures, output
-from fhe_auc.cli.settings import CommandGroup
 from fhe_auc.session.manifest import SESSION_BYTES
 from fhe_auc_keys.errors import about
 from fhe_auc_keys.store import known_members
@@ -120,14 +119,6 @@ def spelled(data: bytes) -> str:
     digits = data.hex()
     groups = [digits[start : start + 4] for start in range(0, len(digits), 4)]
     return "\n".join(" ".join(groups[start : start + 8]) for start in range(0, len(groups), 8))
-
-
-class InOrder(CommandGroup):
-    """Lists its commands in the order in which they are used."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return their names."""
-        return list(self.commands)
 
 
 class _Hexadecimal(click.ParamType):  # type: ignore[type-arg] # it has none in click 8.1

@@ -15,6 +15,7 @@ from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.quantities import bytes_text
 from fhe_auc.cli import inputs, output
+from fhe_auc.cli.settings import CommandGroup
 from fhe_auc.exchange.exchange import SHARED
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.fleet import Fleet
@@ -55,7 +56,7 @@ Folders may be URLs, s3:// and gs:// among them.
 
 
 @click.group(
-    cls=common.InOrder,
+    cls=CommandGroup,
     help=_HELP,
     short_help="Evaluate on a fleet of devices, through files.",
     epilog=output.examples("fhe-auc fleet simulate --parties 10000     all of it on this machine, and what it costs"),

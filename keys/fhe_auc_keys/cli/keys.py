@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from fhe_auc.cli import output
+from fhe_auc.cli.settings import CommandGroup
 from fhe_auc_keys.bundles.announcement import claimed
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.cli import common
@@ -35,7 +36,7 @@ is sent is public or sealed to one recipient.
 
 
 @click.group(
-    cls=common.InOrder,
+    cls=CommandGroup,
     help=_HELP,
     epilog=output.examples(
         "fhe-auc keys show --store keystore --json  what is in a key store, for scripts",

@@ -13,6 +13,7 @@ import click
 from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.files import read_config
 from fhe_auc.cli import output
+from fhe_auc.cli.settings import CommandGroup
 from fhe_auc.exchange.exchange import place_of
 from fhe_auc.exchange.remote import open_exchange
 from fhe_auc.question.fleet import root_of
@@ -45,7 +46,7 @@ lies in the exchange.
 """
 
 
-@click.group(cls=common.InOrder, help=_HELP, short_help="Say who is in a consortium.")
+@click.group(cls=CommandGroup, help=_HELP, short_help="Say who is in a consortium.")
 def members() -> None:
     """Say who is in a consortium."""
 

@@ -219,10 +219,6 @@ class KeyStoreStorage(SiteStorage):
             data_set = str(config.get("data-set") or budget.DEFAULT_DATA_SET)
             yield StoredState(store, data_set, self._clock)
 
-    def shield(self, config: Mapping[str, Any]) -> None:
-        if config.get("passphrase-file"):
-            drop_variable()
-
     def opens(self, config: Mapping[str, Any], files: Mapping[str, bytes]) -> Meeting | None:
         at = self._clock.now()
         with self._opened(config) as store:
@@ -282,7 +278,7 @@ class KeyStoreStorage(SiteStorage):
                 session_files.keep_for_party(document, bundle, *who, store, at=at)
         aggregator, store = stored(len(sites), consortium.aggregator)
         store.close()
-        self.shield(aggregator)
+        drop_variable()  # which processes of carriers would inherit
         beside = {FOR_AGGREGATOR: sealed.aggregator} if sealed.aggregator else {}
         return LocalSites(aggregator, sites, {ANNOUNCEMENT: document, **beside})
 

@@ -1,4 +1,4 @@
-"""The studies that a site has agreed to: what it answers without a person, and what waits for one.
+"""A site's policy: the studies that it has agreed to, what it answers without a person, and what waits for one.
 
 A session is answered unasked if it is exactly what an agreed study makes (`fhe_auc.report.studies`), by the study's
 maker, with all its sites but those that are members no more; no more often than the study says, and not after its end.

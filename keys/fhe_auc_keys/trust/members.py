@@ -7,7 +7,7 @@ A file is root metadata of The Update Framework (its specification, version 1.0,
 is a signed field of ours. The *coordinators*, some of the members, sign it with their own keys. Version N + 1 counts
 where enough of the coordinators of version N have signed it, and enough of its own; none is left out. So who is left
 out is out, nobody puts back an older file, and coordinators can change. All hangs on the first file, which a site knows
-by a fingerprint: it stands in the *link* by which sites join (`joining`).
+by a fingerprint: it stands in the *link* by which sites join (`join_request`).
 
 `tuf` verifies signatures and succession. It takes 0.2 seconds and 18 MB to import, so it is imported for files from
 elsewhere only; what a key store has kept is read without it.

@@ -40,6 +40,7 @@ from fhe_auc.sums.terms import Factor, Part, Sum
 from fhe_auc_protocols.exact_auc import class_average
 from fhe_auc_protocols.exact_auc.release_part import AucOfSums, Counts, Reading, ReleasePart, Rows, Said, Vectors
 
+_OF_HEADLINE = "auc", "binning_error", "fraction", "positives", "negatives", "standard_error", "interval"
 _SMALL_GROUPS = "small groups are shown (min_cell 1): a count from 1 to 9 may tell who is meant"
 _NO_INTERVAL = "there is no confidence interval: each label needs two rows; give the numbers of rows instead"
 _NO_SPREAD = (
@@ -239,16 +240,8 @@ class AucSums(ReleasePart):
             few = [class_average.AVERAGE, *few]
         else:
             first = estimates[0]  # all rows, which are never hidden
-            headline = Headline(
-                auc=float(aucs[0].auc or 0),
-                binning_error=float(aucs[0].binning_error),
-                fraction=aucs[0].auc,
-                binning_error_fraction=aucs[0].binning_error,
-                positives=aucs[0].positives,
-                negatives=aucs[0].negatives,
-                standard_error=first.standard_error,
-                interval=first.interval,
-            )
+            said = {name: getattr(first, name) for name in _OF_HEADLINE}
+            headline = Headline(**said, binning_error_fraction=aucs[0].binning_error)
             if reading.level is not None and first.interval is None:
                 few = [_NO_INTERVAL if min(aucs[0].positives, aucs[0].negatives) < 2 else _NO_SPREAD]
         of_groups = [NESTED] * (len(analysis.by) > 1 and bool(hidden))

@@ -28,16 +28,8 @@ AVERAGE = (
 def averages(analysis: Analysis, reading: Reading) -> tuple[Headline, GroupEstimate]:
     """Return Hand and Till's M, and the mean of classes; raise `UndefinedAucError` where a class has no rows."""
     first, mean = _average(analysis, reading, macro=False), _average(analysis, reading, macro=True)
-    return first, GroupEstimate(
-        model="",
-        group="",
-        contrast=MEAN_OF_CLASSES,
-        auc=mean.auc,
-        standard_error=mean.standard_error,
-        interval=mean.interval,
-        binning_error=mean.binning_error,
-        fraction=mean.fraction,
-    )
+    known = {name: getattr(mean, name) for name in ("auc", "standard_error", "interval", "binning_error", "fraction")}
+    return first, GroupEstimate(model="", group="", contrast=MEAN_OF_CLASSES, **known)
 
 
 def _average(analysis: Analysis, reading: Reading, *, macro: bool) -> Headline:

@@ -258,8 +258,6 @@ def plan_exact(
     Raises `CapacityError`: an argument is out of range, or no parameters with 128-bit security do; sums over sites are
     asked for, and fewer than 5 parties (`min_parties`; None: all) may count.
     """
-    if max_rows < 2:
-        raise CapacityError(f"max_rows must be at least 2, got {max_rows}")
     interval = interval and privacy is None
     if analysis.heterogeneity and min_parties is not None and min_parties < LEAST_SITES:
         raise CapacityError(f"sums over sites take {LEAST_SITES} parties; {min_parties} may be all here")

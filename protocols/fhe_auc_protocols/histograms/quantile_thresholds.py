@@ -122,9 +122,9 @@ class ExactQuantiles(_Quantiles):
         """Return the thresholds; raise `EvaluationError` where there is no row."""
         (counts,) = pooled.levels
         warnings = (
-            f"quantile thresholds: every party learns how many pooled rows lie in each of {counts.size:,} cells of "
-            "scores, labels left out, and so how many there are in all; the thresholds are public, and the "
-            "aggregator learns them too",
+            f"bin edges from quantiles: every party learns how many pooled rows lie in each of {counts.size:,} cells "
+            "of scores, labels left out, and so how many there are in all; the edges are public, and the aggregator "
+            "learns them too",
         )
         height = _height(len(manifest.thresholds))
         levels = all_levels(counts.astype(np.float64), height)
@@ -169,8 +169,8 @@ class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
         noise = {name: value for name, value in pooled.settings.items() if name == "noise_deviation"}
         settings = {"epsilon": self.budget(manifest.options), "height": len(pooled.levels), **noise}
         warnings = (
-            f"quantile thresholds, ends of 2^{len(pooled.levels)} cells: every party learns noisy counts of all "
-            "scores, labels left out; the thresholds are public, and the aggregator learns them too",
+            f"bin edges from quantiles, ends of 2^{len(pooled.levels)} cells: every party learns noisy counts of all "
+            "scores, labels left out; the edges are public, and the aggregator learns them too",
         )
         return self._found(manifest, pooled, pooled.levels, settings, warnings)
 

@@ -97,7 +97,7 @@ def test_sessions_without_noise_need_no_extra_nor_do_several_models_and_groups(
     assert all(each["prediction"] is not None for each in several["sites"])
 
 
-def test_these_commands_need_no_extra_nor_do_protocols_that_randomise_rows_one_by_one(folder: Path) -> None:
+def test_commands_and_protocols_that_randomise_rows_need_no_extra_or_say_in_one_sentence_which(folder: Path) -> None:
     grid = ("--thresholds", "uniform:20")
     protocols = ("histogram-local-dp", "ustat-krr", "ustat-hierarchy")
     asked = [
@@ -110,19 +110,7 @@ def test_these_commands_need_no_extra_nor_do_protocols_that_randomise_rows_one_b
         ["demo", "--dataset", "credit-default", *grid, "--json"],
         ["demo", "--dataset", "credit-default", *grid, "--cheat", "add-positives"],
     ]
-    done = without_extras(folder, COMMANDS, asked)
-    for arguments, (status, _, stderr) in zip(asked, done, strict=True):
-        assert status == (1 if "--cheat" in arguments else 0), stderr
-        assert "need" not in stderr
-    assert json.loads(done[-2][1])["pooled_auc"] == pytest.approx(0.634744, abs=1e-6)
-    for protocol, (_, stdout, _) in zip(protocols, done, strict=False):
-        found = json.loads(stdout)
-        assert found["protocol"] == protocol
-        assert 0 <= found["auc"] <= 1  # of so few rows, with so much noise, it says no more
-
-
-def test_what_needs_an_extra_says_so_in_one_sentence(folder: Path) -> None:
-    asked = [
+    need = [
         ("plots", ["report", *FILES]),
         ("plots", ["demo", "--plot", "a.png"]),
         ("dp", ["evaluate", "north.csv", "south.csv", "--protocol", "dpauc-laplace", "-o", "epsilon=1"]),
@@ -133,9 +121,18 @@ def test_what_needs_an_extra_says_so_in_one_sentence(folder: Path) -> None:
         ("benchmark", ["attack"]),
     ]
     if sys.version_info >= (3, 11):  # which Flower needs
-        asked.append(("simulation", ["evaluate", "north.csv", "south.csv", "--flower"]))
-    done = without_extras(folder, COMMANDS, [arguments for _, arguments in asked])
-    for (extra, arguments), (status, stdout, stderr) in zip(asked, done, strict=True):
+        need.append(("simulation", ["evaluate", "north.csv", "south.csv", "--flower"]))
+    found = without_extras(folder, COMMANDS, [*asked, *(arguments for _, arguments in need)])
+    done, refused = found[: len(asked)], found[len(asked) :]
+    for arguments, (status, _, stderr) in zip(asked, done, strict=True):
+        assert status == (1 if "--cheat" in arguments else 0), stderr
+        assert "need" not in stderr
+    assert json.loads(done[-2][1])["pooled_auc"] == pytest.approx(0.634744, abs=1e-6)
+    for protocol, (_, stdout, _) in zip(protocols, done, strict=False):
+        told = json.loads(stdout)
+        assert told["protocol"] == protocol
+        assert 0 <= told["auc"] <= 1  # of so few rows, with so much noise, it says no more
+    for (extra, arguments), (status, stdout, stderr) in zip(need, refused, strict=True):
         assert (status, stdout) == (2, ""), arguments
         assert len(stderr.strip().splitlines()) == 1
         assert f"pip install '.[{extra}]'" in stderr

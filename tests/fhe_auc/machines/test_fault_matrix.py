@@ -55,6 +55,7 @@ class World:
     def __init__(self) -> None:
         self.off: dict[str, timedelta] = {}
         self.full: set[str] = set()
+        self.children: set[int] = set()  # processes that were there before
         self.looks = ""
 
     def heal(self) -> None:
@@ -83,6 +84,7 @@ def as_the_world_is(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "1000")
     monkeypatch.setattr(aggregator_role, "_POLL", 0.05)
     WORLD.heal()
+    WORLD.children = children()
     monkeypatch.setattr(serve.Server, "look", lambda server, *stop: WORLD.look(server, *stop))
     monkeypatch.setattr(SYSTEM, "now", WORLD.now)
     monkeypatch.setattr(common, "now", WORLD.now)
@@ -132,10 +134,14 @@ def spoil_rows() -> None:
     Path("north.csv").write_text("a,b\n1,2\n")
 
 
+def children() -> set[int]:
+    return {*map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())}
+
+
 def child() -> int:
-    """The process of the aggregator's session."""
-    (found,) = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return int(found)
+    """The process of the aggregator's session; other tests may have left some."""
+    (found,) = children() - WORLD.children
+    return found
 
 
 def fill_disk_of_session() -> None:

@@ -72,8 +72,8 @@ def test_a_notebook_shows_metrics_groups_and_warnings_but_those_of_own_rows(rows
     ratios = [each.measures[0].estimate.value for each in report.card.group_calibrations]
     named = [row for row in cells if row and row[0].startswith("sex: ")]
     assert [row[:2] for row in named[:2]] == [[f"sex: {sex}", f"{sexes[sex]:,}"] for sex in ("F", "M")]
-    assert [(row[0], row[-1].split(", FP")[0]) for row in named[2:4]] == [
-        (f"sex: {sex}", f"TP {own[0]:,}") for sex, own in zip(("F", "M"), counts, strict=True)
+    assert [(row[0], f" {own[0]}, " in row[-1]) for row, own in zip(named[2:4], counts, strict=True)] == [
+        (f"sex: {sex}", True) for sex in ("F", "M")
     ]
     assert [row[1].startswith(f"{ratio:.4f} (") for row, ratio in zip(named[4:6], ratios, strict=True)] == [True, True]
     assert {row[0] for row in named[6:]} == {

@@ -111,6 +111,7 @@ def test_page_notebook_and_every_figure_show_both_by_name_and_take_names_for_tex
     assert f"Net benefit, $<b>_old minus risk {values[2]} CI" in words
     assert "small" in report.facts.privacy
     assert [*report.cards] == BOTH["score"]
+    assert len(repr(report)) <= 3 * 80
     for name, card in report.cards.items():
         assert f"AUC, {name} {card.auc.value:.3f} 95 % confidence interval" in words
         assert f"{name} AUC {card.auc.value:.4f} (95 % interval" in str(report)

@@ -323,7 +323,7 @@ def test_seal_keeps_the_same_values_in_the_same_order() -> None:
     from fhe_auc.rlwe import seal_library
 
     library = library_for(parameters_of("tenseal", primes_above(2**41, 1, 8192)))
-    context, layout, ciphertext = library.context, library.submission, seal.Ciphertext()
+    context, layout, ciphertext = library.context, library.layouts.submission, seal.Ciphertext()
     seal.Encryptor(context, seal.KeyGenerator(context).secret_key()).encrypt_zero_symmetric(ciphertext)
     before = layout.words(seal_library.save(ciphertext))
     seal.Evaluator(context).transform_to_ntt_inplace(ciphertext)
@@ -373,10 +373,10 @@ def test_a_public_key_encrypts_zero_with_the_second_error_alone(name: str, backe
     bfv_parameters = parameters_of(backend, primes_above(2**41, 1, 8192))
     made: Any = ckks.generate(Ckks().parameters(backend)) if name == "ckks" else bfv.generate(bfv_parameters)
     library, secret_key = library_for(made.public.parameters), made.secret._stored.secret_key
-    seeded = Seeded(made.public.ciphertext_shape if name == "ckks" else library.public_key.polynomials)
+    seeded = Seeded(made.public.ciphertext_shape if name == "ckks" else library.layouts.public_key.polynomials)
     half, special = seeded.half, name == "bfv" and backend == "tenseal"
     assert len(half.moduli) == len(made.public.parameters.modulus_bits) + special
-    secret = library.secret_key.polynomials.unpack(secret_key)[: len(half.moduli)]
+    secret = library.layouts.secret_key.polynomials.unpack(secret_key)[: len(half.moduli)]
     first, second = made.public._stored.public_key, library.new_public_key(secret_key)
     assert len(first) == half.packed_size + SEED_BYTES
     found = []
@@ -407,7 +407,7 @@ def test_a_library_that_keeps_polynomials_otherwise_is_refused(
     pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = library_for.__wrapped__(pair.public.parameters)
-    assert library.shapes == (library.secret_key.polynomials, library.submission.polynomials)
+    assert library.shapes == (library.layouts.secret_key.polynomials, library.layouts.submission.polynomials)
     product = Polynomials.multiply
     monkeypatch.setattr(Polynomials, "multiply", lambda self, x, y: product(self, x, np.roll(y, 1, axis=1)))
     with pytest.raises(BackendUnavailableError, match="install one that fhe-auc asks for"):

@@ -151,16 +151,12 @@ def test_numbers_that_cannot_be_counts_are_refused(tp: Any, fp: Any, shown: str)
         Counts(np.array(tp), np.array(fp))
 
 
-def test_counts_are_equal_and_add_up_at_the_same_ascending_thresholds_only() -> None:
+def test_counts_add_up_at_the_same_ascending_thresholds_only() -> None:
     data = party([0, 1], [0.1, 0.2])
     with pytest.raises(InputError, match="counts at 21 and at 5 thresholds"):
         count(data, GRID) + count(data, np.linspace(0, 1, 5))
     with pytest.raises(InputError, match="strictly ascending"):
         count(data, [0.0, 0.5, 0.5])
-    counts = count(party([0, 1], [0.1, 0.2]), GRID)
-    assert counts.equals(count(party([1, 0], [0.2, 0.1]), GRID))
-    assert not counts.equals(count(party([1, 0], [0.1, 0.2]), GRID))
-    assert not counts.equals(count(party([0, 1], [0.1, 0.2]), [0.0, 1.0]))
 
 
 @given(rows)
@@ -181,7 +177,7 @@ def test_any_split_of_the_rows_in_any_order_gives_the_same_counts_and_auc(pairs:
     shares = [[pair for pair, owner in zip(pairs, owners, strict=True) if owner == k] for k in range(5)]
     parties = [party(*unzip(share)) for share in data.draw(st.permutations(shares)) if share]
     pool = pooled_counts(parties, GRID)
-    assert pool.equals(whole)
+    assert (pool.tp.tolist(), pool.fp.tolist()) == (whole.tp.tolist(), whole.fp.tolist())
     assert trapezoid(pool) == trapezoid(whole)
 
 

@@ -315,11 +315,11 @@ def test_rounds_bytes_seconds_progress_and_warnings_are_those_of_both_sessions()
     both = federated_auc(parties, progress=lambda phase, done, total: seen.append(phase), **asked)
     assert list(dict.fromkeys(seen)) == ["boundaries: round 1", "boundaries: round 2", "round 1", "round 2", "round 3"]
     assert both.auc == pytest.approx(second.auc, abs=1e-6)
-    assert not any(warning.startswith("quantile thresholds") for warning in second.warnings)
+    assert not any(warning.startswith("bin edges from quantiles") for warning in second.warnings)
     assert both.rounds == first.rounds + second.rounds == 5
     said = " ".join(both.warnings)
     assert "every party learns how many pooled rows lie in each of 16,384 cells of scores, labels left out" in said
-    assert "the thresholds are public, and the aggregator learns them too" in said
+    assert "the edges are public, and the aggregator learns them too" in said
     for name in ("upload_bytes_per_party", "download_bytes_per_party"):
         wanted = getattr(first, name) + getattr(second, name)
         assert abs(getattr(both, name) - wanted) < 600  # envelopes
