@@ -160,11 +160,13 @@ def _print_tables(
 
 
 def print_tables(tables: Sequence[result_tables.TextTable]) -> None:
-    """Print tables, each with its heading, and a blank line between; notes that are long stand below."""
+    """Print tables, each with its heading, and a blank line between; long notes stand below where they do not fit."""
     for number, table in enumerate(tables):
         if number:
             output.print_text()
-        notes = list(dict.fromkeys(row[-1] for row in table.rows if len(row[-1]) > _LONG))
+        widths = [max(map(len, column)) for column in zip(table.header, *table.rows, strict=True)]
+        fits = output.fits(sum(widths), len(widths))
+        notes = dict.fromkeys(row[-1] for row in table.rows if len(row[-1]) > _LONG and not fits)
         marks = {note: f"({mark})" for mark, note in zip("abcdefghijk", notes, strict=False)}
         rows = [(*row[:-1], marks.get(row[-1], row[-1])) for row in table.rows]
         numbers = len(table.header) - table.words - 1
@@ -180,10 +182,12 @@ def _results(evaluation: Evaluation) -> Iterator[_Row]:
     if math.isnan(evaluation.binning_error):
         label, note = "AUC, with noise", "noise was drawn for privacy, and may be large"
         if (deviation := evaluation.settings.get("noise_standard_error")) is not None:
-            note = f"noise was drawn for privacy: its standard error is {deviation:.2g}"
+            note = f"noise was drawn for privacy: its standard deviation is {deviation:.2g}"
     elif first.contrast:  # of one class from others
         note = "the average over all pairs of classes (Hand and Till)"
     yield output.styled(label, "bold"), output.styled(evaluation.auc_text(6), "bold"), note
+    if "epsilon" in evaluation.settings:
+        yield "epsilon", f"{evaluation.settings['epsilon']:g}", "the privacy budget that this session has spent"
     yield from interval_rows(evaluation.interval)
     if evaluation.interval is None and not registry.load(evaluation.protocol).several:  # else a warning says why
         yield "interval", "none", f"it takes more than {evaluation.protocol} tells; protocol verified tells it"
@@ -203,22 +207,26 @@ def _session_rows(evaluation: Evaluation) -> Iterator[_Row]:
     if evaluation.fraction is not None:  # the protocol computes in integers
         decimals = evaluation.settings.get("round_scores")
         of = "binned scores" if decimals is None else f"scores rounded to multiples of {_step(int(decimals))}"
-        yield "as a fraction", str(evaluation.fraction), f"the AUC of {of}, not rounded"
+        yield "AUC as a fraction", str(evaluation.fraction), f"the AUC of {of}, not rounded"
     yield "protocol", evaluation.protocol, f"it assumes: {registry.load(evaluation.protocol).trust}"
     if evaluation.keys == "helper" and evaluation.backend != ONE_TIME_PADS:
-        yield "helper", "trusted", "it decrypts; together with the aggregator it could read every party's counts"
+        yield "helper", "trusted", "it decrypts; if it worked with the aggregator, both could read every party's counts"
     if not evaluation.verified:
-        yield "a lying aggregator", "is not noticed", "it could give any result"
+        yield "a lying aggregator", "would not be noticed", "it could give any result"
     elif evaluation.soundness is None:
-        yield "a lying aggregator", "is noticed", "as far as measured, not proved"
+        yield "a lying aggregator", "would be noticed", "as far as measured, not proved"
     else:
-        yield "a lying aggregator", "is noticed", f"but for a chance of {quantities.chance_text(evaluation.soundness)}"
+        chance = quantities.chance_text(evaluation.soundness)
+        yield "a lying aggregator", "would be noticed", f"except with a chance of {chance}"
     if not evaluation.inputs_proved:
-        yield "a lying party", "is not noticed", "it could enter any rows"
+        yield "a lying party", "would not be noticed", "it could enter any rows"
         return
-    caps = "each proved that it counts no more rows than its cap, and none below zero; it may make rows up"
+    caps = (
+        "each proved that its counts are not negative, and of no more rows than its row cap, which is public; rows "
+        "that are made up go unnoticed"
+    )
     unproved = [*["the noise"] * evaluation.inputs_proved.endswith("noise"), *evaluation.inputs_not_proved]
-    yield "a lying party", "may be noticed", "; ".join((caps, *(f"{name}: not proved" for name in unproved)))
+    yield "a lying party", "might be noticed", "; ".join((caps, *(f"{name} is not proved" for name in unproved)))
 
 
 def _protection(evaluation: Evaluation) -> Iterator[_Row]:
@@ -269,7 +277,7 @@ def interval_rows(interval: Interval | None) -> list[_Row]:
     if interval is None:
         return []
     cells = (output.styled(text, "bold") for text in (interval.heading, result_tables.ends(interval)))
-    return [(*cells, f"{interval.method}; independent {interval.independent}")]
+    return [(*cells, f"{interval.method}; assumes independent {interval.independent}")]
 
 
 def binning_error_rows(
