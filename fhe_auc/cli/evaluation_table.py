@@ -212,21 +212,21 @@ def _session_rows(evaluation: Evaluation) -> Iterator[_Row]:
     if evaluation.keys == "helper" and evaluation.backend != ONE_TIME_PADS:
         yield "helper", "trusted", "it decrypts; if it worked with the aggregator, both could read every party's counts"
     if not evaluation.verified:
-        yield "a lying aggregator", "would not be noticed", "it could give any result"
+        yield "if aggregator lies", "unnoticed", "it could give any result"
     elif evaluation.soundness is None:
-        yield "a lying aggregator", "would be noticed", "as far as measured, not proved"
+        yield "if aggregator lies", "noticed", "as far as measured, not proved"
     else:
         chance = quantities.chance_text(evaluation.soundness)
-        yield "a lying aggregator", "would be noticed", f"except with a chance of {chance}"
+        yield "if aggregator lies", "noticed", f"except with a chance of {chance}"
     if not evaluation.inputs_proved:
-        yield "a lying party", "would not be noticed", "it could enter any rows"
+        yield "if a party lies", "unnoticed", "it could enter any rows"
         return
     caps = (
         "each proved that its counts are not negative, and of no more rows than its row cap, which is public; rows "
         "that are made up go unnoticed"
     )
     unproved = [*["the noise"] * evaluation.inputs_proved.endswith("noise"), *evaluation.inputs_not_proved]
-    yield "a lying party", "might be noticed", "; ".join((caps, *(f"{name} is not proved" for name in unproved)))
+    yield "if a party lies", "perhaps noticed", "; ".join((caps, *(f"{name} is not proved" for name in unproved)))
 
 
 def _protection(evaluation: Evaluation) -> Iterator[_Row]:
@@ -289,7 +289,7 @@ def binning_error_rows(
     # What is rounded off the AUC must not push it out of the bound.
     off = binning_error + abs(auc - round(auc, digits)) + numerical_error
     bound = math.ceil(round(off * 10**digits, 6)) / 10**digits  # 0.027 may be 0.0270…04
-    note = "counting scores in bins has moved the AUC by no more than this"
+    note = "counting in bins has moved the AUC by this at most"
     if numerical_error:
         note += f" (numerical error < {quantities.bound_text(numerical_error)})"
     return [("binning error", f"{output.sign('≤', '<=')} {bound:.{digits}f}", note)]

@@ -242,7 +242,7 @@ def _auc(estimate: GroupEstimate) -> tuple[str, str, str]:
 
 
 def _bound(error: float) -> str:
-    return f"{math.ceil(round(1e4 * error, 6)) / 1e4:.4f}"
+    return f"{math.ceil(round(1e4 * error, 6)) / 1e4:.4f}" if error else "0"
 
 
 def _count(number: int | None) -> str:
