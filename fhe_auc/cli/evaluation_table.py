@@ -277,7 +277,7 @@ def interval_rows(interval: Interval | None) -> list[_Row]:
     if interval is None:
         return []
     cells = (output.styled(text, "bold") for text in (interval.heading, result_tables.ends(interval)))
-    return [(*cells, f"{interval.method}; assumes independent {interval.independent}")]
+    return [(*cells, f"{interval.method}, for independent {interval.independent}")]
 
 
 def binning_error_rows(
@@ -289,7 +289,7 @@ def binning_error_rows(
     # What is rounded off the AUC must not push it out of the bound.
     off = binning_error + abs(auc - round(auc, digits)) + numerical_error
     bound = math.ceil(round(off * 10**digits, 6)) / 10**digits  # 0.027 may be 0.0270…04
-    note = "counting in bins has moved the AUC by this at most"
+    note = "bins have moved the AUC by this at most"
     if numerical_error:
         note += f" (numerical error < {quantities.bound_text(numerical_error)})"
     return [("binning error", f"{output.sign('≤', '<=')} {bound:.{digits}f}", note)]
