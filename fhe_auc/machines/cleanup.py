@@ -16,12 +16,11 @@ from typing import IO, Any
 
 import psutil
 
-APART: dict[str, Any]
+APART: dict[str, Any] = {
+    "start_new_session": True,  # which Windows takes no notice of
+    "creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+}
 """What keeps Ctrl-C from a process that `subprocess` starts."""
-if sys.platform == "win32":
-    APART = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-else:
-    APART = {"start_new_session": True}
 
 _GRACE = 2.0  # seconds between asking processes to end and ending them
 _LOOKS = 3  # without finding any: a process that is just starting a program shows no environment for a moment

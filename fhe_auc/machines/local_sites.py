@@ -7,7 +7,6 @@ The rows, keys and results of all sites lie in one private folder that is remove
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,21 +34,11 @@ T = TypeVar("T", bound=Outcome)
 _LOOK = 0.1  # seconds between looks into the exchanges
 
 
-class LocalCarrier(AbstractContextManager["LocalCarrier"], ABC):
-    """What carries between exchanges on this machine; a context manager that ends its processes.
-
-    `folder` is private; it holds the rows, keys and results of all sites.
-    """
-
-    def __init__(self) -> None:
-        self.processes = Processes()
-        self.folder = self.processes.folder
-
-    def __exit__(self, *error: object) -> None:
-        self.processes.close()
+class LocalCarrier(Processes, ABC):
+    """What carries between exchanges on this machine; `folder` holds the rows, keys and results of all sites."""
 
     @abstractmethod
-    def start(self, server: Path, sites: Mapping[str, Path]) -> None:
+    def carry(self, server: Path, sites: Mapping[str, Path]) -> None:
         """Start to carry between the exchange of the server and those of the sites, by the places' names."""
 
     @abstractmethod
@@ -84,7 +73,7 @@ class Stage:
         """Play a session; return each site's outcome."""
         started = time.perf_counter()
         self.report("making members and keys")
-        with self.place() as place:
+        with (place := self.place()):
             session = plugin.prepare(request)
             for data in parties:  # each site does so too
                 check_scores(data, session.manifest.thresholds)
@@ -109,7 +98,7 @@ class Stage:
             folder.mkdir(mode=0o700)
         configs = zip(names, ({**made.sites[name], **sites.get(name, {})} for name in made.sites), strict=True)
         answering = [_Role(name, config, Folder(exchanges[name]), meeting) for name, config in configs]
-        place.start(server, exchanges)
+        place.carry(server, exchanges)
         config = {**made.aggregator, "journal": str(place.folder / "journal"), "round-timeout": self.round_timeout}
         session = aggregator_role.passes(config, Folder(server), meeting, made.files)
         while True:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import psutil
@@ -33,6 +33,7 @@ class Processes(AbstractContextManager["Processes"]):
         # Its name is short: Ray's sockets have at most 107 bytes of path.
         self.folder = Path(tempfile.mkdtemp(prefix="fhe-flwr-", dir=_in_memory()))
         self._started: list[subprocess.Popen[bytes]] = []
+        self.held = ExitStack()  # what is let go of once all have ended
         home = self.folder / "flwr"
         self._mark = f"FLWR_HOME={home}"
         self._ender = cleanup.clean_up_after_this_process(self._mark, self.folder)
@@ -108,6 +109,7 @@ class Processes(AbstractContextManager["Processes"]):
             process.kill()  # it has ended, unless the ender was ended by somebody
             process.wait()
         self._started = []
+        self.held.close()
 
 
 def usable_cores() -> int:

@@ -4,7 +4,6 @@ import json
 import socket
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
 
 from fhe_auc.base.errors import EvaluationError
@@ -22,17 +21,9 @@ _LAST_WORDS = 2000  # characters of a log that an error quotes
 class Simulation(LocalCarrier):
     """A SuperLink that simulates the sites; it listens on 127.0.0.1, on a port that is free."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._held = ExitStack()
-
-    def __exit__(self, *error: object) -> None:
-        super().__exit__(*error)
-        self._held.close()
-
-    def start(self, server: Path, sites: Mapping[str, Path]) -> None:
+    def carry(self, server: Path, sites: Mapping[str, Path]) -> None:
         """Start the SuperLink, and the app."""
-        port = self._held.enter_context(reserved_port())
+        port = self.held.enter_context(reserved_port())
         (self.folder / "flwr" / "config.toml").write_text(
             f'[superlink]\ndefault = "here"\n[superlink.here]\naddress = "127.0.0.1:{port}"\ninsecure = true\n',
             encoding="utf-8",
@@ -41,10 +32,10 @@ class Simulation(LocalCarrier):
         told = [{"exchange": str(exchange), "name": name, "wait": 0} for name, exchange in sites.items()]
         virtual.write_text(json.dumps(told), encoding="utf-8")
         command = ["flower-superlink", "--host", "127.0.0.1", "--port", str(port), "--insecure", "--simulation"]
-        self._superlink = self.processes.start("superlink", command, **{VIRTUAL_SITES: str(virtual)})
+        self._superlink = self.start("superlink", command, **{VIRTUAL_SITES: str(virtual)})
         deadline = time.monotonic() + _STARTING
         while not _listens(port):
-            self.processes.require_alive(self._superlink)
+            self.require_alive(self._superlink)
             if time.monotonic() > deadline:
                 raise EvaluationError(f"Flower's SuperLink does not listen after {_STARTING:g} s")
             time.sleep(_POLL)
@@ -53,21 +44,21 @@ class Simulation(LocalCarrier):
         cores = f"client-resources-num-cpus=1 init-args-num-cpus={usable_cores()}"
         resources = f"num-supernodes={len(sites)} {cores} init-args-log-to-driver=false"
         command = ["flwr", "run", str(APP), "--format", "json", "--run-config", str(settings)]
-        started = json.loads(self.processes.call([*command, "--federation-config", resources], timeout=_STARTING))
+        started = json.loads(self.call([*command, "--federation-config", resources], timeout=_STARTING))
         if "run-id" not in started:
             raise EvaluationError(f"Flower does not run the app: {started.get('error-message') or started}")
         self._run, self._asked = str(started["run-id"]), time.monotonic()
 
     def check(self) -> None:
         """Raise `EvaluationError` where the SuperLink or the run has ended."""
-        self.processes.require_alive(self._superlink)
+        self.require_alive(self._superlink)
         if time.monotonic() < self._asked + _ASK_FLOWER:
             return
         self._asked = time.monotonic()
-        runs = json.loads(self.processes.call(["flwr", "list", "--format", "json"], timeout=_STARTING)).get("runs", [])
+        runs = json.loads(self.call(["flwr", "list", "--format", "json"], timeout=_STARTING)).get("runs", [])
         status = next((str(run["status"]) for run in runs if str(run["run-id"]) == self._run), "")
         if status.startswith("finished"):
-            log = self.processes.call(["flwr", "log", self._run, "--show"], timeout=_STARTING).strip()[-_LAST_WORDS:]
+            log = self.call(["flwr", "log", self._run, "--show"], timeout=_STARTING).strip()[-_LAST_WORDS:]
             raise EvaluationError(f"Flower has ended the run ({status}): {log}")
 
 

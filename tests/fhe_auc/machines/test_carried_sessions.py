@@ -50,7 +50,7 @@ def test_a_session_gives_the_fraction_of_its_rows_and_leaves_nothing_behind(site
 class Letters(LocalCarrier):
     """Nothing but letters, in this process; `seen` has all files that a site's exchange has had, by name."""
 
-    def start(self, server: Path, sites: Mapping[str, Path]) -> None:
+    def carry(self, server: Path, sites: Mapping[str, Path]) -> None:
         self._hub, self._sites = Hub(Folder(server), {name: name for name in sites}, 0.01), sites
         self.seen: dict[str, dict[str, bytes]] = {name: {} for name in sites}
 
@@ -90,12 +90,12 @@ def test_what_a_node_can_read_is_signed_or_sealed_and_of_other_sites_nothing_tha
 class Fails(LocalCarrier):
     """What carries has ended."""
 
-    def start(self, server: Path, sites: Mapping[str, Path]) -> None:
-        self._process = self.processes.start("carrier", [sys.executable, "-c", "raise SystemExit('no room')"])
+    def carry(self, server: Path, sites: Mapping[str, Path]) -> None:
+        self._process = self.start("carrier", [sys.executable, "-c", "raise SystemExit('no room')"])
         self._process.wait()
 
     def check(self) -> None:
-        self.processes.require_alive(self._process)
+        self.require_alive(self._process)
 
 
 def test_what_ends_the_carrier_or_a_role_ends_the_session_and_is_named(site_rows: list[PartyData]) -> None:
