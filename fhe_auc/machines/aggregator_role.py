@@ -7,6 +7,7 @@ sleeps. Who is awaited, why, and until when, the journal's status says.
 import contextlib
 import math
 from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -98,28 +99,27 @@ def passes(
         return record
 
 
+@dataclass
 class _Rounds:
     """The rounds of a session whose aggregator has keys, each of which may take `timeout` seconds.
 
     Round 1 ends with `close_at` submissions; 0: it waits for all.
     """
 
-    def __init__(
-        self,
-        aggregator: Aggregator,
-        journal: Journal,
-        exchange: Exchange,
-        meeting: Meeting,
-        timeout: float,
-        close_at: int,
-    ) -> None:
+    aggregator: Aggregator
+    journal: Journal
+    exchange: Exchange
+    meeting: Meeting
+    timeout: float
+    close_at: int
+
+    def __post_init__(self) -> None:
+        aggregator, journal, meeting = self.aggregator, self.journal, self.meeting
         if aggregator.protection is None:
             raise EvaluationError("between machines messages are sealed and signed, and the aggregator has no keys")
-        self._aggregator, self._journal, self._meeting = aggregator, journal, meeting
-        self._timeout, self._close_at = timeout, close_at
         self._log = RoleLog(aggregator.manifest.session.hex())
         self._place = meeting.place(meeting.aggregator)
-        self._view = Arrivals(exchange, self._log, journal.clock, of_session)
+        self._view = Arrivals(self.exchange, self._log, journal.clock, of_session)
         self._failures: dict[str, str] = {}  # by party: why there is no answer in this round
         self._trouble = ""  # what is wrong on this side
         self._clocks: dict[str, tuple[float, str]] = {}  # by member: when it was heard, and how far its clock is off
@@ -131,7 +131,7 @@ class _Rounds:
 
     def conducted(self) -> Generator[float, None, SessionRecord]:
         """Play all rounds; yield pauses."""
-        aggregator, log = self._aggregator, self._log
+        aggregator, log = self.aggregator, self._log
         parties = len(aggregator.manifest.parties)
         log.info("the session begins, or goes on: %s, %d parties", aggregator.manifest.protocol, parties)
         try:
@@ -153,7 +153,7 @@ class _Rounds:
 
     def _round(self, message: bytes) -> Iterator[float]:
         """Send a round's message, and take what comes, until nobody is awaited any more; yield pauses."""
-        aggregator, log, waiting = self._aggregator, self._log, len(self._awaited())
+        aggregator, log, waiting = self.aggregator, self._log, len(self._awaited())
         log.round = aggregator.round
         sent = "round %d of %d: %d bytes for each party, %d awaited"
         log.info(sent, log.round, aggregator.rounds, len(message), waiting)
@@ -169,17 +169,17 @@ class _Rounds:
 
     def _exchanged(self, message: bytes) -> Iterator[float]:
         """Put a message into this role's place, and take submissions until all are there, or time is over."""
-        aggregator, clock, view = self._aggregator, self._journal.clock, self._view
+        aggregator, clock, view = self.aggregator, self.journal.clock, self._view
         helps = aggregator.asked == (HELPER,)
         own = Own(view, self._place + message_name(aggregator.round, to_helper=helps), message)
         file, longest = submission_name(aggregator.round), aggregator.submission_limit + ENVELOPE_BYTES
-        members = {party: self._meeting.helper if helps else party for party in aggregator.asked}
-        places = {party: self._meeting.place(member) for party, member in members.items()}
+        members = {party: self.meeting.helper if helps else party for party in aggregator.asked}
+        places = {party: self.meeting.place(member) for party, member in members.items()}
         view.names(self._place)
         own.keep(lambda: message)  # else the round does not begin
         started = clock.monotonic()
         while True:
-            over = clock.monotonic() > started + self._timeout
+            over = clock.monotonic() > started + self.timeout
             before, self._trouble = self._trouble, ""
             view.begin()
             view.names(self._place)
@@ -204,7 +204,7 @@ class _Rounds:
             for party in reasons:
                 why = view.skipped.get(places[party] + file) or view.skipped.get(places[party], "")
                 reasons[party] = aggregator.refusals.get(party) or why or NOTHING
-            self._tell(reasons, started + self._timeout)
+            self._tell(reasons, started + self.timeout)
             if not reasons or over:
                 self._failures = {party: f"{why} in {view.shown(places[party])}" for party, why in reasons.items()}
                 return
@@ -212,23 +212,23 @@ class _Rounds:
 
     def _take(self, party: str, submission: bytes) -> None:
         try:
-            self._aggregator.receive(party, submission)
+            self.aggregator.receive(party, submission)
         except MessageError as error:
             self._log.warning("%s", error)
-        if self._aggregator.has_accepted(party):
+        if self.aggregator.has_accepted(party):
             accepted = "submission of %d bytes accepted, %d awaited"
             self._log.info(accepted, len(submission), len(self._awaited()), extra={"party": party})
 
     def _awaited(self) -> list[str]:
         """Return the parties whose submission of this round is waited for: nobody, once those that are in will do."""
-        asked = self._aggregator.asked
-        missing = [party for party in asked if not self._aggregator.has_accepted(party)]
-        enough = self._close_at and self._aggregator.round == 1 and len(asked) - len(missing) >= self._close_at
+        asked = self.aggregator.asked
+        missing = [party for party in asked if not self.aggregator.has_accepted(party)]
+        enough = self.close_at and self.aggregator.round == 1 and len(asked) - len(missing) >= self.close_at
         return [] if enough else missing
 
     def _tell(self, awaited: Mapping[str, str], deadline: float) -> None:
         """Write down who is awaited, and why, where that has changed; the round ends at `deadline` (monotonic)."""
-        aggregator, view = self._aggregator, self._view
+        aggregator, view = self.aggregator, self._view
         told: dict[str, Any] = {
             "skipped": {view.shown(name): why for name, why in view.skipped.items()},
             "left-out": dict(self._left_out),
@@ -244,7 +244,7 @@ class _Rounds:
         }
         if state != self._told:
             self._told = state
-            self._journal.tell(
+            self.journal.tell(
                 deadline=deadline,
                 session=aggregator.manifest.session.hex(),
                 rounds=aggregator.rounds,

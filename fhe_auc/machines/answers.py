@@ -212,14 +212,11 @@ class _Turn:
 
     def _keep(self, submission: bytes, outcome: str = "") -> None:
         """Write down an answer, and erase what nobody needs after it."""
-        party, session = self._party, self._manifest.session
+        party = self._party
         about = self._digest, party.saved(), self._question, self._size, party.who.listed, party.ended, outcome
         budget = registry.load(self._manifest.protocol).spends(self._manifest) is not None
         state = _Answered(self._asked, submission, *about, self._manifest.parties, budget, party.last_round)
-        self._site.keep(session, _FORMAT.frame(state))
-        self._site.spend(session)
-        if party.ended:
-            self._site.close(session)
+        self._site.keep(self._manifest.session, _FORMAT.frame(state), ended=party.ended)
 
     def _note_opened(self) -> None:
         """Write down whose pads a helper has opened, and why it stops, if it does."""

@@ -111,8 +111,11 @@ class SiteState(ABC):
         """
 
     @abstractmethod
-    def keep(self, session: bytes, state: bytes) -> None:
-        """Write down a session's state."""
+    def keep(self, session: bytes, state: bytes, *, ended: bool = False) -> None:
+        """Write down a session's state, and erase what the site's party needed to submit.
+
+        Where the session has `ended` here, all its keys are erased, but not its state. There may be none.
+        """
 
     @abstractmethod
     def charge(self, manifest: Manifest, spending: Spending | None, *, rows: int) -> Mapping[str, Any]:
@@ -131,14 +134,6 @@ class SiteState(ABC):
 
         With a privacy budget, the site has to look into that before it submits these rows again.
         """
-
-    @abstractmethod
-    def spend(self, session: bytes) -> None:
-        """Erase what the site's party needed to submit, and needs no more; there may be nothing."""
-
-    @abstractmethod
-    def close(self, session: bytes) -> None:
-        """Erase the keys of a session that has ended here, but not its state; there may be none."""
 
     @abstractmethod
     def close_all(self, why: str) -> None:

@@ -109,8 +109,12 @@ class StoredState(SiteState):
     def together(self) -> AbstractContextManager[None]:
         return self._store.together()
 
-    def keep(self, session: bytes, state: bytes) -> None:
+    def keep(self, session: bytes, state: bytes, *, ended: bool = False) -> None:
         self._store.put("state", session.hex(), state, replace=True)
+        if self._store.has("bundle", session.hex()):
+            spend_seed(self._store, session)
+        if ended:
+            destroy_keys(self._store, session, has_result=True)
 
     def charge(self, manifest: Manifest, spending: Spending | None, *, rows: int) -> Mapping[str, Any]:
         return budget.spend(self._store, self._data_set, manifest, spending, rows=rows, at=self._clock.now())
@@ -120,13 +124,6 @@ class StoredState(SiteState):
 
     def refuse(self, manifest: Manifest, error: str) -> None:
         budget.refuse(self._store, manifest, error)
-
-    def spend(self, session: bytes) -> None:
-        if self._store.has("bundle", session.hex()):
-            spend_seed(self._store, session)
-
-    def close(self, session: bytes) -> None:
-        destroy_keys(self._store, session, has_result=True)
 
     def close_all(self, why: str) -> None:
         restored.close_all(self._store, why, at=self._clock.now())

@@ -214,7 +214,9 @@ def test_a_site_that_closes_a_session_answers_the_same_again_and_nothing_new(
     last = consortium.answer("north", result)
     for _ in range(2):  # closing again does nothing
         with site_storage().site(consortium.made.sites["north"]) as site:
-            site.close(consortium.id)
+            kept = site.state(consortium.id)
+            assert kept is not None
+            site.keep(consortium.id, kept, ended=True)
             with pytest.raises(MessageError, match="its keys are destroyed, and it answers nothing new"):
                 site.session(consortium.id)
         assert consortium.answer("north", result) == last
