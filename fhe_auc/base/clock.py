@@ -17,6 +17,11 @@ class Clock:
         """Return seconds since some moment, which nobody sets back: for pauses and time limits."""
         return time.monotonic()
 
+    @property
+    def ahead(self) -> float:
+        """Seconds by which `now` is ahead of `monotonic`: they change with a clock that is set, and hardly else."""
+        return self.now().timestamp() - self.monotonic()
+
     def told(self) -> str:
         """Return the time of day as a status has it, to the second."""
         return self.now().isoformat(timespec="seconds")

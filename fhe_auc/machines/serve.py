@@ -19,7 +19,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -62,8 +62,8 @@ _ONCE_STALE = 86_400.0  # seconds, where looks are a command of their own
 _TURN = 5  # looks, in which all places are looked at where nobody is known to make sessions
 _MOST_SESSIONS = 200  # at a time in a member's place, which removes them a day after their end
 _REST = timedelta(days=1)  # after a session's end, until its files go
-_ID_CHARACTERS = 32
-_COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z")
+_SESSION = re.compile(r"[0-9a-f]{32}/")
+_COMPACT = re.compile(r"\d{8}T\d{6}Z")
 METRICS = "metrics.prom"
 DECIDED = "decided"
 """The file in the role's state that changes when a person has decided on a session: it is then looked at again."""
@@ -103,7 +103,7 @@ class Server:
         self._clock, self._apart = clock, apart
         self._sessions: dict[tuple[str, str], Session] = {}
         self._log, self._since = RoleLog(), clock.told()
-        self._ahead = _ahead(clock)
+        self._ahead = clock.ahead
         self.health = Health(clock)
         self._standing = Standing("", ())
         self._known, self._turn = tuple[str, ...](), 0  # all who may make sessions; whose turn it is
@@ -114,7 +114,8 @@ class Server:
         self._wrong: list[Problem] = []  # of the role itself, until it is asked again
         self._columns: list[Problem] | None = None
         self._configuration: list[Problem] = []
-        self._replaced, self._result = 0, ""
+        self._replaced = 0
+        self._result: datetime | None = None
         self._once = False
 
     def __enter__(self) -> Server:
@@ -185,7 +186,7 @@ class Server:
 
     def _reconfigure(self) -> None:
         """Take in the configuration again where its file has changed; try again what a clock that is set may mend."""
-        if abs((ahead := _ahead(self._clock)) - self._ahead) > _SET:
+        if abs((ahead := self._clock.ahead) - self._ahead) > _SET:
             self._ahead = ahead
             self._try_again()
         if (decided := _state_of(self.state / DECIDED)) != self._decided:
@@ -245,11 +246,9 @@ class Server:
 
     def _due(self) -> list[Problem]:
         """Make the sessions that are due at a site; return what is wrong with them, and with where they are put."""
-        try:
-            due = self._storage.make_due(self.config, self._exchange) if self.role == "site" else []
-            return [Problem("repeat", why) for why in due]
-        except Exception as error:
-            return [Problem("repeat", sentence(error))]
+        if self.role != "site":
+            return []
+        return _tried("repeat", lambda: self._storage.make_due(self.config, self._exchange))
 
     def _find(self) -> list[Problem]:
         """Find the sessions, and forget those that are not there any more; return what is wrong with the exchange."""
@@ -265,7 +264,7 @@ class Server:
                 unread.add(maker)
                 listed |= {known for known in self._sessions if known[0] == maker}
                 continue
-            found = [(maker, name[:-1]) for name in there if _is_session(name)]
+            found = [(maker, name[:-1]) for name in there if _SESSION.fullmatch(name)]
             if len(found) > _MOST_SESSIONS:
                 why = f"of {len(found):,} sessions in its place {_MOST_SESSIONS} are looked at: it removes what is over"
                 problems.append(Problem("skipped", why, maker))
@@ -333,31 +332,27 @@ class Server:
 
     def _checked_columns(self) -> list[Problem]:
         """Return what is wrong with a site's file of rows, as it was when the process or its configuration began."""
+
+        def wrong() -> list[str]:
+            asked = self._storage.columns(self.config)
+            return [self._isolation.call(partial(site_role.wrong_columns, self.config, *asked))]
+
         if self._columns is None or self._columns:
-            why = ""
-            try:
-                if self.role == "site":
-                    asked = self._storage.columns(self.config)
-                    why = self._isolation.call(partial(site_role.wrong_columns, self.config, *asked))
-            except Exception as error:
-                why = sentence(error)
-            self._columns = [Problem("columns", why)] if why else []
+            self._columns = _tried("columns", wrong) if self.role == "site" else []
         return self._columns
 
     def _old(self) -> list[Problem]:
         """Return that the last result is too old, if it is."""
         hours = float(self.config.get("result-hours") or 0)
-        if self.role == "site":  # not what people have put there, nor what a clock was ahead at
-            latest = f"{self._clock.now() + timedelta(hours=hours or 24):%Y%m%dT%H%M%SZ}"
-            times = (file.name.partition("-")[0] for file in Path(str(self.config["results"])).glob("*-*.json"))
-            self._result = max((time for time in times if _COMPACT.fullmatch(time) and time <= latest), default="")
+        if self.role == "site":  # not what a clock was ahead at
+            latest = self._clock.now() + timedelta(hours=hours or 24)
+            times = map(_time, Path(str(self.config["results"])).glob("*-*.json"))
+            self._result = max((time for time in times if time is not None and time <= latest), default=None)
         else:
-            over = [session.since for session in self._sessions.values() if session.is_over]
-            self._result = max([self._result, *over])
-        if not hours:
-            return []
-        last = _time(self._result) or datetime.fromisoformat(self._since)
-        if self._clock.now() - last <= timedelta(hours=hours):
+            over = [datetime.fromisoformat(session.since) for session in self._sessions.values() if session.is_over]
+            self._result = max([*([self._result] if self._result else []), *over], default=None)
+        last = self._result or datetime.fromisoformat(self._since)
+        if not hours or self._clock.now() - last <= timedelta(hours=hours):
             return []
         why = f"the last result is older than {hours:g} hours" if self._result else f"no result within {hours:g} hours"
         return [Problem("old", why)]
@@ -366,7 +361,7 @@ class Server:
         """Remove this role's files of sessions that have ended a day ago."""
         own = place_of(self._standing.name)
         with suppress(OSError, InputError):
-            for name in filter(_is_session, self._exchange.list(own)):
+            for name in filter(_SESSION.fullmatch, self._exchange.list(own)):
                 if self._is_past(name[:-1]):
                     for left in self._exchange.list(own + name):
                         self._exchange.remove(own + name + left)
@@ -400,7 +395,7 @@ class Server:
             "problems": self.health.told(),
             "sessions": sessions,
             "replaced": self._replaced,
-            "result": "" if (last := _time(self._result)) is None else last.isoformat(),
+            "result": self._result.isoformat() if self._result else "",
         }
         try:
             journal.keep_status(self.state, status)
@@ -412,23 +407,21 @@ class Server:
         self._told = told, at
 
 
-def _is_session(name: str) -> bool:
-    return len(name) == _ID_CHARACTERS + 1 and name.endswith("/") and set(name[:-1]) <= set("0123456789abcdef")
+def _tried(rule: str, wrong: Callable[[], Iterable[str]]) -> list[Problem]:
+    """Return what is `wrong`, or why that cannot be said."""
+    try:
+        return [Problem(rule, why) for why in wrong() if why]
+    except Exception as error:
+        return [Problem(rule, sentence(error))]
 
 
-def _time(told: str) -> datetime | None:
-    """Return a time as a result's file is named, or as a status tells it; None for no such."""
-    if match := _COMPACT.fullmatch(told):
-        year, month, day, hour, minute, second = map(int, match.groups())
-        return datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc)
+def _time(file: Path) -> datetime | None:
+    """Return when a result came, by its file's name; None for what people have put there."""
+    told = file.name.partition("-")[0]
     with suppress(ValueError):
-        return datetime.fromisoformat(told)
+        if _COMPACT.fullmatch(told):
+            return datetime.strptime(told, "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc)
     return None
-
-
-def _ahead(clock: Clock) -> float:
-    """Return seconds that change with a clock that is set, and hardly by themselves."""
-    return clock.now().timestamp() - clock.monotonic()
 
 
 def _state_of(file: Path | None) -> Version | None:

@@ -78,8 +78,7 @@ class Session:
     stuck: Mapping[str, str] = field(default_factory=dict)  # those of them that stay as they are
     awaited: dict[str, str] = field(default_factory=dict)  # since when
     clocks: Mapping[str, tuple[float, str]] = field(default_factory=dict)  # by member: when heard, how far it is off
-    said: tuple[int, float, float] = 0, 0.0, 0.0  # which round was answered, when by this clock, and monotonic
-    asked: tuple[float, float, float] = 0.0, 0.0, 0.0  # a wrong clock's time; what it should lie between, monotonic
+    asked: tuple[int, float, float, float] = 0, 0.0, 0.0, 0.0  # round; its time; what that lies between, monotonic
     missing: Mapping[str, str] = field(default_factory=dict)  # parties that the result lacks, and why
     retry: Retry = field(init=False)
     work: Work | None = None  # an aggregator's, while it runs
@@ -264,8 +263,7 @@ class Answering(Part):
         view, place, mine = session.view, meeting.place(meeting.aggregator), meeting.place(self.standing.name)
         helps, session.replaced = meeting.helper == self.standing.name, ""
         if any(why for _, why in session.clocks.values()):  # it may have been set
-            time, *between = session.asked
-            session.clocks = self._clocks(session, meeting, time, *map(self._wall, between))
+            self._compare_clocks(session, meeting)
         view.names(mine)
         while (begun := newest_round(view, place, meeting.session, to_helper=helps)) is not None:
             asked = place + message_name(begun.number, to_helper=helps)
@@ -315,7 +313,7 @@ class Answering(Part):
             session.view.skip(asked, reply.failure)
             return None
         if reply.submission and session.meeting is not None:
-            self._compare_clocks(session, session.meeting, time_of(message), reply.log.round)
+            self._hear(session, session.meeting, time_of(message), reply.log.round)
         word: tuple[str, str, str]
         if reply.field == "missed":
             word = f"not answered: {reply.failure}", "", ""
@@ -332,24 +330,19 @@ class Answering(Part):
         session.tell(*word)
         return reply.submission
 
-    def _compare_clocks(self, session: Session, meeting: Meeting, time: float, number: int) -> None:
-        """Compare this clock with the aggregator's: its message came after what was said before, and is here now."""
-        last, wall, monotonic = session.said
-        now, at = self.clock.now().timestamp(), self.clock.monotonic()
-        if last == number:
-            return
-        session.asked, session.said = (time, monotonic if last else at, at), (number, now, at)
-        session.clocks = self._clocks(session, meeting, time, wall if last else time, now)
+    def _hear(self, session: Session, meeting: Meeting, time: float, number: int) -> None:
+        """Note when a round's message was made: after what was said before, and before now."""
+        last, _, _, before = session.asked
+        if last != number:
+            now = self.clock.monotonic()
+            session.asked = number, time, before if last else now, now
+            self._compare_clocks(session, meeting, first=not last)
 
-    def _clocks(
-        self, session: Session, meeting: Meeting, time: float, after: float, before: float
-    ) -> dict[str, tuple[float, str]]:
-        _, _, heard = session.said
-        return {meeting.aggregator: (heard, off(time, min(after, before), before))}
-
-    def _wall(self, monotonic: float) -> float:
-        """Return what this clock, as it is now, would have shown at a moment before."""
-        return self.clock.now().timestamp() - (self.clock.monotonic() - monotonic)
+    def _compare_clocks(self, session: Session, meeting: Meeting, *, first: bool = False) -> None:
+        """Compare this clock, as it is now, with the aggregator's; a `first` message may have lain there for long."""
+        _, time, after, before = session.asked
+        why = off(time, time if first else after + self.clock.ahead, before + self.clock.ahead)
+        session.clocks = {meeting.aggregator: (before, why)}
 
 
 class _Reply(NamedTuple):
