@@ -55,7 +55,8 @@ def serve(config: Path, once: bool) -> None:
     docs/guide/operations.md
     has a unit for systemd, and all entries.
     """
-    from fhe_auc.machines.serve import ENTRIES, Server, role_of
+    from fhe_auc.machines.role_config import ENTRIES, role_of
+    from fhe_auc.machines.serve import Server
 
     settings = read_config(config, ENTRIES[role_of(read_config(config, None))])
     if once:

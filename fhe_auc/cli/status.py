@@ -15,9 +15,9 @@ from fhe_auc.cli.serve import CONFIG
 @output.json_option
 def status(config: Path, as_json: bool) -> None:
     """Tell whether all is well at the role of CONFIG, and how its sessions stand; if it is not, exit status 1."""
-    from fhe_auc.machines import serve
+    from fhe_auc.machines.health import read_role
 
-    told, wrong = serve.read(read_config(config, None))
+    told, wrong = read_role(read_config(config, None))
     if as_json:
         output.print_json({**told, "healthy": not wrong, "wrong": wrong})
     else:

@@ -9,10 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from fhe_auc.base.clock import SYSTEM, Clock
+from fhe_auc.base.errors import InputError
 from fhe_auc.base.logs import one_line
+from fhe_auc.session import journal
+
+_STALE = 600.0  # seconds: when it is too long ago that a process has said that it looks
+_ONCE_STALE = 86_400.0  # where looks are a command of their own
 
 
 class Problem(NamedTuple):
@@ -109,6 +115,23 @@ def metrics(status: Mapping[str, Any]) -> str:
         series = {_labels({**role, **labels}): value for labels, value in samples}  # one of each: else all is refused
         lines += [f"fhe_auc_{name}{{{labels}}} {value:.15g}" for labels, value in series.items()]
     return "\n".join(lines) + "\n"
+
+
+def read_role(config: Mapping[str, Any], clock: Clock = SYSTEM) -> tuple[dict[str, Any], str]:
+    """Return the status that a server has written last, and what is wrong with it: "" if all is well."""
+    if not config.get("state"):
+        raise InputError("state is not configured")
+    folder = Path(str(config["state"]))
+    told = journal.read_status(folder)
+    once = told is not None and told["once"]
+    if not once and not journal.is_running(folder):
+        return told or {}, "it does not run: start `fhe-auc serve`"
+    if told is None:
+        return {}, f"it runs, but no status can be read or written in {str(folder)!r} (a full disk?): see its log"
+    ago = (clock.now() - datetime.fromisoformat(told["look"])).total_seconds()
+    if abs(ago) > (_ONCE_STALE if once else _STALE):
+        return told, f"it has not looked for {ago:.0f} s: see its log"
+    return told, "" if told["health"] == "ok" else told["health"]
 
 
 def _seconds(told: str) -> float:

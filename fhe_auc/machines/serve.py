@@ -1,7 +1,7 @@
 """One process that stays, and plays a role in every session that comes into an exchange: `Server`.
 
     the exchange               sessions, each in the places of those who meet in it (`file_transport`)
-    state/status.json, lock    how it stands (`read`); locked while the process lives
+    state/status.json, lock    how it stands (`health.read_role`); locked while the process lives
     state/metrics.prom         the same for Prometheus
     state/journals/SESSION/    an aggregator's sessions
     state/taken/FILE           results that the hook has taken
@@ -33,36 +33,26 @@ from fhe_auc.base.logs import RoleLog, one_line
 from fhe_auc.exchange.exchange import Arrivals, Exchange, Version, place_of
 from fhe_auc.exchange.remote import open_exchange
 from fhe_auc.machines import site_role
+from fhe_auc.machines.answering import Answering
+from fhe_auc.machines.conducting import Conducting
 from fhe_auc.machines.file_transport import ANNOUNCEMENT, is_submission, of_session
 from fhe_auc.machines.health import Health, Problem, metrics
 from fhe_auc.machines.isolation import Isolation, sentence
 from fhe_auc.machines.result_hook import ResultHook
-from fhe_auc.machines.served_session import Answering, Conducting, Part, Session, over
+from fhe_auc.machines.role_config import ENTRIES, required_role
+from fhe_auc.machines.served_session import SESSION, Part, Session
 from fhe_auc.machines.site_state import SiteStorage, Standing, site_storage
 from fhe_auc.session import journal
 
-_COMMON = ("role", "exchange", "state", "store", "passphrase-file", "result-hours")
-_LIMITS = ("protocol", "thresholds", "min-parties", "round-timeout", "close-at")
-ENTRIES: Mapping[str, tuple[str, ...]] = {
-    "site": tuple(dict.fromkeys((*_COMMON, *site_role.ENTRIES, "on-result", "on-result-seconds"))),
-    "aggregator": (*_COMMON, *_LIMITS),
-    "helper": _COMMON,
-}
-"""What a role's configuration may have."""
-
-_NEEDED = {"site": ("results",)}
 _FIXED = ("role", "exchange", "state", "store")  # entries that a process has to be started again for
 
 _LOOK = 1.0, 60.0  # seconds between looks: at least, and at most
 _SHARE, _BUSY_SHARE = 0.0003, 0.003  # of a core, for looking: while there is no session, or one
 _RENEWAL, _TIDYING = 60.0, 3600.0  # seconds until it is asked again who is a member; between looks for what is over
 _SET = 60.0  # seconds by which a clock jumps that somebody has set
-_BEAT, _STALE = 30.0, 600.0  # seconds: how often the status says that the process looks, and when that is too long ago
-_ONCE_STALE = 86_400.0  # seconds, where looks are a command of their own
+_BEAT = 30.0  # seconds: how often the status says that the process looks
 _TURN = 5  # looks, in which all places are looked at where nobody is known to make sessions
 _MOST_SESSIONS = 200  # at a time in a member's place, which removes them a day after their end
-_REST = timedelta(days=1)  # after a session's end, until its files go
-_SESSION = re.compile(r"[0-9a-f]{32}/")
 _COMPACT = re.compile(r"\d{8}T\d{6}Z")
 METRICS = "metrics.prom"
 DECIDED = "decided"
@@ -91,7 +81,7 @@ class Server:
         apart: bool = sys.platform != "win32",
         file: Path | None = None,
     ) -> None:
-        self.role = _checked(config)
+        self.role = required_role(config)
         self.config = dict(config)
         self._exchange = open_exchange(str(config["exchange"])) if exchange is None else exchange
         self._file, self._read = file, _state_of(file)
@@ -180,7 +170,7 @@ class Server:
             problems.append(Problem("result", why))
         if self._clock.monotonic() > self._tidied:
             self._tidied = self._clock.monotonic() + _TIDYING
-            self._tidy()
+            self._part.tidy(self._exchange)
         self._see([*self._configuration, *self._wrong, *problems, *self._checked_columns(), *self._old()])
         self._tell()
 
@@ -199,7 +189,7 @@ class Server:
         self._read, self._configuration, self._columns = state, [], None
         try:
             found = read_config(self._file, ENTRIES[self.role])
-            _checked(found)
+            required_role(found)
             if changed := [name for name in _FIXED if found.get(name) != self.config.get(name)]:
                 raise InputError(f"{', '.join(changed)}: start the process again, to have that changed")
             found.setdefault("passphrase-file", self.config.get("passphrase-file"))
@@ -264,7 +254,7 @@ class Server:
                 unread.add(maker)
                 listed |= {known for known in self._sessions if known[0] == maker}
                 continue
-            found = [(maker, name[:-1]) for name in there if _SESSION.fullmatch(name)]
+            found = [(maker, name[:-1]) for name in there if SESSION.fullmatch(name)]
             if len(found) > _MOST_SESSIONS:
                 why = f"of {len(found):,} sessions in its place {_MOST_SESSIONS} are looked at: it removes what is over"
                 problems.append(Problem("skipped", why, maker))
@@ -357,28 +347,6 @@ class Server:
         why = f"the last result is older than {hours:g} hours" if self._result else f"no result within {hours:g} hours"
         return [Problem("old", why)]
 
-    def _tidy(self) -> None:
-        """Remove this role's files of sessions that have ended a day ago."""
-        own = place_of(self._standing.name)
-        with suppress(OSError, InputError):
-            for name in filter(_SESSION.fullmatch, self._exchange.list(own)):
-                if self._is_past(name[:-1]):
-                    for left in self._exchange.list(own + name):
-                        self._exchange.remove(own + name + left)
-        if self.role == "aggregator":
-            for folder in (self.state / "journals").glob("*"):
-                if over(folder, _REST, self._clock):
-                    for file in [*folder.glob("round-*.message"), *folder.glob("round-*.submissions")]:
-                        file.unlink()
-
-    def _is_past(self, name: str) -> bool:
-        if self.role == "aggregator":
-            return over(self.state / "journals" / name, _REST, self._clock)
-        with suppress(FheAucError):  # what is damaged is for `keys show --check` to tell, and stays
-            ends = self._storage.ends(self.config, bytes.fromhex(name))
-            return ends is not None and ends + _REST < self._clock.now()
-        return False
-
     def _tell(self, *, ended: bool = False) -> None:
         """Write the status where it has changed, or has not been written for a while."""
         sessions = [session.told() for session in self._sessions.values() if session.step]
@@ -430,37 +398,3 @@ def _state_of(file: Path | None) -> Version | None:
         found = None if file is None else file.stat()
         return found and (found.st_mtime_ns, found.st_ino, found.st_size)
     return None
-
-
-def _checked(config: Mapping[str, Any]) -> str:
-    """Return the role that a configuration is for; raise `InputError` where it cannot be."""
-    role = role_of(config)
-    for name in ("exchange", "state", "store", *_NEEDED.get(role, ())):
-        if not isinstance(config.get(name), str) or not config[name]:
-            raise InputError(f"{name} is not configured")
-    return role
-
-
-def role_of(config: Mapping[str, Any]) -> str:
-    """Return the role that a configuration is for; raise `InputError` where it is none."""
-    role = config.get("role")
-    if role not in ENTRIES:
-        raise InputError(f"role is one of {', '.join(map(repr, ENTRIES))}, not {role!r}")
-    return str(role)
-
-
-def read(config: Mapping[str, Any], clock: Clock = SYSTEM) -> tuple[dict[str, Any], str]:
-    """Return the status that a server has written last, and what is wrong with it: "" if all is well."""
-    if not config.get("state"):
-        raise InputError("state is not configured")
-    folder = Path(str(config["state"]))
-    told = journal.read_status(folder)
-    once = told is not None and told["once"]
-    if not once and not journal.is_running(folder):
-        return told or {}, "it does not run: start `fhe-auc serve`"
-    if told is None:
-        return {}, f"it runs, but no status can be read or written in {str(folder)!r} (a full disk?): see its log"
-    ago = (clock.now() - datetime.fromisoformat(told["look"])).total_seconds()
-    if abs(ago) > (_ONCE_STALE if once else _STALE):
-        return told, f"it has not looked for {ago:.0f} s: see its log"
-    return told, "" if told["health"] == "ok" else told["health"]

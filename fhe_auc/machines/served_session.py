@@ -1,51 +1,31 @@
-"""A session as `serve` knows it, and what is done in it at a look: by a site or a helper, or by an aggregator."""
+"""A session as `serve` knows it, and what is done in it at a look (`answering`, `conducting`)."""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from fhe_auc.base.clock import Clock, Retry
-from fhe_auc.base.errors import FheAucError, InputError, MessageError
-from fhe_auc.base.files import LONGEST, write_atomically
+from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.logs import RoleLog, one_line
-from fhe_auc.exchange.exchange import Arrivals, file_of, place_of, told
-from fhe_auc.machines import aggregator_role, site_role
-from fhe_auc.machines.file_transport import (
-    ANNOUNCEMENT,
-    FOR_AGGREGATOR,
-    NOTHING,
-    Begun,
-    Own,
-    is_submission,
-    message_name,
-    newest_round,
-    of_session,
-    off,
-    submission_name,
-    time_of,
-)
+from fhe_auc.exchange.exchange import Arrivals, Exchange, place_of
+from fhe_auc.machines.file_transport import Begun, Own
 from fhe_auc.machines.health import Problem
-from fhe_auc.machines.isolation import Isolation, Work, sentence
+from fhe_auc.machines.isolation import Isolation, Work
 from fhe_auc.machines.site_state import Meeting, SiteStorage, Standing
-from fhe_auc.session import journal
-from fhe_auc.session.messages import Protection
 
 FOREIGN = "not for this role"
-_MOST_SKIPPED = 3  # files in the status of a session
-_NOT_GENUINE = {"signature", "ended", "format", "version", "length", "checksum", "body"}
-"""Fields of errors of messages that the session's aggregator has not signed, or a site answers no more."""
+SESSION = re.compile(r"[0-9a-f]{32}/")
+"""A session's place in a member's."""
 
-_ENDS = "ends"  # file in a journal's folder: when the session ends, ISO
-_WITHOUT_KEYS = (
-    "it has begun, and what has opened it is not here any more: its maker puts that back, or makes another session"
-)
+_REST = timedelta(days=1)  # after a session's end, until its files go
+_MOST_SKIPPED = 3  # files in the status of a session
 
 
 @dataclass
@@ -168,6 +148,26 @@ class Part(ABC):
     def attend(self, session: Session) -> None:
         """Do what there is to do in a session."""
 
+    @abstractmethod
+    def ends(self, name: str) -> datetime | None:
+        """Return when a session ends, by its id, as this role has written that down; None: it has not."""
+
+    def is_past(self, name: str) -> bool:
+        """Whether a session has ended so long ago that its files may go."""
+        with suppress(FheAucError, OSError, ValueError):  # what is damaged is for others to tell, and stays
+            ends = self.ends(name)
+            return ends is not None and ends + _REST < self.clock.now()
+        return False
+
+    def tidy(self, exchange: Exchange) -> None:
+        """Remove this role's files of sessions that are past."""
+        own = place_of(self.standing.name)
+        with suppress(OSError, InputError):
+            for name in filter(SESSION.fullmatch, exchange.list(own)):
+                if self.is_past(name[:-1]):
+                    for left in exchange.list(own + name):
+                        exchange.remove(own + name + left)
+
     def read(self, session: Session, wanted: Sequence[str]) -> dict[str, bytes]:
         """Return these files of a session's maker; none, if none has changed, and nothing is to be tried again."""
         view, place = session.view, session.place
@@ -193,278 +193,3 @@ class Part(ABC):
         """Look again later where nothing was to be read: most members' places have answers alone."""
         if not session.step and session.maker not in self.standing.makers:
             session.retry.plan(wanted=True)
-
-
-class Answering(Part):
-    """A site, or a helper, that answers each round."""
-
-    @property
-    def bundle(self) -> str:
-        """That of its name."""
-        return f"{file_of(self.standing.name)}.bundle"
-
-    def attend(self, session: Session) -> None:
-        """Take in what is for this role, and answer the newest round."""
-        if session.rests:
-            session.replaced = ""  # what was, is put back
-            return
-        session.view.begin()
-        if session.meeting is None:
-            self._take_in(session)
-        if session.meeting is not None:
-            session.view.names(session.place)  # what was skipped there and is gone is forgotten
-            self._answer(session, session.meeting)
-            skipped = session.view.skipped.items()
-            session.skipped = {name.rstrip("/").rpartition("/")[2]: why for name, why in skipped}
-            if session.is_over:
-                session.retry.plan(wanted=True)  # whether what it has said is still there
-
-    def _take_in(self, session: Session) -> None:
-        """Open a session that is for this role."""
-        files = self.read(session, (ANNOUNCEMENT, self.bundle))
-        if not files:
-            self._wait(session)
-            return
-        begun, own = partial(self._begun, session), self._own(session)
-        arrived = self.isolation.call(
-            partial(self.storage.take_in, self.config, bytes.fromhex(session.name), files, begun, own), learns=True
-        )
-        session.met, session.caps = arrived.meeting, arrived.caps
-        session.meeting = arrived.meeting if arrived.outcome == "opened" else None
-        refused, names = arrived.outcome == "REFUSED", [session.place + name for name in files]
-        if not refused or arrived.meeting is not None:
-            session.judged = {name: session.view.version(name) for name in names}
-            for name in names:
-                session.view.clear(name)
-        match arrived.outcome:
-            case "opened":
-                session.log.session = session.name
-                session.tell("opened")
-            case "passed over":
-                session.tell(FOREIGN)
-            case "REFUSED" if arrived.meeting is None:
-                for name in names:
-                    session.view.name(name, arrived.why)
-                session.tell(f"refused: {arrived.why}")
-            case "waits":
-                session.tell(arrived.why)
-            case _:
-                session.tell(f"refused: {arrived.why}", arrived.why if refused else "", "refused")
-        session.retry.plan(wanted=refused or arrived.outcome in ("waits", "passed over"))
-
-    def _begun(self, session: Session, meeting: Meeting, protection: Protection) -> int:
-        place = meeting.place(meeting.aggregator)
-        view = Arrivals(session.view.exchange, wanted=of_session)
-        begun = newest_round(view, place, meeting.session, protection=protection)
-        return 0 if begun is None else begun.number
-
-    def _answer(self, session: Session, meeting: Meeting) -> None:
-        """Answer the newest round, and see that what was answered is still there."""
-        view, place, mine = session.view, meeting.place(meeting.aggregator), meeting.place(self.standing.name)
-        helps, session.replaced = meeting.helper == self.standing.name, ""
-        if any(why for _, why in session.clocks.values()):  # it may have been set
-            self._compare_clocks(session, meeting)
-        view.names(mine)
-        while (begun := newest_round(view, place, meeting.session, to_helper=helps)) is not None:
-            asked = place + message_name(begun.number, to_helper=helps)
-            said: bytes | None = b""
-            if begun != session.answered or (session.retry.due and not session.is_over):
-                said = self._said(session, asked)
-                if said is None:
-                    continue  # that is not the aggregator's
-                session.answered = begun
-                session.retry.plan(wanted=not said and bool(session.wrong))
-                session.own = Own(view, mine + submission_name(session.log.round), said) if said else None
-            if session.own is not None:
-                replaced = session.own.keep(partial(self._again, session, asked, said))
-                session.replaced = replaced and f"{view.shown(session.own.name)}: {replaced}"
-                session.tell(*session.word)
-            return
-
-    def _own(self, session: Session) -> list[bytes]:
-        """Return what lies where this role's answers in a session belong, but for more than anybody's answers are."""
-        view, mine, found = session.view, f"{place_of(self.standing.name)}{session.name}/", list[bytes]()
-        left = LONGEST
-        for name in view.names(mine):
-            with suppress(OSError, InputError):
-                if is_submission(name):
-                    found.append(view.exchange.read(mine + name, left))
-                    left -= len(found[-1])
-        return found
-
-    def _again(self, session: Session, asked: str, said: bytes | None) -> bytes:
-        """Return what was `said` just now, or before; raise `InputError` where it cannot be said again."""
-        said = said or self._said(session, asked)
-        if not said:
-            raise InputError("what this role has said before is lost, and cannot be said again")
-        return said
-
-    def _said(self, session: Session, asked: str) -> bytes | None:
-        """Return the answer to a message, empty where there is none; None where the message is not the aggregator's."""
-        try:
-            message = session.view.exchange.read(asked)
-        except (OSError, InputError) as error:
-            session.view.skip(asked, sentence(error))
-            return None
-        own = self._own(session)
-        reply = self.isolation.call(partial(_replied, self.config, message, own, session.log, self.clock))
-        session.log = reply.log
-        if reply.field in _NOT_GENUINE:
-            session.view.skip(asked, reply.failure)
-            return None
-        if reply.submission and session.meeting is not None:
-            self._hear(session, session.meeting, time_of(message), reply.log.round)
-        word: tuple[str, str, str]
-        if reply.field == "missed":
-            word = f"not answered: {reply.failure}", "", ""
-        elif reply.failure:
-            word = f"failed: {reply.failure}", reply.failure, "failed"
-        elif reply.outcome is None:
-            word = f"round {reply.log.round} answered", "", ""
-        elif reply.outcome == "result":
-            helps = session.meeting is not None and session.meeting.helper == self.standing.name
-            word = "ended" if helps else "result delivered", "", ""
-        else:
-            word = f"ended without a result: {reply.outcome}", f"there is no result: {reply.outcome}", "no result"
-        session.outcome, session.word = reply.outcome, word
-        session.tell(*word)
-        return reply.submission
-
-    def _hear(self, session: Session, meeting: Meeting, time: float, number: int) -> None:
-        """Note when a round's message was made: after what was said before, and before now."""
-        last, _, _, before = session.asked
-        if last != number:
-            now = self.clock.monotonic()
-            session.asked = number, time, before if last else now, now
-            self._compare_clocks(session, meeting, first=not last)
-
-    def _compare_clocks(self, session: Session, meeting: Meeting, *, first: bool = False) -> None:
-        """Compare this clock, as it is now, with the aggregator's; a `first` message may have lain there for long."""
-        _, time, after, before = session.asked
-        why = off(time, time if first else after + self.clock.ahead, before + self.clock.ahead)
-        session.clocks = {meeting.aggregator: (before, why)}
-
-
-class _Reply(NamedTuple):
-    submission: bytes
-    outcome: str | None
-    failure: str
-    field: str  # of the error
-    log: RoleLog
-
-
-def _replied(config: Mapping[str, Any], message: bytes, own: Sequence[bytes], log: RoleLog, clock: Clock) -> _Reply:
-    """Answer a message, in a process of its own where there is one."""
-    try:
-        submission, outcome = site_role.answer(config, message, own=own, log=log, clock=clock)
-        return _Reply(submission, outcome, "", "", log)
-    except Exception as error:
-        return _Reply(b"", None, sentence(error), error.field if isinstance(error, MessageError) else "", log)
-
-
-@dataclass
-class Conducting(Part):
-    """An aggregator, with the folder `state`."""
-
-    state: Path
-    bundle = FOR_AGGREGATOR
-
-    def attend(self, session: Session) -> None:
-        """Conduct the session once what opens it is there, until it has ended."""
-        session.view.begin()
-        if session.work is not None:
-            self._see(session, session.work)
-        elif not session.rests:
-            self._start(session)
-
-    def _start(self, session: Session) -> None:
-        files = self.read(session, (ANNOUNCEMENT, FOR_AGGREGATOR))
-        if not files:  # a place of somebody who takes part
-            self._wait(session)
-            return
-        session.journal = self.state / "journals" / session.name
-        record = journal.read_record(session.journal)
-        if session.outcome is None and record is not None and journal.is_finished(record):
-            self._ended(session, record)
-            return
-        why, names = "", [session.place + name for name in files]
-        try:
-            meeting = self.storage.opens(self.config, files)
-            if meeting is not None and meeting.session.hex() != session.name:
-                why = f"it is of session {meeting.session.hex()}, and lies in the place of another"
-            elif meeting is not None and meeting.maker != session.maker:  # else it would begin twice
-                why = f"{meeting.maker!r} has made it, and it lies in the place of {session.maker!r}"
-        except FheAucError as error:
-            meeting, why = None, told(error)
-        for name in names:
-            session.view.name(name, why) if why else session.view.clear(name)
-        if why or meeting is None:
-            begun = journal.read_status(session.journal) is not None
-            wrong = "" if why or not begun else _WITHOUT_KEYS
-            missing = FOR_AGGREGATOR if ANNOUNCEMENT in files else ANNOUNCEMENT
-            session.tell(f"refused: {why or wrong}" if why or wrong else f"waits for {missing}", wrong, "refused")
-            session.retry.plan(wanted=True)
-            return
-        session.meeting = session.met = meeting
-        session.log.session = session.name
-        session.journal.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_atomically(session.journal / _ENDS, meeting.ends.isoformat().encode(), mode=0o600, durable=True)
-        config = {**self.config, "journal": str(session.journal)}
-        conducted = config, session.view.exchange, meeting, files, self.clock
-        session.retry.plan(wanted=False)
-        journal.forget_status(session.journal)  # of an earlier process
-        session.outcome, session.times = None, 0
-        session.work = self.isolation.begin(
-            lambda: aggregator_role.passes(*conducted),
-            lambda: "error" in (journal.read_record(session.journal) or {}),  # which the status tells
-        )
-        self._see(session, session.work)
-
-    def _see(self, session: Session, work: Work) -> None:
-        """Say how the session that is conducted stands."""
-        runs, said = work.runs(), journal.read_status(session.journal)
-        session.clocks = said.get("clocks", {}) if said is not None else session.clocks
-        if runs and said is not None:
-            why = said["awaited"]
-            awaited = ", ".join(f"{who} ({why[who]})" if why[who] not in ("", NOTHING) else who for who in why)
-            step = f"round {said['round']} of {said['rounds']}, awaits {awaited or 'nobody'}, until {said['until']}"
-            trouble = said.get("trouble", "") or (session.wrong if session.failed == said["round"] else "")
-            session.tell(step, trouble)
-            skipped = said.get("skipped", {})
-            session.skipped = {file: reason for file, reason in skipped.items() if reason not in why.values()}
-            session.stuck = {file: skipped[file] for file in said.get("stuck", ()) if file in skipped}
-            times, replaced = said.get("replaced", (session.times, ""))
-            session.times, session.replaced = times, replaced if times != session.times else ""
-            session.awaited = {who: session.awaited.get(who, self.clock.told()) for who in why}
-        if runs:
-            return
-        record, status = journal.read_record(session.journal) or {}, work.status
-        session.work, session.awaited, session.stuck, session.replaced = None, {}, {}, ""
-        if status == 0:
-            self._ended(session, record)
-            return
-        signalled = f"its process was ended by signal {-status}, and is started again"
-        why = signalled if status < 0 else record.get("error", {}).get("message", "see the log")
-        session.failed = said and said["round"]
-        session.tell(f"failed: {why}", why)
-        session.retry.plan(wanted=True)
-
-    def _ended(self, session: Session, record: Mapping[str, Any]) -> None:
-        lacking = [name for name in record["counted"] if name not in record["delivered"]]
-        why = record["refused"]
-        session.outcome = "result"
-        session.missing = {name: why.get(name, "") for name in record["missing"]}
-        if lacking:
-            session.tell(f"ended, but not for {', '.join(lacking)}: asked again")
-        else:
-            left = (f"{name} ({why[name]})" if name in why else name for name in record["missing"])
-            session.tell("; not counted: ".join(filter(None, ("ended: all have their results", ", ".join(left)))))
-        session.retry.plan(wanted=bool(lacking))
-
-
-def over(folder: Path, day: timedelta, clock: Clock) -> bool:
-    """Whether the session of an aggregator's journal ended so long ago, by what it has written there."""
-    try:
-        return datetime.fromisoformat((folder / _ENDS).read_text()) + day < clock.now()
-    except (OSError, ValueError):
-        return False

@@ -21,23 +21,6 @@ from fhe_auc.session.party import Party
 if TYPE_CHECKING:
     from fhe_auc.rows.party_files import FileEntries
 
-ENTRIES = (
-    "store",
-    "passphrase-file",
-    "data",
-    "data-set",
-    "label-column",
-    "score-column",
-    "positive-label",
-    "drop-missing",
-    "score-scale",
-    "delimiter",
-    "decimal",
-    "encoding",
-    "results",
-)
-"""What `answer` reads of a configuration."""
-
 
 class Answer(NamedTuple):
     """What a site or a helper sends, and with what the session has ended for it, if it has."""

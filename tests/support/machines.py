@@ -12,9 +12,10 @@ from fhe_auc.base.clock import SYSTEM
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.exchange.exchange import Arrivals, Exchange, Folder
 from fhe_auc.machines import aggregator_role, outcomes
+from fhe_auc.machines.answering import Answering
 from fhe_auc.machines.file_transport import submission_name
 from fhe_auc.machines.isolation import Isolation
-from fhe_auc.machines.served_session import Answering, Session
+from fhe_auc.machines.served_session import Session
 from fhe_auc.machines.site_state import Standing, site_storage
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry

@@ -167,7 +167,7 @@ def change(name: str, **entries: Any) -> None:
 
 
 def status(name: str) -> dict[str, Any]:
-    told, wrong = serve.read(read_config(Path(f"{name}.toml"), None))
+    told, wrong = health.read_role(read_config(Path(f"{name}.toml"), None))
     return {**told, "wrong": wrong}
 
 

@@ -14,7 +14,8 @@ from fhe_auc.cli import output
 from fhe_auc.cli.serve import CONFIG
 from fhe_auc.cli.settings import CommandGroup
 from fhe_auc.exchange.remote import open_exchange
-from fhe_auc.machines.serve import DECIDED, ENTRIES
+from fhe_auc.machines.role_config import ENTRIES
+from fhe_auc.machines.serve import DECIDED
 from fhe_auc.question.study import Study
 from fhe_auc_keys.bundles.announcement import claimed, open_announcement
 from fhe_auc_keys.cli import common

@@ -26,7 +26,7 @@ import pytest
 
 from fhe_auc.base import clock
 from fhe_auc.base.files import read_config
-from fhe_auc.machines import outcomes, serve, service
+from fhe_auc.machines import health, outcomes, serve, service
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.trust import join_request
@@ -162,14 +162,14 @@ class Consortium:
     @property
     def session(self) -> str:
         """The newest night's."""
-        told, _ = serve.read(read_config(self.folder / MAKER / "config.toml", None))
+        told, _ = health.read_role(read_config(self.folder / MAKER / "config.toml", None))
         made = {str(each["session"]) for each in told.get("sessions", ())}
         self.nights += sorted(made.difference(self.nights))
         return self.nights[-1] if self.nights else ""
 
     def status(self, name: str) -> tuple[str, str]:
         """How somebody's process stands in the last session, and what is wrong."""
-        told, wrong = serve.read(read_config(self.folder / name / "config.toml", None))
+        told, wrong = health.read_role(read_config(self.folder / name / "config.toml", None))
         steps = [each["step"] for each in told.get("sessions", ()) if each["session"] == self.session]
         return (steps or [""])[0], wrong
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fhe_auc.machines import served_session
+from fhe_auc.machines import answering
 from tests.support.command_line import call
 from tests.support.keys_folder import ADDER
 from tests.support.served import (
@@ -109,10 +109,10 @@ def test_what_fills_a_role_s_own_place_is_not_read_beyond_a_bound(here: Path, mo
         for number in range(1, 99):
             (place("north") / f"round-{number}.submission").write_bytes(bytes(1000))
             (place("north") / f"{number}").write_bytes(bytes(1000))
-        monkeypatch.setattr(served_session, "LONGEST", 10_500)
+        monkeypatch.setattr(answering, "LONGEST", 10_500)
         (session,) = _HERE[0]._sessions.values()
         part = _HERE[0]._part
-        assert isinstance(part, served_session.Answering)
+        assert isinstance(part, answering.Answering)
         assert sum(map(len, part._own(session))) == 10_000
 
 
