@@ -84,27 +84,21 @@ def _about(problem: Problem) -> tuple[str, str, str]:
 def metrics(status: Mapping[str, Any]) -> str:
     """Return a status (of `serve`) in Prometheus's text format; times are Unix seconds."""
     role = {"role": status["role"], "name": status["name"]}
+    problems = [
+        ({name: each[name] for name in ("rule", "who", "session")}, _seconds(each["since"]))
+        for each in status["problems"]
+    ]
+    awaited = [
+        ({"session": each["session"], "who": who}, _seconds(since))
+        for each in status["sessions"]
+        for who, since in each["awaited"].items()
+    ]
     families: list[tuple[str, str, Sequence[tuple[Mapping[str, str], float]]]] = [
         ("healthy", "1 if nobody has to look at this role.", [({}, float(status["health"] == "ok"))]),
         ("look_timestamp_seconds", "When the role has looked last.", [({}, _seconds(status["look"]))]),
         ("replaced_total", "Files of this role that others have changed.", [({}, status["replaced"])]),
-        (
-            "problem_since_timestamp_seconds",
-            "What somebody has to look at, and since when.",
-            [
-                ({name: each[name] for name in ("rule", "who", "session")}, _seconds(each["since"]))
-                for each in status["problems"]
-            ],
-        ),
-        (
-            "awaited_since_timestamp_seconds",
-            "Who is awaited in a session, and since when.",
-            [
-                ({"session": each["session"], "who": who}, _seconds(since))
-                for each in status["sessions"]
-                for who, since in each["awaited"].items()
-            ],
-        ),
+        ("problem_since_timestamp_seconds", "What somebody has to look at, and since when.", problems),
+        ("awaited_since_timestamp_seconds", "Who is awaited in a session, and since when.", awaited),
     ]
     if status["result"]:
         families.append(("result_timestamp_seconds", "When the last result came.", [({}, _seconds(status["result"]))]))

@@ -20,7 +20,7 @@ import pyarrow.csv  # noqa: F401 - or each process that answers a round would im
 import pytest
 
 from fhe_auc.base.files import read_config
-from fhe_auc.machines import outcomes, serve
+from fhe_auc.machines import health, outcomes, serve
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc_keys.site.policy import agree
 from fhe_auc_keys.store import known_members
