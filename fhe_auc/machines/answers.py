@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -57,14 +57,21 @@ _UNKNOWN = (
 )
 
 
+class Answer(NamedTuple):
+    """What a site or a helper sends, and with what the session has ended for it: "result", or the kind of error."""
+
+    submission: bytes
+    outcome: str | None  # None: it has not ended
+
+
 def answer(
     site: SiteState,
     message: bytes,
     rows: Callable[[str, Joined], PartyData],
     done: Callable[[Party[Any], Records], object],
     own: Iterable[bytes] = (),
-) -> bytes:
-    """Return a site's submission for an aggregator's message; the same one where it has been asked before.
+) -> Answer:
+    """Return a site's answer to an aggregator's message; the same one where it has been asked before.
 
     `rows` returns the site's rows for the session, as the party of that name. The first answer submits them, and with
     the last message the result is compared with them: rounds between read none. Where they have changed by then, or
@@ -91,7 +98,7 @@ def answer(
     last = None if kept is None else _FORMAT.unframe(kept)
     asked = hashlib.sha256(message).digest()
     if last is not None and last.message == asked:
-        return last.submission
+        return Answer(last.submission, last.outcome if last.ended else None)
     if last is not None and last.ended:
         raise MessageError(f"the session has ended for party {site.name!r}", field="ended")
     joined = site.session(session)
@@ -166,8 +173,8 @@ class _Turn:
         lists = (each.counted for each in read if set(each.parties) == set(mine) and each.counted)
         party.who.earlier = (mine, *lists)
 
-    def answer(self, message: bytes, asked: bytes, done: Callable[[Party[Any], Records], object]) -> bytes:
-        """Return the submission, once what has to be written down is."""
+    def answer(self, message: bytes, asked: bytes, done: Callable[[Party[Any], Records], object]) -> Answer:
+        """Return the answer, once what has to be written down is."""
         party, self._asked = self._party, asked
         try:
             submission = party.respond(message)
@@ -183,9 +190,7 @@ class _Turn:
             with self._site.together():
                 self._submit() if first else self._note_opened()
                 self._keep(submission)
-        if party.ended:
-            self._end(submission, done)
-        return submission
+        return Answer(submission, self._end(submission, done) if party.ended else None)
 
     def _submit(self) -> None:
         """Write down that the rows are in, and what that spends."""
@@ -193,8 +198,8 @@ class _Turn:
         spent = self._site.charge(self._manifest, spending, rows=self._size)
         self._joined.records.note("submitted", rows=self._size, **spent)
 
-    def _end(self, submission: bytes, done: Callable[[Party[Any], Records], object]) -> None:
-        """Hand out the result, and write down how the session has ended."""
+    def _end(self, submission: bytes, done: Callable[[Party[Any], Records], object]) -> str:
+        """Hand out the result, write down how the session has ended, and return that."""
         party, helps, failure = self._party, self._joined.helps, self._party.failure
         outcome = "result" if failure is None else type(failure).__name__
         with self._site.together():  # before anything leaves: whatever dies from now on, this list is one that was read
@@ -209,6 +214,7 @@ class _Turn:
             self._note_opened()
             self._joined.records.note("ended", outcome="helped" if helps and failure is None else outcome)
             self._keep(submission, outcome)
+        return outcome
 
     def _keep(self, submission: bytes, outcome: str = "") -> None:
         """Write down an answer, and erase what nobody needs after it."""
@@ -246,13 +252,6 @@ class _Turn:
     def _warn(self, warning: str) -> None:
         self._party.own_warnings += (warning,)
         LOGGER.warning("%s", warning, extra=self._log)
-
-
-def ending(site: SiteState, session: bytes) -> str | None:
-    """Return with what a session has ended at the site, "result" or the kind of error; None: it has not ended."""
-    kept = site.state(session)
-    found = None if kept is None else _FORMAT.unframe(kept)
-    return None if found is None or not found.ended else found.outcome
 
 
 def _rows(

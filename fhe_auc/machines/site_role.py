@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import FheAucError, InputError
@@ -22,13 +22,6 @@ if TYPE_CHECKING:
     from fhe_auc.rows.party_files import FileEntries
 
 
-class Answer(NamedTuple):
-    """What a site or a helper sends, and with what the session has ended for it, if it has."""
-
-    submission: bytes
-    outcome: str | None  # as of `fhe_auc.machines.answers.ending`
-
-
 def answer(
     config: Mapping[str, Any],
     message: bytes,
@@ -36,7 +29,7 @@ def answer(
     own: Iterable[bytes] = (),
     log: RoleLog | None = None,
     clock: Clock = SYSTEM,
-) -> Answer:
+) -> answers.Answer:
     """Return a site's answer to an aggregator's message; the same one where it has been asked before.
 
     Of the configuration, ``store`` and ``passphrase-file`` are as the plug-in of
@@ -55,10 +48,9 @@ def answer(
         log.party = kept.name
         asked = Message.from_bytes(message, limit=len(message))
         log.session, log.round = asked.session.hex(), asked.round
-        submission = answers.answer(kept, message, _reader(config), _writer(config, log, clock), own)
-        outcome = answers.ending(kept, asked.session)
-    log.info("answered, %d bytes", len(submission))
-    return Answer(submission, outcome)
+        made = answers.answer(kept, message, _reader(config), _writer(config, log, clock), own)
+    log.info("answered, %d bytes", len(made.submission))
+    return made
 
 
 def _reader(config: Mapping[str, Any]) -> Callable[[str, Joined], PartyData]:

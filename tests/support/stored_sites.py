@@ -101,7 +101,7 @@ class Consortium:
                 site.keep = lambda *_: keep()  # type: ignore[method-assign]
             if spend is not None:
                 site.spend = lambda *_: spend()  # type: ignore[method-assign]
-            return answer(site, message, rows or (lambda name, _: self.sites[name]), self.done)
+            return answer(site, message, rows or (lambda name, _: self.sites[name]), self.done).submission
 
     @property
     def id(self) -> bytes:

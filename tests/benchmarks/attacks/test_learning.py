@@ -137,8 +137,8 @@ class Watched:
         for name in aggregator.asked:
             with site_storage().site(self._configured[name]) as site:
                 made = answer(site, message, lambda party, analysis: self.sites[party], lambda party, records: None)
-            self.look(message, made)
-            yield name, made
+            self.look(message, made.submission)
+            yield name, made.submission
 
     def look(self, *sent: bytes) -> None:
         """Read what is sent, and all files: by pieces, as most of a file that grows is known."""

@@ -82,7 +82,7 @@ class Sessions(Consortium):
         with site_storage().site(self.made.sites[name]) as site:
             return answer(
                 site, message, lambda name, joined: rows_of(self.folder_of_rows, name, joined.analysis), self.done
-            )
+            ).submission
 
     def done(self, party: Party[Any], records: Records) -> None:
         (place := self.folder / f"results of {party.name}").mkdir()
