@@ -186,8 +186,9 @@ def _results(evaluation: Evaluation) -> Iterator[_Row]:
     elif first.contrast:  # of one class from others
         note = "the average over all pairs of classes (Hand and Till)"
     yield output.styled(label, "bold"), output.styled(evaluation.auc_text(6), "bold"), note
-    if "epsilon" in evaluation.settings:
-        yield "epsilon", f"{evaluation.settings['epsilon']:g}", "the privacy budget that this session has spent"
+    if "epsilon_unit" in evaluation.settings:
+        note = f"the privacy budget of a {evaluation.settings['epsilon_unit']}, spent by this session"
+        yield "epsilon", f"{evaluation.settings['epsilon']:g}", note
     yield from interval_rows(evaluation.interval)
     if evaluation.interval is None and not registry.load(evaluation.protocol).several:  # else a warning says why
         yield "interval", "none", f"it takes more than {evaluation.protocol} tells; protocol verified tells it"

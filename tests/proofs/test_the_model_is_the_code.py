@@ -223,7 +223,7 @@ def test_what_is_sent_computed_and_accepted_is_what_the_model_says(seed: int) ->
     for i, each in enumerate(sent):
         secret, rest = authenticator._shares.total([i]).tolist(), iter(each[2 * size :])
         mu = [[next(rest) for _ in range(d)][:-1] for d in degrees if d > 1]
-        assert each == submit(int(authenticator._point), w[i], secret[:size], mu, secret[size:])
+        assert each == submit(int(authenticator._point[0]), w[i], secret[:size], mu, secret[size:])
     L = sorted(rnd.sample(range(n), rnd.randrange(1, n + 1)))
     pooled = [sum(column) % PRIME for column in zip(*(sent[i] for i in L), strict=True)]
     entries = [entry_of(name, at, sums) for name, length in release.sketch.vectors for at in range(length)]
