@@ -22,6 +22,7 @@ APART: dict[str, Any] = {
 }
 """What keeps Ctrl-C from a process that `subprocess` starts."""
 
+_ENDED = psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD  # one only waits to be asked how it has ended
 _GRACE = 2.0  # seconds between asking processes to end and ending them
 _LOOKS = 3  # without finding any: a process that is just starting a program shows no environment for a moment
 _BETWEEN = 5.0  # seconds between looks while the owner lives; one takes some 4 ms for sixty processes
@@ -40,14 +41,13 @@ class Family:
 
     def look(self) -> list[psutil.Process]:
         """Return all that live now, without this process and its ancestors."""
-        parents = _parents()
-        own = psutil.Process().pid
-        while own in parents:
-            own = parents.pop(own)[1]
-        found = {pid for pid, (process, _) in parents.items() if process in self._known or self._is_marked(process)}
-        while children := {pid for pid, (_, parent) in parents.items() if parent in found} - found:
+        apart = {psutil.Process(), *psutil.Process().parents()}
+        there = [process for process in psutil.process_iter(["status", "ppid"]) if process not in apart]
+        living = {process.pid: process for process in there if process.info["status"] not in _ENDED}
+        found = {pid for pid, process in living.items() if process in self._known or self._is_marked(process)}
+        while children := {pid for pid, process in living.items() if process.info["ppid"] in found} - found:
             found |= children
-        self._known = {parents[pid][0] for pid in found}
+        self._known = {living[pid] for pid in found}
         return list(self._known)
 
     def _is_marked(self, process: psutil.Process) -> bool:
@@ -70,16 +70,6 @@ def clean_up_after_this_process(mark: str, folder: Path | None = None) -> subpro
         stderr=subprocess.DEVNULL,
         **APART,
     )
-
-
-def _parents() -> dict[int, tuple[psutil.Process, int]]:
-    """Return all living processes and their parents' ids, by id; not who only waits to be asked how it has ended."""
-    found = {}
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error), process.oneshot():  # it has ended meanwhile
-            if process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
-                found[process.pid] = (process, process.ppid())
-    return found
 
 
 def _watch(family: Family, owner: IO[str]) -> None:

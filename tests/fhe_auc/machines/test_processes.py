@@ -1,5 +1,6 @@
 """However our command ends, what it has started on this machine ends too, and nothing stays on the disk."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -125,7 +126,9 @@ class Started:
         assert self.parent.returncode is not None
 
     def lives(self) -> bool:
-        return self.child in cleanup._parents()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return bool(psutil.Process(self.child).status() != psutil.STATUS_ZOMBIE)
+        return False
 
     def end(self) -> None:
         if self.lives():
