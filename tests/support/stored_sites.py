@@ -90,17 +90,14 @@ class Consortium:
         message: bytes,
         rows: Callable[[str], PartyData] | None = None,
         keep: Callable[[], None] | None = None,
-        spend: Callable[[], None] | None = None,
     ) -> bytes:
         """As a process of its own would: the key store is opened and closed.
 
-        `keep` and `spend` are called in place of keeping the site's state, and of erasing its seed.
+        `keep` is called in place of keeping the site's state, and of erasing what it needs no more.
         """
         with site_storage().site(self.made.sites[name]) as site:
             if keep is not None:
-                site.keep = lambda *_: keep()  # type: ignore[method-assign]
-            if spend is not None:
-                site.spend = lambda *_: spend()  # type: ignore[method-assign]
+                site.keep = lambda *_, **__: keep()  # type: ignore[method-assign]
             return answer(site, message, rows or (lambda name, _: self.sites[name]), self.done).submission
 
     @property
