@@ -29,11 +29,11 @@ WITHOUT_DEFAULT = {
         "says whom or what a person has checked and agreed to": (
             *("study", "holder", "fleet"),
             *("compared", "yes", "no", "members_folder", "coordinators", "signatures"),
-            *("acknowledge", "reconcile", "again"),
+            *("acknowledge", "reconcile", "who", "again"),
         ),
         "bounds what a result tells, or what noise protects": (
             *("min_cell", "heterogeneity", "cluster", "each_pair"),
-            *("epsilon", "epsilons", "delta", "options", "limit", "row_cap", "no_proofs"),
+            *("epsilon", "epsilon_unit", "epsilons", "delta", "options", "limit", "row_cap", "no_proofs"),
         ),
         "makes randomness known": ("seed",),
         "lets somebody lie": ("cheat",),
@@ -121,11 +121,13 @@ def _values(file: Path, ctx: click.Context, name: str, options: dict[str, click.
     for level, word in zip(levels, (*ctx.command_path.split()[1:], name), strict=True):
         commands = level.command.list_commands(level) if isinstance(level.command, click.Group) else []
         for key, value in table.items():
+            if level is root and key in shared and (key in options or key in _options_below(root)):
+                continue  # thresholds and keys are commands, and options of others
             if key in commands and not isinstance(value, dict):
                 raise _wrong(file, f"{key!r} is a command: write [{'.'.join((*level.command_path.split()[1:], key))}]")
             if key not in commands and (isinstance(value, dict) or level is not root):
                 raise _wrong(file, f"{key!r} is no command{known_names(key, commands)}")
-        table = table.get(word, {})
+        table = own if isinstance(own := table.get(word), dict) else {}
     for key in shared.keys() - options.keys():
         if key not in (known := sorted(_options_below(root))):  # all commands are loaded for this
             raise _wrong(file, f"{key!r} is no option of any command{known_names(key, known)}")
