@@ -46,7 +46,7 @@ RESTORED = "self._round, self.ended, self._seconds = saved.round,"
 NAMED = {
     "a submission is taken twice": (AGGREGATOR, "if self.has_accepted(party):", "if False:"),
     "nobody looks who is asked": (AGGREGATOR, "if not self._is_asked(party):", "if False:"),
-    "senders are not compared": (AGGREGATOR, "            sender=party,\n", ""),
+    "senders are not compared": (AGGREGATOR, ", sender=party)", ")"),
     "digests are not compared": ("fhe_auc/session/messages.py", "if digest != rest[:DIGEST]:", "if False:"),
     "no message is kept": (AGGREGATOR, "self.journal.keep_message(number, message)", "pass"),
     "no submission is kept": (AGGREGATOR, "journal.add(self.round, party, submission)", "pass"),

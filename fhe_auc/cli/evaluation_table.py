@@ -22,6 +22,8 @@ from fhe_auc.session.plan import ONE_TIME_PADS
 
 _Row: TypeAlias = tuple[output.Cell, ...]
 
+_LONG = 16  # characters of a note that has a column of its own
+
 _PHASES = {
     "keys": "before the first round: choose parameters, make keys, announce the session",
     "submit": "each party (mean): count, and encrypt, pad or add noise",
@@ -158,12 +160,19 @@ def _print_tables(
 
 
 def print_tables(tables: Sequence[result_tables.TextTable]) -> None:
-    """Print tables, each with its heading, and a blank line between."""
+    """Print tables, each with its heading, and a blank line between; long notes stand below where they do not fit."""
     for number, table in enumerate(tables):
         if number:
             output.print_text()
+        widths = [max(map(len, column)) for column in zip(table.header, *table.rows, strict=True)]
+        fits = output.fits(sum(widths), len(widths))
+        notes = dict.fromkeys(row[-1] for row in table.rows if len(row[-1]) > _LONG and not fits)
+        marks = {note: f"({mark})" for mark, note in zip("abcdefghijk", notes, strict=False)}
+        rows = [(*row[:-1], marks.get(row[-1], row[-1])) for row in table.rows]
         numbers = len(table.header) - table.words - 1
-        output.print_table(table.rows, header=table.header, words=table.words, numbers=numbers)
+        output.print_table(rows, header=table.header, words=table.words, numbers=numbers)
+        for note, mark in marks.items():
+            output.print_text(f"{mark} {note}")
 
 
 def _results(evaluation: Evaluation) -> Iterator[_Row]:
@@ -173,10 +182,13 @@ def _results(evaluation: Evaluation) -> Iterator[_Row]:
     if math.isnan(evaluation.binning_error):
         label, note = "AUC, with noise", "noise was drawn for privacy, and may be large"
         if (deviation := evaluation.settings.get("noise_standard_error")) is not None:
-            note = f"noise was drawn for privacy: its standard error is {deviation:.2g}"
+            note = f"noise was drawn for privacy: its standard deviation is {deviation:.2g}"
     elif first.contrast:  # of one class from others
         note = "the average over all pairs of classes (Hand and Till)"
     yield output.styled(label, "bold"), output.styled(evaluation.auc_text(6), "bold"), note
+    if "epsilon_unit" in evaluation.settings:
+        note = f"the privacy budget of a {evaluation.settings['epsilon_unit']}, spent by this session"
+        yield "epsilon", f"{evaluation.settings['epsilon']:g}", note
     yield from interval_rows(evaluation.interval)
     if evaluation.interval is None and not registry.load(evaluation.protocol).several:  # else a warning says why
         yield "interval", "none", f"it takes more than {evaluation.protocol} tells; protocol verified tells it"
@@ -196,22 +208,26 @@ def _session_rows(evaluation: Evaluation) -> Iterator[_Row]:
     if evaluation.fraction is not None:  # the protocol computes in integers
         decimals = evaluation.settings.get("round_scores")
         of = "binned scores" if decimals is None else f"scores rounded to multiples of {_step(int(decimals))}"
-        yield "as a fraction", str(evaluation.fraction), f"the AUC of {of}, not rounded"
+        yield "AUC as a fraction", str(evaluation.fraction), f"the AUC of {of}, not rounded"
     yield "protocol", evaluation.protocol, f"it assumes: {registry.load(evaluation.protocol).trust}"
     if evaluation.keys == "helper" and evaluation.backend != ONE_TIME_PADS:
-        yield "helper", "trusted", "it decrypts; together with the aggregator it could read every party's counts"
+        yield "helper", "trusted", "it decrypts; if it worked with the aggregator, both could read every party's counts"
     if not evaluation.verified:
-        yield "a lying aggregator", "is not noticed", "it could give any result"
+        yield "if aggregator lies", "unnoticed", "it could give any result"
     elif evaluation.soundness is None:
-        yield "a lying aggregator", "is noticed", "as far as measured, not proved"
+        yield "if aggregator lies", "noticed", "as far as measured, not proved"
     else:
-        yield "a lying aggregator", "is noticed", f"but for a chance of {quantities.chance_text(evaluation.soundness)}"
+        chance = quantities.chance_text(evaluation.soundness)
+        yield "if aggregator lies", "noticed", f"except with a chance of {chance}"
     if not evaluation.inputs_proved:
-        yield "a lying party", "is not noticed", "it could enter any rows"
+        yield "if a party lies", "unnoticed", "it could enter any rows"
         return
-    caps = "each proved that it counts no more rows than its cap, and none below zero; it may make rows up"
+    caps = (
+        "each proved that its counts are not negative, and of no more rows than its row cap, which is public; rows "
+        "that are made up go unnoticed"
+    )
     unproved = [*["the noise"] * evaluation.inputs_proved.endswith("noise"), *evaluation.inputs_not_proved]
-    yield "a lying party", "may be noticed", "; ".join((caps, *(f"{name}: not proved" for name in unproved)))
+    yield "if a party lies", "perhaps noticed", "; ".join((caps, *(f"{name} is not proved" for name in unproved)))
 
 
 def _protection(evaluation: Evaluation) -> Iterator[_Row]:
@@ -262,7 +278,7 @@ def interval_rows(interval: Interval | None) -> list[_Row]:
     if interval is None:
         return []
     cells = (output.styled(text, "bold") for text in (interval.heading, result_tables.ends(interval)))
-    return [(*cells, f"{interval.method}; independent {interval.independent}")]
+    return [(*cells, f"{interval.method}, for independent {interval.independent}")]
 
 
 def binning_error_rows(
@@ -274,7 +290,7 @@ def binning_error_rows(
     # What is rounded off the AUC must not push it out of the bound.
     off = binning_error + abs(auc - round(auc, digits)) + numerical_error
     bound = math.ceil(round(off * 10**digits, 6)) / 10**digits  # 0.027 may be 0.0270…04
-    note = "counting scores in bins has moved the AUC by no more than this"
+    note = "bins have moved the AUC by this at most"
     if numerical_error:
         note += f" (numerical error < {quantities.bound_text(numerical_error)})"
     return [("binning error", f"{output.sign('≤', '<=')} {bound:.{digits}f}", note)]

@@ -108,6 +108,11 @@ def print_text(text: Cell = "") -> None:
     _print(text, _longest_word(text))
 
 
+def fits(characters: int, columns: int) -> bool:
+    """Whether a table with so many characters in a line fits on the terminal."""
+    return characters + _GAP * (columns - 1) <= terminal.console(sys.stdout).width
+
+
 def print_table(
     rows: Iterable[tuple[Cell, ...]], *, header: tuple[str, ...] | None = None, words: int = 1, numbers: int = 0
 ) -> None:

@@ -20,7 +20,7 @@ _ALL = "all"
 
 def too_few(min_cell: int) -> str:
     """Return why a group is not shown, for `GroupEstimate.missing`."""
-    return f"fewer than {min_cell} rows of a label in this group, or needed to hide one that has"
+    return f"fewer than {min_cell} events or others in this group, or in one that this one would give away"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

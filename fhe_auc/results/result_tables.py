@@ -46,12 +46,13 @@ def of_estimates(estimates: Sequence[GroupEstimate]) -> TextTable:
     }
     told = {name: texts for name, texts in names.items() if len(set(texts)) > 1}
     several = "model" in told
-    binning = (("" if each.binning_error is None else f"{each.binning_error:.2g}",) * several for each in estimates)
+    bounds = ("" if each.binning_error is None else _bound(each.binning_error) for each in estimates)
+    binning = ((bound,) * several for bound in bounds)
     numbers = (
         (_count(each.rows), _count(each.positives), auc, interval, *error, note)
         for each, (auc, interval, note), error in zip(estimates, map(_auc, estimates), binning, strict=True)
     )
-    header = (*told, "n", "events", "AUC", _level(estimates), *(("binning error",) * several), "")
+    header = (*told, "n", "events", "AUC", _level(estimates), *(("binning error <",) * several), "")
     rows = ((*texts, *cells) for *texts, cells in zip(*told.values(), numbers, strict=True))
     return TextTable(header, tuple(rows), len(told))
 
@@ -238,6 +239,10 @@ def _auc(estimate: GroupEstimate) -> tuple[str, str, str]:
         return f"{estimate.auc:.4f}", "", ""
     note = WIDENED.removeprefix(", ") if estimate.interval.method.endswith(WIDENED) else ""
     return f"{estimate.auc:.4f}", ends(estimate.interval), note
+
+
+def _bound(error: float) -> str:
+    return f"{math.ceil(round(1e4 * error, 6)) / 1e4:.4f}" if error else "0"
 
 
 def _count(number: int | None) -> str:

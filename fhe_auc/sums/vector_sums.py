@@ -10,7 +10,7 @@ docs/security/histograms.md, "Sums of vectors", says what the letters mean, and 
 1/t² only. m_i hides w_i from who has the common secret, k_i from who has the pads, and k_i hides r from the aggregator.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +66,11 @@ class VectorSums:
         """Of a party's entry, in absolute value: no sum is then beyond t/2, where it would wrap around."""
         return self.modulus // 2 // self.parties
 
+    def check_indices(self, counted: Iterable[int]) -> None:
+        """Raise `InputError` unless all are indices of parties."""
+        if not all(0 <= index < self.parties for index in counted):
+            raise InputError(f"there are {self.parties} parties; a party that counts has an index below that")
+
 
 class VectorAuthenticator:
     """The session's weights and common pads, which its parties have and the aggregator must not know; never printed.
@@ -91,6 +96,7 @@ class VectorAuthenticator:
         if any. Raises `InputError` for anything else; it says no value.
         """
         sums, t = self._sums, self._sums.modulus
+        sums.check_indices([party])
         if values.shape != (sums.entries,) or values.dtype != np.int64:
             raise InputError(f"a party's vector has {sums.entries} integers, got {values.dtype} {values.shape}")
         if (beyond := (values > sums.largest) | (values < -sums.largest)).any():
@@ -111,6 +117,7 @@ class VectorAuthenticator:
         All is computed whatever fails: the time it takes tells the aggregator nothing.
         """
         sums, t = self._sums, self._sums.modulus
+        sums.check_indices(counted)
         pooled = modular.subtract(result, self._pads.total(counted), t)
         differs = self._tags(pooled[: sums.entries]) ^ pooled[sums.entries :]
         right = np.bitwise_or.reduce(differs) == 0

@@ -15,12 +15,14 @@ How much noise a budget needs is the caller's affair: nothing here knows of sens
 `fhe_auc_benchmarks.comparison.simulated` is for experiments. OpenDP is imported when the first noise is drawn.
 """
 
+import math
 from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
 
 _Number = TypeVar("_Number", np.int64, np.float64)
@@ -31,16 +33,28 @@ def laplace(values: NDArray[_Number], scale: float) -> NDArray[_Number]:
 
     Integers stay integers and saturate at the ends of int64. The scale for ε-differential privacy is the values' L1
     sensitivity, over ε. The array is a new one.
+
+    Raises `InputError`: the scale is not positive and finite, or a value is not finite or of another type.
     """
-    return _added("laplace", values, scale)
+    return _added("laplace", values, _positive(scale, "scale"))
 
 
 def gaussian(values: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
     """Return values with Gaussian noise of that standard deviation (`dpauc.budget.sigma_for`); else as `laplace`."""
-    return _added("gaussian", values, sigma)
+    return _added("gaussian", values, _positive(sigma, "sigma"))
+
+
+def _positive(number: float, what: str) -> float:
+    if not (math.isfinite(number) and number > 0):
+        raise InputError(f"{what} must be positive and finite, got {number}")
+    return float(number)
 
 
 def _added(law: str, values: NDArray[_Number], scale: float) -> NDArray[_Number]:
+    if values.dtype not in (np.int64, np.float64):
+        raise InputError(f"noise is added to int64 or float64 values, not to {values.dtype}")
+    if not np.isfinite(values).all():
+        raise InputError("noise is added to finite values only")
     noised = _adder(law, values.dtype.name, scale)(values.ravel().tolist())
     return np.array(noised, dtype=values.dtype).reshape(values.shape)
 

@@ -62,6 +62,16 @@ def test_integers_saturate_rather_than_wrap_around() -> None:
     assert ((noised > 0) == (ends > 0)).all()
 
 
+@pytest.mark.parametrize("add", [opendp_samplers.laplace, opendp_samplers.gaussian])
+def test_a_scale_that_is_none_and_values_that_cannot_be_noised_are_refused(add: Callable[..., Any]) -> None:
+    for scale in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(InputError, match=f"(scale|sigma) must be positive and finite, got {scale}"):
+            add(np.zeros(2), scale)
+    for values in (np.array([np.nan]), np.array([0.0, np.inf]), np.zeros(2, np.float32), np.ones(1, bool)):
+        with pytest.raises(InputError, match=r"noise is added to (finite|int64 or float64)"):
+            add(values, 1.0)
+
+
 class Told:
     """A source that says what it is told to, word by word, and counts how often it is asked."""
 

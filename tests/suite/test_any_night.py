@@ -7,11 +7,11 @@ import pytest
 from tests.suite.consortium import CASES, SITES, Case
 from tests.suite.nights import Story, drawn, play, shrunk
 
-QUICK = {"dpauc-laplace": 2, "ustat-krr": 2, "nothing": 4}  # stories; of others 1
+QUICK = {"dpauc-laplace": 1, "ustat-krr": 1, "nothing": 3}  # stories; of others 1
 STORIES = [(case, seed) for case in CASES for seed in range(12 if case.protocol in QUICK else 6)]
 RESTORING = ("restore", "rows", "killed before", "killed after", "full", "stale", "mend")
 MANY = 3  # restores of a site in a story, at least
-RESTORED = ("exact", "dpauc-laplace", "nothing")  # of which one is quick
+RESTORED = ("exact", "nothing")  # of which one is quick
 
 
 def slow_unless(quick: bool, case: Case, number: int) -> object:

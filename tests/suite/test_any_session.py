@@ -1,19 +1,22 @@
 """Any session of every protocol, in memory: `tests.suite.any_session`. Slow: more of them."""
 
+from functools import partial
+
 import pytest
 
 from tests.suite.any_session import play
 from tests.suite.sessions import Case
 
+slow = partial(pytest.param, marks=pytest.mark.slow)  # of which another case has all that is in it
 CASES = [
     Case("exact", "sealed"),
     Case("exact", "helper", 2),
-    Case("exact", "helper", 2, "proofs"),
+    slow(Case("exact", "helper", 2, "proofs")),
     Case("exact", "helper", 2, "earlier"),
     Case("exact", "sealed", 4, "groups"),
     Case("exact", "sealed", 6, "sites"),
     Case("verified", "sealed"),
-    Case("verified", "helper", 3),
+    slow(Case("verified", "helper", 3)),
     Case("verified", "helper", 2, "proofs"),
     Case("verified", "helper", 3, "epsilon"),
     Case("verified", "helper", 2, "models"),
@@ -23,10 +26,10 @@ CASES = [
     Case("malicious", "sealed"),
     Case("histogram-federated", "sealed"),
     Case("histogram-federated", "helper", 2),
-    Case("histogram-distributed-dp", "sealed"),
+    slow(Case("histogram-distributed-dp", "sealed")),
     Case("histogram-distributed-dp", "helper", 2),
     Case("histogram-local-dp", least=2),
-    Case("boundaries-federated", "sealed"),
+    slow(Case("boundaries-federated", "sealed")),
     Case("boundaries-federated", "helper", 3),
     Case("counts-federated", "sealed", part="groups"),
     Case("counts-federated", "helper", 2, "models"),

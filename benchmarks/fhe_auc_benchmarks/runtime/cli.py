@@ -74,6 +74,7 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
     if as_json:
         output.print_json(found())
     else:
-        for header, rows in summary.tables(measured.measurements).values():
+        for title, (header, rows) in summary.tables(measured.measurements).items():
+            output.print_text(f"\n{title}\n")
             output.print_table([(*row, "") for row in rows], header=(*header, ""), numbers=len(header) - 1)
     output.print_line(f"saved in {folder}: {_EVERYTHING}, {_SUMMARY}, {_FIGURE}")

@@ -18,8 +18,8 @@ from fhe_auc.exchange.exchange import place_of
 from fhe_auc.exchange.remote import open_exchange
 from fhe_auc.question.fleet import root_of
 from fhe_auc_keys.cli import common
-from fhe_auc_keys.cli.joining import compare, compared_option, days_option, new, warn_of
-from fhe_auc_keys.cli.joining import join as join
+from fhe_auc_keys.cli.join import compare, compared_option, days_option, new, warn_of
+from fhe_auc_keys.cli.join import join as join
 from fhe_auc_keys.errors import KeysError, UnsignedError
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore

@@ -22,6 +22,7 @@ from fhe_auc_protocols.blinded_auc.blinded_plan import (
 )
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, LEAST_MULTIPLIER
 from fhe_auc_protocols.blinded_auc.masked_shares import Floats, Run
+from fhe_auc_protocols.result_warnings import ONE_CLASS
 
 Totals = NDArray[np.complexfloating[Any, Any]]  # decrypted class totals: twice a blinded Σ Y·X, shape (runs, 2)
 
@@ -65,7 +66,7 @@ def recover(totals: Totals, plan: AucPlan) -> Recovered:
     # Relative to den; with a share of its own, so that no honest result is refused by chance.
     broken = not abs(den.imag - CHECK_WEIGHT * den.real) <= 3 * total_error(plan) * abs(den)
     if abs(den.real) < largest_zero(plan, noise_shows=broken):
-        raise UndefinedAucError("the pooled rows have one class only, so the AUC is undefined; no number is given")
+        raise UndefinedAucError(ONE_CLASS)
     if broken:
         raise ResultCheckError(_REFUSED.format("the redundancy of the denominator is broken"), check="redundancy")
     ratio, slack = complex(num / den.real), 10 * error_bound(plan)

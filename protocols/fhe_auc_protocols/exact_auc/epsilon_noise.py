@@ -54,8 +54,8 @@ from fhe_auc_protocols.option_values import checked_epsilon, is_whole
 Unit = Literal["row", "label"]
 
 VERDICT = (
-    "epsilon does not cover whether a result is published: an aggregator that lies learns one exact bit of its choice "
-    "from that, so a refused result is an incident"
+    "epsilon does not cover whether a result is published: by that alone an aggregator that lies learns one exact bit "
+    "of its choice, so treat a refused result as an incident"
 )
 """The condition of the guarantee, for whoever reads a plan or a result."""
 

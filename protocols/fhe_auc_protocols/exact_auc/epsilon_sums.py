@@ -22,6 +22,7 @@ from fhe_auc.sums.terms import Factor, Part, Sum, Term
 from fhe_auc_protocols.exact_auc.auc_sums import below_less_above, counts_name
 from fhe_auc_protocols.exact_auc.epsilon_noise import VERDICT, Channel, Privacy
 from fhe_auc_protocols.exact_auc.release_part import Agreed, Counts, Reading, ReleasePart, Rows, Said, Vectors
+from fhe_auc_protocols.result_warnings import BUDGETS_ADD_UP
 
 METHOD = "Hanley and McNeil, with noise"
 _LOUD = 0.02  # a standard error by noise alone that is worth a warning
@@ -143,7 +144,7 @@ class PrivateReading:
                 warnings.append(
                     f"{NOT_TOLD_APART}, but the noise hides how many: up to {below:.2g} of the AUC may be open"
                 )
-        warnings += ["epsilon is spent by every session: budgets on the same rows add up", VERDICT]
+        warnings += [BUDGETS_ADD_UP, VERDICT]
         if self._loudest > _LOUD:
             warnings.append(
                 f"the noise alone makes a standard error of {self._loudest:.2g}: take a larger epsilon, or more rows"

@@ -189,7 +189,7 @@ class Verified(Exact):
         "pads, BFV, one-time authenticators: the AUC as an exact fraction, P and N; a liar passes below 2^-40 where "
         "all must submit, without a helper"
     )
-    trust = "the aggregator does not collude with a party, key holder or helper; what it computes is proved"
+    trust = "the aggregator does not collude with a party, key holder or helper; its sums are proved, not trusted"
     authenticated = True
 
 

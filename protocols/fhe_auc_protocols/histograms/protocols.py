@@ -39,7 +39,7 @@ class HistogramFederated(ExactCounts[Evaluation]):
     summary = (
         "one-time pads, an exact sum of each bin's positives and negatives: the parties get the pooled score histogram"
     )
-    trust = "the aggregator does not collude with who has the pads; what it computes is proved; parties see pooled bins"
+    trust = "the aggregator does not collude with who has the pads (its sums are proved); parties see pooled bins"
     boundaries = "boundaries-federated"
     readout = ExactScoreHistogram()
     options = options_of.HISTOGRAM_FEDERATED
@@ -78,9 +78,7 @@ class QuantilesFederated(ExactCounts[QuantileThresholds]):
     summary = (
         "one-time pads, an exact sum of histograms without labels: the parties get quantile thresholds, and no AUC"
     )
-    trust = (
-        "the aggregator does not collude with who has the pads; what it computes is proved; parties see pooled cells"
-    )
+    trust = "the aggregator does not collude with who has the pads (its sums are proved); parties see pooled cells"
     yields = QuantileThresholds
     readout = ExactQuantiles()
     options = options_of.BOUNDARIES_FEDERATED
@@ -99,7 +97,7 @@ class CountsFederated(ExactCounts[CellCounts]):
 
     name = "counts-federated"
     summary = "one-time pads, an exact sum of each group's rows in a few bins: for groups and two models of a report"
-    trust = "the aggregator does not collude with who has the pads; what it computes is proved; parties see the counts"
+    trust = "the aggregator does not collude with who has the pads (its sums are proved); parties see the counts"
     yields = CellCounts
     readout = Cells()
     several = True

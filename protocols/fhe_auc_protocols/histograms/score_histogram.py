@@ -217,7 +217,7 @@ def _budgets(options: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _noise_warnings(manifest: Manifest, pooled: PooledCounts, histogram: Histogram) -> tuple[str, ...]:
-    found = ["epsilon is spent by every session: budgets of sessions on the same rows add up"]
+    found = [result_warnings.BUDGETS_ADD_UP]
     if _SPENT in manifest.options:
         total, spent = (float(manifest.options[name]) for name in ("epsilon", _SPENT))
         found.append(f"epsilon = {total:g} is of two sessions: {spent:g} for the thresholds, the rest for the counts")

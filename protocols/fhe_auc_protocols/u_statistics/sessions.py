@@ -82,11 +82,11 @@ class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism, Tallies]):
         """Return the estimate; raise `UndefinedAucError` where all rows have one label."""
         positives, negatives = (np.reshape(tally, terms.shape) for tally in (sums.positives, sums.negatives))
         if not positives.any() or not negatives.any():
-            raise UndefinedAucError("the pooled rows have one class only, so the AUC is undefined; no number is given")
+            raise UndefinedAucError(result_warnings.ONE_CLASS)
         estimate = terms.auc(positives, negatives)
         warnings = [
             "labels are public: the aggregator learns how many rows of each class every party has",
-            "epsilon is spent by every session: budgets of sessions on the same rows add up",
+            result_warnings.BUDGETS_ADD_UP,
             *result_warnings.of_parties(manifest, sums.parties),
         ]
         if not 0 <= estimate.auc <= 1:

@@ -94,7 +94,7 @@ def test_the_demo_shows_who_lies_and_that_it_is_left_out() -> None:
     text = demo("--cheat", "party-negative")
     for said in (
         "Party '(50, 99]' lies: party-negative, count less than zero negatives in the lowest bin. It is named and",
-        "a lying party may be noticed each proved that it counts no more rows than its cap",
+        "if a party lies perhaps noticed each proved that its counts are not negative",
         "within the binning error",
         "parties 5 ",
         "(50, 99] not counted: its proof did not hold",

@@ -43,7 +43,7 @@ def without_posix(*arguments: str) -> str:
 def test_what_lies_in_files_needs_no_posix() -> None:
     assert all(suite.startswith(tuple(run_on_windows())) for suite in SUITES)
     said = without_posix(*SUITES)
-    assert int(said.rsplit(" passed", 1)[0].rsplit(None, 1)[-1]) >= 60
+    assert int(said.rsplit(" passed", 1)[0].rsplit(None, 1)[-1]) >= 50
 
 
 @pytest.mark.slow

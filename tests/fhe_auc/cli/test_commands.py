@@ -92,7 +92,7 @@ def test_rounded_scores_give_scikit_learns_auc_as_a_fraction(hospitals: list[str
     assert found["verified"] == {"aggregation": True, "parties": False}
     shown = " ".join(call("evaluate", *hospitals, *rounded, "--costs").stdout.split())
     exact = f"as a fraction {found['fraction']} the AUC of scores rounded to multiples of 0.1, not rounded"
-    assert all(text in shown for text in (exact, "every multiple of 0.1", "a lying party is not noticed"))
+    assert all(text in shown for text in (exact, "every multiple of 0.1", "if a party lies unnoticed"))
 
 
 def test_people_get_a_table_or_one_line_without_colour_codes_that_fits_on_a_small_terminal(

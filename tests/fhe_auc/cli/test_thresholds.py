@@ -125,10 +125,10 @@ def test_a_report_and_a_calibration_map_can_rest_on_quantiles(truth: float) -> N
     card = told("report", *asked, *TENSEAL, "--out", "card")
     assert card["session"]["thresholds"] == "quantile:15"
     assert "Thresholds come from the scores themselves, by a session before" in card["privacy"]
-    assert any("quantile thresholds" in warning for warning in card["warnings"])
+    assert any("bin edges from quantiles" in warning for warning in card["warnings"])
     local = ("--model", "local-dp", "--epsilon", "8")
     fitted = told("calibrate", "fit", *asked, *local, "--out", "map.json")
-    assert any("quantile thresholds" in warning for warning in fitted["warnings"])
+    assert any("bin edges from quantiles" in warning for warning in fitted["warnings"])
     assert any("epsilon = 8 is of two sessions" in warning for warning in fitted["warnings"])
     assert Path("map.json").exists()
 

@@ -166,7 +166,7 @@ ODD = (None, True, -1, 2**63, 1.5, math.nan, "", "x" * 70_000, b"", b"\xff" * 99
 PLACES = st.one_of(st.integers(0, 160), st.integers(0, 2**20))
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     at=PLACES, cut=st.sampled_from([0, 1, 60, 4000]), other=st.integers(0, 3), there=PLACES, own=st.binary(max_size=9)
 )

@@ -94,7 +94,7 @@ SKETCHES = [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], [0, 0, 1, 0, 0, 2, 2, 2, 2, 2]]
 
 @pytest.mark.backends("all")
 @given(plain_sums.releases(most_entries=100), st.data())
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_encrypted_sums_are_those_of_the_sketches(pair: bfv.KeyPair, release: Release, data: st.DataObject) -> None:
     sketches = data.draw(st.lists(plain_sums.sketches(release.sketch), min_size=1, max_size=3))
     pooled = Pooled(release, sketches)

@@ -255,11 +255,11 @@ def test_every_lie_is_refused(lie: str) -> None:
     assert caught.value.check == "authenticator"
 
 
-@pytest.mark.parametrize("counted", [[], [0, 0], [1, 0], [-1, 0]])
+@pytest.mark.parametrize("counted", [[], [0, 0], [1, 0], [0, 1, 3], [-1, 0]])
 def test_what_is_no_list_of_the_session_s_parties_is_refused(counted: list[int]) -> None:
     """Also where the same was summed: the tags of a party that counts twice are those of its vector, twice."""
     twice = added(THREE.sums, [THREE.sent[0]] * 2)
-    with pytest.raises(InputError, match=r"no parties|once each"):
+    with pytest.raises(InputError, match=r"no parties|once each|index below"):
         THREE.read(twice, counted)
 
 
@@ -355,7 +355,7 @@ def test_weights_and_common_pads_differ_for_every_secret_and_session_and_a_submi
 # --- What does not belong is refused ----------------------------------------------------------------------------------
 
 
-VECTOR = np.array([1, 2, 3])
+VECTOR, NOBODY = np.array([1, 2, 3]), "3 parties; a party that counts has an index below that"
 
 
 @pytest.mark.parametrize(
@@ -366,6 +366,7 @@ VECTOR = np.array([1, 2, 3])
         (lambda: THREE.parties.submitted(0, VECTOR[None]), "3 integers"),
         (lambda: THREE.parties.submitted(0, np.array([0, 366503875930, 0])), "1 .* beyond ±366,503,875,929"),
         (lambda: THREE.parties.submitted(0, np.array([0, 0, -(2**63)])), "entry 2 "),
+        (lambda: THREE.parties.submitted(3, VECTOR), NOBODY),
         (lambda: pad(bytes(31), DIGEST, 0, 0, MODULUS, 5), "has 32 bytes"),
         (lambda: VectorAuthenticator(THREE.sums, bytes(31), DIGEST), "has 32 bytes"),
         (lambda: VectorAuthenticator(THREE.sums, b"", DIGEST), "has 32 bytes"),

@@ -336,7 +336,7 @@ def table(seed: int, number: int = 60) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "vector",
     [
-        *("m0 g1 c1", slow("m1 g0 c0"), slow("t1 xc1"), "t0 t1 c0", "sites m1"),
+        *(slow("m0 g1 c1"), slow("m1 g0 c0"), slow("t1 xc1"), "t0 t1 c0", "sites m1"),
         *("k0 g0 c1 c0", slow("k1 g2 c0 of c1"), slow("k g1"), slow("k0 k1 c1 c1")),
     ],
 )

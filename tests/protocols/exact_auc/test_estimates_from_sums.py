@@ -327,7 +327,7 @@ def test_files_and_tables_give_the_same_and_a_missing_id_is_refused_or_its_row_d
     asked = ["--label-column", "y", "--score-column", "a", "--cluster", "id", "--thresholds", "hybrid:300"]
     shown = CliRunner().invoke(main, ["evaluate", *files, *asked])
     assert shown.exit_code == 0, shown.output
-    assert "Obuchowski, logit scale; independent patients" in " ".join(shown.output.split())
+    assert "Obuchowski, logit scale, for independent patients" in " ".join(shown.output.split())
     low = federated_auc(sites, label="y", score="a", cluster="id", thresholds="hybrid:300").interval.low
     assert f"{low:.4f} to" in shown.output
     broken = save(tmp_path / "west.csv", table(3, 30), [4])

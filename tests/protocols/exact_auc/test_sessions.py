@@ -143,7 +143,7 @@ def test_a_party_with_more_rows_than_the_session_may_have_is_refused(protocol: s
         Play(protocol, [data, *rows(1, 9)], max_rows=1000)
 
 
-@pytest.mark.parametrize(("protocol", "error"), [("exact", ResultCheckError), ("verified", VerificationError)])
+@pytest.mark.parametrize(("protocol", "error"), [slow("exact", ResultCheckError), ("verified", VerificationError)])
 def test_more_rows_together_give_no_number_and_just_as_many_do(protocol: str, error: type[Exception]) -> None:
     data = rows(20, 10)
     number = sum(len(each.y_true) for each in data)

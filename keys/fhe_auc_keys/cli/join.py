@@ -1,4 +1,4 @@
-"""``fhe-auc join`` and ``fhe-auc members new``: a role is made (`fhe_auc_keys.site.new_role`), and its process."""
+"""``fhe-auc join`` and ``fhe-auc members new``: a role is made (`fhe_auc_keys.site.joining_files`), and its process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fhe_auc.report.studies import check_study
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import policy
-from fhe_auc_keys.site.new_role import NewRole
+from fhe_auc_keys.site.joining_files import NewRole
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.trust.join_request import REQUEST, comparison, link, request, split_link
 from fhe_auc_keys.trust.members import MAX_DAYS, Member, found_consortium
