@@ -44,7 +44,8 @@ def questions_of(
         raise InputError("there is no column of scores: name one at least, as score='risk'")
     if isinstance(min_cell, bool) or not isinstance(min_cell, (int, np.integer)):
         raise InputError(f"min_cell must be a whole number, got {min_cell!r}")
-    if odd := [name for name, value in flags.items() if not isinstance(value, (bool, np.bool_))]:
+    given: Mapping[str, object] = flags
+    if odd := [name for name, value in given.items() if not isinstance(value, (bool, np.bool_))]:
         raise InputError(f"{odd[0]} must be True or False, got {flags[odd[0]]!r}")
     return Questions(
         score_columns=tuple(map(_column_name, columns)),

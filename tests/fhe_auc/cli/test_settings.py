@@ -99,6 +99,15 @@ def test_an_option_may_be_called_as_a_command_is() -> None:
     assert "file 'none.csv' does not exist" in told  # its own name is an option of others: not of interest here
 
 
+def test_a_default_of_one_command_is_not_what_a_person_says_in_another() -> None:
+    Path("fhe-auc.toml").write_text('by = "sex"\n')
+    told = call("keys", "budget", "--store", "none").stderr
+    assert "--by" not in told
+    Path("fhe-auc.toml").write_text('[keys.budget]\nby = "Ada"\n')
+    told = call("keys", "budget", "--store", "none").stderr
+    assert "--by can only be given on the command line: it says whom or what a person has checked" in told
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
