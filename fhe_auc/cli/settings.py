@@ -25,7 +25,7 @@ WITHOUT_DEFAULT = {
     name: reason
     for reason, names in {
         "leads to a secret": ("passphrase_file",),
-        "decides who is trusted with what": ("protocol",),
+        "decides who is trusted with what": ("protocol", "role"),
         "says whom or what a person has checked and agreed to": (
             *("study", "holder", "fleet"),
             *("compared", "yes", "no", "members_folder", "coordinators", "signatures"),

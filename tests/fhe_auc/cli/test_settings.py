@@ -14,7 +14,7 @@ from tests.support.programs import run
 SECRET_OR_WEAKER = {
     *("--passphrase-file", "--compared", "--yes", "--members", "--coordinator", "--signatures", "--stolen", "--study"),
     *("--min-cell", "--epsilon", "--epsilon-unit", "--epsilons", "--delta", "--option", "--cheat"),
-    *("--protocol", "--model", "--heterogeneity", "--seed", "--force", "--holder"),
+    *("--protocol", "--model", "--role", "--heterogeneity", "--seed", "--force", "--holder"),
     *("--acknowledge", "--reconcile", "--again", "--limit", "--row-cap", "--no-proofs", "--lose-result"),
     *("--fleet", "--nothing"),
 }
