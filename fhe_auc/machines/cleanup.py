@@ -12,16 +12,11 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import psutil
 
-APART: dict[str, Any]
-"""What keeps Ctrl-C from a process that `subprocess` starts."""
-if sys.platform == "win32":
-    APART = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-else:
-    APART = {"start_new_session": True}
+from fhe_auc.base.terminal import APART
 
 _GRACE = 2.0  # seconds between asking processes to end and ending them
 _LOOKS = 3  # without finding any: a process that is just starting a program shows no environment for a moment
