@@ -16,8 +16,6 @@ from typing import IO
 
 import psutil
 
-from fhe_auc.base.terminal import APART
-
 _GRACE = 2.0  # seconds between asking processes to end and ending them
 _LOOKS = 3  # without finding any: a process that is just starting a program shows no environment for a moment
 _BETWEEN = 5.0  # seconds between looks while the owner lives; one takes some 4 ms for sixty processes
@@ -59,6 +57,8 @@ def clean_up_after_this_process(mark: str, folder: Path | None = None) -> subpro
     It ends the `Family` of the mark, and removes the folder. It must not have the mark itself: put that in the
     environment of others afterwards.
     """
+    from fhe_auc.base.terminal import APART  # here: the program below runs alone
+
     return subprocess.Popen(  # noqa: S603 - our own program
         [sys.executable, "-I", __file__, mark, *([] if folder is None else [str(folder)])],
         stdin=subprocess.PIPE,
