@@ -78,7 +78,7 @@ def _remedy(function: Callable[..., object], protocol: str, name: str, among: st
     same = [other for other in _loaded(among) if other.yields is plugin.yields]
     if owners := [other.name for other in same if name in other.options.known]:
         return f" with protocol {protocol!r}; it is an option of {', '.join(owners)}"
-    if name in inspect.signature(federated_auc).parameters:
+    if name in set(inspect.signature(federated_auc).parameters) - {"rows", "options"}:
         return "; federated_auc has it"
     meant = [each for each, others in _CALLED_ELSEWHERE.items() if name.lower() in others and each in keywords]
     near = meant or get_close_matches(name.lower(), [*keywords, *plugin.options.known], n=2)

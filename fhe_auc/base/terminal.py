@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 Progress: TypeAlias = Callable[[str, int, int], None]  # called with (phase, parties done, parties in all)
 _WIDEST = 110  # columns; longer lines are hard to read
 _COLUMNS_OF_A_FILE = 100
+
+APART: dict[str, Any]
+"""What keeps Ctrl-C from a process that `subprocess` starts."""
+if sys.platform == "win32":
+    APART = {"creationflags": 0x200}  # `subprocess.CREATE_NEW_PROCESS_GROUP`, which few who load this need
+else:
+    APART = {"start_new_session": True}
 
 
 def console(stream: TextIO) -> Console:

@@ -25,15 +25,15 @@ WITHOUT_DEFAULT = {
     name: reason
     for reason, names in {
         "leads to a secret": ("passphrase_file",),
-        "decides who is trusted with what": ("protocol",),
+        "decides who is trusted with what": ("protocol", "keys", "role"),
         "says whom or what a person has checked and agreed to": (
             *("study", "holder", "fleet"),
             *("compared", "yes", "no", "members_folder", "coordinators", "signatures"),
-            *("acknowledge", "reconcile", "again"),
+            *("acknowledge", "reconcile", "who", "again"),
         ),
         "bounds what a result tells, or what noise protects": (
             *("min_cell", "heterogeneity", "cluster", "each_pair"),
-            *("epsilon", "epsilons", "delta", "options", "limit", "row_cap", "no_proofs"),
+            *("epsilon", "epsilon_unit", "epsilons", "delta", "options", "limit", "row_cap", "no_proofs"),
         ),
         "makes randomness known": ("seed",),
         "lets somebody lie": ("cheat",),
@@ -121,11 +121,13 @@ def _values(file: Path, ctx: click.Context, name: str, options: dict[str, click.
     for level, word in zip(levels, (*ctx.command_path.split()[1:], name), strict=True):
         commands = level.command.list_commands(level) if isinstance(level.command, click.Group) else []
         for key, value in table.items():
+            if level is root and key in shared and (key in options or key in _options_below(root)):
+                continue  # thresholds and keys are commands, and options of others
             if key in commands and not isinstance(value, dict):
                 raise _wrong(file, f"{key!r} is a command: write [{'.'.join((*level.command_path.split()[1:], key))}]")
             if key not in commands and (isinstance(value, dict) or level is not root):
                 raise _wrong(file, f"{key!r} is no command{known_names(key, commands)}")
-        table = table.get(word, {})
+        table = own if isinstance(own := table.get(word), dict) else {}
     for key in shared.keys() - options.keys():
         if key not in (known := sorted(_options_below(root))):  # all commands are loaded for this
             raise _wrong(file, f"{key!r} is no option of any command{known_names(key, known)}")
@@ -133,6 +135,9 @@ def _values(file: Path, ctx: click.Context, name: str, options: dict[str, click.
         if key not in options:
             raise _wrong(file, f"{key!r} is no option of {name}{known_names(key, options)}")
     found = {key: value for key, value in shared.items() if key in options} | table
+    for key in [key for key in found if options[key].name in WITHOUT_DEFAULT]:
+        if key not in table and key in _options_below(root, with_default=True):
+            del found[key]  # it is meant for others: --by of evaluate, not of keys budget
     for key in found:
         if reason := WITHOUT_DEFAULT.get(options[key].name or ""):
             raise _wrong(file, f"--{key} can only be given on the command line: it {reason}")
@@ -148,13 +153,14 @@ def _options(command: click.Command) -> dict[str, click.Option]:
     return {_long(option): option for option in command.params if isinstance(option, click.Option)}
 
 
-def _options_below(ctx: click.Context) -> set[str]:
-    """Return the options of all commands of a group."""
+def _options_below(ctx: click.Context, *, with_default: bool = False) -> set[str]:
+    """Return the options of all commands of a group, or those that may have a default."""
     if not isinstance(ctx.command, click.Group):
-        return {*_options(ctx.command)}
+        options = _options(ctx.command).items()
+        return {name for name, option in options if not (with_default and option.name in WITHOUT_DEFAULT)}
     below = ((name, ctx.command.get_command(ctx, name)) for name in ctx.command.list_commands(ctx))
-    each = (_options_below(click.Context(command, parent=ctx, info_name=name)) for name, command in below if command)
-    return set().union(*each)
+    contexts = (click.Context(command, parent=ctx, info_name=name) for name, command in below if command)
+    return set().union(*(_options_below(each, with_default=with_default) for each in contexts))
 
 
 def _as_given(option: click.Option, value: Any) -> Any:

@@ -264,5 +264,5 @@ def _require(manifest: Manifest, config: Mapping[str, Any]) -> None:
     enough = int(config.get("close-at") or 0)
     least, most = manifest.min_parties, len(manifest.parties)
     if enough and not least <= enough <= most:
-        remedy = ": leave it out, or have sessions made with a helper and --min-parties" if least == most else ""
+        remedy = ": leave it out, or have sessions made with a helper and min-parties" if least == most else ""
         raise InputError(f"close-at: submissions close with {least} to {most} of them, not {enough}{remedy}")

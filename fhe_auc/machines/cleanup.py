@@ -12,15 +12,9 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import psutil
-
-APART: dict[str, Any] = {
-    "start_new_session": True,  # which Windows takes no notice of
-    "creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-}
-"""What keeps Ctrl-C from a process that `subprocess` starts."""
 
 _ENDED = psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD  # one only waits to be asked how it has ended
 _GRACE = 2.0  # seconds between asking processes to end and ending them
@@ -63,6 +57,8 @@ def clean_up_after_this_process(mark: str, folder: Path | None = None) -> subpro
     It ends the `Family` of the mark, and removes the folder. It must not have the mark itself: put that in the
     environment of others afterwards.
     """
+    from fhe_auc.base.terminal import APART  # here: the program below runs alone
+
     return subprocess.Popen(  # noqa: S603 - our own program
         [sys.executable, "-I", __file__, mark, *([] if folder is None else [str(folder)])],
         stdin=subprocess.PIPE,

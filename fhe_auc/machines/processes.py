@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 
 from fhe_auc.base.errors import EvaluationError
+from fhe_auc.base.terminal import APART
 from fhe_auc.machines import cleanup
 
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
@@ -66,7 +67,7 @@ class Processes(AbstractContextManager["Processes"]):
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**self.environment, **variables},
-                **cleanup.APART,
+                **APART,
             )
         self._started.append(process)
         return process

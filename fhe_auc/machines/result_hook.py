@@ -16,6 +16,7 @@ from typing import Any
 from fhe_auc.base.clock import SYSTEM, Clock, Retry
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.logs import RoleLog
+from fhe_auc.base.terminal import APART
 
 _SECONDS = 60.0  # for one result, unless configured
 _GRACE = 10.0  # seconds, in the end
@@ -71,8 +72,6 @@ class ResultHook:
     def _start(self, file: Path) -> None:
         session = _RESULT.fullmatch(file.name)[1]  # type: ignore[index] # as in `_found`
         given = [*self._command, str(file), session]
-        from fhe_auc.machines.cleanup import APART  # with psutil, which a role without a command does not need
-
         try:
             process = subprocess.Popen(given, stdin=subprocess.DEVNULL, stdout=2, **APART)  # noqa: S603
             self._running = process, self._clock.monotonic() + self._seconds

@@ -68,7 +68,7 @@ class Contrast(NamedTuple):
 
 
 class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """What is estimated, at most 2,000 AUCs; fields mean what they do in `fhe_auc.Breakdown`.
+    """What is estimated, at most 2,000 AUCs; fields mean what they do in `fhe_auc.federated_auc`.
 
     Names differ: 1 to 40 printable characters without blanks at the ends. `InputError` for what cannot be.
     """

@@ -36,15 +36,22 @@ def questions_of(
 ) -> Questions:
     """Return what is asked by the keywords of `fhe_auc.federated_auc`, with names, levels and classes as text.
 
-    Raises `InputError` where the name of a column is no text, levels or classes are no list, or one of these stands for
-    a missing entry.
+    Raises `InputError` where no column of scores is named, the name of a column is no text, levels or classes are no
+    list, one of these stands for a missing entry, or a value is of another type.
     """
     columns = [score] if isinstance(score, str) else _several(score, "score must be a column, or a list")
+    if not columns:
+        raise InputError("there is no column of scores: name one at least, as score='risk'")
+    if isinstance(min_cell, bool) or not isinstance(min_cell, (int, np.integer)):
+        raise InputError(f"min_cell must be a whole number, got {min_cell!r}")
+    given: Mapping[str, object] = flags
+    if odd := [name for name, value in given.items() if not isinstance(value, (bool, np.bool_))]:
+        raise InputError(f"{odd[0]} must be True or False, got {flags[odd[0]]!r}")
     return Questions(
         score_columns=tuple(map(_column_name, columns)),
         by=_levels_of(() if by is None else by),
         classes=_texts(() if classes is None else classes, "classes must be a list of labels"),
-        min_cell=min_cell,
+        min_cell=int(min_cell),
         cluster="" if cluster is None else _column_name(cluster),
         **flags,
     )

@@ -221,7 +221,9 @@ class _Kept:
                 why = ": each of its rows has a missing entry and was left out" if self._dropped else ""
                 raise InputError(f"{table.title}: there are no rows{why}", file=table.file)
         if (pair := first_alike(self._codes)) is not None:
-            raise InputError(f"party {pair[1]!r} is there twice, also as {pair[0]!r}; every party needs its own name")
+            site = self._columns.site
+            remedy = "every party needs its own name" if site is None else f"write one site in one way in {site!r}"
+            raise InputError(f"party {pair[1]!r} is there twice, also as {pair[0]!r}; {remedy}", column=site)
         of_party = parted(self._sites.finished(), len(self._codes), [column.finished() for column in self._rows])
         models, groups = len(self._columns.scores), len(self._columns.groups)
         lost, named = left_out_beside(self._codes, self._dropped), any(table.names_columns for table in self._tables)

@@ -35,6 +35,7 @@ DEFAULT_PROTOCOL = "verified"
 DEFAULT_MAX_ROWS = 10**6
 DEFAULT_MIN_ROWS = 100
 _NAMES = "session", "context", "common_secret", "fingerprints", "aggregator", "study", "fleet", "step", "turn"
+_MOST_INTEGER = 2**63 - 1  # that a manifest holds
 _KINDS = {"sealed": "sealed keys", "helper": "helpers; exact, verified and the histograms have"}
 
 
@@ -64,8 +65,8 @@ class Setup:
             value = getattr(self, name)
             if value is None and name == "min_parties":
                 continue
-            if (number := integer(value)) is None:
-                raise InputError(f"{name} must be an integer, got {value!r}")
+            if (number := integer(value)) is None or abs(number) > _MOST_INTEGER:
+                raise InputError(f"{name} must be an integer, and below 2^63, got {value!r}")
             object.__setattr__(self, name, number)
 
 

@@ -107,3 +107,24 @@ def test_an_error_that_names_an_option_of_the_command_names_the_argument_too(
 ) -> None:
     with pytest.raises(InputError, match=re.escape(argument)):
         federated_auc(rows, **values)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"score": []}, "there is no column of scores: name one at least"),
+        ({"min_cell": "5"}, "min_cell must be a whole number, got '5'"),
+        ({"min_cell": True}, "min_cell must be a whole number, got True"),
+        ({"heterogeneity": "no"}, "heterogeneity must be True or False, got 'no'"),
+        ({"drop_missing": "no"}, "drop_missing must be True or False, got 'no'"),
+        ({"max_rows": 2**70}, "max_rows must be an integer, and below 2^63"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_by_its_keyword(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        federated_auc(ROWS, **values)
+
+
+def test_no_function_has_an_argument_called_options() -> None:
+    with pytest.raises(TypeError, match=r"has no argument 'options' \(usual are label"):
+        federated_auc(ROWS, options={"epsilon": 1})

@@ -80,7 +80,7 @@ def keys() -> None:
     help="Say that somebody has looked into what the ledger of a restored key store lacks, and has set limits so that "
     "they are right: from now on it counts. Needs --by.",
 )
-@click.option("--by", metavar="NAME", help="Who has looked into it; stands in the audit trail.")
+@click.option("--by", "who", metavar="NAME", help="Who has looked into it; stands in the audit trail.")
 @common.reported
 def budget(
     vault: Vault,
@@ -89,7 +89,7 @@ def budget(
     data_set: str,
     acknowledge: bytes | None,
     reconcile: bool,
-    by: str | None,
+    who: str | None,
 ) -> common.Report:
     """Show what differentially private sessions have spent of each data set; set a limit; acknowledge an incident.
 
@@ -103,7 +103,7 @@ def budget(
     by the aggregator. No session on the data set goes on until somebody has acknowledged it. Nor does one with a budget
     where the key store was restored from a backup, until somebody has looked into what it lacks (--reconcile).
     """
-    if (acknowledge is None and not reconcile) is not (by is None):
+    if (acknowledge is None and not reconcile) is not (who is None):
         raise click.UsageError("give --acknowledge, or --reconcile, and --by together")
     if delta is not None and limit is None:
         raise click.UsageError("--delta goes with --limit")
@@ -112,10 +112,10 @@ def budget(
     with vault.open() as store, store.together():
         if limit is not None:
             _note(store, "limited", budgets.set_limit(store, data_set, limit, delta))
-        elif acknowledge is not None and by is not None:
-            _note(store, "acknowledged", budgets.acknowledge(store, acknowledge.hex(), by))
-        elif by is not None:
-            _note(store, "reconciled", budgets.reconcile(store, by))
+        elif acknowledge is not None and who is not None:
+            _note(store, "acknowledged", budgets.acknowledge(store, acknowledge.hex(), who))
+        elif who is not None:
+            _note(store, "reconciled", budgets.reconcile(store, who))
         ledger = budgets.LEDGER.stored(store)
     rows: common.Rows = []
     told = {}

@@ -5,7 +5,7 @@ and two classes X₀, X₁ of values, a slot for each bin; bins beyond B go to f
 
     z = w·Y + x·X₀/w + x³·X₁/w        z² has 2·Y·X₀ in component 1 and 2·Y·X₁ in component 3, and no w
     submission   = z, block by block, run by run
-    sum          = Σ_parties z                             as submissions arrive (`fhe_auc.session.running_sum`)
+    sum          = Σ_parties z                             as submissions arrive (`fhe_auc.session.aggregator`)
     result       = r · Σ_blocks Σ_slots sum²               the two sums of each run: 2·r·Σ_k Y_k·X_k
 
 Where both runs of `malicious` have room in one ciphertext, with components a quarter as long, the second has x⁴·w·Y +

@@ -6,7 +6,7 @@ With bins ascending in score, p_k and n_k the pooled positive and negative rows 
     ties         = Σ p_k·n_k                    pairs of one bin, which count half; over wide bins alone (`tie_sums`)
     AUC = ½ + D/(2PN)      binning error = ties/(2PN): the AUC of the rows themselves lies within AUC ± binning error
 
-With an interval there are two more, for DeLong's standard error (`fhe_auc.results.delong.delong`):
+With an interval there are two more, for DeLong's standard error (`fhe_auc.results.delong`):
 
     Q10 = Σ p_k·(N_{<k} − N_{>k})²        Q01 = Σ n_k·(P_{>k} − P_{<k})²
 

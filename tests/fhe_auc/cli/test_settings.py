@@ -13,8 +13,8 @@ from tests.support.programs import run
 
 SECRET_OR_WEAKER = {
     *("--passphrase-file", "--compared", "--yes", "--members", "--coordinator", "--signatures", "--stolen", "--study"),
-    *("--min-cell", "--epsilon", "--epsilons", "--delta", "--option", "--cheat"),
-    *("--protocol", "--model", "--heterogeneity", "--seed", "--force", "--holder"),
+    *("--min-cell", "--epsilon", "--epsilon-unit", "--epsilons", "--delta", "--option", "--cheat"),
+    *("--protocol", "--model", "--role", "--heterogeneity", "--seed", "--force", "--holder"),
     *("--acknowledge", "--reconcile", "--again", "--limit", "--row-cap", "--no-proofs", "--lose-result"),
     *("--fleet", "--nothing"),
 }
@@ -87,6 +87,25 @@ def test_tables_of_commands_in_groups_and_lists_are_understood() -> None:
     Path("s.toml").write_text('label-column = "died"\n[evaluate]\nscore-columns = ["risk", "none"]\n')
     told = call("--config", "s.toml", "evaluate", "north.csv").stderr
     assert "there is no column 'none'" in told
+
+
+def test_an_option_may_be_called_as_a_command_is() -> None:
+    shared = 'label-column = "died"\nscore-column = "risk"\nthresholds = "uniform:50"\n'
+    Path("fhe-auc.toml").write_text(shared)
+    result = call("evaluate", "north.csv", "south.csv", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["thresholds"] == 50
+    told = call("thresholds", "none.csv", "--bins", "3", "--out", "edges.txt").stderr
+    assert "file 'none.csv' does not exist" in told  # its own name is an option of others: not of interest here
+
+
+def test_a_default_of_one_command_is_not_what_a_person_says_in_another() -> None:
+    Path("fhe-auc.toml").write_text('by = "sex"\n')
+    told = call("keys", "budget", "--store", "none").stderr
+    assert "--by" not in told
+    Path("fhe-auc.toml").write_text('[keys.budget]\nby = "Ada"\n')
+    told = call("keys", "budget", "--store", "none").stderr
+    assert "--by can only be given on the command line: it says whom or what a person has checked" in told
 
 
 @pytest.mark.parametrize(

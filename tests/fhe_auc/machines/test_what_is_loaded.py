@@ -24,6 +24,11 @@ def loaded(*arguments: str, status: int = 0) -> set[str]:
     return {*HEAVY, *NEVER, *MORE} & set(modules)
 
 
+def test_a_command_of_the_sites_own_needs_no_library_of_simulations() -> None:
+    code = "import sys; sys.modules['psutil'] = None; import fhe_auc.machines.result_hook, fhe_auc.machines.serve"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_a_command_loads_the_encryption_only_where_it_computes_and_arrow_only_where_it_reads_rows(here: Path) -> None:
     """`--once` does all in its own process; one that stays has others for that."""
     make_session(protocol="verified")
