@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from fhe_auc import InputError, federated_auc, federated_report, federated_thresholds
+from fhe_auc.base.options import Option, Options
+from fhe_auc_protocols.exact_auc.exact_protocols import Verified
 
 ROWS = [([0, 1], [0.2, 0.9])]
 TABLE = {"y_true": [0, 1], "a": [0.2, 0.9], "b": [0.2, 0.9], "c": [0.2, 0.9]}
@@ -123,6 +125,16 @@ def test_an_error_that_names_an_option_of_the_command_names_the_argument_too(
 def test_a_value_of_another_type_is_refused_by_its_keyword(values: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         federated_auc(ROWS, **values)
+    if "min_cell" in values:
+        with pytest.raises(InputError, match=re.escape(message)):
+            federated_report(ROWS, **values)
+
+
+def test_a_plug_in_s_option_does_not_bear_the_name_of_a_keyword(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could not be given: the keyword is the function's."""
+    monkeypatch.setattr(Verified, "options", Options({"label": Option(str, "what it is for")}))
+    with pytest.raises(InputError, match="protocol 'verified' has an option 'label', a keyword of all"):
+        federated_auc(ROWS)
 
 
 def test_no_function_has_an_argument_called_options() -> None:
