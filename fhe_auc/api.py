@@ -64,9 +64,7 @@ def options_for(
         raise InputError(f"protocol must be a name, such as 'verified', not {type(given).__name__}")
     known = registry.load(protocol).options.known
     if taken := set(known) & set(inspect.signature(federated_auc).parameters):
-        raise InputError(
-            f"protocol {protocol!r} has an option {min(taken)!r}, a keyword of all: its plug-in renames it"
-        )
+        raise InputError(f"protocol {protocol!r} has an option {min(taken)!r}, a keyword of all; rename it")
     for name in options:
         if name not in known:
             raise TypeError(f"{function.__name__} has no argument {name!r}{_remedy(function, protocol, name, among)}")

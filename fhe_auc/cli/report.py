@@ -159,9 +159,7 @@ def report(
 def _check_folder(folder: Path, names: tuple[str, ...], *, force: bool) -> None:
     """Raise `InputError` where the files cannot be written, or are there already, before anything expensive starts."""
     if folder.suffix.lower() in (".pdf", ".html", ".json"):
-        raise InputError(
-            f"--out names a folder, not a file such as {str(folder)!r}; with --pdf it gets report.pdf, too"
-        )
+        raise InputError(f"--out names a folder, not a file such as {str(folder)!r}; --pdf adds report.pdf")
     there = [name for name in names if os.path.lexists(folder / name)]
     if there and not force:
         raise InputError(f"folder {str(folder)!r} already holds {there[0]}; take another with --out, or say --force")

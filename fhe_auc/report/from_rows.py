@@ -107,7 +107,7 @@ def federated_report(
     0.9375
     """
     own = options_for(federated_report, protocol, options, among="histogram-")
-    of_groups = min(min_cell, MOST_MIN_CELL) if isinstance(min_cell, int) else min_cell
+    of_groups = min(min_cell, MOST_MIN_CELL) if isinstance(min_cell, int) else min_cell  # type: ignore[redundant-expr]
     questions = questions_of(score=score, by=by, cluster=cluster, heterogeneity=heterogeneity, min_cell=of_groups)
     entries = Entries(positive_label=positive_label, drop_missing=drop_missing, score_scale=score_scale)
     setup = Setup(keys=keys, backend=backend, max_rows=max_rows, min_rows=min_rows, row_caps=row_caps)

@@ -203,7 +203,7 @@ def test_a_noisy_model_is_reported_with_its_budget_and_without_a_half_width(fold
         (("--min-cell", "0"), "0 is not in the range"),
         (("--title", "not UTF-8: \udcff"), "a title must be printable text"),
         (("--out", "held"), "folder 'held' already holds scores.png; .*--force"),
-        (("--out", "card.pdf"), "--out names a folder, not a file such as 'card.pdf'; with --pdf"),
+        (("--out", "card.pdf"), "--out names a folder, not a file such as 'card.pdf'; --pdf adds"),
         (("--out", "grid.txt"), "folder 'grid.txt' cannot be written to"),
         (("--out", "grid.txt/deeper"), "cannot be written to"),
     ],
