@@ -116,6 +116,8 @@ def parsed(told: Any) -> Result:
     """Return a result from plain JSON, as `write` has made it; raise `InputError` for anything else."""
     try:
         names = [name for name in (*KINDS, ERROR) if name in told]
+        if not names and "metrics" in told:
+            raise InputError("it has a report's numbers, and is no site's result; its page lies beside it")
         if not all_printable([value for name, value in told.items() if name != ERROR]):
             raise InputError("it holds characters that no text of a result has")
         before = [_of_plain(each) for each in told.get("before", ())]

@@ -163,9 +163,14 @@ def _in_words(told: Mapping[str, Any]) -> str:
         return f"thresholds: {_short(found.get('grid'))}"
     if kind == "counts":
         return "counts of a report"
-    interval = found.get("interval")
-    span = f" ({_short(interval.get('low'))} to {_short(interval.get('high'))})" if isinstance(interval, dict) else ""
-    return f"AUC {_short(found.get('auc'))}{span}"
+    within, span = found.get("interval"), ""
+    if isinstance(within, dict):
+        span = f" ({_rounded(within.get('low'))} to {_rounded(within.get('high'))})"
+    return f"AUC {_rounded(found.get('auc'))}{span}"
+
+
+def _rounded(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else _short(value)
 
 
 def _short(value: Any) -> str:

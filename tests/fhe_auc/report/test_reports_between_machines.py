@@ -251,6 +251,7 @@ def test_what_is_no_result_is_refused_in_a_sentence(
             read(file)
         assert why in str(refused.value)
         assert len(str(refused.value)) < 400
-    file.write_text("[" * 100_000)
-    with pytest.raises(InputError, match="no JSON"):
-        Report.load(file)
+    for text, wrong in (("[" * 100_000, "no JSON"), ('{"metrics": {}}', "a report's numbers, and is no site's result")):
+        file.write_text(text)
+        with pytest.raises(InputError, match=wrong):
+            Report.load(file)
