@@ -45,8 +45,7 @@ _PADS = {
 
 _LEARNT = (
     "Every party learnt the pooled counts behind these numbers, and how many rows of each label each group has, also "
-    "of groups that are not shown. The aggregator learnt {aggregator}. Names of models and groups are "
-    "public."
+    "of groups that are not shown. The aggregator learnt {aggregator}. Names of models and groups are public."
 )
 _AGGREGATOR = (("nothing", "of the rows; it adds up"), ("bin edges", "that follow from all scores"))
 """What the aggregator learns; without, and with a session before that finds the bin edges."""
