@@ -1,6 +1,7 @@
 """What is summed: products of linear functions of a sketch, in public; and where it stands in ciphertexts.
 
-A sketch is what a party contributes: named vectors of integers, laid out one after another.
+A sketch is what a party contributes: named vectors of integers, laid out one after another. A vector may also be summed
+as a *merged* one, of fewer entries: sums of neighbours, which nobody sends.
 
 A term is Σ_k c_k · F_k · G_k · H_k, of 1 to 3 factors that are linear in the sketch, and constants c_k: F_k is a sum
 of parts, weight · (x_k, or Σ_{j<k} x_j, or Σ_{j>k} x_j, or Σ_j x_j), x one of its vectors.
@@ -30,21 +31,23 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from itertools import accumulate, chain, repeat
-from operator import itemgetter
-from typing import Literal, get_args
+from operator import itemgetter, lt
+from typing import Literal, TypeVar, get_args
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 
+Number = TypeVar("Number", np.uint64, np.int64)
 Over = Literal["each", "below", "above", "total"]
 """Which entries x_j are added up to entry k of a linear map: that with j = k, all with j < k, with j > k, or all."""
 
@@ -63,26 +66,61 @@ MOST_CIPHERTEXTS = 2**10
 MOST_SLOTS = 2**14  # so many residues of 50 bits add up in 64
 
 
+class MergedVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A vector of sums of neighbouring entries of others, of one length: entry K sums those from `starts[K]` on."""
+
+    starts: tuple[int, ...]  # ascending from 0
+    names: tuple[tuple[str, str], ...]  # of the merged vector, and of whose entries it sums
+
+
 class Sketch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The vectors of a sketch; `CapacityError` for more than 2^20 entries in all."""
+    """The vectors of a sketch; `CapacityError` for more than 2^20 entries in all, `InputError` for odd merged ones."""
 
     vectors: tuple[tuple[str, int], ...]  # name and length of each, in order: names differ, and no vector is empty
+    merged: tuple[MergedVectors, ...] = ()
 
     def __post_init__(self) -> None:
         if self.size > MOST_ENTRIES:
             raise CapacityError(f"a sketch has at most {MOST_ENTRIES:,} entries, got {self.size:,}")
+        lengths = dict(self.vectors)
+        for starts, names in map(msgspec.structs.astuple, self.merged):
+            ascending = len(starts) > 0 and starts[0] == 0 and all(map(lt, starts, starts[1:]))
+            if not ascending or any(lengths.get(whose, 0) <= starts[-1] for _, whose in names):
+                raise InputError("a merged vector sums neighbours of a vector, from the first entry to the last")
 
     @property
     def size(self) -> int:
-        """Entries of all vectors together."""
+        """Entries of all vectors together; merged ones are not among them."""
         return sum(map(itemgetter(1), self.vectors))
 
-    def split(self, values: Residues) -> dict[str, Residues]:
+    @property
+    def lengths(self) -> dict[str, int]:
+        """Length of each vector, and of merged ones."""
+        return dict(self.vectors) | {name: len(own.starts) for own in self.merged for name, _ in own.names}
+
+    def split(self, values: NDArray[Number]) -> dict[str, NDArray[Number]]:
         """Return the vectors, as views, of `values`, shape (…, size); raise ValueError for another shape."""
         if values.shape[-1:] != (self.size,):
             raise ValueError(f"a sketch has {self.size} entries, got shape {values.shape}")
         names, lengths = zip(*self.vectors, strict=True)
         return dict(zip(names, np.split(values, np.cumsum(lengths)[:-1], axis=-1), strict=True))
+
+    def only(self, names: Container[str]) -> Sketch:
+        """Return the sketch of these vectors alone; where it lacks what a merged one sums, the sums are its entries."""
+        kept = [
+            MergedVectors(own.starts, tuple([pair for pair in own.names if pair[0] in names and pair[1] in names]))
+            for own in self.merged
+        ]
+        summed = {name for own in kept for name, _ in own.names}
+        vectors = [(name, length) for name, length in self.lengths.items() if name in names and name not in summed]
+        return Sketch(tuple(vectors), tuple([own for own in kept if own.names]))
+
+    def taken(self, counts: NDArray[np.int64], other: Sketch) -> NDArray[np.int64]:
+        """Return the entries, shape (other.size,), of a sketch that `only` has made, of those of this one."""
+        vectors = self.split(counts)
+        for own in self.merged:
+            vectors |= {name: np.add.reduceat(vectors[whose], own.starts) for name, whose in own.names}
+        return np.concatenate([vectors[name] for name, _ in other.vectors])
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -175,9 +213,10 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sums: tuple[Sum, ...]
 
     def __post_init__(self) -> None:
-        lengths, factors = dict(self.sketch.vectors), self._factors
+        lengths, factors = self.sketch.lengths, self._factors
         names = {total.name for total in self.sums}
-        if (len(lengths), len(names)) != (len(self.sketch.vectors), len(self.sums)) or not names:
+        merged = sum(len(own.names) for own in self.sketch.merged)
+        if (len(lengths), len(names)) != (len(self.sketch.vectors) + merged, len(self.sums)) or not names:
             raise InputError("a release has a sum at least, and two vectors, or two sums, have different names")
         for total in self.sums:
             if not [term.length(lengths) for term in total.terms]:
@@ -192,6 +231,14 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if entries > MOST_EVALUATED:
             raise CapacityError(f"all sums together evaluate at most {MOST_EVALUATED:,} entries, got {entries:,}")
 
+    def only(self, sums: Sequence[bool]) -> Release:
+        """Return the release of some of the sums, and of the vectors that they take."""
+        chosen = tuple(itertools.compress(self.sums, sums))
+        if len(chosen) == len(self.sums):
+            return self
+        factors = [factor for total in chosen for term in total.terms for factor in term.factors]
+        return Release(self.sketch.only({part.vector for factor in factors for part in factor.parts}), chosen)
+
     def evaluate(self, values: Residues, modulus: int) -> dict[Factor, Residues]:
         """Return each different factor's entries at a sketch, shape (…, size), modulo a prime of at most 50 bits.
 
@@ -202,6 +249,11 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if values.dtype != np.uint64 or int(values.max(initial=0)) >= modulus:
             raise ValueError("a sketch's entries must be residues modulo the prime")
         vectors, evaluated = self.sketch.split(values), dict[Factor, Residues]()
+        for own in self.sketch.merged:
+            for name, whose in own.names:
+                running = running_sums(vectors[whose], modulus)
+                before = np.take(np.insert(running, 0, 0, axis=-1), [*own.starts, running.shape[-1]], axis=-1)
+                vectors[name] = modular.subtract(before[..., 1:], before[..., :-1], modulus)
         for factor in dict.fromkeys(self._factors):
             entries = None if factor.parts else modular.residues(factor.constants, modulus)
             for part in factor.parts:
@@ -316,7 +368,7 @@ class Layout:
         """Return the layout with the fewest ciphertexts of at most 2^14 slots; `CapacityError` beyond 2^10 of them."""
         if slots > MOST_SLOTS:
             raise CapacityError(f"a ciphertext may have at most {MOST_SLOTS:,} slots, got {slots:,}")
-        lengths = dict(release.sketch.vectors)
+        lengths = release.sketch.lengths
         terms = [[(term, term.length(lengths)) for term in total.terms] for total in release.sums]
         counts = [sum(encrypted_numbers(term, length) for term, length in own) for own in terms]
         for ciphertexts in range(-(-sum(counts) // slots), MOST_CIPHERTEXTS + 1):

@@ -10,6 +10,9 @@ With an interval there are two more, for DeLong's standard error (`fhe_auc.resul
 
     Q10 = Σ p_k·(N_{<k} − N_{>k})²        Q01 = Σ n_k·(P_{>k} − P_{<k})²
 
+over merged bins where there are many (`variance_bins`); then also, over these, their own difference D', and T', the
+pairs of one merged bin, bins of one number not counted. T' − ties is how many pairs merging hides.
+
 All these numbers are released, as they are, for each contrast of an analysis; and how many rows of each class each
 group has. A party puts in its own p_k and n_k: the vector "m0 g1 c1" of its sketch has its rows of group 1 and class 1
 in each bin of model 0's scores.
@@ -19,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
@@ -36,9 +39,22 @@ from fhe_auc.results import intervals
 from fhe_auc.results.estimates import NESTED, ONE_CLASS, GroupEstimate, Headline, too_few
 from fhe_auc.session.computation import too_many_rows
 from fhe_auc.session.plan import Parameter
-from fhe_auc.sums.terms import Factor, Part, Sum
+from fhe_auc.sums.terms import Factor, MergedVectors, Part, Sum
 from fhe_auc_protocols.exact_auc import class_average
-from fhe_auc_protocols.exact_auc.release_part import AucOfSums, Counts, Reading, ReleasePart, Rows, Said, Vectors
+from fhe_auc_protocols.exact_auc.release_part import (
+    AucOfSums,
+    Counts,
+    Range,
+    Reading,
+    ReleasePart,
+    Rows,
+    Said,
+    VarianceSums,
+    Vectors,
+    most_cubic,
+    most_pairs,
+)
+from fhe_auc_protocols.exact_auc.variance_bins import VARIANCE_BINS, merged_starts
 
 _OF_HEADLINE = "auc", "binning_error", "fraction", "positives", "negatives", "standard_error", "interval"
 _SMALL_GROUPS = "small groups are shown (min_cell 1): a count from 1 to 9 may tell who is meant"
@@ -75,28 +91,32 @@ def table(*codes: NDArray[np.integer], shape: tuple[int, ...], weights: Counts |
     return np.bincount(index, weights, minlength=math.prod(shape)).astype(np.int64)
 
 
-def most_cubic(max_rows: int) -> int:
-    """Return what Q10 ≤ P·N² and Q01 ≤ N·P² are at most for P + N rows: 4·(P + N)³/27."""
-    return 4 * max_rows**3 // 27
+def auc_of_sums(sums: Sequence[int], positives: int, negatives: int) -> AucOfSums:
+    """Return the AUC of the integers; `ResultCheckError`: they are not of so many rows.
 
-
-def auc_of_sums(sums: Sequence[int], positives: int, negatives: int, modulus: int) -> AucOfSums:
-    """Return the AUC of the integers, known modulo `modulus`; `ResultCheckError`: they are not of so many rows."""
-    difference = sums[0]
-    ties, *squares = [number % modulus for number in sums[1:]]
-    pairs = positives * negatives
-    of_squares = [square * rows for square, rows in zip(squares, (positives, negatives), strict=False)]
-    if ties > pairs - abs(difference) or [s for s in of_squares if not difference**2 <= s <= pairs**2]:
+    They are D and ties, and may be D', T' and then Q10 and Q01, or Q10 and Q01 alone.
+    """
+    difference, ties, *others = sums
+    own, tied = others[:2] if len(others) > 2 else (difference, ties)
+    pairs, squares = positives * negatives, others[-2:]
+    hidden = tied - ties
+    possible = [
+        abs(own) + tied <= pairs,
+        abs(difference) + ties <= pairs,
+        abs(difference - own) <= hidden,
+        *(own**2 <= square * rows <= pairs**2 for square, rows in zip(squares, (positives, negatives), strict=False)),
+    ]
+    if not all(possible):
         raise ResultCheckError(
             "the result fails its check, so no number is given: it is not an AUC; a message is damaged, or the "
             "aggregator has not computed what it should",
             check="range",
         )
-    q10, q01 = squares or (None, None)
     if not pairs:
-        return AucOfSums(None, Fraction(0), positives, negatives, q10, q01)
+        return AucOfSums(None, Fraction(0), positives, negatives)
     auc, binning_error = Fraction(1, 2) + Fraction(difference, 2 * pairs), Fraction(ties, 2 * pairs)
-    return AucOfSums(auc, binning_error, positives, negatives, q10, q01, binning_error)
+    variance = VarianceSums(own, squares[0], squares[1], tied, hidden) if squares else None
+    return AucOfSums(auc, binning_error, positives, negatives, variance, binning_error)
 
 
 @dataclass(frozen=True)
@@ -111,6 +131,7 @@ class AucSums(ReleasePart):
     interval: bool
     wide: NDArray[np.bool_] | None = None  # bins whose ties count; all, if not given
     alike: NDArray[np.bool_] | None = None  # bins whose ties are asked for besides
+    variance_bins: int = VARIANCE_BINS
     released: bool = True
 
     @property
@@ -119,29 +140,68 @@ class AucSums(ReleasePart):
         models = range(len(self.analysis.models))
         return [(counts_name(model, group, label), self.bins) for model in models for group, label in self._cells]
 
+    @cached_property
+    def _starts(self) -> tuple[int, ...]:
+        """The first bin of each merged one; empty where the cubic sums are over the bins themselves."""
+        wide = np.ones(self.bins, np.bool_) if self.wide is None else self.wide
+        return merged_starts(wide, self.variance_bins) if self.interval and self.released else ()
+
+    @property
+    def merged(self) -> Sequence[MergedVectors]:
+        """The same vectors over merged bins."""
+        return (
+            [MergedVectors(self._starts, tuple([(_merged(name), name) for name, _ in self.vectors]))]
+            if self._starts
+            else []
+        )
+
     @property
     def sums(self) -> Sequence[Sum]:
         """What is released: the sums of each contrast, then the rows of each class of each group."""
-        sums: list[Sum] = []
+        return [total for total, _ in self._sums]
+
+    def ranges(self, max_rows: int, parties: int) -> Sequence[Range]:
+        """Return the range of each sum; rows themselves are counted as far as all parties may have them."""
+        return [most(max_rows, parties) for _, most in self._sums]
+
+    @cached_property
+    def _sums(self) -> list[tuple[Sum, Callable[[int, int], Range]]]:
+        sums: list[tuple[Sum, Callable[[int, int], Range]]] = []
         plain, tying = self.analysis.is_plain, picked(self.wide)
         for index, contrast in enumerate(self.analysis.contrasts if self.released else ()):
             cells = contrast.positives, contrast.negatives
             name = "" if plain else f" {index}"
             sides = [[counts_name(contrast.model, cell.group, label) for label in cell.classes] for cell in cells]
             (p, n), below, above = map(Factor.each, sides), below_less_above(sides[1]), above_less_below(sides[0])
-            sums += [Sum.product(f"difference{name}", p, below), Sum.product(f"ties{name}", p, n, *tying)]
-            if self.interval and contrast.interval:
-                sums += [Sum.product(f"Q10{name}", p, below, below), Sum.product(f"Q01{name}", n, above, above)]
+            sums += [
+                (Sum.product(f"difference{name}", p, below), _of_either_sign),
+                (Sum.product(f"ties{name}", p, n, *tying), _pairs),
+            ]
             if self._compared(contrast):
-                sums.append(Sum.product(f"alike{name}", p, n, *picked(self.alike)))
+                alike = Sum.product(f"alike{name}", p, n, *picked(self.alike))
+            if self.interval and contrast.interval:
+                if self._starts:
+                    sides = [list(map(_merged, side)) for side in sides]
+                    (p, n), below, above = (
+                        map(Factor.each, sides),
+                        below_less_above(sides[1]),
+                        above_less_below(sides[0]),
+                    )
+                    merging = picked(None if self.wide is None else self.wide[list(self._starts)])
+                    sums += [
+                        (Sum.product(f"merged difference{name}", p, below), _of_either_sign),
+                        (Sum.product(f"merged ties{name}", p, n, *merging), _pairs),
+                    ]
+                sums += [
+                    (Sum.product(f"Q10{name}", p, below, below), _cubic),
+                    (Sum.product(f"Q01{name}", n, above, above), _cubic),
+                ]
+            if self._compared(contrast):
+                sums.append((alike, _pairs))
         for group, label in self._cells if self.released else ():
             rows = Factor((Part(counts_name(0, group, label), "total"),))
-            sums.append(Sum.product(("N", "P")[label] if plain else f"rows g{group} c{label}", rows))
+            sums.append((Sum.product(("N", "P")[label] if plain else f"rows g{group} c{label}", rows), _rows))
         return sums
-
-    def least_modulus(self, max_rows: int) -> int:
-        """Return how many values a sum of so many rows can take; only the difference, ±max_rows²/4, has a sign."""
-        return 1 + max(max_rows, 2 * (max_rows**2 // 4), most_cubic(max_rows) if self.interval else 0)
 
     def terms(self) -> Sequence[Parameter]:
         """Return what parties agree to: models and classes, where they are several, and groups."""
@@ -184,12 +244,12 @@ class AucSums(ReleasePart):
         """Read the AUC of each contrast; of how many rows there are too many it says where that can be."""
         if not self.released:
             return
-        given, modulus, max_rows = iter(sums), reading.modulus, reading.max_rows
+        given, max_rows, squares = iter(sums), reading.max_rows, 4 if self._starts else 2
         of_contrasts = [
-            list(islice(given, (4 if self.interval and contrast.interval else 2) + self._compared(contrast)))
+            list(islice(given, 2 + squares * (self.interval and contrast.interval) + self._compared(contrast)))
             for contrast in self.analysis.contrasts
         ]
-        rows = dict(zip(self._cells, [number % modulus for number in given], strict=True))
+        rows = dict(zip(self._cells, given, strict=True))
         pooled = sum(rows[0, label] for label in range(self.analysis.classes_of_rows))
         if pooled > reading.parties * max_rows:
             raise ResultCheckError(
@@ -202,8 +262,8 @@ class AucSums(ReleasePart):
         for contrast, own in zip(self.analysis.contrasts, of_contrasts, strict=True):
             sides = contrast.positives, contrast.negatives
             positives, negatives = [sum(rows[cell.group, label] for label in cell.classes) for cell in sides]
-            alike = own.pop() % modulus if self._compared(contrast) else 0
-            auc = auc_of_sums(own, positives, negatives, modulus)
+            alike = own.pop() if self._compared(contrast) else 0
+            auc = auc_of_sums(own, positives, negatives)
             reading.aucs.append(auc._replace(alike=Fraction(alike, 2 * max(auc.pairs, 1))) if alike else auc)
         reading.sayings.append(self.said)
 
@@ -281,6 +341,26 @@ class AucSums(ReleasePart):
     def _cells(self) -> list[tuple[int, int]]:
         groups, classes = range(len(self.analysis.groups)), range(len(self.analysis.classes) or 2)
         return [(group, label) for group in groups for label in classes]
+
+
+def _merged(name: str) -> str:
+    return f"{name} merged"
+
+
+def _of_either_sign(max_rows: int, parties: int) -> Range:
+    return -most_pairs(max_rows), most_pairs(max_rows)
+
+
+def _pairs(max_rows: int, parties: int) -> Range:
+    return 0, most_pairs(max_rows)
+
+
+def _cubic(max_rows: int, parties: int) -> Range:
+    return 0, most_cubic(max_rows)
+
+
+def _rows(max_rows: int, parties: int) -> Range:
+    return 0, parties * max_rows
 
 
 def hidden_groups(analysis: Analysis, aucs: Sequence[AucOfSums]) -> frozenset[int]:
