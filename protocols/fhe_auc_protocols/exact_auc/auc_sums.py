@@ -101,8 +101,8 @@ def auc_of_sums(sums: Sequence[int], positives: int, negatives: int) -> AucOfSum
     pairs, squares = positives * negatives, others[-2:]
     hidden = tied - ties
     possible = [
-        abs(own) + tied <= pairs,
-        abs(difference) + ties <= pairs,
+        0 <= ties <= pairs - abs(difference),
+        tied <= pairs - abs(own),
         abs(difference - own) <= hidden,
         *(own**2 <= square * rows <= pairs**2 for square, rows in zip(squares, (positives, negatives), strict=False)),
     ]
@@ -150,7 +150,7 @@ class AucSums(ReleasePart):
     def merged(self) -> Sequence[MergedVectors]:
         """The same vectors over merged bins."""
         return (
-            [MergedVectors(self._starts, tuple([(_merged(name), name) for name, _ in self.vectors]))]
+            [MergedVectors(self._starts, tuple([(merged_name(name), name) for name, _ in self.vectors]))]
             if self._starts
             else []
         )
@@ -181,7 +181,7 @@ class AucSums(ReleasePart):
                 alike = Sum.product(f"alike{name}", p, n, *picked(self.alike))
             if self.interval and contrast.interval:
                 if self._starts:
-                    sides = [list(map(_merged, side)) for side in sides]
+                    sides = [list(map(merged_name, side)) for side in sides]
                     (p, n), below, above = (
                         map(Factor.each, sides),
                         below_less_above(sides[1]),
@@ -343,7 +343,8 @@ class AucSums(ReleasePart):
         return [(group, label) for group in groups for label in classes]
 
 
-def _merged(name: str) -> str:
+def merged_name(name: str) -> str:
+    """Return the name of a vector over merged bins."""
     return f"{name} merged"
 
 

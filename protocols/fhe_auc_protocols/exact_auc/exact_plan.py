@@ -48,6 +48,7 @@ from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts, RowCaps
 from fhe_auc_protocols.exact_auc.release_part import Agreed, Counts, Range, Reading, ReleasePart, Rows
 from fhe_auc_protocols.exact_auc.site_sums import SiteSums
 from fhe_auc_protocols.exact_auc.tie_sums import TieSums
+from fhe_auc_protocols.exact_auc.variance_bins import VARIANCE_BINS
 
 SOUNDNESS_BITS = 40  # a wrong integer of one result is accepted with a probability below 2^-40
 LEAST_FLOODING_BITS, MOST_FLOODING_BITS = 40, 80
@@ -68,6 +69,7 @@ class AnalysisSums:
     privacy: Privacy | None = None
     runs: tuple[int, ...] | None = None
     proved: bool = False
+    variance_bins: int = VARIANCE_BINS
 
     @property
     def parts(self) -> tuple[ReleasePart, ...]:
@@ -82,7 +84,7 @@ class AnalysisSums:
     @cached_property
     def _made(self) -> tuple[tuple[ReleasePart, ...], TieSums, int]:
         analysis, bins, pairs = self.analysis, self.bins, self.analysis.comparisons
-        aucs, compared = AucSums(analysis, bins, self.interval), None
+        aucs, compared = AucSums(analysis, bins, self.interval, variance_bins=self.variance_bins), None
         signs_at = len(aucs.vectors) * bins
         if pairs:
             compared = ComparisonSums(pairs, bins, self.interval)

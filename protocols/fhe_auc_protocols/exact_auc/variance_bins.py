@@ -8,7 +8,7 @@ only are never merged: these merge nothing.
 import numpy as np
 from numpy.typing import NDArray
 
-VARIANCE_BINS = 500  # at most, but for bins of one number, where these are many
+VARIANCE_BINS = 500  # at most, unless bins of one number are more than half as many
 
 
 def merged_starts(wide: NDArray[np.bool_], most: int) -> tuple[int, ...]:
@@ -16,8 +16,8 @@ def merged_starts(wide: NDArray[np.bool_], most: int) -> tuple[int, ...]:
 
     They are `most`, or half as many besides bins of one number. Empty: nothing is merged, as bins are few.
     """
-    mergeable, bins = int(wide.sum()), len(wide)
-    pieces = max(most - (bins - mergeable), most // 2)
+    mergeable, runs = int(wide.sum()), int((np.diff(wide, prepend=False) & wide).sum())
+    pieces = max(most - (len(wide) - mergeable) - runs + 1, most // 2)
     if mergeable <= pieces:
         return ()
     piece = np.where(wide, (np.cumsum(wide) - 1) * pieces // mergeable, -1)

@@ -106,9 +106,9 @@ class LyingExactSide(LyingSide):
         own = self.sketches
         for which, prime in enumerate(plan.parameters.plain_moduli):
             generator = np.random.default_rng(seed)  # the same choices for every prime
-            view = View(plan.computed, prime, [each[which] for each in own], self._guess, generator)
+            view = View(plan.computed[which], prime, [each[which] for each in own], self._guess, generator)
             claim, public = self._strategy.tell(view), self.pad_key.public
-            constants = plan.layout.mask(KeyStream(generator.bytes(32)), claim.constants(view), prime)
+            constants = plan.layouts[which].mask(KeyStream(generator.bytes(32)), claim.constants(view), prime)
             found = public.encrypt(constants, which)
             for each in claim.computed:
                 public.add_in_place(found, evaluated(self.pad_key, which, each))
@@ -118,16 +118,17 @@ class LyingExactSide(LyingSide):
 
 def evaluated(pad_key: PadKey, which: int, of: Computed) -> Ciphertext:
     """Return the sums of one prime, each times its weight, as an honest aggregator makes them."""
-    public, release, prime = pad_key.public, pad_key.release, pad_key.public.parameters.plain_moduli[which]
+    public, release, layout = pad_key.public, pad_key.releases[which], pad_key.layouts[which]
+    prime = public.parameters.plain_moduli[which]
     at, clear, hidden = release.evaluate(of.pooled, prime), list[Residues](), list[list[Residues]]()
     for index, own in enumerate(release.sums):
         weight, expanded = np.uint64(of.weights.get(index, 1) % prime), [coefficients(t, at, prime) for t in own.terms]
         first = total(np.concatenate([each for each, _ in expanded]), prime)
         clear.append(multiply(first[None], weight, prime))
         hidden.append([multiply(vector, weight, prime) for _, vectors in expanded for vector in vectors])
-    mask = pad_key.layout.mask(KeyStream(secrets.token_bytes(32)), np.concatenate(clear), prime)
+    mask = layout.mask(KeyStream(secrets.token_bytes(32)), np.concatenate(clear), prime)
     found = public.encrypt(mask, which)
-    for ciphertext, slots in zip(pad_key.ciphertexts[which], pad_key.layout.place(hidden), strict=True):
+    for ciphertext, slots in zip(pad_key.ciphertexts[which], layout.place(hidden), strict=True):
         if slots.any():
             public.add_in_place(found, public.multiply_values(ciphertext, slots))
     return found
