@@ -41,30 +41,19 @@ LEAST_TOLD = 0.003  # up to this binning error of two models, what bins merge ha
 _FARTHEST = 4.0  # times what a standard error of a difference is off by about: no study has seen it that far off
 
 
-class Merged(NamedTuple):
-    """TEMPORARY (stats has the real one)."""
-
-    difference: int
-    q10: int
-    q01: int
-    ties: Fraction = Fraction(0)
-    hidden: Fraction = Fraction(0)
-    moved: Fraction = Fraction(0)
-
-
-def delong_error(merged: Merged, positives: int, negatives: int) -> float | None:
+def delong_error(auc: Fraction, positives: int, negatives: int, q10: int, q01: int) -> float | None:
     """Return DeLong's standard error of the AUC; None where a class has fewer than two rows."""
     if min(positives, negatives) < 2:
         return None
-    s10, s01 = components(merged, positives, negatives)
+    s10, s01 = components(auc, positives, negatives, q10, q01)
     return math.sqrt(s10 / positives + s01 / negatives)
 
 
-def components(merged: Merged, positives: int, negatives: int) -> tuple[Fraction, Fraction]:
+def components(auc: Fraction, positives: int, negatives: int, q10: int, q01: int) -> tuple[Fraction, Fraction]:
     """Return S10 and S01, exactly; each label has two rows at least."""
-    off = Fraction(merged.difference, positives * negatives) ** 2
-    s10 = (Fraction(merged.q10, negatives**2) - positives * off) / (4 * (positives - 1))
-    s01 = (Fraction(merged.q01, positives**2) - negatives * off) / (4 * (negatives - 1))
+    off = (2 * auc - 1) ** 2
+    s10 = (Fraction(q10, negatives**2) - positives * off) / (4 * (positives - 1))
+    s01 = (Fraction(q01, positives**2) - negatives * off) / (4 * (negatives - 1))
     return s10, s01
 
 
@@ -74,7 +63,7 @@ def of_bins(positives: ArrayLike, negatives: ArrayLike) -> tuple[Fraction, float
     worse, better = 2 * np.cumsum(n) - n - n.sum(), p.sum() - 2 * np.cumsum(p) + p
     ones, zeros = int(p.sum()), int(n.sum())
     auc = Fraction(1, 2) + Fraction(int((p * worse).sum()), 2 * ones * zeros)
-    return auc, delong_error(Merged(int((p * worse).sum()), int((p * worse**2).sum()), int((n * better**2).sum())), ones, zeros)
+    return auc, delong_error(auc, ones, zeros, int((p * worse**2).sum()), int((n * better**2).sum()))
 
 
 def hanley_mcneil_components(auc: Fraction) -> tuple[Fraction, Fraction]:
@@ -93,7 +82,8 @@ class OneModel(NamedTuple):
     """An AUC, and its sums Q10 and Q01."""
 
     auc: Fraction
-    merged: Merged
+    q10: int
+    q01: int
 
 
 class Moments(NamedTuple):
@@ -254,7 +244,7 @@ def paired_delong(
         return None
     uncertain, differences = 0.0, []
     one_score = math.sqrt(max(2 * max(alike) - _EVEN, 0.0))
-    of_models = (components(each.merged, positives, negatives) for each in (first, second))
+    of_models = (components(each.auc, positives, negatives, each.q10, each.q01) for each in (first, second))
     for both, moments, rows in zip(zip(*of_models, strict=True), sums[:2], (positives, negatives), strict=True):
         a, b = map(float, both)  # in floating point, so that a model has no difference from itself, not nearly none
         others = positives + negatives - rows
