@@ -17,6 +17,19 @@ With p_k and n_k the positive and negative rows of bin k, bins ascending in scor
 The first two are DeLong's for the rows with their scores binned, and take rows as independent: patients who appear
 twice, or who are alike within a site, make them too narrow. The third takes patients as independent, and is DeLong's
 where each has one row. The last assumes scores of a certain distribution.
+
+**Merged bins.** Q10 and Q01 may be of fewer bins, each some neighbours. With π_K and x_K a merged bin's shares of all
+positive and negative rows, and A of the merged bins, too:
+
+    τ = Σ π_K·x_K    pairs of one merged bin        h    those of them whose scores differ; both as shares of PN
+    Δ                by how much D/(PN) of the merged bins is off
+
+What positive rows of bin K are worth varies there by x_K²·(1 − Σ q³)/3, if rows of both labels have the same shares q
+of its scores. 1 − Σ q³ is at most 1, and 3/2 of 1 − Σ q²; x_K is at most √Σ x². So S10 is larger than merged bins say,
+by at most L = √(Σ x²)·min(τ/3, h/2)·P/(4(P − 1)); and S01, with π and N. Where labels lie unlike in bins, Δ tells:
+studies found S within another Δ/4. So S is that of merged bins plus L/2, where SE can then hardly be too small by more
+than 0.5 %, or a twentieth of what k wrong rows leave uncertain about it, 1/(2√k). Elsewhere it is that plus L + Δ/4,
+and a result says so (`crowded`). docs/evidence/intervals.md has the studies.
 """
 
 from __future__ import annotations
@@ -34,6 +47,9 @@ from fhe_auc.results.intervals import quantile, student_t
 
 Components: TypeAlias = tuple[float, float]  # S10 and S01
 
+_TOO_SMALL = 0.005  # a share of itself by which a standard error may be too small, and nothing says so
+_OF_FEW = 0.025  # more, over √k, where k rows of the rarer label are on the wrong side
+
 MOST_OFF = 0.05  # up to this share of itself the standard error of a difference may be off for it to have a p-value
 _OCCUPIED = 30  # coarse bins of a comparison that are taken to hold rows, of 67: scores crowd at fixed thresholds
 _EVEN = 0.001  # ties of a bin, a pair: of scores that crowd nowhere, about that of a thousand bins
@@ -41,20 +57,54 @@ LEAST_TOLD = 0.003  # up to this binning error of two models, what bins merge ha
 _FARTHEST = 4.0  # times what a standard error of a difference is off by about: no study has seen it that far off
 
 
-def delong_error(auc: Fraction, positives: int, negatives: int, q10: int, q01: int) -> float | None:
+class Merged(NamedTuple):
+    """What sums over bins say that may be merged: D, Q10 and Q01; and what merging has hidden, if anything."""
+
+    difference: int
+    q10: int
+    q01: int
+    ties: Fraction = Fraction(0)  # τ, of merged bins in which scores may differ
+    hidden: Fraction = Fraction(0)  # h, or more
+    moved: Fraction = Fraction(0)  # Δ
+    squares: tuple[Fraction, Fraction] = (Fraction(1), Fraction(1))  # Σ π² and Σ x², of the same bins as τ
+
+
+def delong_error(merged: Merged, positives: int, negatives: int) -> float | None:
     """Return DeLong's standard error of the AUC; None where a class has fewer than two rows."""
     if min(positives, negatives) < 2:
         return None
-    s10, s01 = components(auc, positives, negatives, q10, q01)
-    return math.sqrt(s10 / positives + s01 / negatives)
+    return math.sqrt(_variance(components(merged, positives, negatives), positives, negatives))
 
 
-def components(auc: Fraction, positives: int, negatives: int, q10: int, q01: int) -> tuple[Fraction, Fraction]:
-    """Return S10 and S01, exactly; each label has two rows at least."""
-    off = (2 * auc - 1) ** 2
-    s10 = (Fraction(q10, negatives**2) - positives * off) / (4 * (positives - 1))
-    s01 = (Fraction(q01, positives**2) - negatives * off) / (4 * (negatives - 1))
-    return s10, s01
+def components(merged: Merged, positives: int, negatives: int) -> tuple[Fraction, Fraction]:
+    """Return S10 and S01, of merged bins enlarged; each label has two rows at least."""
+    middle, most = _ends(merged, positives, negatives)
+    return most if crowded(merged, positives, negatives) else middle
+
+
+def crowded(merged: Merged, positives: int, negatives: int) -> bool:
+    """Tell whether merging hides so much that S10 and S01 are as large as they can well be: a result says so."""
+    middle, most = (_variance(each, positives, negatives) for each in _ends(merged, positives, negatives))
+    wrong = min(positives, negatives) * (1 - abs(Fraction(merged.difference, positives * negatives))) / 2
+    return bool(wrong) and most > (1 + max(_TOO_SMALL, _OF_FEW / math.sqrt(wrong))) ** 2 * middle
+
+
+def _ends(merged: Merged, positives: int, negatives: int) -> list[tuple[Fraction, Fraction]]:
+    """Return S10 and S01 plus L/2, and plus L + Δ/4."""
+    mean = Fraction(merged.difference, positives * negatives)
+    varied = max(min(merged.ties / 3, merged.hidden / 2), Fraction(0))
+    of_positives, of_negatives = (Fraction(math.sqrt(square)) * varied for square in merged.squares)
+    s10 = Fraction(merged.q10, positives * negatives**2) - mean**2, of_negatives, positives
+    s01 = Fraction(merged.q01, negatives * positives**2) - mean**2, of_positives, negatives
+    middle, most = (
+        [(told + times * lost + moved) * rows / (4 * (rows - 1)) for told, lost, rows in (s10, s01)]
+        for times, moved in ((Fraction(1, 2), 0), (1, merged.moved))
+    )
+    return [(middle[0], middle[1]), (most[0], most[1])]
+
+
+def _variance(components: tuple[Fraction, Fraction], positives: int, negatives: int) -> Fraction:
+    return components[0] / positives + components[1] / negatives
 
 
 def of_bins(positives: ArrayLike, negatives: ArrayLike) -> tuple[Fraction, float | None]:
@@ -62,8 +112,9 @@ def of_bins(positives: ArrayLike, negatives: ArrayLike) -> tuple[Fraction, float
     p, n = (np.asarray(side, np.int64).astype(object) for side in (positives, negatives))  # cubes may exceed 64 bits
     worse, better = 2 * np.cumsum(n) - n - n.sum(), p.sum() - 2 * np.cumsum(p) + p
     ones, zeros = int(p.sum()), int(n.sum())
-    auc = Fraction(1, 2) + Fraction(int((p * worse).sum()), 2 * ones * zeros)
-    return auc, delong_error(auc, ones, zeros, int((p * worse**2).sum()), int((n * better**2).sum()))
+    difference, q10, q01 = (int(each.sum()) for each in (p * worse, p * worse**2, n * better**2))
+    auc = Fraction(1, 2) + Fraction(difference, 2 * ones * zeros)
+    return auc, delong_error(Merged(difference, q10, q01), ones, zeros)
 
 
 def hanley_mcneil_components(auc: Fraction) -> tuple[Fraction, Fraction]:
@@ -79,11 +130,10 @@ def hanley_mcneil(auc: Fraction, positives: int, negatives: int) -> float:
 
 
 class OneModel(NamedTuple):
-    """An AUC, and its sums Q10 and Q01."""
+    """An AUC, and the sums of its standard error."""
 
     auc: Fraction
-    q10: int
-    q01: int
+    merged: Merged
 
 
 class Moments(NamedTuple):
@@ -244,7 +294,7 @@ def paired_delong(
         return None
     uncertain, differences = 0.0, []
     one_score = math.sqrt(max(2 * max(alike) - _EVEN, 0.0))
-    of_models = (components(each.auc, positives, negatives, each.q10, each.q01) for each in (first, second))
+    of_models = (components(each.merged, positives, negatives) for each in (first, second))
     for both, moments, rows in zip(zip(*of_models, strict=True), sums[:2], (positives, negatives), strict=True):
         a, b = map(float, both)  # in floating point, so that a model has no difference from itself, not nearly none
         others = positives + negatives - rows

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fhe_auc.base.errors import InputError
 from fhe_auc.results.delong import (
     Clusters,
+    Merged,
     Moments,
     OneModel,
     PairedError,
@@ -47,17 +48,17 @@ scores = st.lists(st.integers(0, 6), min_size=2, max_size=12)
 @given(scores, scores)
 def test_the_standard_error_is_that_of_delongs_placements(ones: list[int], zeros: list[int]) -> None:
     """Over rows: the variances of each row's share of the other class that it is ordered rightly against."""
-    auc = Fraction(sum(2 * (x > y) + (x == y) for x in ones for y in zeros), 2 * len(ones) * len(zeros))
+    difference = sum((x > y) - (x < y) for x in ones for y in zeros)
     q10 = sum(sum((x > y) - (x < y) for y in zeros) ** 2 for x in ones)
     q01 = sum(sum((x > y) - (x < y) for x in ones) ** 2 for y in zeros)
-    found = delong_error(auc, len(ones), len(zeros), q10, q01)
+    found = delong_error(Merged(difference, q10, q01), len(ones), len(zeros))
     assert found == pytest.approx(of_rows(np.array(ones), np.array(zeros))[1], abs=1e-12)
 
 
 def test_one_row_of_a_class_has_no_standard_error_by_delong() -> None:
-    assert delong_error(Fraction(1, 2), 1, 5, 25, 5) is None
-    assert delong_error(Fraction(1, 2), 5, 1, 5, 25) is None
-    sums, model = PairedSums(*[Moments(0, 0, 1, 1, 1)] * 2), OneModel(Fraction(1, 2), 4, 4)
+    assert delong_error(Merged(0, 25, 5), 1, 5) is None
+    assert delong_error(Merged(0, 5, 25), 5, 1) is None
+    sums, model = PairedSums(*[Moments(0, 0, 1, 1, 1)] * 2), OneModel(Fraction(1, 2), Merged(0, 4, 4))
     assert paired_delong(model, model, sums, 1, 5) is None
     assert paired_delong(model, model, sums, 5, 1) is None
 
@@ -141,9 +142,9 @@ def test_the_paired_standard_error_of_exact_placements_is_delongs(seed: int) -> 
     of_models, sides = [], []
     for scores in models:
         each = np.sign(scores[labels][:, None] - scores[~labels])
-        auc = Fraction(int(each.sum()) + each.size, 2 * each.size)
         worth = each.sum(axis=1), each.sum(axis=0)
-        of_models.append(OneModel(auc, *(int((w**2).sum()) for w in worth)))
+        merged = Merged(int(each.sum()), *(int((w**2).sum()) for w in worth))
+        of_models.append(OneModel(Fraction(merged.difference + each.size, 2 * each.size), merged))
         sides.append(worth)
     moments = [
         Moments(*(int(each) for each in (u.sum(), v.sum(), u @ u, v @ v, u @ v)))
