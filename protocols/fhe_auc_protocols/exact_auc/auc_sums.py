@@ -10,8 +10,8 @@ With an interval there are two more, for DeLong's standard error (`fhe_auc.resul
 
     Q10 = Σ p_k·(N_{<k} − N_{>k})²        Q01 = Σ n_k·(P_{>k} − P_{<k})²
 
-over merged bins where there are many (`variance_bins`); then also, over these, their own difference D', and T', the
-pairs of one merged bin, bins of one number not counted. T' − ties is how many pairs merging hides.
+over merged bins where there are many (`variance_bins`); then also, over these, their own difference D'; and, over
+those of them that can hold several numbers, T' = Σ p·n, Σ p² and Σ n². T' − ties is how many pairs merging hides.
 
 All these numbers are released, as they are, for each contrast of an analysis; and how many rows of each class each
 group has. A party puts in its own p_k and n_k: the vector "m0 g1 c1" of its sketch has its rows of group 1 and class 1
@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import islice
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +57,12 @@ from fhe_auc_protocols.exact_auc.release_part import (
 )
 from fhe_auc_protocols.exact_auc.variance_bins import VARIANCE_BINS, merged_starts
 
+Ranged: TypeAlias = tuple[Sum, Callable[[int, int], Range]]
+"""A sum, and its range by how many rows and parties there may be."""
+
 _OF_HEADLINE = "auc", "binning_error", "fraction", "positives", "negatives", "standard_error", "interval"
 _SMALL_GROUPS = "small groups are shown (min_cell 1): a count from 1 to 9 may tell who is meant"
+_CROWDED = "scores crowd in few of the {bins} bins of the standard error of {names}: what is shown is as large as it can well be"
 _NO_INTERVAL = "there is no confidence interval: each label needs two rows; give the numbers of rows instead"
 _NO_SPREAD = (
     "there is no confidence interval: over these thresholds all pairs of rows come out alike; give the numbers of rows "
@@ -94,17 +99,19 @@ def table(*codes: NDArray[np.integer], shape: tuple[int, ...], weights: Counts |
 def auc_of_sums(sums: Sequence[int], positives: int, negatives: int) -> AucOfSums:
     """Return the AUC of the integers; `ResultCheckError`: they are not of so many rows.
 
-    They are D and ties, and may be D', T' and then Q10 and Q01, or Q10 and Q01 alone.
+    They are D and ties, and may be Q10 and Q01, then D', T', Σ p² and Σ n² of merged bins.
     """
     difference, ties, *others = sums
-    own, tied = others[:2] if len(others) > 2 else (difference, ties)
-    pairs, squares = positives * negatives, others[-2:]
-    hidden = tied - ties
+    cubic, of_merged = others[:2], others[2:]
+    own, tied, *squares = of_merged or (difference, ties)
+    pairs, hidden = positives * negatives, tied - ties
     possible = [
         0 <= ties <= pairs - abs(difference),
         tied <= pairs - abs(own),
         abs(difference - own) <= hidden,
-        *(own**2 <= square * rows <= pairs**2 for square, rows in zip(squares, (positives, negatives), strict=False)),
+        *(own**2 <= square * rows <= pairs**2 for square, rows in zip(cubic, (positives, negatives), strict=False)),
+        *(square <= rows**2 for square, rows in zip(squares, (positives, negatives), strict=False)),
+        not squares or tied**2 <= math.prod(squares),
     ]
     if not all(possible):
         raise ResultCheckError(
@@ -115,7 +122,9 @@ def auc_of_sums(sums: Sequence[int], positives: int, negatives: int) -> AucOfSum
     if not pairs:
         return AucOfSums(None, Fraction(0), positives, negatives)
     auc, binning_error = Fraction(1, 2) + Fraction(difference, 2 * pairs), Fraction(ties, 2 * pairs)
-    variance = VarianceSums(own, squares[0], squares[1], tied, hidden) if squares else None
+    variance = None
+    if cubic:
+        variance = VarianceSums(own, cubic[0], cubic[1], tied, hidden, (squares[0], squares[1]) if squares else None)
     return AucOfSums(auc, binning_error, positives, negatives, variance, binning_error)
 
 
@@ -165,43 +174,46 @@ class AucSums(ReleasePart):
         return [most(max_rows, parties) for _, most in self._sums]
 
     @cached_property
-    def _sums(self) -> list[tuple[Sum, Callable[[int, int], Range]]]:
-        sums: list[tuple[Sum, Callable[[int, int], Range]]] = []
+    def _sums(self) -> list[Ranged]:
+        sums: list[Ranged] = []
         plain, tying = self.analysis.is_plain, picked(self.wide)
         for index, contrast in enumerate(self.analysis.contrasts if self.released else ()):
             cells = contrast.positives, contrast.negatives
             name = "" if plain else f" {index}"
             sides = [[counts_name(contrast.model, cell.group, label) for label in cell.classes] for cell in cells]
-            (p, n), below, above = map(Factor.each, sides), below_less_above(sides[1]), above_less_below(sides[0])
+            p, n = map(Factor.each, sides)
             sums += [
-                (Sum.product(f"difference{name}", p, below), _of_either_sign),
+                (Sum.product(f"difference{name}", p, below_less_above(sides[1])), _of_either_sign),
                 (Sum.product(f"ties{name}", p, n, *tying), _pairs),
             ]
-            if self._compared(contrast):
-                alike = Sum.product(f"alike{name}", p, n, *picked(self.alike))
             if self.interval and contrast.interval:
-                if self._starts:
-                    sides = [list(map(merged_name, side)) for side in sides]
-                    (p, n), below, above = (
-                        map(Factor.each, sides),
-                        below_less_above(sides[1]),
-                        above_less_below(sides[0]),
-                    )
-                    merging = picked(None if self.wide is None else self.wide[list(self._starts)])
-                    sums += [
-                        (Sum.product(f"merged difference{name}", p, below), _of_either_sign),
-                        (Sum.product(f"merged ties{name}", p, n, *merging), _pairs),
-                    ]
-                sums += [
-                    (Sum.product(f"Q10{name}", p, below, below), _cubic),
-                    (Sum.product(f"Q01{name}", n, above, above), _cubic),
-                ]
+                sums += self._of_variance(name, sides)
             if self._compared(contrast):
-                sums.append((alike, _pairs))
+                sums.append((Sum.product(f"alike{name}", p, n, *picked(self.alike)), _pairs))
         for group, label in self._cells if self.released else ():
             rows = Factor((Part(counts_name(0, group, label), "total"),))
             sums.append((Sum.product(("N", "P")[label] if plain else f"rows g{group} c{label}", rows), _rows))
         return sums
+
+    def _of_variance(self, name: str, sides: Sequence[Sequence[str]]) -> list[Ranged]:
+        """Return the sums of an AUC's standard error, of the vectors of its positives and negatives."""
+        if self._starts:
+            sides = [list(map(merged_name, side)) for side in sides]
+        (p, n), below, above = map(Factor.each, sides), below_less_above(sides[1]), above_less_below(sides[0])
+        cubic: list[Ranged] = [
+            (Sum.product(f"Q10{name}", p, below, below), _cubic),
+            (Sum.product(f"Q01{name}", n, above, above), _cubic),
+        ]
+        if not self._starts:
+            return cubic
+        merging = picked(None if self.wide is None else self.wide[list(self._starts)])
+        return [
+            *cubic,
+            (Sum.product(f"merged difference{name}", p, below), _of_either_sign),
+            (Sum.product(f"merged ties{name}", p, n, *merging), _pairs),
+            (Sum.product(f"merged positives squared{name}", p, p, *merging), _squares),
+            (Sum.product(f"merged negatives squared{name}", n, n, *merging), _squares),
+        ]
 
     def terms(self) -> Sequence[Parameter]:
         """Return what parties agree to: models and classes, where they are several, and groups."""
@@ -244,7 +256,7 @@ class AucSums(ReleasePart):
         """Read the AUC of each contrast; of how many rows there are too many it says where that can be."""
         if not self.released:
             return
-        given, max_rows, squares = iter(sums), reading.max_rows, 4 if self._starts else 2
+        given, max_rows, squares = iter(sums), reading.max_rows, 6 if self._starts else 2
         of_contrasts = [
             list(islice(given, 2 + squares * (self.interval and contrast.interval) + self._compared(contrast)))
             for contrast in self.analysis.contrasts
@@ -307,9 +319,16 @@ class AucSums(ReleasePart):
         of_groups = [NESTED] * (len(analysis.by) > 1 and bool(hidden))
         if analysis.by and analysis.min_cell == 1:
             of_groups.append(_SMALL_GROUPS)
-        warnings = (*few, *_binned(estimates), *self._reversed(estimates), *of_groups)
+        warnings = (
+            *few,
+            *self._crowded(reading, estimates),
+            *_binned(estimates),
+            *self._reversed(estimates),
+            *of_groups,
+        )
         reading.estimates = tuple(estimates)
-        return Said(headline=headline, estimates=reading.estimates, warnings=warnings)
+        settings = {"variance_bins": len(self._starts)} if self._starts and reading.level is not None else {}
+        return Said(headline=headline, estimates=reading.estimates, settings=settings, warnings=warnings)
 
     def _few_rows(self, reading: Reading, estimates: Sequence[GroupEstimate]) -> list[str]:
         """Warn where an interval by errors alone is of few rows, or patients; groups are named, all rows are not."""
@@ -320,6 +339,16 @@ class AucSums(ReleasePart):
                 groups[text][estimate.group] = None
         told = groups.items()
         return [text if "" in names else f"{', '.join(map(repr, names))}: {text}" for text, names in told]
+
+    def _crowded(self, reading: Reading, estimates: Sequence[GroupEstimate]) -> list[str]:
+        """Warn of standard errors that merged bins leave so open that they are as large as they can well be."""
+        told = [
+            _named(estimate) or "the AUC"
+            for contrast, own, estimate in zip(self.analysis.contrasts, reading.aucs, estimates, strict=False)
+            if contrast.interval and estimate.standard_error and own.crowded
+        ]
+        advice = "" if reading.quantiles else "; take quantile:1000, which a session before finds"
+        return [f"{_CROWDED.format(bins=len(self._starts), names=', '.join(told))}{advice}"] if told else []
 
     def _reversed(self, estimates: Sequence[GroupEstimate]) -> list[str]:
         """Warn of intervals below 1/2; rows of one group against another's may well be there."""
@@ -354,6 +383,10 @@ def _of_either_sign(max_rows: int, parties: int) -> Range:
 
 def _pairs(max_rows: int, parties: int) -> Range:
     return 0, most_pairs(max_rows)
+
+
+def _squares(max_rows: int, parties: int) -> Range:
+    return 0, max_rows**2
 
 
 def _cubic(max_rows: int, parties: int) -> Range:

@@ -73,6 +73,7 @@ class VarianceSums(NamedTuple):
     q01: int
     tied: int  # pairs of one such bin, of those that can hold several numbers
     hidden: int  # of these, pairs that the session's bins tell apart
+    squares: tuple[int, int] | None  # of such bins' positive rows, and negative rows; None where no bins are merged
 
 
 class AucOfSums(NamedTuple):
@@ -96,10 +97,18 @@ class AucOfSums(NamedTuple):
         """What the sums of the variance say, for `delong`; None without any."""
         if self.variance is None or self.auc is None:
             return None
-        difference, q10, q01, *of_pairs = self.variance
-        tied, hidden = (Fraction(pairs, self.pairs) for pairs in of_pairs)
+        difference, q10, q01, tied, hidden, squares = self.variance
+        if squares is None:
+            return Merged(difference, q10, q01)
+        of_labels = Fraction(squares[0], self.positives**2), Fraction(squares[1], self.negatives**2)
         moved = abs(2 * self.auc - 1 - Fraction(difference, self.pairs))
-        return Merged(difference, q10, q01, tied, hidden + 2 * self.binning_error if hidden else hidden, moved)
+        of_pairs = Fraction(tied, self.pairs), Fraction(hidden, self.pairs) + 2 * self.binning_error
+        return Merged(difference, q10, q01, *of_pairs, moved, of_labels)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether merged bins hide so much that the standard error is as large as it can well be."""
+        return self.merged is not None and delong.crowded(self.merged, self.positives, self.negatives)
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,9 @@ def test_every_estimate_is_that_of_all_pairs_of_its_rows(
             signs, of_bins = np.sign(merging[ones][:, None] - merging[zeros]), np.sign(ones[:, None] - zeros)
             squares = (signs.sum(axis=1) ** 2).sum(), (signs.sum(axis=0) ** 2).sum()
             tied, alike = (int((own == 0).sum()) for own in (signs, of_bins))
-            assert estimate.variance == (signs.sum(), *squares, tied, tied - alike)
+            counts = [np.bincount(merging[own]) for own in (ones, zeros)]
+            of_labels = None if pieces == bins else tuple([int((own**2).sum()) for own in counts])
+            assert estimate.variance == (signs.sum(), *squares, tied, tied - alike, of_labels)
 
 
 # --- Comparisons ------------------------------------------------------------------------------------------------------
