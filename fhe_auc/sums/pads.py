@@ -34,7 +34,9 @@ from fhe_auc.base.serialise import encode, frame, unframe
 from fhe_auc.bfv import Ciphertext, PublicContext, SecretContext
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.terms import Layout, Release, coefficients, monomials, running_sums
+from fhe_auc.sums.expansion import coefficients, monomials
+from fhe_auc.sums.layout import Layout
+from fhe_auc.sums.terms import Release
 
 _LABEL = b"fhe-auc pad 1\0"
 _WORD_BITS = 64
@@ -109,12 +111,9 @@ def make_pad_key(secret: SecretContext, releases: Sequence[Release], pads: Seque
     ciphertexts = []
     of_primes = zip(releases, pads, secret.parameters.plain_moduli, strict=True)
     for prime, (release, pad, modulus) in enumerate(of_primes):
-        at = release.evaluate(pad, modulus)
-        vectors = [
-            [monomial for term in total.terms for monomial in monomials(term, at, modulus)] for total in release.sums
-        ]
-        layout = Layout.of(release, secret.parameters.slots)
-        ciphertexts.append(tuple([secret.encrypt(slots, prime) for slots in layout.place(vectors)]))
+        at, layout = release.evaluate(pad, modulus), Layout.of(release, secret.parameters.slots)
+        placed = layout.monomials([monomials(total, at, modulus) for total in release.sums])
+        ciphertexts.append(tuple([secret.encrypt(slots, prime) for slots in placed]))
     return frame(_MAGIC, _Stored(_digest(releases), tuple(ciphertexts)))
 
 
@@ -144,25 +143,29 @@ class PadKey:
         return cls(public, releases, layouts, ciphertexts)
 
     def result(self, pooled: Sequence[Residues], kept: int) -> tuple[bytes, ...]:
-        """Return a result for each prime, for `SecretContext.decrypt`.
+        """Return the results for each prime, one for each layer, for `SecretContext.decrypt`.
 
         `pooled` is the sum of all padded sketches for each prime, shape (sketch.size,); ValueError for anything else.
         `kept` is as of `PublicContext.dump_result`.
         """
-        flooded = [self.public.flood(self.evaluated(values, prime)) for prime, values in enumerate(pooled)]
+        flooded = [
+            self.public.flood(own) for prime, values in enumerate(pooled) for own in self.evaluated(values, prime)
+        ]
         return tuple([self.public.dump_result(ciphertext, kept) for ciphertext in flooded])
 
-    def evaluated(self, values: Residues, prime: int) -> Ciphertext:
-        """Return the sums, masked: each is the total over its slots."""
+    def evaluated(self, values: Residues, prime: int) -> list[Ciphertext]:
+        """Return the sums of each layer, masked: each is the total over its slots."""
         modulus, release, layout = self.public.parameters.plain_moduli[prime], self.releases[prime], self.layouts[prime]
-        at, clear, hidden = release.evaluate(values, modulus), [], []
-        for total in release.sums:
-            expanded = [coefficients(term, at, modulus) for term in total.terms]
-            clear.append(running_sums(np.concatenate([first for first, _ in expanded]), modulus)[-1])
-            hidden.append([vector for _, vectors in expanded for vector in vectors])
-        mask = layout.mask(KeyStream(secrets.token_bytes(_SEED_BYTES)), np.array(clear), modulus)
+        at = release.evaluate(values, modulus)
+        clear, hidden = zip(*[coefficients(total, at, modulus) for total in release.sums], strict=True)
+        return [self.combined(np.concatenate(clear), hidden, prime, layer) for layer in range(layout.layers)]
+
+    def combined(self, clear: Residues, hidden: Sequence[Sequence[Residues]], prime: int, layer: int) -> Ciphertext:
+        """Return a layer's sums, masked, of the coefficients of each sum: those of 1, shape (sums,), and the others."""
+        modulus, layout = self.public.parameters.plain_moduli[prime], self.layouts[prime]
+        mask = layout.mask(KeyStream(secrets.token_bytes(_SEED_BYTES)), clear, modulus, layer)
         products: Ciphertext | None = None
-        for ciphertext, slots in zip(self.ciphertexts[prime], layout.place(hidden), strict=True):
+        for ciphertext, slots in zip(self.ciphertexts[prime], layout.coefficients(hidden, layer), strict=True):
             if slots.any():  # times nothing but zeros, a ciphertext would hide nothing
                 product = self.public.multiply_values(ciphertext, slots)
                 if products is None:

@@ -62,7 +62,10 @@ Ranged: TypeAlias = tuple[Sum, Callable[[int, int], Range]]
 
 _OF_HEADLINE = "auc", "binning_error", "fraction", "positives", "negatives", "standard_error", "interval"
 _SMALL_GROUPS = "small groups are shown (min_cell 1): a count from 1 to 9 may tell who is meant"
-_CROWDED = "scores crowd in few of the {bins} bins of the standard error of {names}: what is shown is as large as it can well be"
+_CROWDED = (
+    "scores crowd in few of the {bins} bins of the standard error of {names}: the one shown is as large as it can well "
+    "be"
+)
 _NO_INTERVAL = "there is no confidence interval: each label needs two rows; give the numbers of rows instead"
 _NO_SPREAD = (
     "there is no confidence interval: over these thresholds all pairs of rows come out alike; give the numbers of rows "

@@ -8,6 +8,7 @@ import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import fields
+from itertools import islice
 
 from fhe_auc import bfv
 from fhe_auc.base.errors import DeserialisationError, InputError, UndefinedAucError
@@ -94,16 +95,19 @@ class ExactComputation(PaddedComputation[PadKey, SecretContext]):
         return Submission(parts, self.proofs.made(index, submitted[: self.proved.statement.digits], parts[0], seed))
 
     def aggregate(self, keys: PadKey, totals: Sequence[Words]) -> bytes:
-        """Return the encrypted sums, for each prime."""
+        """Return the encrypted sums, for each layer of each prime."""
         return encode(keys.result(self.sketches(totals), self.plan.kept))
 
     def decrypt(self, secret: SecretContext, result: bytes) -> list[Residues]:
         """Return the result's sums for each prime, shape (sums,)."""
         plan, parts = self.plan, decode(result, tuple[bytes, ...], "result")
-        if len(parts) != plan.primes:
-            raise DeserialisationError(f"a result of {len(parts)} ciphertexts, of {plan.primes}")
-        slots = [secret.decrypt(part, which, plan.kept) for which, part in enumerate(parts)]
-        return [of.totals(own, prime) for of, own, prime in zip(plan.layouts, slots, self.primes, strict=True)]
+        if len(parts) != plan.results:
+            raise DeserialisationError(f"a result of {len(parts)} ciphertexts, of {plan.results}")
+        given, totals = iter(parts), []
+        for which, (layout, prime) in enumerate(zip(plan.layouts, self.primes, strict=True)):
+            slots = [secret.decrypt(part, which, plan.kept) for part in islice(given, layout.layers)]
+            totals.append(layout.totals(slots, prime))
+        return totals
 
     def sketches(self, totals: Sequence[Words]) -> list[Residues]:
         """Return for each prime the sketch, shape (size,), that sums of submissions or pads stand for."""

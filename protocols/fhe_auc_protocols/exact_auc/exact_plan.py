@@ -36,9 +36,10 @@ from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import plan as plans
 from fhe_auc.session.plan import Keys, Parameter, Terms
+from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.pads import packed_size
 from fhe_auc.sums.proof import authenticated
-from fhe_auc.sums.terms import Layout, Release, Sketch
+from fhe_auc.sums.terms import Release, Sketch
 from fhe_auc_protocols.exact_auc.auc_sums import AucSums, picked
 from fhe_auc_protocols.exact_auc.cluster_sums import ClusterSums
 from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
@@ -304,6 +305,11 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return tuple([Layout.of(computed, self.parameters.slots) for computed in self.computed])
 
     @property
+    def results(self) -> int:
+        """Ciphertexts of a result: one for each layer of each prime's."""
+        return sum(layout.layers for layout in self.layouts)
+
+    @property
     def products(self) -> int:
         """Most ciphertexts of the pad key that make a result."""
         return max(layout.ciphertexts for layout in self.layouts)
@@ -342,9 +348,9 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def result_bytes(self) -> int:
-        """Bytes of the result's ciphertexts: one for each prime, both polynomials."""
+        """Bytes of the result's ciphertexts: one for each prime and layer, both polynomials."""
         kept = self.parameters.modulus_bits[: self.kept]
-        return 2 * self.primes * self.parameters.ring_dimension * sum(-(-bits // 8) for bits in kept)
+        return 2 * self.results * self.parameters.ring_dimension * sum(-(-bits // 8) for bits in kept)
 
     @property
     def download_bytes(self) -> int:

@@ -1,6 +1,6 @@
 """Bins that the cubic sums of standard errors are over: neighbours of a session's bins, merged.
 
-Cubic sums cost most, and need the fine bins least: a standard error over some 500 bins is that of the rows within half
+Cubic sums cost most, and need the fine bins least: a standard error over some 480 bins is that of the rows within half
 a percent, but where scores crowd (`fhe_auc.results.delong` has what merging can hide). Bins that can hold one number
 only are never merged: these merge nothing.
 """
@@ -8,7 +8,7 @@ only are never merged: these merge nothing.
 import numpy as np
 from numpy.typing import NDArray
 
-VARIANCE_BINS = 500  # at most, unless bins of one number are more than half as many
+VARIANCE_BINS = 480  # at most, unless bins of one number are more than half as many
 
 
 def merged_starts(wide: NDArray[np.bool_], most: int) -> tuple[int, ...]:

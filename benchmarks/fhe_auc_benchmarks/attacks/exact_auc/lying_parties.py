@@ -237,7 +237,7 @@ class LyingComputation(ExactComputation):
         self._views = [View(self.plan, prime, max(1, rows // 10)) for prime in self.primes]
 
     def false_counts(self, sketches: Iterable[Residues]) -> list[Residues]:
-        """Return a party's sketches with the counts that it claims: those modulo the first prime, which has them all."""
+        """Return a party's sketches with the counts that it claims, modulo the first prime, which has them all."""
         if self._lie.counts is None:
             return list(sketches)
         (first, *others), view, shape = sketches, self._views[0], self._shape
