@@ -205,7 +205,8 @@ case: ifP => [/gn gr|_]; last by rewrite add0n.
 by rewrite mulnDl mul1n PoszD -subr_ge0 opprD addrACA addr_ge0 // subr_ge0.
 Qed.
 
-Lemma beside_le (v : bool) (x : contrast) (b : bool) (k : 'I_(grid v)) : `|form_at (beside x b k) z| <= (count (cell x b) rows)%:Z.
+Lemma beside_le (v : bool) (x : contrast) (b : bool) (k : 'I_(grid v)) :
+  `|form_at (beside x b k) z| <= (count (cell x b) rows)%:Z.
 Proof.
 rewrite beside_at -[count _ _]muln1; apply: bounded => r _.
 by case: ltngtP => _; rewrite ?subr0 ?sub0r ?subrr.
@@ -459,7 +460,8 @@ Qed.
 Lemma number_of_rows (g : Group) (c : Class) :
   (room (Rows g c) < T t')%N -> in_range t' 0 (value (sum_of (Rows g c)) z).
 Proof.
-move=> roomT; rewrite (rows_at z_rows); apply: (@natural_range _ t' _ (size rows)) (leq_ltn_trans most_rows roomT) => //.
+move=> roomT; rewrite (rows_at z_rows).
+apply: (@natural_range _ t' _ (size rows)) (leq_ltn_trans most_rows roomT) => //.
 by rewrite lez_nat count_size.
 Qed.
 
@@ -611,13 +613,14 @@ Variable aggregator : secrets I released_at (field t) -> seq bool -> I + result 
 
 Theorem verified_analysis (turns : nat) :
   Pr [pred ax : points (field t) * secrets I released_at (field t) |
-       deceived m (fun s => lo (primes_of takes_sum t s) (kind s)) shows sketch_at exact_sums aggregator turns ax.1 ax.2]
+       deceived m (fun s => lo (primes_of takes_sum t s) (kind s)) shows sketch_at exact_sums aggregator turns
+         ax.1 ax.2]
     <= (#|I| %/ m * d)%:R / least.-1%:R.
 Proof.
 apply: (@verified _ _ _ _ _ _ _ _ _ _ _ _ _ _ t_prime t_differ t_least m_positive _ d_small p0 (Sub s0 auc_of_p0)).
 - by move=> p s; rewrite degree_of_parts; apply: leq_trans (degreeE _) (d_most _).
 - by rewrite degree_of_parts /= auc_released difference_is_blinded.
-- move=> p s L; rewrite value_of_parts; apply: eq_taken => j; move/(all_there (valP s)); exact: all_made.
+- move=> p s L; rewrite value_of_parts; apply: eq_weighed => j; move/(all_there (valP s)); exact: all_made.
 - exact: analysis_ranges.
 Qed.
 End Verified_analysis.

@@ -1,6 +1,6 @@
-(* Premises can be met. Of `verified_analysis` all at once: two parties with a row each, one of each label, one model and
-   group, two bins that are merged, every kind of sum, at most two rows; and the primes 1031, which lacks merged counts,
-   and 1033, which has no other, and the sums of these that are cubic. *)
+(* Premises can be met. Of `verified_analysis` all at once: two parties with a row each, one of each label, one model
+   and group, two bins that are merged, every kind of sum, at most two rows; and the primes 1031, with all sums and all
+   counts but merged ones, and 1033, with Q10 and Q01 of merged bins, and no other counts. *)
 From mathcomp Require Import all_ssreflect ssralg finalg zmodp poly ssrnum ssrint rat.
 From Verified Require Import Chance Sums Forms Authenticators Session Integers Analysis Vectors Inputs.
 Set Implicit Arguments.
@@ -76,8 +76,8 @@ Lemma each_few (i : parties) : (size (rows_of i) <= 2)%N. Proof. by []. Qed.
 
 (* For every aggregator. *)
 Definition instance := @verified_analysis one one labels 2 1 1 1 merge ord0 ord0 positive negative parties sums primes
-  modulus 1031 2 2 3 rows_of own 1 sites_cut_off kind takes_sum rows_of_class false (@Ordinal 13 4 isT) auc rows_released
-  erefl isT sent all_there primes_prime differ large isT isT degrees isT isT apart T_large each_few.
+  modulus 1031 2 2 3 rows_of own 1 sites_cut_off kind takes_sum rows_of_class false (@Ordinal 13 4 isT) auc
+  rows_released erefl isT sent all_there primes_prime differ large isT isT degrees isT isT apart T_large each_few.
 
 (* And there are secrets to choose from: the chance is not of nothing. *)
 Lemma secrets_exist (I P : finType) (J S : P -> finType) (f : forall p, S p -> msum (J p)) (F : P -> finFieldType) :

@@ -91,7 +91,8 @@ Section Exact_sums.
 Variables (I S P : finType).                                    (* parties, sums, primes *)
 Variable takes : P -> pred S.                                   (* which sums are released modulo a prime *)
 Local Notation own p := [the finType of {s : S | takes p s}].
-Variables (J : P -> finType) (f : forall p, own p -> msum (J p)) (d : nat).  (* entries; sums, the most of their degrees *)
+Variable J : P -> finType.                                      (* entries of a sketch modulo a prime *)
+Variables (f : forall p, own p -> msum (J p)) (d : nat).        (* the sums, and the largest of their degrees *)
 Variables (t : P -> nat) (least : nat).                         (* the primes, and the least of them *)
 Variable m : nat.                                               (* min_parties; 1 with a helper *)
 Variable lo : S -> int.                                         (* each sum is read from lo on, below lo + its T *)
@@ -131,7 +132,8 @@ Definition misled (D : {set I}) (c : result I (fun p => own p) (field t)) : bool
   [exists s, shows (integers c) s && ((integers c s != exact (counted c) s) || ~~ (counted c \subset D))].
 Definition deceived : nat -> points (field t) -> secrets I f (field t) -> bool :=
   Game.some_accepted (sent residues) (@shown I P J (fun p => own p) f (field t)) (fun=> ord0 : 'I_1)
-    (@evaluating I P (fun p => own p) (field t)) (@accepts I P J (fun p => own p) f (field t)) (fun=> m) aggregator misled.
+    (@evaluating I P (fun p => own p) (field t)) (@accepts I P J (fun p => own p) f (field t)) (fun=> m) aggregator
+    misled.
 
 Lemma primes_differ (s : S) : injective (primes_of s).
 Proof. by move=> p q /t_differ /val_inj. Qed.

@@ -65,7 +65,8 @@ Qed.
 (* Entries that some weight is on. *)
 Definition weighs (f : msum) (j : J) : bool := has (fun t : term => has (fun l : form => l j != 0) t.2) f.
 
-Lemma eq_taken (R : comRingType) (f : msum) (x y : J -> R) : (forall j, weighs f j -> x j = y j) -> value f x = value f y.
+Lemma eq_weighed (R : comRingType) (f : msum) (x y : J -> R) :
+  (forall j, weighs f j -> x j = y j) -> value f x = value f y.
 Proof.
 elim: f => [|t f IH] xy; rewrite /value ?big_nil // !big_cons; congr (_ * _ + _); last first.
   by apply: IH => j taken; apply: xy; rewrite /weighs /= -/(weighs f j) taken orbT.

@@ -13,7 +13,8 @@ Section Together.
 (* As of `verified`. *)
 Variables (I S P : finType) (takes : P -> pred S).
 Local Notation own := (fun p => [the finType of {s : S | takes p s}]).
-Variables (J : P -> finType) (f : forall p, own p -> msum (J p)) (d : nat) (t : P -> nat) (least m : nat) (lo : S -> int).
+Variables (J : P -> finType) (f : forall p, own p -> msum (J p)) (d : nat) (t : P -> nat) (least m : nat).
+Variable lo : S -> int.
 Variables (shows : (S -> int) -> S -> bool) (sketch : forall p, I * J p -> int) (exact : {set I} -> S -> int).
 Hypotheses (t_prime : forall p, prime (t p)) (t_differ : injective t).
 Hypotheses (t_least : forall p, (least <= t p)%N) (m_positive : (0 < m)%N).
@@ -113,8 +114,8 @@ move=> a D y [] c _ /imsetP [i iL ->] iD /=.
       = Pr [pred y' | shown (sketches D) y' == shown (sketches D) y.1]
         * Pr [pred y' | vector_shown (vectors D) y' == vector_shown (vectors D) y.2]); last first.
     by rewrite -Pr_both; congr (_%:R / _); apply: eq_card => y'; rewrite !inE.
-  rewrite mulrA; apply: le_trans (times_le (Pr_ge0 _) (@unsent_is_noticed _ _ _ _ _ _ (residues t (@sketch)) d least d_most
-    field_least least1 p0 s0 blinded a.1 (sketches D) y.1 c i iL _)); last by rewrite inE.
+  rewrite mulrA; apply: le_trans (times_le (Pr_ge0 _) (@unsent_is_noticed _ _ _ _ _ _ (residues t (@sketch)) d least
+    d_most field_least least1 p0 s0 blinded a.1 (sketches D) y.1 c i iL _)); last by rewrite inE.
   rewrite -Pr_both; apply: Pr_le => y' /=; rewrite xpair_eqE; by case/andP => /andP [-> ->] ->.
 rewrite (_ : Pr [pred y' | both_shown D y' == both_shown D y]
     = Pr [pred y' | vector_shown (vectors D) y' == vector_shown (vectors D) y.2]
