@@ -150,11 +150,11 @@ class PadKey:
         `pooled` is the sum of all padded sketches for each prime, shape (sketch.size,); ValueError for anything else.
         `kept` is as of `PublicContext.dump_result`.
         """
-        flooded = [self.public.flood(self.evaluated(values, prime)) for prime, values in enumerate(pooled)]
+        flooded = [self.public.flood(*self.evaluated(values, prime)) for prime, values in enumerate(pooled)]
         return tuple([self.public.dump_result(ciphertext, kept) for ciphertext in flooded])
 
-    def evaluated(self, values: Residues, prime: int) -> Ciphertext:
-        """Return the sums, masked: each is the total over its slots."""
+    def evaluated(self, values: Residues, prime: int) -> tuple[Ciphertext, Residues]:
+        """Return what is encrypted of the sums, and a mask with the rest: each is the total over its slots of both."""
         modulus = self.public.parameters.plain_moduli[prime]
         at, clear, hidden = self.release.evaluate(values, modulus), [], []
         for total in self.release.sums:
@@ -162,15 +162,7 @@ class PadKey:
             clear.append(running_sums(np.concatenate([first for first, _ in expanded]), modulus)[-1])
             hidden.append([vector for _, vectors in expanded for vector in vectors])
         mask = self.layout.mask(KeyStream(secrets.token_bytes(_SEED_BYTES)), np.array(clear), modulus)
-        products: Ciphertext | None = None
-        for ciphertext, slots in zip(self.ciphertexts[prime], self.layout.place(hidden), strict=True):
-            if slots.any():  # times nothing but zeros, a ciphertext would hide nothing
-                product = self.public.multiply_values(ciphertext, slots)
-                if products is None:
-                    products = product
-                else:
-                    self.public.add_in_place(products, product)
-        return self.public.encrypt(mask, prime) if products is None else self.public.add_values(products, mask)
+        return self.public.sum_of_products(prime, self.ciphertexts[prime], list(self.layout.place(hidden))), mask
 
 
 def _digest(release: Release) -> bytes:

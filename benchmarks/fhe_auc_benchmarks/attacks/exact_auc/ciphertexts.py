@@ -13,7 +13,6 @@ import numpy as np
 from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, UndefinedAucError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.bfv import Ciphertext
 from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe.modular import Residues, multiply, total
@@ -108,17 +107,20 @@ class LyingExactSide(LyingSide):
             generator = np.random.default_rng(seed)  # the same choices for every prime
             view = View(plan.computed, prime, [each[which] for each in own], self._guess, generator)
             claim, public = self._strategy.tell(view), self.pad_key.public
-            constants = plan.layout.mask(KeyStream(generator.bytes(32)), claim.constants(view), prime)
-            found = public.encrypt(constants, which)
+            masks = [plan.layout.mask(KeyStream(generator.bytes(32)), claim.constants(view), prime)]
+            factors: list[Residues] = []
             for each in claim.computed:
-                public.add_in_place(found, evaluated(self.pad_key, which, each))
-            made.append(public.dump_result(public.flood(found), plan.kept))
+                own_factors, mask = evaluated(self.pad_key, which, each)
+                factors.extend(own_factors)
+                masks.append(mask)
+            found = public.sum_of_products(which, [*self.pad_key.ciphertexts[which]] * len(claim.computed), factors)
+            made.append(public.dump_result(public.flood(found, total(np.array(masks), prime, axis=0)), plan.kept))
         return encode(Result(counted, encode(tuple(made))))
 
 
-def evaluated(pad_key: PadKey, which: int, of: Computed) -> Ciphertext:
-    """Return the sums of one prime, each times its weight, as an honest aggregator makes them."""
-    public, release, prime = pad_key.public, pad_key.release, pad_key.public.parameters.plain_moduli[which]
+def evaluated(pad_key: PadKey, which: int, of: Computed) -> tuple[Residues, Residues]:
+    """Return what ciphertexts are multiplied by, and a mask, of the sums of one prime, each times its weight."""
+    release, prime = pad_key.release, pad_key.public.parameters.plain_moduli[which]
     at, clear, hidden = release.evaluate(of.pooled, prime), list[Residues](), list[list[Residues]]()
     for index, own in enumerate(release.sums):
         weight, expanded = np.uint64(of.weights.get(index, 1) % prime), [coefficients(t, at, prime) for t in own.terms]
@@ -126,11 +128,7 @@ def evaluated(pad_key: PadKey, which: int, of: Computed) -> Ciphertext:
         clear.append(multiply(first[None], weight, prime))
         hidden.append([multiply(vector, weight, prime) for _, vectors in expanded for vector in vectors])
     mask = pad_key.layout.mask(KeyStream(secrets.token_bytes(32)), np.concatenate(clear), prime)
-    found = public.encrypt(mask, which)
-    for ciphertext, slots in zip(pad_key.ciphertexts[which], pad_key.layout.place(hidden), strict=True):
-        if slots.any():
-            public.add_in_place(found, public.multiply_values(ciphertext, slots))
-    return found
+    return pad_key.layout.place(hidden), mask
 
 
 class ExactAucAttacks(Attacks):
