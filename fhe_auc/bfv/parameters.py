@@ -39,7 +39,6 @@ them. By Hoeffding's inequality any of the N coefficients is off by more than τ
 
 _MOST_TAKEN = 0.99  # of the capacity: the primes are not quite powers of two
 
-_ERROR_VARIANCE = 3.25**2  # of errors in keys; ours and SEAL's have 3.24, OpenFHE's 3.19
 _TERNARY_VARIANCE = 2 / 3
 
 
@@ -99,13 +98,13 @@ def plain_product_bound(parameters: BfvParameters, products: int) -> float:
     """Return X: no coefficient of the noise of Σ plaintext·ciphertext is larger before flooding.
 
     Of so many products of any plaintext vector with a fresh encryption under the secret key, no encryption taken twice,
-    and of what `PublicContext.flood` and `add_values` add: an encryption of zero under the public key, and 1/2. The
+    and of what `PublicContext.flood` adds besides flooding noise: u·e + e1·s of an encryption of zero, and 1/2. The
     plaintext is a polynomial of N coefficients of at most t/2, which all meet every coefficient of the noise, so that
     its deviation gets √N·t/2 times as large.
     """
     size = parameters.ring_dimension
     product = max(parameters.plain_moduli) / 2 * math.sqrt(size * sum_variance(products))
-    zero = math.sqrt(_ERROR_VARIANCE * (1 + 2 * size * _TERNARY_VARIANCE))
+    zero = math.sqrt(VARIANCE * 2 * size * _TERNARY_VARIANCE)
     return CONFIDENCE * math.hypot(product, zero) + 1 / 2
 
 

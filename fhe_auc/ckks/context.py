@@ -54,16 +54,9 @@ _SEED_BYTES = 32
 
 
 class PublicContext(BasePublicContext[CkksParameters]):
-    """What the aggregator holds.
-
-    Raises `DeserialisationError`: `stored` has a key of other parameters.
-    """
+    """What the aggregator holds."""
 
     kind, stored_as = "public context", PublicKeys[CkksParameters]
-
-    def __init__(self, stored: PublicKeys[CkksParameters], library: Library[CkksParameters]) -> None:
-        super().__init__(stored, library)
-        self._public_key = np.split(self._seeded.expand(stored.public_key), 2)
 
     def read_submission(self, data: bytes, into: Words | None = None) -> Words:
         """Return the coefficients in what `SecretContext.encrypt` wrote, `into` an array of `ciphertext_shape` if any.
@@ -119,7 +112,7 @@ class SecretContext(BaseSecretContext[CkksParameters]):
 
     @cached_property
     def _zero(self) -> Callable[[], Words]:
-        return self._library.zeros(self._key_words, secret=True)
+        return self._library.zeros(self._key_words)
 
     def encrypt(self, values: Slots, mask: Words | None = None) -> bytes:
         """Return slots, shape (C, B), encrypted under the secret key, serialised, for `PublicContext.read_submission`.
@@ -190,7 +183,8 @@ def released(
     noise = [secrets.randbits(flooding_bits + 1) - 2**flooding_bits for _ in positions]
     half.add_in_place(parts[0], np.array([[each % prime for each in noise] for prime in half.moduli], np.uint64))
     for part in parts[1:]:
-        half.add_in_place(part, ciphertexts.second_error(half, secrets.token_bytes(_SEED_BYTES)))
+        error = ciphertexts.second_error(half.ring_dimension, secrets.token_bytes(_SEED_BYTES))
+        half.add_in_place(part, half.residues(error))
     return [ciphertexts.divided(half, part, kept) for part in parts]
 
 

@@ -1,7 +1,7 @@
 """Contexts of every scheme: keys, the library that makes them, what they are stored as, and how they come to life.
 
-An encryption library, OpenFHE or SEAL, makes secret keys and encryptions of zero. All else is done in words, the same
-on every library. Its objects, ciphertexts and keys, stay inside.
+An encryption library, OpenFHE or SEAL, makes secret keys, and under CKKS encryptions of zero. All else is done in
+words, the same on every library. Its objects, ciphertexts and keys, stay inside.
 
 Only coefficients travel: what a library's parser sees of foreign bytes is never its header. Both libraries serialise an
 object as a header (parameters, sizes, pointers) around long runs of 64-bit coefficients. A changed header can abort the
@@ -27,8 +27,8 @@ import numpy as np
 
 from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.rlwe.ciphertexts import Seeded, unwrap, wrap
-from fhe_auc.rlwe.polynomials import WORD, Polynomials, Words
+from fhe_auc.rlwe.ciphertexts import Seeded, check_small, unwrap, wrap
+from fhe_auc.rlwe.polynomials import WORD, Polynomials, Words, coefficients_of
 from fhe_auc.rlwe.ring_parameters import LIBRARIES, RingParameters, choose_backend
 
 P = TypeVar("P", bound=RingParameters)
@@ -76,19 +76,11 @@ class CoefficientLayout:
         return bytes(raw)
 
 
-class Layouts(NamedTuple):
-    """Those of a library's objects."""
-
-    secret_key: CoefficientLayout
-    public_key: CoefficientLayout
-    submission: CoefficientLayout
-
-
 class Library(ABC, Generic[P]):
     """A library's context for one scheme, and the layouts of its objects, learned from throw-away ones when needed.
 
-    Of several plaintext moduli it has the first: keys and encryptions of zero do not depend on it. To learn raises
-    `BackendUnavailableError` as `Seeded.verify`, and `CapacityError` where the library has another ring or modulus.
+    Of several plaintext moduli it has the first: keys do not depend on it. What comes of the library raises
+    `BackendUnavailableError` as `check_small`, and `CapacityError` where the library has another ring or modulus.
     """
 
     def __init__(self, parameters: P) -> None:
@@ -97,57 +89,58 @@ class Library(ABC, Generic[P]):
     @property
     def shapes(self) -> tuple[Polynomials, Polynomials]:
         """Shapes of secret keys and of ciphertexts, which a library may know without making any."""
-        return self.layouts.secret_key.polynomials, self.layouts.submission.polynomials
+        key = self.secret_key.polynomials
+        return key, Polynomials(key.ring_dimension, 2 * key.moduli[: len(self.parameters.modulus_bits)])
 
     @cached_property
-    def layouts(self) -> Layouts:
-        """Those of its objects."""
-        parameters = self.parameters
-        own_key, other_key = self._new_keys()
-        secret_key, public_key = self._layout(own_key), self._layout(other_key)
-        found = tuple(round(math.log2(modulus)) for modulus in secret_key.polynomials.moduli)
-        wanted, more = parameters.modulus_bits, bool(parameters.special_bits)  # of which SEAL's secret keys know
+    def secret_key(self) -> CoefficientLayout:
+        """That of secret keys."""
+        layout = self._layout(self._new_key())
+        found = tuple(round(math.log2(modulus)) for modulus in layout.polynomials.moduli)
+        wanted, more = self.parameters.modulus_bits, bool(self.parameters.special_bits)  # of which SEAL's keys know
         if found[: len(wanted)] != wanted or len(found) > len(wanted) + more:
             raise CapacityError(f"the library has chosen primes of {found} bits, not those that the parameters say")
-        saved = self._saved(own_key)
-        zero = self._encrypted_zero(saved, secret=True)
-        submission = self._layout(zero())
-        secret = secret_key.words(saved)[: len(parameters.modulus_bits)]
-        Seeded(submission.polynomials).verify(submission.words(self._saved(zero())), secret)
-        return Layouts(secret_key, public_key, submission)
+        return layout
+
+    @cached_property
+    def submission(self) -> CoefficientLayout:
+        """That of encryptions of zero, under CKKS."""
+        own_key = self._saved(self._new_key())
+        zero = self._encrypted_zero(own_key)
+        layout = self._layout(zero())
+        secret = self.secret_key.words(own_key)[: len(self.parameters.modulus_bits)]
+        Seeded(layout.polynomials).verify(layout.words(self._saved(zero())), secret)
+        return layout
 
     def new_secret_key(self) -> bytes:
-        """Return a fresh secret key, packed."""
-        secret_key, _ = self._new_keys()
-        return self.layouts.secret_key.polynomials.pack(self.layouts.secret_key.words(self._saved(secret_key)))
+        """Return a fresh secret key, packed: a ternary polynomial."""
+        layout = self.secret_key
+        words = layout.words(self._saved(self._new_key()))
+        check_small(layout.polynomials, coefficients_of(layout.polynomials, words), 1)
+        return layout.polynomials.pack(words)
 
     def new_public_key(self, secret_key: bytes) -> bytes:
-        """Return a fresh public key of a packed secret key, packed: an encryption of zero, made without the library.
+        """Return a fresh public key of a packed secret key, packed: an encryption of zero, made without the library."""
+        key_shape, ciphertext_shape = self.shapes
+        seeded = Seeded(ciphertext_shape)
+        zero = seeded.half.zeros()
+        return seeded.encrypt(key_shape.unpack(secret_key)[: len(zero)], zero, zero[:0])
 
-        Under CKKS it is one modulo Q alone, as no library ever loads it.
-        """
-        seeded = Seeded(
-            (self.layouts.submission if self.parameters.scheme == "ckks" else self.layouts.public_key).polynomials
-        )
-        secret = self.layouts.secret_key.polynomials.unpack(secret_key)[: len(seeded.half.moduli)]
-        return seeded.encrypt(secret, seeded.half.zeros())
-
-    def zeros(self, key: Words, *, secret: bool = False) -> Callable[[], Words]:
-        """Return what encrypts zero under a public or a secret key, given by its polynomials.
+    def zeros(self, key: Words) -> Callable[[], Words]:
+        """Return what encrypts zero under a secret key, given by its polynomials.
 
         It returns both polynomials of a fresh encryption, as values at the roots of unity.
         """
-        layout = self.layouts.secret_key if secret else self.layouts.public_key
-        encrypted_zero = self._encrypted_zero(layout.raw(key), secret=secret)
-        return lambda: self.layouts.submission.words(self._saved(encrypted_zero()))
+        encrypted_zero = self._encrypted_zero(self.secret_key.raw(key))
+        return lambda: self.submission.words(self._saved(encrypted_zero()))
 
     @abstractmethod
-    def _new_keys(self) -> tuple[Any, Any]:
-        """Return a fresh secret key, and a public key of it."""
+    def _new_key(self) -> Any:
+        """Return a fresh secret key."""
 
     @abstractmethod
-    def _encrypted_zero(self, key: bytes, *, secret: bool) -> Callable[[], Any]:
-        """Return what makes fresh encryptions of zero under a secret or a public key, as `CoefficientLayout.raw`.
+    def _encrypted_zero(self, key: bytes) -> Callable[[], Any]:
+        """Return what makes fresh encryptions of zero under a secret key, as `CoefficientLayout.raw`.
 
         Raises `DeserialisationError` where it is none.
         """
@@ -220,7 +213,7 @@ class BasePublicContext(_BaseContext[P]):
     """What the aggregator holds: parameters and public key. There are no evaluation keys, and no secret key.
 
     Its `fingerprint`, which ciphertexts carry, names them both. `ciphertext_shape` is the shape of a submission: both
-    polynomials, modulo all primes of Q.
+    polynomials, modulo all primes of Q. Raises `DeserialisationError`: `stored` has a key of other parameters.
     """
 
     _not_pickled = "a context is not pickled, which the libraries' objects do not survive; send to_bytes()"
@@ -230,6 +223,7 @@ class BasePublicContext(_BaseContext[P]):
         self.fingerprint = stored.parameters.fingerprint(stored.public_keys_digest)
         _, self.ciphertext_shape = library.shapes
         self._seeded = Seeded(self.ciphertext_shape)
+        self._public_key = np.split(self._seeded.expand(stored.public_key), 2)
 
 
 class BaseSecretContext(_BaseContext[P]):

@@ -118,14 +118,6 @@ def _new_context(settings: Any, parameters: Any) -> Any:
     return context
 
 
-def _parsed(parse: Any, raw: bytes) -> Any:
-    """Return the library's object from what a `CoefficientLayout` made; `DeserialisationError` where it is refused."""
-    try:
-        return parse(raw, openfhe.BINARY)
-    except RuntimeError as error:
-        raise DeserialisationError(f"OpenFHE refused the object: {error}") from None
-
-
 class Scheme(Library[Any]):
     """OpenFHE for one scheme."""
 
@@ -142,15 +134,17 @@ class Scheme(Library[Any]):
         _refuse_forks()
         return self._context
 
-    def _new_keys(self) -> tuple[Any, Any]:
+    def _new_key(self) -> Any:
         # In a thread of its own, as OpenFHE seeds its random numbers once for each: a machine resumed twice from one
         # snapshot would make the same keys.
         with ThreadPoolExecutor(1) as thread:
-            keys = thread.submit(self.context.KeyGen).result()
-        return keys.secretKey, keys.publicKey
+            return thread.submit(self.context.KeyGen).result().secretKey
 
-    def _encrypted_zero(self, key: bytes, *, secret: bool) -> Callable[[], Any]:
-        parsed = _parsed(openfhe.DeserializePrivateKeyString if secret else openfhe.DeserializePublicKeyString, key)
+    def _encrypted_zero(self, key: bytes) -> Callable[[], Any]:
+        try:
+            parsed = openfhe.DeserializePrivateKeyString(key, openfhe.BINARY)
+        except RuntimeError as error:
+            raise DeserialisationError(f"OpenFHE refused the key: {error}") from None
         return lambda: self.context.Encrypt(parsed, self._zero)
 
     def _saved(self, item: Any) -> bytes:

@@ -108,11 +108,11 @@ class Scheme(Library[Any]):
         size = parameters.ring_dimension
         primes = seal.CoeffModulus.Create(size, [*parameters.modulus_bits, parameters.special_bits])
         self._key_moduli = [prime.value() for prime in primes]  # ciphertexts have all but the last
-        self._of_bfv = parameters.scheme == "bfv"
-        settings = seal.EncryptionParameters(seal.SCHEME_TYPE.BFV if self._of_bfv else seal.SCHEME_TYPE.CKKS)
+        of_bfv = parameters.scheme == "bfv"
+        settings = seal.EncryptionParameters(seal.SCHEME_TYPE.BFV if of_bfv else seal.SCHEME_TYPE.CKKS)
         settings.set_poly_modulus_degree(size)
         settings.set_coeff_modulus(primes)
-        if self._of_bfv:
+        if of_bfv:
             for modulus in parameters.plain_moduli:
                 if modulus in self._key_moduli:
                     raise CapacityError(
@@ -133,23 +133,18 @@ class Scheme(Library[Any]):
         size, moduli = self.parameters.ring_dimension, tuple(self._key_moduli)
         return Polynomials(size, moduli), Polynomials(size, 2 * moduli[:-1])
 
-    def _new_keys(self) -> tuple[Any, Any]:
-        generator, public_key = seal.KeyGenerator(self.context), seal.PublicKey()
-        generator.create_public_key(public_key)
-        return generator.secret_key(), public_key
+    def _new_key(self) -> Any:
+        return seal.KeyGenerator(self.context).secret_key()
 
-    def _encrypted_zero(self, key: bytes, *, secret: bool) -> Callable[[], Any]:
-        loaded = seal.SecretKey() if secret else seal.PublicKey()
+    def _encrypted_zero(self, key: bytes) -> Callable[[], Any]:
+        loaded = seal.SecretKey()
         with _private_file(key) as path:
             loaded.load(self.context, path)
         encryptor = seal.Encryptor(self.context, loaded)
-        encrypt = encryptor.encrypt_zero_symmetric if secret else encryptor.encrypt_zero
 
         def made() -> Any:
             ciphertext = seal.Ciphertext()
-            encrypt(ciphertext)
-            if self._of_bfv:  # of which SEAL keeps coefficients: of keys, and of all else, values at roots of unity
-                seal.Evaluator(self.context).transform_to_ntt_inplace(ciphertext)
+            encryptor.encrypt_zero_symmetric(ciphertext)
             return ciphertext
 
         return made

@@ -148,31 +148,23 @@ class PadKey:
         `pooled` is the sum of all padded sketches for each prime, shape (sketch.size,); ValueError for anything else.
         `kept` is as of `PublicContext.dump_result`.
         """
-        flooded = [
-            self.public.flood(own) for prime, values in enumerate(pooled) for own in self.evaluated(values, prime)
-        ]
-        return tuple([self.public.dump_result(ciphertext, kept) for ciphertext in flooded])
+        sums = [own for prime, values in enumerate(pooled) for own in self.evaluated(values, prime)]
+        return tuple([self.public.dump_result(self.public.flood(*own), kept) for own in sums])
 
-    def evaluated(self, values: Residues, prime: int) -> list[Ciphertext]:
-        """Return the sums of each layer, masked: each is the total over its slots."""
+    def evaluated(self, values: Residues, prime: int) -> list[tuple[Ciphertext, Residues]]:
+        """Return for each layer what is encrypted of its sums, and a mask with the rest.
+
+        Each sum is the total over its slots of both.
+        """
         modulus, release, layout = self.public.parameters.plain_moduli[prime], self.releases[prime], self.layouts[prime]
         at = release.evaluate(values, modulus)
         clear, hidden = zip(*[coefficients(total, at, modulus) for total in release.sums], strict=True)
-        return [self.combined(np.concatenate(clear), hidden, prime, layer) for layer in range(layout.layers)]
-
-    def combined(self, clear: Residues, hidden: Sequence[Sequence[Residues]], prime: int, layer: int) -> Ciphertext:
-        """Return a layer's sums, masked, of the coefficients of each sum: those of 1, shape (sums,), and the others."""
-        modulus, layout = self.public.parameters.plain_moduli[prime], self.layouts[prime]
-        mask = layout.mask(KeyStream(secrets.token_bytes(_SEED_BYTES)), clear, modulus, layer)
-        products: Ciphertext | None = None
-        for ciphertext, slots in zip(self.ciphertexts[prime], layout.coefficients(hidden, layer), strict=True):
-            if slots.any():  # times nothing but zeros, a ciphertext would hide nothing
-                product = self.public.multiply_values(ciphertext, slots)
-                if products is None:
-                    products = product
-                else:
-                    self.public.add_in_place(products, product)
-        return self.public.encrypt(mask, prime) if products is None else self.public.add_values(products, mask)
+        totals, sums = np.concatenate(clear), list[tuple[Ciphertext, Residues]]()
+        for layer in range(layout.layers):
+            mask = layout.mask(KeyStream(secrets.token_bytes(_SEED_BYTES)), totals, modulus, layer)
+            factors = list(layout.coefficients(hidden, layer))
+            sums.append((self.public.sum_of_products(prime, self.ciphertexts[prime], factors), mask))
+        return sums
 
 
 def _digest(releases: Sequence[Release]) -> bytes:

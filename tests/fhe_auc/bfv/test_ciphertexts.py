@@ -20,13 +20,24 @@ from fhe_auc.bfv.parameters import (
     plain_product_bound,
     sum_variance,
 )
-from fhe_auc.rlwe.ciphertexts import kept_shape, phase_of, switched
+from fhe_auc.rlwe.ciphertexts import divided, kept_shape, phase_of
 from fhe_auc.rlwe.modular import Residues, primes_above
-from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, coefficients_of, values_of
+from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words, coefficients_of, values_of
 from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
 from fhe_auc_protocols.exact_auc.exact_protocols import plan_exact
-from tests.support.bfv_contexts import PRIMES, SLOTS, Case, loaded, noise, parameters_of, scaled_noise, some
-from tests.support.polynomials import integers, polynomial, product, signed
+from tests.support.bfv_contexts import (
+    PRIMES,
+    SLOTS,
+    Case,
+    loaded,
+    noise,
+    parameters_of,
+    scaled_noise,
+    some,
+    unflooded,
+    words_of,
+)
+from tests.support.polynomials import integers, polynomial, product, residues, signed
 
 SIZE = 32
 HALVES = {
@@ -86,12 +97,12 @@ def test_noise_below_the_capacity_decrypts_and_any_phase_to_the_nearest_message(
         phase = [rounded(modulus * each, t) + noise + beyond * int(share) for each in plaintext(t, values)]
         if beyond:
             phase = [each + int(share) * (modulus >> 48) for each in phase]  # double precision decides nearer than that
-        found = decoded(half, t, polynomial(half, phase))
+        found = decoded(half, t, residues(half, phase))
         assert (found.tolist() == values.tolist()) == (abs(share) < 1)
     modulus = math.prod(half.moduli)
     generator = np.random.default_rng(4)
     phase = [int.from_bytes(generator.bytes(40), "little") % modulus for _ in range(SIZE)]
-    found = decoded(half, t, polynomial(half, phase))
+    found = decoded(half, t, residues(half, phase))
     assert plaintext(t, found) == [rounded(t * each, modulus) % t for each in phase]
 
 
@@ -129,7 +140,7 @@ def factors(plan: ExactPlan) -> bfv.KeyPair:
 
 def times(pair: bfv.KeyPair, factor: int) -> bfv.Ciphertext:
     """A fresh ciphertext times the same number in every slot."""
-    return pair.public.multiply_values(loaded(pair, some(1, PRIME)), np.full(SLOTS, factor))
+    return pair.public.sum_of_products(0, [loaded(pair, some(1, PRIME))], [np.full(SLOTS, factor)])
 
 
 @pytest.mark.backends("all")
@@ -149,12 +160,10 @@ def test_noise_of_plaintext_products_is_as_derived(case: Case, products: int) ->
     public, t = case.pair.public, case.primes[0]
     ring = Polynomials(SLOTS, (t,))
     generator = np.random.default_rng(7)
-    total = public.encrypt(np.zeros(SLOTS, np.uint64), 0)
-    for seed in range(products):
-        signs = generator.choice(np.array([t // 2, t // 2 + 1], np.uint64), SLOTS)
-        factors = values_of(ring, signs[None])[0]
-        public.add_in_place(total, public.multiply_values(case.loaded(case.some(seed)), factors))
-    found = noise(case.pair.secret, public.add_values(total, case.some(99)).words)
+    signs = generator.choice(np.array([t // 2, t // 2 + 1], np.uint64), (products, SLOTS))
+    factors = [values_of(ring, row[None])[0] for row in signs]
+    total = public.sum_of_products(0, [case.loaded(case.some(seed)) for seed in range(products)], factors)
+    found = noise(case.pair.secret, total.words)
     derived = plain_product_bound(case.parameters, products)
     assert 0.9 < found.std() * CONFIDENCE / derived < 1.1
     assert np.abs(found).max() < derived
@@ -187,15 +196,13 @@ def test_switching_adds_no_more_noise_than_the_bound_which_fails_less_than_once_
     """The phase modulo q, less q/Q of the phase modulo Q: the roundings alone."""
     half, secret = case.half, case.pair.secret.secret_words
     small = kept_shape(half, case.kept)
-    words = case.pair.public.flood(case.sum_of_products(3)[0]).words
+    parts = np.split(case.pair.public.flood(case.sum_of_products(3)[0], case.some(99)).coefficients, 2)
     phases = []
-    for shape, first, second in (
-        (half, *np.split(words, 2)),
-        (small, *(switched(half, each, case.kept) for each in np.split(words, 2))),
-    ):
-        phase = shape.multiply(second, secret[: len(shape.moduli)])
+    for shape in (half, small):
+        first, second = (divided(half, part.copy(), len(shape.moduli)) for part in parts)
+        phase = coefficients_of(shape, shape.multiply(values_of(shape, second), secret[: len(shape.moduli)]))
         shape.add_in_place(phase, first)
-        phases.append(signed(shape, coefficients_of(shape, phase)))
+        phases.append(signed(shape, phase))
     modulus, q = math.prod(half.moduli), math.prod(small.moduli)
     off = [(after * modulus - before * q) % (modulus * q) for before, after in zip(*phases, strict=True)]
     added = np.array([(each - modulus * q if each > modulus * q // 2 else each) / modulus for each in off])
@@ -216,12 +223,14 @@ def test_the_largest_noise_that_a_plan_admits_decrypts(case: Case, sign: int) ->
     ciphertext = case.loaded(values)
     half.add_in_place(ciphertext.words[: len(half.moduli)], values_of(half, constant))
     for kept in (len(case.half.moduli), case.kept):
-        assert secret.decrypt(public.dump_result(ciphertext, kept), 0, kept).tolist() == values.tolist()
+        dumped = public.dump_result(unflooded(public, ciphertext), kept)
+        assert secret.decrypt(dumped, 0, kept).tolist() == values.tolist()
 
 
 def test_flooding_takes_what_there_is_and_hides_by_the_margin(case: Case) -> None:
     before, _ = case.sum_of_products(4)
-    flooded = noise(case.pair.secret, case.pair.public.flood(before).words)
+    secret = case.pair.secret
+    flooded = noise(secret, words_of(secret, case.pair.public.flood(before, case.some(99))))
     parameters = case.parameters
     capacity = math.prod(case.half.moduli) / (2 * case.primes[0])
     largest = 2.0**parameters.flooding_bits + plain_product_bound(parameters, 4)
@@ -234,7 +243,7 @@ def test_flooding_takes_what_there_is_and_hides_by_the_margin(case: Case) -> Non
 @pytest.mark.parametrize("bits", [1, 31, 32, 63, 64, 150])
 def test_flooding_noise_is_uniform_on_its_range_to_the_last_unit(bits: int) -> None:
     half = Polynomials(SLOTS, primes_above(2**53, 4, SLOTS) if bits > 40 else (PRIME,))
-    drawn = signed(half, coefficients_of(half, uniform_noise(half, bits)))
+    drawn = signed(half, uniform_noise(half, bits))
     assert -(2**bits) <= min(drawn)
     assert max(drawn) < 2**bits
     assert stats.kstest(np.array(drawn, float) / 2**bits, stats.uniform(-1, 2).cdf).pvalue > FALSE_ALARM or bits == 1
@@ -242,14 +251,19 @@ def test_flooding_noise_is_uniform_on_its_range_to_the_last_unit(bits: int) -> N
     assert stats.chisquare(counts).pvalue > FALSE_ALARM
 
 
-def gcd_attack(pair: bfv.KeyPair, ciphertext: bfv.Ciphertext) -> int:
+def gcd_attack(pair: bfv.KeyPair, words: Words) -> int:
     """What all coefficients of the noise have in common."""
-    return math.gcd(*scaled_noise(pair.secret, ciphertext.words, 0))
+    return math.gcd(*scaled_noise(pair.secret, words, 0))
 
 
-def size_attack(pair: bfv.KeyPair, ciphertext: bfv.Ciphertext) -> float:
+def size_attack(pair: bfv.KeyPair, words: Words) -> float:
     """An estimate of a factor from how large the noise is, for somebody who knows what noise ciphertexts have."""
-    return float(noise(pair.secret, ciphertext.words).std() / math.sqrt(sum_variance(1)))
+    return float(noise(pair.secret, words).std() / math.sqrt(sum_variance(1)))
+
+
+def flooded_times(pair: bfv.KeyPair, factor: int) -> Words:
+    """The same as `times`, flooded."""
+    return words_of(pair.secret, pair.public.flood(times(pair, factor), some(99, PRIME)))
 
 
 FACTORS = (12_345_678_901, 3, PRIME // 2 - 5)
@@ -257,17 +271,16 @@ FACTORS = (12_345_678_901, 3, PRIME // 2 - 5)
 
 @pytest.mark.parametrize("factor", FACTORS)
 def test_noise_gives_a_factor_away_but_for_flooding(factors: bfv.KeyPair, factor: int, plan: ExactPlan) -> None:
-    made = times(factors, factor)
+    made = times(factors, factor).words
     assert gcd_attack(factors, made) == factor
     assert 0.5 < size_attack(factors, made) / factor < 1.5
     # Neither attack finds anything, and the margin of the planner holds for the noise that there is.
     # The noise is no test's idea of uniform by luck: it would have to differ by 2^-40 at most (`ExactPlan`).
     parameters = plan.parameters
-    made = times(factors, factor)
-    before = np.abs(noise(factors.secret, made.words)).max()
-    flooded = factors.public.flood(made)
+    before = np.abs(noise(factors.secret, made)).max()
+    flooded = flooded_times(factors, factor)
     assert gcd_attack(factors, flooded) == 1
-    seen = noise(factors.secret, flooded.words) / 2.0**parameters.flooding_bits
+    seen = noise(factors.secret, flooded) / 2.0**parameters.flooding_bits
     assert stats.kstest(seen, stats.uniform(-1, 2).cdf).pvalue > FALSE_ALARM  # the same for every factor
     margin = parameters.flooding_bits - math.log2(SLOTS * before)
     assert margin > plan.flooding_margin > plan.flooding_bits == 40
@@ -277,6 +290,6 @@ def test_too_little_flooding_stops_one_of_both_attacks(factors: bfv.KeyPair, mon
     """The test above can fail: flooding as large as the noise for factor 1 does not hide others' size."""
     monkeypatch.setattr(BfvParameters, "flooding_bits", math.ceil(math.log2(sum_variance(1)) / 2))
     for factor in (12_345_678_901, PRIME // 2 - 5):
-        flooded = factors.public.flood(times(factors, factor))
+        flooded = flooded_times(factors, factor)
         assert gcd_attack(factors, flooded) == 1
         assert 0.5 < size_attack(factors, flooded) / factor < 1.5

@@ -14,12 +14,12 @@ from fhe_auc.base.errors import BackendUnavailableError, DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.ciphertexts import FRESH_VARIANCE, SEED_BYTES, VARIANCE, Seeded, unpack_result
-from fhe_auc.rlwe.context import library_for
+from fhe_auc.rlwe.context import CoefficientLayout, library_for
 from fhe_auc.rlwe.modular import is_prime, primes_above, primes_below
 from fhe_auc.rlwe.polynomials import WORD, Polynomials, PolynomialSum, Words, coefficients_of, smallest_root, values_of
 from tests.support.bfv_contexts import parameters_of
 from tests.support.platforms import needs_fork
-from tests.support.polynomials import polynomial, signed
+from tests.support.polynomials import polynomial, residues, signed
 from tests.support.schemes import Ckks
 
 N = 4
@@ -322,12 +322,12 @@ def test_seal_keeps_the_same_values_in_the_same_order() -> None:
 
     from fhe_auc.rlwe import seal_library
 
-    library = library_for(parameters_of("tenseal", primes_above(2**41, 1, 8192)))
-    context, layout, ciphertext = library.context, library.layouts.submission, seal.Ciphertext()
+    library = library_for(Ckks().parameters("tenseal"))
+    context, layout, ciphertext = library.context, library.submission, seal.Ciphertext()
     seal.Encryptor(context, seal.KeyGenerator(context).secret_key()).encrypt_zero_symmetric(ciphertext)
-    before = layout.words(seal_library.save(ciphertext))
-    seal.Evaluator(context).transform_to_ntt_inplace(ciphertext)
-    assert np.array_equal(values_of(layout.polynomials, before), layout.words(seal_library.save(ciphertext)))
+    values = layout.words(seal_library.save(ciphertext))
+    seal.Evaluator(context).transform_from_ntt_inplace(ciphertext)
+    assert np.array_equal(coefficients_of(layout.polynomials, values), layout.words(seal_library.save(ciphertext)))
 
 
 # --- Seeds ------------------------------------------------------------------------------------------------------------
@@ -369,15 +369,13 @@ def test_encryptions_have_an_error_of_the_variance_that_bounds_reckon_with(pair:
 
 @pytest.mark.parametrize("name", ["ckks", "bfv"])
 def test_a_public_key_encrypts_zero_with_the_second_error_alone(name: str, backend: str) -> None:
-    """Under CKKS modulo Q, as only our own arithmetic takes it; under BFV modulo all primes of the library's keys."""
+    """Modulo Q, as only our own arithmetic takes it."""
     bfv_parameters = parameters_of(backend, primes_above(2**41, 1, 8192))
     made: Any = ckks.generate(Ckks().parameters(backend)) if name == "ckks" else bfv.generate(bfv_parameters)
-    library, secret_key = library_for(made.public.parameters), made.secret._stored.secret_key
-    seeded = Seeded(made.public.ciphertext_shape if name == "ckks" else library.layouts.public_key.polynomials)
-    half, special = seeded.half, name == "bfv" and backend == "tenseal"
-    assert len(half.moduli) == len(made.public.parameters.modulus_bits) + special
-    secret = library.layouts.secret_key.polynomials.unpack(secret_key)[: len(half.moduli)]
-    first, second = made.public._stored.public_key, library.new_public_key(secret_key)
+    library, seeded, secret = library_for(made.public.parameters), made.public._seeded, made.secret.secret_words
+    half = seeded.half
+    assert len(half.moduli) == len(made.public.parameters.modulus_bits)
+    first, second = made.public._stored.public_key, library.new_public_key(made.secret._stored.secret_key)
     assert len(first) == half.packed_size + SEED_BYTES
     found = []
     for packed in first, second:
@@ -407,11 +405,15 @@ def test_a_library_that_keeps_polynomials_otherwise_is_refused(
     pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = library_for.__wrapped__(pair.public.parameters)
-    assert library.shapes == (library.layouts.secret_key.polynomials, library.layouts.submission.polynomials)
-    product = Polynomials.multiply
-    monkeypatch.setattr(Polynomials, "multiply", lambda self, x, y: product(self, x, np.roll(y, 1, axis=1)))
-    with pytest.raises(BackendUnavailableError, match="install one that fhe-auc asks for"):
-        library_for.__wrapped__(pair.public.parameters).new_secret_key()
+    assert library.shapes == (library.secret_key.polynomials, library.submission.polynomials)
+    product, unpacked = Polynomials.multiply, CoefficientLayout.words
+    refused = pytest.raises(BackendUnavailableError, match="install one that fhe-auc asks for")
+    with monkeypatch.context() as patched, refused:
+        patched.setattr(Polynomials, "multiply", lambda self, x, y: product(self, x, np.roll(y, 1, axis=1)))
+        _ = library_for.__wrapped__(pair.public.parameters).submission
+    with monkeypatch.context() as patched, refused:
+        patched.setattr(CoefficientLayout, "words", lambda self, raw: np.roll(unpacked(self, raw), 1, axis=1))
+        library.new_secret_key()
 
 
 _FORKS = """
@@ -488,14 +490,14 @@ def test_a_small_polynomial_is_refused_and_a_structured_one_passes_and_hides_not
     size, primes = 1024, (12289, 40961, 61441)
     half, largest = Polynomials(size, primes), math.prod(primes)
     random, bare = np.random.default_rng(1), 0
-    small = polynomial(half, random.integers(-largest // 100, largest // 100, size).tolist())
+    small = residues(half, random.integers(-largest // 100, largest // 100, size).tolist())
     with pytest.raises(DeserialisationError, match="not a ciphertext: "):
         unpack_result(half, half.pack(half.zeros()) + half.pack(small))
-    second = polynomial(half, [(largest - 1) // 2] * size)
+    second = residues(half, [(largest - 1) // 2] * size)
     unpack_result(half, half.pack(half.zeros()) + half.pack(second))
     for _ in range(20):
         key = random.integers(-1, 2, size)
-        times = coefficients_of(half, half.multiply(second, polynomial(half, key.tolist())))
+        times = coefficients_of(half, half.multiply(values_of(half, second), polynomial(half, key.tolist())))
         noise = max(map(abs, signed(half, times)))
         assert noise < size if key.sum() % 2 == 0 else noise > largest // 2 - size
         bare += noise < size
