@@ -18,7 +18,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -138,7 +138,8 @@ class Aggregator:
             if self.journal is not None and not self._goes_on:
                 self.journal.add(self.round, party, submission)
             if self.protection is not None and self.round + 1 == self._rounds.echo:
-                self._mac_keys[party], payload = payload[:MAC_KEY_BYTES], payload[MAC_KEY_BYTES:]
+                self._mac_keys[party] = payload[:MAC_KEY_BYTES]
+                payload = cast("bytes", memoryview(payload)[MAC_KEY_BYTES:])  # uncopied
             if self.round < self.rounds:  # in the last one parties confirm, with nothing
                 self._side.accept(self.round, party, payload)
         except DeserialisationError as error:

@@ -1,5 +1,6 @@
 """Between machines an echo bears a MAC in place of a signature: nobody's junk takes its place, and no MAC another's."""
 
+import hashlib
 import hmac
 from typing import Any
 
@@ -166,6 +167,30 @@ def test_no_signature_is_made_or_checked_for_an_echo(play: Signed, monkeypatch: 
     assert calls == ["check"] * len(answers)  # that the result is the aggregator's
     play.deliver(answers)
     assert calls == [*["check"] * len(answers), "sign"]
+
+
+def test_no_role_hashes_the_same_bytes_twice(play: Signed, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[bytes] = []
+    sha256 = hashlib.sha256
+
+    def noted(data: bytes = b"") -> Any:
+        if len(data) > 1000:  # not names, keys or digests
+            hashed.append(bytes(data))
+        return sha256(data)
+
+    monkeypatch.setattr(hashlib, "sha256", noted)
+    by_role: dict[str, list[bytes]] = {AGGREGATOR: [], **{party.name: [] for party in play.parties}}
+
+    def of(role: str, said: Any) -> Any:
+        by_role[role] += hashed
+        hashed.clear()
+        return said
+
+    message = of(AGGREGATOR, play.aggregator.start())
+    while message is not None:
+        answers = {party.name: of(party.name, party.respond(message)) for party in play.parties}
+        message = of(AGGREGATOR, play.deliver(answers))
+    assert all(len(set(each)) == len(each) > 0 for each in by_role.values())
 
 
 @pytest.mark.parametrize(
