@@ -62,8 +62,14 @@ class Protection(ABC):
         """Return what was sealed to this role; raise `MessageError` where it was not, or for another purpose."""
 
 
-class _Content(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, dict=True):
-    """What a message says."""
+class Message(msgspec.Struct, frozen=True, array_like=True, dict=True):
+    """One message of a protocol.
+
+        7 bytes magic | 1 byte format version | 32 bytes digest | 1 byte, length of the signature | signature | content
+
+    All is hashed once: the digest finds damage, is what the sender signs, and names a submission. The content is all
+    fields but the signature.
+    """
 
     protocol: str  # name of the plug-in
     session: bytes  # its random id, 16 bytes
@@ -80,22 +86,6 @@ class _Content(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     time: (
         int  # Unix seconds by the sender's clock, for who compares clocks; 0 in sessions that are played in one process
     )
-
-
-class _Arrived(_Content, frozen=True):
-    """The same as it is parsed: the payload, most of the message, is not copied."""
-
-    payload: memoryview  # type: ignore[assignment]
-
-
-class Message(_Content, frozen=True):
-    """One message of a protocol.
-
-        7 bytes magic | 1 byte format version | 32 bytes digest | 1 byte, length of the signature | signature | content
-
-    All is hashed once: the digest finds damage, is what the sender signs, and names a submission.
-    """
-
     signature: bytes  # the sender's, of the digest, or an echo's MAC; empty in sessions that are played in one process
 
     def __repr__(self) -> str:
@@ -169,10 +159,12 @@ class Message(_Content, frozen=True):
             digest = hashlib.sha256(content).digest()
             if digest != rest[:DIGEST]:
                 raise damaged(_WHAT)
-            fields = msgspec.structs.asdict(decode(content, _Arrived, _WHAT))
+            fields = decode(  # the payload, most of the message, is not copied
+                content, tuple[str, bytes, int, str, bytes, memoryview, tuple[tuple[str, bytes], ...], int], _WHAT
+            )
         except DeserialisationError as error:
             raise MessageError(str(error), field=error.field) from None
-        message = cls(**fields, signature=bytes(rest[DIGEST + 1 : start]))
+        message = cls(*fields, bytes(rest[DIGEST + 1 : start]))  # type: ignore[arg-type]
         message.__dict__.update(_content=content, digest=digest)  # the bytes that came, and that its sender has signed
         return message
 
