@@ -101,6 +101,7 @@ def _identity(name: str, seed: int) -> Identity:
 
 NORTH, SOUTH, ADDER = _identity("north", 2), _identity("south", 4), _identity("adder", 6)
 DEVICES = np.arange(96, dtype=np.uint8).reshape(3, 32)
+PROTECTION = SessionProtection(FINGERPRINT, {}, {}, NORTH)
 FLEET = Fleet.of(DEVICES, row_cap=20)
 
 
@@ -240,10 +241,9 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
         signed_json.sign_json(NORTH, b"result 1", {"time": AT.isoformat()})
     ),
     "announcement": lambda _: _announcement(),
-    "signature of a message": lambda _: SessionProtection(FINGERPRINT, {}, {}, NORTH).sign(
-        MESSAGE_PURPOSE, b"statement"
-    ),
+    "signature of a message": lambda _: PROTECTION.sign(MESSAGE_PURPOSE, b"statement"),
     "digest of a message": lambda _: MESSAGE.digest,
+    "MAC of an echo": lambda _: MESSAGE.protected(PROTECTION, mac_key=FINGERPRINT).signature,
     "bundle": lambda _: sign_document(bundles.BUNDLE, NORTH, bundles._Body(FINGERPRINT, FINGERPRINT, b"seal")),
     "privacy ledger": lambda _: budget.LEDGER.form.frame(LEDGER),
     "record of agreed studies": lambda _: policy._BOOK.form.frame(
@@ -288,7 +288,7 @@ def _sources() -> dict[str, str]:
 
 
 def _layout(struct: type[msgspec.Struct]) -> str:
-    """Say how a struct is encoded: its fields in order, as an array [...] or as a map {...} with its tag."""
+    """Say how a struct is encoded: its fields in order, as an array [...] or as a map {...} with its MAC."""
     annotations: dict[str, str] = {}
     for base in reversed(struct.__mro__):
         annotations |= inspect.get_annotations(base)

@@ -115,7 +115,7 @@ class Contender(ABC):
 
 
 class OurProtocol(Contender):
-    """An installed protocol through its real roles, every message signed; `keys` and `options` as of `Request`."""
+    """An installed protocol through its real roles, messages signed; `keys` and `options` as of `Request`."""
 
     def __init__(self, problem: BenchmarkProblem, protocol: str, *, keys: str = "sealed", **options: Any) -> None:
         self.problem = problem
