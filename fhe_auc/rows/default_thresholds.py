@@ -29,9 +29,11 @@ from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.score_bins import listed, numbers, with_bins_of
 from fhe_auc.rows.own_checks import ROUNDING
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.rows.row_store import BATCH, release
 
 LEAST_ROWS = 10  # that have a value, or lie between two thresholds
 LEAST_OWN_ROWS = 100  # of who makes a session; of fewer, thresholds would tell more
+_MORE = LEAST_ROWS - 1
 _MOST_VALUES = 500
 _MOST_SCORES = 2**22
 NOT_OF_ROWS = ("epsilon", "round_scores")  # options; where they are set, thresholds must not be of the rows
@@ -61,23 +63,41 @@ def default_thresholds(
 
 def of_scores(columns: Sequence[NDArray[np.float64]], named: str) -> Thresholds:
     """Return thresholds for scores like these, finite, of shape (n,) each: as many as `named` has at most."""
-    every = math.ceil(sum(map(len, columns)) / _MOST_SCORES)
-    scores = numbers(np.concatenate([each[::every] for each in columns]))
-    values, rows = np.unique(scores, return_counts=True)
-    size = len(grids.parse(named))
-    frequent = np.flatnonzero(rows >= LEAST_ROWS)
-    frequent = frequent[np.argsort(-rows[frequent], kind="stable")][: min(_MOST_VALUES, size // 8)]
-    own = np.sort(values[frequent])
+    scores, size = _sorted_numbers(columns), len(grids.parse(named))
+    values, rows = _counted(scores[:-_MORE][scores[_MORE:] == scores[:-_MORE]])  # but for the last rows of each value
+    most = np.argsort(-rows, kind="stable")[: min(_MOST_VALUES, size // 8)]
+    own = np.sort(values[most])
     said = f" with {len(own)} own value{'s' * (len(own) > 1)}" if len(own) else ""
-    if values[0] >= -ROUNDING and values[-1] <= 1 + ROUNDING:  # what is beyond by a rounding error is refused later
+    if scores[0] >= -ROUNDING and scores[-1] <= 1 + ROUNDING:  # what is beyond by a rounding error is refused later
         own = own[(own >= 0) & (own <= 1)]
         if not len(own):
             return Thresholds(grids.parse(named), named)
         others = grids.parse(f"{named.partition(':')[0]}:{max(size - 2 * len(own), grids.MIN_SIZE)}")
         return Thresholds(grids.explicit(with_bins_of(own, others)), named + said)
-    grid = with_bins_of(own, _spanning(values, rows, size - 2 * len(own) - 1))
+    grid = with_bins_of(own, _spanning(*_counted(scores), size - 2 * len(own) - 1))
     grid[0] -= (listed(grid) is not None) * max(1.0, abs(grid[0]))  # of rows: no score is refused
     return Thresholds(grids.explicit(grid), f"{len(grid):,} points of these rows{said}")
+
+
+def _sorted_numbers(columns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return the numbers of scores, evenly spaced ones where there are many, ascending."""
+    every = math.ceil(sum(map(len, columns)) / _MOST_SCORES)
+    found, at = np.empty(sum(-(-len(each) // every) for each in columns)), 0
+    step = every * max(BATCH // every, 1)
+    for each in columns:
+        for start in range(0, len(each), step):
+            own = numbers(each[start : start + step : every])
+            found[at : at + len(own)] = own
+            at += len(own)
+            release(each)
+    found.sort()
+    return found
+
+
+def _counted(ascending: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the different ones of ascending numbers, and how often each is there."""
+    first = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1])[: len(ascending)])
+    return ascending[first], np.diff(first, append=len(ascending))
 
 
 def _spanning(values: NDArray[np.float64], rows: NDArray[np.int64], size: int) -> NDArray[np.float64]:
@@ -112,14 +132,14 @@ def _three_digits(number: float) -> float:
 
 def _require_one_scale(parties: Sequence[PartyData]) -> None:
     """Raise `InputError` where one party's scores are fractions, and another's percentages."""
-    most = max(parties, key=lambda data: float(data.y_score.max()))
-    if min(data.y_score.min() for data in parties) < 0 or not 20 < (high := most.y_score.max()) <= 100:
+    most = max(parties, key=lambda data: data.span(0)[1])
+    if min(data.span(0)[0] for data in parties) < 0 or not 20 < (high := most.span(0)[1]) <= 100:
         return
     for data in parties:
         scores = data.y_score
-        if len(scores) >= LEAST_ROWS and scores.max() <= 1 and (scores % 1).any() and np.median(most.y_score) > 1:
+        if len(scores) >= LEAST_ROWS and data.span(0)[1] <= 1 and (scores % 1).any() and np.median(most.y_score) > 1:
             raise InputError(
-                f"{data.described(0)}: its scores run to {scores.max():.4g}, as fractions do, and those of party "
+                f"{data.described(0)}: its scores run to {data.span(0)[1]:.4g}, as fractions do, and those of party "
                 f"{most.name!r} to {high:.4g}, as percentages do: convert one of them; or, if all are right as they "
                 "are, give thresholds",
                 party=data.name,
