@@ -53,12 +53,12 @@ def next_number(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return _up(numbers(values), _STEP)
 
 
-def bins_of(scores: NDArray[np.float64], grid: NDArray[np.float64]) -> NDArray[np.int32]:
+def bins_of(scores: NDArray[np.float64], grid: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return each score's bin, shape (n,): of the last threshold at or below it, or 0; `grid` is strictly ascending."""
     return in_bins(scores, starts_of(grid))
 
 
-def in_bins(scores: NDArray[np.float64], starts: NDArray[np.float64]) -> NDArray[np.int32]:
+def in_bins(scores: NDArray[np.float64], starts: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the same, of the least value in each bin: `starts_of` the thresholds. Many scores are looked up."""
     if len(scores) < _MANY or len(starts) < 2:
         return _searched(scores, starts)
@@ -70,15 +70,15 @@ def in_bins(scores: NDArray[np.float64], starts: NDArray[np.float64]) -> NDArray
     return bins
 
 
-def _searched(scores: NDArray[np.float64], starts: NDArray[np.float64]) -> NDArray[np.int32]:
-    return np.maximum(np.searchsorted(starts, scores, side="right") - 1, 0).astype(np.int32)
+def _searched(scores: NDArray[np.float64], starts: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.maximum(np.searchsorted(starts, scores, side="right") - 1, 0)
 
 
 class _Lookup(NamedTuple):
     """The bin in which each of many cells begins, -2 where several begin within it."""
 
     first: np.int64  # all below this cell are in it
-    bins: NDArray[np.int32]
+    bins: NDArray[np.int64]
     ends: NDArray[np.float64]  # of each bin, where the next one begins; of the last, NaN
 
 
@@ -89,7 +89,7 @@ def _lookup(starts_bytes: bytes) -> _Lookup:
     first = max(cells[0], cells[-1] - _MOST_CELLS) - 1
     within = np.bincount(np.maximum(cells - first, 0))
     bins = np.append(np.where(within > 1, -2, np.cumsum(within) - within), len(starts) - 1)
-    return _Lookup(first, bins.astype(np.int32), np.append(starts[1:], np.nan))
+    return _Lookup(first, bins, np.append(starts[1:], np.nan))
 
 
 def _cells(values: NDArray[np.float64], starts: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -40,8 +40,9 @@ class Coded:
 
     def present(self) -> NDArray[np.intp]:
         """Return the codes that occur, ascending."""
-        if len(self.names) == 1:
-            return np.zeros(min(len(self.codes), 1), np.intp)
+        if len(self.codes) and len(self.names) <= 2:
+            ends = {int(self.codes.min()), int(self.codes.max())}
+            return np.array(sorted(ends), np.intp)
         return np.flatnonzero(np.bincount(self.codes, minlength=1))
 
     def values(self, value_of: Callable[[str | None], Any]) -> NDArray[Any]:
@@ -53,7 +54,7 @@ class Coded:
         table = np.empty(max(len(self.names), 1), kind)
         for code, value in zip(present, values, strict=True):
             table[code] = value
-        return table[self.codes]
+        return table.take(self.codes)
 
 
 def one_dimensional(values: ArrayLike, title: str, what: str) -> NDArray[Any]:
@@ -209,8 +210,8 @@ def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str],
     `what` is what an entry is, for the message; `refuse` makes the error from a row (from 0) and what is wrong with it.
     """
     numbers = _real_numbers(values, what, refuse)
-    if not (finite := np.isfinite(numbers)).all():
-        row = int(finite.argmin())
+    row = _first(~np.isfinite(numbers))
+    if row is not None:
         raise refuse(row, f"{what} is {shown_entry(numbers[row])}; {what}s must be finite")
     if numbers.dtype == np.float64:
         return frozen(numbers)

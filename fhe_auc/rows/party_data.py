@@ -175,9 +175,9 @@ class PartyData:
             rows = slice(start, start + BATCH)
             yield replace(
                 self,
-                labels=self.labels[rows],
-                scores=tuple(each[rows] for each in self.scores),
-                groups=tuple(each[rows] for each in self.groups),
+                labels=np.asarray(self.labels)[rows],
+                scores=tuple(np.asarray(each)[rows] for each in self.scores),
+                groups=tuple(np.asarray(each)[rows] for each in self.groups),
                 clusters=None if self.clusters is None else self.clusters[rows],
             )
             for array in self.arrays:

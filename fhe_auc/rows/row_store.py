@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from fhe_auc.base.files import naming
 
-BATCH = 2**17  # rows at a time: columns of so many fit into a processor's cache
+BATCH = 2**16  # rows at a time: columns of so many fit into a processor's cache
 IN_MEMORY = 2**20  # rows of a column that are kept in memory; more go to a file
 
 

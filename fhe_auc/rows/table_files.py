@@ -24,6 +24,7 @@ from fhe_auc.rows.pieces import OPTIONS, Piece, Words, require_columns
 from fhe_auc.rows.quotes import QuoteError
 from fhe_auc.rows.row_store import BATCH
 
+_BUFFER = 2**18  # bytes of a column at a time
 OBJECTS = "it holds Python objects, which could run code; save numbers or text, as with astype(float) or astype(str)"
 
 
@@ -132,8 +133,8 @@ def _reason(error: Exception, wrong_encoding: str) -> str:
 def _parquet_pieces(file: TableFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
     from pyarrow.parquet import ParquetFile  # takes time to import
 
-    # Without pre_buffer=False it would hold all of the file.
-    with file.open_native() as opened, ParquetFile(opened, pre_buffer=False) as source:
+    # Otherwise it would hold all of the file, or of a group of rows.
+    with file.open_native() as opened, ParquetFile(opened, pre_buffer=False, buffer_size=_BUFFER) as source:
         require_columns((*texts, *numbers), source.schema_arrow.names)
         for batch in source.iter_batches(BATCH, columns=[*numbers, *texts]):
             yield _arrow_piece(batch, numbers, texts)

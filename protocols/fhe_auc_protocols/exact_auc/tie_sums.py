@@ -136,16 +136,16 @@ class TieSums(ReleasePart):
         if not buckets:
             return ()
         of_bins = _signs_of_bins(rows.grid.tobytes(), rows.session)
-        cells = self.bucket_of.clip(0) * _SIGNS
+        of_class = self.bucket_of.clip(0) * _SIGNS
         for model, (scores, bins) in enumerate(zip(rows.data.scores, rows.bins, strict=True)):
-            positive = rows.data.labels == (model if self.analysis.classes else 1)
-            counts = np.bincount(bins + len(rows.grid) * positive, minlength=2 * len(rows.grid))
+            positive = [label == (model if self.analysis.classes else 1) for label in range(rows.classes)]
+            buckets_of = np.concatenate([of_class + sign * buckets * _SIGNS for sign in positive])
+            cells, counts = rows.cells[model], rows.counts[model]
             if not self.wide.all():
                 own = self.wide[bins]
-                scores, bins, positive = scores[own], bins[own], positive[own]
-                counts *= np.tile(self.wide, 2)
-            by_bins = np.concatenate([cells + of_bins, cells + of_bins + buckets * _SIGNS])
-            by_rows = cells.take(bins) + buckets * _SIGNS * positive + _signs(scores, rows.session)
+                scores, cells, counts = scores[own], cells[own], counts * np.tile(self.wide, rows.classes)
+            by_bins = buckets_of + np.tile(of_bins, rows.classes)
+            by_rows = buckets_of.take(cells) + _signs(scores, rows.session)
             for_draws = [_by_sign(by_bins, buckets, counts), _by_sign(by_rows, buckets)]
             for draw, counted in itertools.product(range(DRAWS), for_draws):
                 plus, minus = counted[:, draw]
