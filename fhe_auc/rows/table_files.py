@@ -83,6 +83,7 @@ class TableFile(TextFile):
                 yield from text_pieces(self, numbers, texts)
             else:
                 yield from _READERS[self.suffix](self, numbers, texts)
+            pa.default_memory_pool().release_unused()  # Arrow would keep it for its next file
         except QuoteError as error:
             line = self.line_at(error.offset)
             raise InputError(f"file {self.name!r}: line {line}: {error}", file=self.name, line=line) from None
