@@ -136,14 +136,14 @@ class TieSums(ReleasePart):
         if not buckets:
             return ()
         of_bins = _signs_of_bins(rows.grid.tobytes(), rows.session)
-        of_class = self.bucket_of.clip(0) * _SIGNS
+        of_class, wide = self.bucket_of.clip(0) * _SIGNS, np.tile(self.wide, rows.classes)
         for model, (scores, bins) in enumerate(zip(rows.data.scores, rows.bins, strict=True)):
             positive = [label == (model if self.analysis.classes else 1) for label in range(rows.classes)]
             buckets_of = np.concatenate([of_class + sign * buckets * _SIGNS for sign in positive])
             cells, counts = rows.cells[model], rows.counts[model]
-            if not self.wide.all():
+            if counts[~wide].any():
                 own = self.wide[bins]
-                scores, cells, counts = scores[own], cells[own], counts * np.tile(self.wide, rows.classes)
+                scores, cells, counts = scores[own], cells[own], counts * wide
             by_bins = buckets_of + np.tile(of_bins, rows.classes)
             by_rows = buckets_of.take(cells) + _signs(scores, rows.session)
             for_draws = [_by_sign(by_bins, buckets, counts), _by_sign(by_rows, buckets)]
