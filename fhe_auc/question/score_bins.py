@@ -93,12 +93,14 @@ def _lookup(starts_bytes: bytes) -> _Lookup:
 
 
 def _cells(values: NDArray[np.float64], starts: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the sign, exponent and first bits of values, rising as they do.
+    """Return integers that rise with values, from where the second bin begins: their first bits, as they are positive.
 
-    Where all bins but the first have positive scores only, all others may be at any number below.
+    Below, they may fall: all are less than those from there on.
     """
-    bits = values.view(np.int64)
-    return (bits if starts[1] > 0 else _ordered(bits)) >> _CELL_BITS
+    if starts[1] <= 0:
+        with np.errstate(over="ignore"):
+            values = values - starts[1]  # which rounding leaves in order
+    return values.view(np.int64) >> _CELL_BITS
 
 
 def of_one_number(grid: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -174,9 +176,5 @@ def starts_of(grid: NDArray[np.float64]) -> NDArray[np.float64]:
 def _up(values: NDArray[np.float64], steps: NDArray[np.int64] | np.int64) -> NDArray[np.float64]:
     """Return the float64 that comes so many after each value, before it where steps are negative."""
     bits = values.view(np.int64)
-    return np.asarray(_ordered(_ordered(bits) + steps).view(np.float64))
-
-
-def _ordered(bits: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return integers in the order of the float64 with these bits; and the reverse."""
-    return np.where(bits < 0, np.int64(-(2**63)) - bits, bits)
+    ordered = np.where(bits < 0, np.int64(-(2**63)) - bits, bits) + steps  # integers in the order of float64
+    return np.asarray(np.where(ordered < 0, np.int64(-(2**63)) - ordered, ordered).view(np.float64))

@@ -64,9 +64,10 @@ def default_thresholds(
 def of_scores(columns: Sequence[NDArray[np.float64]], named: str) -> Thresholds:
     """Return thresholds for scores like these, finite, of shape (n,) each: as many as `named` has at most."""
     scores, size = _sorted_numbers(columns), len(grids.parse(named))
-    values, rows = _counted(scores[:-_MORE][scores[_MORE:] == scores[:-_MORE]])  # but for the last rows of each value
-    most = np.argsort(-rows, kind="stable")[: min(_MOST_VALUES, size // 8)]
-    own = np.sort(values[most])
+    frequent = scores[:-_MORE][scores[_MORE:] == scores[:-_MORE]]  # each number but for its last rows
+    values = _different(frequent)
+    rows = np.diff(np.searchsorted(frequent, values), append=len(frequent))
+    own = np.sort(values[np.argsort(-rows, kind="stable")[: min(_MOST_VALUES, size // 8)]])
     said = f" with {len(own)} own value{'s' * (len(own) > 1)}" if len(own) else ""
     if scores[0] >= -ROUNDING and scores[-1] <= 1 + ROUNDING:  # what is beyond by a rounding error is refused later
         own = own[(own >= 0) & (own <= 1)]
@@ -74,7 +75,7 @@ def of_scores(columns: Sequence[NDArray[np.float64]], named: str) -> Thresholds:
             return Thresholds(grids.parse(named), named)
         others = grids.parse(f"{named.partition(':')[0]}:{max(size - 2 * len(own), grids.MIN_SIZE)}")
         return Thresholds(grids.explicit(with_bins_of(own, others)), named + said)
-    grid = with_bins_of(own, _spanning(*_counted(scores), size - 2 * len(own) - 1))
+    grid = with_bins_of(own, _spanning(scores, size - 2 * len(own) - 1))
     grid[0] -= (listed(grid) is not None) * max(1.0, abs(grid[0]))  # of rows: no score is refused
     return Thresholds(grids.explicit(grid), f"{len(grid):,} points of these rows{said}")
 
@@ -94,33 +95,39 @@ def _sorted_numbers(columns: Sequence[NDArray[np.float64]]) -> NDArray[np.float6
     return found
 
 
-def _counted(ascending: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the different ones of ascending numbers, and how often each is there."""
-    first = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1])[: len(ascending)])
-    return ascending[first], np.diff(first, append=len(ascending))
-
-
-def _spanning(values: NDArray[np.float64], rows: NDArray[np.int64], size: int) -> NDArray[np.float64]:
-    """Return numbers among ascending values, of which there are so many rows each; `size` at most."""
-    below = np.cumsum(rows)
-    cuts = _cuts(values, below, size // 2)
-    beyond = min(LEAST_ROWS, int(below[-1]) // LEAST_ROWS)
-    ends = values[np.searchsorted(below, [beyond, below[-1] - 1 - beyond], side="right")]
+def _spanning(scores: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """Return `size` numbers at most among the ascending ones of rows."""
+    cuts = _cuts(scores, size // 2)
+    beyond = min(LEAST_ROWS, len(scores) // LEAST_ROWS)
+    ends = scores[[beyond, -1 - beyond]]
     if (rounded := np.array([_three_digits(end) for end in ends.tolist()]))[0] < rounded[1]:
         ends = rounded
-    unit = max(float(np.median(np.abs(values))), 1e-9 * float(np.abs(ends).max()), float(np.finfo(float).tiny))
+    sizes = _different(scores)
+    median = float(np.median(np.abs(sizes, out=sizes), overwrite_input=True))
+    unit = max(median, 1e-9 * float(np.abs(ends).max()), float(np.finfo(float).tiny))
     first, last = np.arcsinh(ends / unit).tolist()
     with np.errstate(over="ignore"):  # of an end near the last float64
         spread = unit * np.sinh(np.linspace(first, last, size - len(cuts)))
     return np.unique(numbers(np.concatenate([np.clip(spread, *ends), cuts])))
 
 
-def _cuts(values: NDArray[np.float64], below: NDArray[np.int64], most: int) -> NDArray[np.float64]:
-    """Return at most so many numbers between values, with at least 10 rows between two of them."""
-    total, found, last = int(below[-1]), list[float](), 0
+def _different(ascending: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the different ones of ascending numbers."""
+    first = np.ones(len(ascending), np.bool_)
+    np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
+    return ascending[first]
+
+
+def _cuts(scores: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+    """Return at most so many numbers between ascending ones of rows, with at least 10 of these between two of them."""
+    total, found, last = len(scores), list[float](), 0
     step = max(LEAST_ROWS, math.ceil(total / most))
-    while (at := int(np.searchsorted(below, last + step))) < len(values) - 1 and total - below[at] >= LEAST_ROWS:
-        low, high, last = float(values[at]), float(values[at + 1]), int(below[at])
+    while last + step <= total:
+        low = float(scores[last + step - 1])
+        last = int(np.searchsorted(scores, low, side="right"))
+        if total - last < LEAST_ROWS:
+            break
+        high = float(scores[last])
         if low < (point := _three_digits(low / 2 + high / 2)) <= high:
             found.append(point)
     return np.array(found)

@@ -240,7 +240,7 @@ def test_many_scores_are_looked_up_in_the_bins_that_comparisons_with_each_thresh
     random, starts = np.random.default_rng(0), score_bins.starts_of(grid)
     step = 1 << 40
     edges = (np.concatenate([grid, starts]).view(np.int64) // step * step).view(np.float64)
-    near = np.concatenate([grid, starts, edges, -edges, [0.0, -0.0, np.inf, -np.inf]])
+    near = np.concatenate([grid, starts, edges, -edges, np.abs(edges) + starts[1], [0.0, -0.0, np.inf, -np.inf]])
     some = [np.nextafter(near, way) for way in (np.inf, -np.inf)]
     patterns = random.integers(-(2**63), 2**63, 40_000).view(np.float64)
     scores = np.concatenate([near, *some, patterns[np.isfinite(patterns)], random.random(20_000)])
