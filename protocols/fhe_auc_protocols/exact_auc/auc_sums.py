@@ -239,20 +239,17 @@ class AucSums(ReleasePart):
         data, classes = rows.data, self.analysis.classes_of_rows
         if int(data.labels.max()) >= classes:
             raise InputError(f"party {data.name!r} has rows of more classes than the session, {classes}")
-        groups = list(zip(data.groups, self.analysis.by, strict=True))
-        for codes, variable in groups:
+        for codes, variable in zip(data.groups, self.analysis.by, strict=True):
             if int(codes.max()) >= len(variable.levels):
                 raise InputError(
                     f"party {data.name!r} has rows of more levels of {variable.name!r} than the session, "
                     f"{len(variable.levels)}"
                 )
         counts = []
-        for bins in rows.bins:
-            counts.append(table(data.labels, bins, shape=(classes, self.bins)))
-            counts += [
-                table(codes, data.labels, bins, shape=(len(variable.levels), classes, self.bins))
-                for codes, variable in groups
-            ]
+        for cells, of_all in zip(rows.cells, rows.counts, strict=True):
+            shapes = [(len(variable.levels), len(of_all)) for variable in self.analysis.by]
+            of_levels = [table(codes, cells, shape=shape) for codes, shape in zip(data.groups, shapes, strict=True)]
+            counts += [of_all, *of_levels]
         return counts
 
     def read_sums(self, sums: Sequence[int], reading: Reading) -> None:

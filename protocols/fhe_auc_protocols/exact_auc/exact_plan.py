@@ -144,7 +144,7 @@ class AnalysisSums:
                 f"session {wanted[0]} and {wanted[1]}"
             )
         grid = grids.explicit(thresholds)
-        rows = Rows(data, grid, starts_of(grid), session)
+        rows = Rows(data, grid, starts_of(grid), session, self.analysis.classes_of_rows)
         counted: Counts = np.zeros(1, np.int64)
         for batch in data.batches():
             own = replace(rows, data=batch)
