@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from itertools import cycle, islice
 from typing import Any
 
-import tenseal.sealapi as seal
+import _sealapi_cpp as seal  # as tenseal.sealapi has it; tenseal itself loads what works on tensors
 import zstandard
 
 from fhe_auc.base.errors import CapacityError, DeserialisationError, InputError

@@ -35,7 +35,7 @@ from tests.support.sealed_sessions import write_session
 SITES, HOLDER, HELPER = ("north", "south", "west"), "north", "registry"
 PATIENCE = 600.0  # seconds; only a broken test waits for them
 MOST_MEMORY = 65e6  # bytes, of a role that waits, over a folder
-HEAVY = ("flwr", "pandas", "pyarrow", "rich", "scipy", "sklearn", "tenseal", "openfhe")
+HEAVY = ("flwr", "pandas", "pyarrow", "scipy", "sklearn", "_sealapi_cpp", "openfhe")
 PROGRAM = f"""
 import atexit, sys
 from fhe_auc.cli import main

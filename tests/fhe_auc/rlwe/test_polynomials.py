@@ -318,7 +318,7 @@ def test_the_root_is_the_smallest_primitive_one_and_57_bits_are_refused() -> Non
 
 
 def test_seal_keeps_the_same_values_in_the_same_order() -> None:
-    import tenseal.sealapi as seal
+    import _sealapi_cpp as seal
 
     from fhe_auc.rlwe import seal_library
 

@@ -277,7 +277,7 @@ def test_a_plan_of_other_entries_than_are_counted_is_refused_by_every_role() -> 
 def test_no_encryption_library_is_loaded(run_child: Any) -> None:
     code = """
 import json, sys
-sys.modules["openfhe"] = sys.modules["tenseal"] = None  # importing either fails
+sys.modules["openfhe"] = sys.modules["_sealapi_cpp"] = None  # importing either fails
 from tests.keys.roles.test_vector_sessions import KEYS, SITES, VectorPlay
 print(json.dumps([len(VectorPlay(SITES, keys=keys).until_result()) > 0 for keys in KEYS]))
 """
