@@ -1,11 +1,13 @@
 """Contexts and sessions that many tests share: keys are made once for each backend."""
 
+import gc
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib.metadata import EntryPoints, entry_points
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,9 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+import fhe_auc.cli
 from fhe_auc import ckks
+from fhe_auc.machines import site_state
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc_keys.store import key_store
@@ -23,6 +27,14 @@ from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 pytest.register_assert_rewrite("tests.support", "tests.suite")
 pytest_plugins = ["tests.support.cpu_time"]
 key_store._stretch = cache(key_store._stretch)  # it takes 3 ms, and tests open the same stores often
+_found = cache(lambda path, group: entry_points(group=group))  # it takes 18 ms, for each command, with what is here
+
+
+def _entry_points(*, group: str) -> EntryPoints:
+    return _found(tuple(sys.path), group)
+
+
+fhe_auc.cli.entry_points = site_state.entry_points = _entry_points
 # No test fails because the machine is busy, or by luck: the same examples every time. Others, again and again:
 # `pytest -m hypothesis --hypothesis-profile search`.
 settings.register_profile("the same everywhere", deadline=None, derandomize=True, max_examples=40)
@@ -50,6 +62,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="OpenFHE cannot be imported here"))
         elif "openfhe" in given or (which == ("all",) and given.isdisjoint(available)):
             item.add_marker(pytest.mark.openfhe)
+
+
+def pytest_collection_finish() -> None:
+    """What is there now stays: searched for garbage again and again, it would take a second in fifty of all tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(params=ckks.available_backends(), scope="session")

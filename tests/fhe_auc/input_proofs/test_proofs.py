@@ -106,7 +106,6 @@ def held(query: Query, party: Proved) -> bool:
     return bool(decide(party.statement, add(*answers_of(query, party), party.statement.prime))[0])
 
 
-@settings(max_examples=40)
 @given(statements_and_counts(), st.integers(0, 2**32))
 def test_proofs_and_both_servers_answers_are_the_drafts_number_for_number(
     case: tuple[Statement, NDArray[np.int64]], seed: int
