@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
@@ -14,7 +15,7 @@ from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rlwe.modular import Residues, multiply
+from fhe_auc.rlwe.modular import Residues, multiply, total
 from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import Aggregator, conduct
