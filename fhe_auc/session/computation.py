@@ -78,23 +78,24 @@ PaddedTask: TypeAlias = PartyTask[Residues, Sequence[Residues], R]
 class PaddedComputation(ABC, Generic[Keys, Secret]):
     """One session's computation on what parties submit under one-time pads; everything about it is public.
 
-    A submission has a part for each of the `primes`: `size` residues modulo it. A pad comes from a seed that only its
-    party has, and the role that makes the *pad key*: what takes the sum of the pads off. Methods that take what another
-    role has made raise `DeserialisationError` for damaged or other bytes, and `InputError` for another session's keys.
+    A submission has a part for each of the `primes`: residues modulo it, as many as `sizes` says. A pad comes from a
+    seed that only its party has, and the role that makes the *pad key*: what takes the sum of the pads off. Methods
+    that take what another role has made raise `DeserialisationError` for damaged or other bytes, and `InputError` for
+    another session's keys.
     """
 
     plan: Plan
     parameters: RingParameters | None  # of the encryption; None where there are pads alone, and no keys
     proofs: InputProofs | None = None  # what checks the parties' proofs, where the session has any
 
-    def __init__(self, manifest: Manifest, size: int, primes: Sequence[int]) -> None:
-        self.manifest, self.size, self.primes = manifest, size, tuple(primes)
-        self._shapes = [Polynomials(size, (prime,)) for prime in primes]
+    def __init__(self, manifest: Manifest, sizes: Sequence[int], primes: Sequence[int]) -> None:
+        self.manifest, self.sizes, self.primes = manifest, tuple(sizes), tuple(primes)
+        self._shapes = [Polynomials(size, (prime,)) for size, prime in zip(sizes, primes, strict=True)]
 
     @property
     def part_bytes(self) -> tuple[int, ...]:
         """Bytes of each part of a submission, without its proof."""
-        return tuple([packed_size(self.size, prime) for prime in self.primes])
+        return tuple(map(packed_size, self.sizes, self.primes))
 
     @property
     @abstractmethod
@@ -116,8 +117,8 @@ class PaddedComputation(ABC, Generic[Keys, Secret]):
 
     def pads(self, index: int, seed: bytes) -> list[Residues]:
         """Return the pad of the party of this index and seed, 32 bytes, part by part, each of the shape (size,)."""
-        session = self.manifest.session
-        return [pad(seed, session, index, which, prime, self.size) for which, prime in enumerate(self.primes)]
+        own = enumerate(zip(self.primes, self.sizes, strict=True))
+        return [pad(seed, self.manifest.session, index, which, prime, size) for which, (prime, size) in own]
 
     def under_pad(self, index: int, seed: bytes, values: Sequence[Residues]) -> Submission:
         """Return what a task has encoded under the pad of the party's index and seed."""
@@ -126,7 +127,7 @@ class PaddedComputation(ABC, Generic[Keys, Secret]):
 
     def unpacked(self, number: int, part: bytes, into: Words | None = None) -> Residues:
         """Return the residues of a part of a submission, shape (1, size); `DeserialisationError` where it is none."""
-        return unpack(part, self.size, self.primes[number])[None]
+        return unpack(part, self.sizes[number], self.primes[number])[None]
 
     def running_sum(self) -> RunningSum:
         """Return an empty sum of submissions; it checks what it adds."""

@@ -108,7 +108,7 @@ class VectorComputation(PaddedComputation[bytes, None]):
     def __init__(self, manifest: Manifest) -> None:
         self.plan = manifest.decoded_plan(VectorPlan)
         self.sums = VectorSums(self.plan.entries, len(manifest.parties))
-        super().__init__(manifest, self.sums.size, (self.sums.modulus,))
+        super().__init__(manifest, (self.sums.size,), (self.sums.modulus,))
 
     @property
     def payload_limit(self) -> int:

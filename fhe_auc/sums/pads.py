@@ -34,7 +34,9 @@ from fhe_auc.base.serialise import encode, frame, unframe
 from fhe_auc.bfv import Ciphertext, PublicContext, SecretContext
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.terms import Layout, Release, coefficients, monomials, running_sums
+from fhe_auc.sums.expansion import coefficients, monomials
+from fhe_auc.sums.layout import Layout
+from fhe_auc.sums.terms import Release
 
 _LABEL = b"fhe-auc pad 1\0"
 _WORD_BITS = 64
@@ -96,74 +98,74 @@ def _width(prime: int) -> int:
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    release: bytes  # SHA-256
-    ciphertexts: tuple[bytes, ...]  # of the first prime, in order, then of the next
+    releases: bytes  # SHA-256
+    ciphertexts: tuple[tuple[bytes, ...], ...]  # of each prime
 
 
-def make_pad_key(secret: SecretContext, release: Release, pads: Sequence[Residues]) -> bytes:
-    """Return the pad key for the sum of all pads, one vector of shape (sketch.size,) for each prime.
+def make_pad_key(secret: SecretContext, releases: Sequence[Release], pads: Sequence[Residues]) -> bytes:
+    """Return the pad key for the sum of all pads; for each prime a release, and the sum, shape (sketch.size,).
 
     It is for the aggregator alone, as parties have the secret key; and for one sum of pads, as two would tell their
     difference. Raises ValueError for anything but residues modulo each prime; `CapacityError` as `Layout.of`.
     """
-    layout = Layout.of(release, secret.parameters.slots)
-    ciphertexts: list[bytes] = []
-    for prime, (pad, modulus) in enumerate(zip(pads, secret.parameters.plain_moduli, strict=True)):
-        at = release.evaluate(pad, modulus)
-        vectors = [
-            [monomial for term in total.terms for monomial in monomials(term, at, modulus)] for total in release.sums
-        ]
-        ciphertexts += [secret.encrypt(slots, prime) for slots in layout.place(vectors)]
-    return frame(_MAGIC, _Stored(_digest(release), tuple(ciphertexts)))
+    ciphertexts = []
+    of_primes = zip(releases, pads, secret.parameters.plain_moduli, strict=True)
+    for prime, (release, pad, modulus) in enumerate(of_primes):
+        at, layout = release.evaluate(pad, modulus), Layout.of(release, secret.parameters.slots)
+        placed = layout.monomials([monomials(total, at, modulus) for total in release.sums])
+        ciphertexts.append(tuple([secret.encrypt(slots, prime) for slots in placed]))
+    return frame(_MAGIC, _Stored(_digest(releases), tuple(ciphertexts)))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class PadKey:
-    """A pad key that the aggregator has read; ciphertexts for each prime."""
+    """A pad key that the aggregator has read: release, layout and ciphertexts for each prime."""
 
     public: PublicContext
-    release: Release
-    layout: Layout
+    releases: Sequence[Release]
+    layouts: Sequence[Layout]
     ciphertexts: Sequence[Sequence[Ciphertext]]
 
     @classmethod
-    def load(cls, public: PublicContext, release: Release, data: bytes) -> PadKey:
+    def load(cls, public: PublicContext, releases: Sequence[Release], data: bytes) -> PadKey:
         """Read what `make_pad_key` wrote; `DeserialisationError` for other bytes, `CapacityError` as `Layout.of`."""
         stored = unframe(_MAGIC, data, _Stored, "pad key")
-        if stored.release != _digest(release):
+        if stored.releases != _digest(releases):
             raise DeserialisationError("the pad key is for other sums", field="release")
-        layout = Layout.of(release, public.parameters.slots)
-        count = len(public.parameters.plain_moduli) * layout.ciphertexts
-        if len(stored.ciphertexts) != count:
-            raise DeserialisationError(
-                f"a pad key for these sums has {count} ciphertexts, got {len(stored.ciphertexts)}"
-            )
-        ciphertexts: list[list[Ciphertext]] = [[] for _ in public.parameters.plain_moduli]
-        for number, data in enumerate(stored.ciphertexts):
-            prime = number // layout.ciphertexts
-            ciphertexts[prime].append(public.ciphertext(public.read_submission(data, prime), prime))
-        return cls(public, release, layout, ciphertexts)
+        layouts = [Layout.of(release, public.parameters.slots) for release in releases]
+        counts, found = ([own.ciphertexts for own in layouts], list(map(len, stored.ciphertexts)))
+        if found != counts:
+            raise DeserialisationError(f"a pad key for these sums has {sum(counts)} ciphertexts, got {sum(found)}")
+        ciphertexts = [
+            [public.ciphertext(public.read_submission(data, prime), prime) for data in own]
+            for prime, own in enumerate(stored.ciphertexts)
+        ]
+        return cls(public, releases, layouts, ciphertexts)
 
     def result(self, pooled: Sequence[Residues], kept: int) -> tuple[bytes, ...]:
-        """Return a result for each prime, for `SecretContext.decrypt`.
+        """Return the results for each prime, one for each layer, for `SecretContext.decrypt`.
 
         `pooled` is the sum of all padded sketches for each prime, shape (sketch.size,); ValueError for anything else.
         `kept` is as of `PublicContext.dump_result`.
         """
-        flooded = [self.public.flood(self.evaluated(values, prime)) for prime, values in enumerate(pooled)]
+        flooded = [
+            self.public.flood(own) for prime, values in enumerate(pooled) for own in self.evaluated(values, prime)
+        ]
         return tuple([self.public.dump_result(ciphertext, kept) for ciphertext in flooded])
 
-    def evaluated(self, values: Residues, prime: int) -> Ciphertext:
-        """Return the sums, masked: each is the total over its slots."""
-        modulus = self.public.parameters.plain_moduli[prime]
-        at, clear, hidden = self.release.evaluate(values, modulus), [], []
-        for total in self.release.sums:
-            expanded = [coefficients(term, at, modulus) for term in total.terms]
-            clear.append(running_sums(np.concatenate([first for first, _ in expanded]), modulus)[-1])
-            hidden.append([vector for _, vectors in expanded for vector in vectors])
-        mask = self.layout.mask(KeyStream(secrets.token_bytes(_SEED_BYTES)), np.array(clear), modulus)
+    def evaluated(self, values: Residues, prime: int) -> list[Ciphertext]:
+        """Return the sums of each layer, masked: each is the total over its slots."""
+        modulus, release, layout = self.public.parameters.plain_moduli[prime], self.releases[prime], self.layouts[prime]
+        at = release.evaluate(values, modulus)
+        clear, hidden = zip(*[coefficients(total, at, modulus) for total in release.sums], strict=True)
+        return [self.combined(np.concatenate(clear), hidden, prime, layer) for layer in range(layout.layers)]
+
+    def combined(self, clear: Residues, hidden: Sequence[Sequence[Residues]], prime: int, layer: int) -> Ciphertext:
+        """Return a layer's sums, masked, of the coefficients of each sum: those of 1, shape (sums,), and the others."""
+        modulus, layout = self.public.parameters.plain_moduli[prime], self.layouts[prime]
+        mask = layout.mask(KeyStream(secrets.token_bytes(_SEED_BYTES)), clear, modulus, layer)
         products: Ciphertext | None = None
-        for ciphertext, slots in zip(self.ciphertexts[prime], self.layout.place(hidden), strict=True):
+        for ciphertext, slots in zip(self.ciphertexts[prime], layout.coefficients(hidden, layer), strict=True):
             if slots.any():  # times nothing but zeros, a ciphertext would hide nothing
                 product = self.public.multiply_values(ciphertext, slots)
                 if products is None:
@@ -173,5 +175,5 @@ class PadKey:
         return self.public.encrypt(mask, prime) if products is None else self.public.add_values(products, mask)
 
 
-def _digest(release: Release) -> bytes:
-    return hashlib.sha256(encode(release)).digest()
+def _digest(releases: Sequence[Release]) -> bytes:
+    return hashlib.sha256(encode(tuple(releases))).digest()

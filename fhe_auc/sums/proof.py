@@ -19,7 +19,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
+from fhe_auc.sums.terms import Factor, MergedVectors, Part, Release, Sketch, Sum, Term
 
 _LABEL = b"fhe-auc authenticator 1\0"
 _TAG = "'"
@@ -28,7 +28,8 @@ _BLINDERS = "blinders of "
 
 def authenticated(release: Release) -> Release:
     """Return the release of the same sums with authenticators: each sum, of degree d, at z = 0 … d."""
-    tags = tuple([(name + _TAG, length) for name, length in release.sketch.vectors])
+    sketch = release.sketch
+    tags = tuple([(name + _TAG, length) for name, length in sketch.vectors])
     blinders = tuple([(_BLINDERS + total.name, total.degree) for total in release.sums if total.degree > 1])
     sums: list[Sum] = []
     for total in release.sums:
@@ -38,7 +39,11 @@ def authenticated(release: Release) -> Release:
                 powers = Factor(constants=tuple([z**power for power in range(1, total.degree + 1)]))
                 terms.append(Term((Factor((Part(_BLINDERS + total.name),)), powers)))
             sums.append(Sum(f"{total.name} at {z}", tuple(terms)))
-    return Release(Sketch(release.sketch.vectors + tags + blinders), tuple(sums))
+    merged = [
+        MergedVectors(own.starts, own.names + tuple([(name + _TAG, whose + _TAG) for name, whose in own.names]))
+        for own in sketch.merged
+    ]
+    return Release(Sketch(sketch.vectors + tags + blinders, tuple(merged)), tuple(sums))
 
 
 def _factor_at(factor: Factor, z: int) -> Factor:

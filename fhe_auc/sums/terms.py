@@ -1,50 +1,32 @@
-"""What is summed: products of linear functions of a sketch, in public; and where it stands in ciphertexts.
+"""What is summed: products of linear functions of a sketch, in public.
 
-A sketch is what a party contributes: named vectors of integers, laid out one after another.
+A sketch is what a party contributes: named vectors of integers, laid out one after another. A vector may also be summed
+as a *merged* one, of fewer entries: sums of neighbours, which nobody sends.
 
 A term is Σ_k c_k · F_k · G_k · H_k, of 1 to 3 factors that are linear in the sketch, and constants c_k: F_k is a sum
 of parts, weight · (x_k, or Σ_{j<k} x_j, or Σ_{j>k} x_j, or Σ_j x_j), x one of its vectors.
 
-**Monomials.** Products of differences, expanded into what the key holder encrypts and what the aggregator multiplies it
-by. For a term with the different factors A_i − B_i, each e_i times, and constants c:
-
-    c · Π_i (A_i − B_i)^{e_i} = Σ_{0 ≤ j ≤ e}  c · Π_i C(e_i, j_i) · A_i^{e_i − j_i}  ·  Π_i (−B_i)^{j_i}
-                                               a coefficient, in the clear              a monomial, encrypted
-
-The monomial with j = 0 is 1. Where j = e the coefficient is c, which the key holder knows as well: of all entries it
-encrypts the sum of c times monomial, one number. Of the others an entry has none in a term of degree 1, one for a
-square, two for a product, two for a cube, four for a square times another factor, six for three different factors.
-
-**Layout**, of the monomials of each sum in the slots of a pad key's ciphertexts:
-
-    ciphertext 1    sum 1: monomials 1 … w_1       | sum 2: 1 … w_2         | … | unused
-    ciphertext 2    sum 1: w_1 + 1 … 2·w_1         | sum 2: w_2 + 1 … 2·w_2 | … | unused
-
-A sum has the same slots in every ciphertext, and these to itself. So the products of all ciphertexts with their
-coefficients can be added up to one, whose slots need only be added up over each sum's. It does not matter which slot of
-its sum a monomial is in, or in which ciphertext: an entry's do not stand together.
+A factor consists of *maps* of *bases*: Σ_{j<k} y_j, say, y a sum of vectors entry by entry. `expansion` says what of.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial, reduce
-from itertools import accumulate, chain, repeat
-from operator import itemgetter
-from typing import Literal, get_args
+from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import partial, reduce
+from operator import itemgetter, lt
+from typing import Literal, TypeVar, get_args
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from fhe_auc.base.errors import CapacityError, InputError
-from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 
+Number = TypeVar("Number", np.uint64, np.int64)
 Over = Literal["each", "below", "above", "total"]
 """Which entries x_j are added up to entry k of a linear map: that with j = k, all with j < k, with j > k, or all."""
 
@@ -59,30 +41,63 @@ Both bound what a manifest makes its readers compute: at most 128 MB of residues
 
 MOST_MODULUS_BITS = 50
 _CHUNK = 2 ** (63 - MOST_MODULUS_BITS)
-MOST_CIPHERTEXTS = 2**10
-MOST_SLOTS = 2**14  # so many residues of 50 bits add up in 64
+
+
+class MergedVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A vector of sums of neighbouring entries of others, of one length: entry K sums those from `starts[K]` on."""
+
+    starts: tuple[int, ...]  # ascending from 0
+    names: tuple[tuple[str, str], ...]  # of the merged vector, and of whose entries it sums
 
 
 class Sketch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The vectors of a sketch; `CapacityError` for more than 2^20 entries in all."""
+    """The vectors of a sketch; `CapacityError` for more than 2^20 entries in all, `InputError` for odd merged ones."""
 
     vectors: tuple[tuple[str, int], ...]  # name and length of each, in order: names differ, and no vector is empty
+    merged: tuple[MergedVectors, ...] = ()
 
     def __post_init__(self) -> None:
         if self.size > MOST_ENTRIES:
             raise CapacityError(f"a sketch has at most {MOST_ENTRIES:,} entries, got {self.size:,}")
+        lengths = dict(self.vectors)
+        for starts, names in map(msgspec.structs.astuple, self.merged):
+            ascending = len(starts) > 0 and starts[0] == 0 and all(map(lt, starts, starts[1:]))
+            if not ascending or any(lengths.get(whose, 0) <= starts[-1] for _, whose in names):
+                raise InputError("a merged vector sums neighbours of a vector, from the first entry to the last")
 
     @property
     def size(self) -> int:
-        """Entries of all vectors together."""
+        """Entries of all vectors together; merged ones are not among them."""
         return sum(map(itemgetter(1), self.vectors))
 
-    def split(self, values: Residues) -> dict[str, Residues]:
+    @property
+    def lengths(self) -> dict[str, int]:
+        """Length of each vector, and of merged ones."""
+        return dict(self.vectors) | {name: len(own.starts) for own in self.merged for name, _ in own.names}
+
+    def split(self, values: NDArray[Number]) -> dict[str, NDArray[Number]]:
         """Return the vectors, as views, of `values`, shape (…, size); raise ValueError for another shape."""
         if values.shape[-1:] != (self.size,):
             raise ValueError(f"a sketch has {self.size} entries, got shape {values.shape}")
         names, lengths = zip(*self.vectors, strict=True)
         return dict(zip(names, np.split(values, np.cumsum(lengths)[:-1], axis=-1), strict=True))
+
+    def only(self, names: Container[str]) -> Sketch:
+        """Return the sketch of these vectors alone; where it lacks what a merged one sums, the sums are its entries."""
+        kept = [
+            MergedVectors(own.starts, tuple([pair for pair in own.names if pair[0] in names and pair[1] in names]))
+            for own in self.merged
+        ]
+        summed = {name for own in kept for name, _ in own.names}
+        vectors = [(name, length) for name, length in self.lengths.items() if name in names and name not in summed]
+        return Sketch(tuple(vectors), tuple([own for own in kept if own.names]))
+
+    def taken(self, counts: NDArray[np.int64], other: Sketch) -> NDArray[np.int64]:
+        """Return the entries, shape (other.size,), of a sketch that `only` has made, of those of this one."""
+        vectors = self.split(counts)
+        for own in self.merged:
+            vectors |= {name: np.add.reduceat(vectors[whose], own.starts) for name, whose in own.names}
+        return np.concatenate([vectors[name] for name, _ in other.vectors])
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -125,6 +140,24 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         length = own.pop() if own else len(self.constants)
         return length * self.repeat * self.times or None
 
+    @property
+    def maps(self) -> list[tuple[Factor, Over, int]]:
+        """Return what it adds up: a base, how its entries are added up, and times which number.
+
+        Bases are factors. Those of the same vectors in the same proportions are equal; a total is a base of its own.
+        """
+        together = defaultdict[tuple[Over, str], list[tuple[str, int]]](list)
+        for part in self.parts:
+            together[part.over, part.vector * (part.over == "total")].append((part.vector, part.weight))
+        maps: list[tuple[Factor, Over, int]] = []
+        for (over, total), weighted in together.items():
+            weighted.sort()
+            lead = weighted[0][1]
+            scale = lead if all(weight % lead == 0 for _, weight in weighted) else 1
+            own: Over = "total" if total else "each"
+            maps.append((Factor(tuple([Part(name, own, weight // scale) for name, weight in weighted])), over, scale))
+        return maps
+
 
 class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The product, summed over entries, of 1 to 3 factors that are no constants, and of constants."""
@@ -163,6 +196,12 @@ class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         degrees = [term.degree for term in self.terms]
         return max(degrees)
 
+    @property
+    def bases(self) -> list[Factor]:
+        """Return the bases of its products, each once."""
+        factors = [factor for term in self.terms if term.degree > 1 for factor in term.factors]
+        return list(dict.fromkeys(base for factor in factors for base, _, _ in factor.maps))
+
 
 class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A sketch, and the sums that are released of it: at least one, each with a name of its own.
@@ -175,9 +214,10 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sums: tuple[Sum, ...]
 
     def __post_init__(self) -> None:
-        lengths, factors = dict(self.sketch.vectors), self._factors
+        lengths, factors = self.sketch.lengths, self._factors
         names = {total.name for total in self.sums}
-        if (len(lengths), len(names)) != (len(self.sketch.vectors), len(self.sums)) or not names:
+        merged = sum(len(own.names) for own in self.sketch.merged)
+        if (len(lengths), len(names)) != (len(self.sketch.vectors) + merged, len(self.sums)) or not names:
             raise InputError("a release has a sum at least, and two vectors, or two sums, have different names")
         for total in self.sums:
             if not [term.length(lengths) for term in total.terms]:
@@ -192,8 +232,16 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if entries > MOST_EVALUATED:
             raise CapacityError(f"all sums together evaluate at most {MOST_EVALUATED:,} entries, got {entries:,}")
 
+    def only(self, sums: Sequence[bool]) -> Release:
+        """Return the release of some of the sums, and of the vectors that they take."""
+        chosen = tuple(itertools.compress(self.sums, sums))
+        if len(chosen) == len(self.sums):
+            return self
+        factors = [factor for total in chosen for term in total.terms for factor in term.factors]
+        return Release(self.sketch.only({part.vector for factor in factors for part in factor.parts}), chosen)
+
     def evaluate(self, values: Residues, modulus: int) -> dict[Factor, Residues]:
-        """Return each different factor's entries at a sketch, shape (…, size), modulo a prime of at most 50 bits.
+        """Return entries of each factor, and of bases, at a sketch, shape (…, size), modulo a prime of at most 50 bits.
 
         They have the shape (…, length), or (…, 1) where there are totals alone; of constants (length,).
         """
@@ -202,7 +250,13 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if values.dtype != np.uint64 or int(values.max(initial=0)) >= modulus:
             raise ValueError("a sketch's entries must be residues modulo the prime")
         vectors, evaluated = self.sketch.split(values), dict[Factor, Residues]()
-        for factor in dict.fromkeys(self._factors):
+        for own in self.sketch.merged:
+            for name, whose in own.names:
+                running = running_sums(vectors[whose], modulus)
+                before = np.take(np.insert(running, 0, 0, axis=-1), [*own.starts, running.shape[-1]], axis=-1)
+                vectors[name] = modular.subtract(before[..., 1:], before[..., :-1], modulus)
+        bases = [base for total in self.sums for base in total.bases]
+        for factor in dict.fromkeys(self._factors + bases):
             entries = None if factor.parts else modular.residues(factor.constants, modulus)
             for part in factor.parts:
                 mapped = values = vectors[part.vector]
@@ -247,111 +301,3 @@ def running_sums(values: Residues, modulus: int) -> Residues:
         piece %= np.uint64(modulus)
         before = piece[..., -1:]
     return sums
-
-
-def encrypted_numbers(term: Term, length: int) -> int:
-    """Return how many numbers are encrypted for a term of so many entries."""
-    return (len(_exponents(_powers(term))) - 2) * length + 1
-
-
-def coefficients(term: Term, at: Mapping[Factor, Residues], modulus: int) -> tuple[Residues, list[Residues]]:
-    """Return the coefficient of 1, shape (length,), and those of `monomials`, of the same shapes as these.
-
-    `at` is each factor's A, from `Release.evaluate`.
-    """
-    powers = _powers(term)
-    constants = [at[factor] for factor in term.factors if factor.constants]
-    clear = []
-    for exponents in _exponents(powers)[:-1]:
-        binomial, factors = 1, constants.copy()
-        for (factor, power), exponent in zip(powers.items(), exponents, strict=True):
-            binomial *= math.comb(power, exponent)
-            factors += [at[factor]] * (power - exponent)
-        clear.append(_product(factors, binomial, _length(term, at), modulus))
-    return clear[0], [*clear[1:], np.ones(1, np.uint64)]
-
-
-def monomials(term: Term, at: Mapping[Factor, Residues], modulus: int) -> list[Residues]:
-    """Return the monomials, each of shape (length,), and the sum of the last ones with their coefficients, shape (1,).
-
-    `at` holds the B of each factor, from `Release.evaluate`.
-    """
-    powers, length = _powers(term), _length(term, at)
-    negated = [modular.subtract(np.zeros(1, np.uint64), at[factor], modulus) for factor in powers]
-    *others, last = [[*chain(*map(repeat, negated, exponents))] for exponents in _exponents(powers)[1:]]
-    summed = _product([*last, *(at[factor] for factor in term.factors if factor.constants)], 1, length, modulus)
-    return [*[_product(factors, 1, length, modulus) for factors in others], running_sums(summed, modulus)[-1:]]
-
-
-def _powers(term: Term) -> Counter[Factor]:
-    return Counter([factor for factor in term.factors if not factor.constants])
-
-
-def _exponents(powers: Counter[Factor]) -> list[tuple[int, ...]]:
-    """Return j of all monomials; zeros come first, and e last."""
-    return list(itertools.product(*[range(power + 1) for power in powers.values()]))
-
-
-def _length(term: Term, at: Mapping[Factor, Residues]) -> int:
-    return max(map(len, map(at.__getitem__, term.factors)))
-
-
-def _product(factors: Iterable[Residues], start: int, length: int, modulus: int) -> Residues:
-    product: Residues = np.full(length, start, np.uint64)
-    for factor in factors:
-        product = modular.multiply(product, factor, modulus)
-    return product
-
-
-@dataclass(frozen=True)
-class Layout:
-    """`widths` slots for each sum, one sum after the other, in each of so many ciphertexts of `slots` slots."""
-
-    slots: int
-    ciphertexts: int
-    widths: tuple[int, ...]
-
-    @classmethod
-    def of(cls, release: Release, slots: int) -> Layout:
-        """Return the layout with the fewest ciphertexts of at most 2^14 slots; `CapacityError` beyond 2^10 of them."""
-        if slots > MOST_SLOTS:
-            raise CapacityError(f"a ciphertext may have at most {MOST_SLOTS:,} slots, got {slots:,}")
-        lengths = dict(release.sketch.vectors)
-        terms = [[(term, term.length(lengths)) for term in total.terms] for total in release.sums]
-        counts = [sum(encrypted_numbers(term, length) for term, length in own) for own in terms]
-        for ciphertexts in range(-(-sum(counts) // slots), MOST_CIPHERTEXTS + 1):
-            widths = tuple(-(-count // ciphertexts) for count in counts)
-            if sum(widths) <= slots:
-                return cls(slots, ciphertexts, widths)
-        raise CapacityError(
-            f"{len(counts):,} sums of {sum(counts):,} numbers take more than {MOST_CIPHERTEXTS:,} ciphertexts of "
-            f"{slots:,} slots"
-        )
-
-    @cached_property
-    def _starts(self) -> list[int]:
-        """First slot of each sum, and the first unused one."""
-        return list(accumulate(self.widths, initial=0))
-
-    def place(self, monomials: Sequence[Sequence[Residues]]) -> Residues:
-        """Return each sum's monomials or coefficients in their slots, shape (ciphertexts, slots); zero elsewhere."""
-        placed = np.zeros((self.ciphertexts, self.slots), np.uint64)
-        for start, width, vectors in zip(self._starts[:-1], self.widths, monomials, strict=True):
-            together = np.zeros(self.ciphertexts * width, np.uint64)
-            joined = np.concatenate(vectors)
-            together[: len(joined)] = joined
-            placed[:, start : start + width] = together.reshape(self.ciphertexts, width)
-        return placed
-
-    def mask(self, stream: KeyStream, totals: Residues, prime: int) -> Residues:
-        """Return residues, shape (slots,), uniform but for `totals`, shape (sums,): what each sum's slots add up to."""
-        drawn = modular.uniform(stream, prime, self.slots)
-        missing = modular.subtract(totals, self.totals(drawn, prime), prime)
-        firsts = self._starts[:-1]
-        drawn[firsts] = modular.add(drawn[firsts], missing, prime)
-        return drawn
-
-    def totals(self, slots: Residues, prime: int) -> Residues:
-        """Return the residues of all sums, shape (sums,), from a result's slots modulo a prime of at most 50 bits."""
-        *firsts, end = self._starts
-        return np.asarray(np.add.reduceat(slots[:end], firsts) % np.uint64(prime))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
+from fhe_auc.sums.terms import Factor, MergedVectors, Part, Release, Sketch, Sum, Term
 
 Vectors = Mapping[str, Sequence[int]]
 
@@ -62,6 +62,10 @@ def vectors_of(sketch: Sketch, values: Sequence[int]) -> dict[str, list[int]]:
     for name, length in sketch.vectors:
         found[name] = list(values[start : start + length])
         start += length
+    for own in sketch.merged:
+        for name, whose in own.names:
+            ends = [*own.starts[1:], len(found[whose])]
+            found[name] = [sum(found[whose][first:end]) for first, end in zip(own.starts, ends, strict=True)]
     return found
 
 
@@ -113,10 +117,15 @@ def terms(draw: st.DrawFn, vectors: dict[str, int], largest: int) -> Term:
 def releases(draw: st.DrawFn, *, most_entries: int = 12, largest: int = 2**40) -> Release:
     lengths = draw(st.lists(st.sampled_from([1, 2, 5, 6, most_entries]), min_size=1, max_size=4))
     vectors = {f"x{number}": length for number, length in enumerate(lengths)}
+    merged = []
+    for name in draw(st.lists(st.sampled_from(list(vectors)), max_size=2, unique=True)):
+        starts = draw(st.lists(st.integers(1, vectors[name]), max_size=4, unique=True).map(sorted))
+        merged.append(MergedVectors((0, *[at for at in starts if at < vectors[name]]), ((f"{name} merged", name),)))
+    sketch = Sketch(tuple(vectors.items()), tuple(merged))
     count = draw(st.integers(1, 4))
-    several = st.lists(terms(vectors, largest), min_size=1, max_size=3)
+    several = st.lists(terms(sketch.lengths, largest), min_size=1, max_size=3)
     made = [Sum(f"sum {number}", tuple(draw(several))) for number in range(count)]
-    return Release(Sketch(tuple(vectors.items())), tuple(made))
+    return Release(sketch, tuple(made))
 
 
 @st.composite

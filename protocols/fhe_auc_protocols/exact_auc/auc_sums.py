@@ -10,6 +10,9 @@ With an interval there are two more, for DeLong's standard error (`fhe_auc.resul
 
     Q10 = Σ p_k·(N_{<k} − N_{>k})²        Q01 = Σ n_k·(P_{>k} − P_{<k})²
 
+over merged bins where there are many (`variance_bins`); then also, over these, their own difference D'; and, over
+those of them that can hold several numbers, T' = Σ p·n, Σ p² and Σ n². T' − ties is how many pairs merging hides.
+
 All these numbers are released, as they are, for each contrast of an analysis; and how many rows of each class each
 group has. A party puts in its own p_k and n_k: the vector "m0 g1 c1" of its sketch has its rows of group 1 and class 1
 in each bin of model 0's scores.
@@ -19,11 +22,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import islice
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,12 +40,32 @@ from fhe_auc.results import intervals
 from fhe_auc.results.estimates import NESTED, ONE_CLASS, GroupEstimate, Headline, too_few
 from fhe_auc.session.computation import too_many_rows
 from fhe_auc.session.plan import Parameter
-from fhe_auc.sums.terms import Factor, Part, Sum
+from fhe_auc.sums.terms import Factor, MergedVectors, Part, Sum
 from fhe_auc_protocols.exact_auc import class_average
-from fhe_auc_protocols.exact_auc.release_part import AucOfSums, Counts, Reading, ReleasePart, Rows, Said, Vectors
+from fhe_auc_protocols.exact_auc.release_part import (
+    AucOfSums,
+    Counts,
+    Range,
+    Reading,
+    ReleasePart,
+    Rows,
+    Said,
+    VarianceSums,
+    Vectors,
+    most_cubic,
+    most_pairs,
+)
+from fhe_auc_protocols.exact_auc.variance_bins import VARIANCE_BINS, merged_starts
+
+Ranged: TypeAlias = tuple[Sum, Callable[[int, int], Range]]
+"""A sum, and its range by how many rows and parties there may be."""
 
 _OF_HEADLINE = "auc", "binning_error", "fraction", "positives", "negatives", "standard_error", "interval"
 _SMALL_GROUPS = "small groups are shown (min_cell 1): a count from 1 to 9 may tell who is meant"
+_CROWDED = (
+    "scores crowd in few of the {bins} bins of the standard error of {names}: the one shown is as large as it can well "
+    "be"
+)
 _NO_INTERVAL = "there is no confidence interval: each label needs two rows; give the numbers of rows instead"
 _NO_SPREAD = (
     "there is no confidence interval: over these thresholds all pairs of rows come out alike; give the numbers of rows "
@@ -75,28 +99,36 @@ def table(*codes: NDArray[np.integer], shape: tuple[int, ...], weights: Counts |
     return np.bincount(index, weights, minlength=math.prod(shape)).astype(np.int64)
 
 
-def most_cubic(max_rows: int) -> int:
-    """Return what Q10 ≤ P·N² and Q01 ≤ N·P² are at most for P + N rows: 4·(P + N)³/27."""
-    return 4 * max_rows**3 // 27
+def auc_of_sums(sums: Sequence[int], positives: int, negatives: int) -> AucOfSums:
+    """Return the AUC of the integers; `ResultCheckError`: they are not of so many rows.
 
-
-def auc_of_sums(sums: Sequence[int], positives: int, negatives: int, modulus: int) -> AucOfSums:
-    """Return the AUC of the integers, known modulo `modulus`; `ResultCheckError`: they are not of so many rows."""
-    difference = sums[0]
-    ties, *squares = [number % modulus for number in sums[1:]]
-    pairs = positives * negatives
-    of_squares = [square * rows for square, rows in zip(squares, (positives, negatives), strict=False)]
-    if ties > pairs - abs(difference) or [s for s in of_squares if not difference**2 <= s <= pairs**2]:
+    They are D and ties, and may be Q10 and Q01, then D', T', Σ p² and Σ n² of merged bins.
+    """
+    difference, ties, *others = sums
+    cubic, of_merged = others[:2], others[2:]
+    own, tied, *squares = of_merged or (difference, ties)
+    pairs, hidden = positives * negatives, tied - ties
+    possible = [
+        0 <= ties <= pairs - abs(difference),
+        tied <= pairs - abs(own),
+        abs(difference - own) <= hidden,
+        *(own**2 <= square * rows <= pairs**2 for square, rows in zip(cubic, (positives, negatives), strict=False)),
+        *(square <= rows**2 for square, rows in zip(squares, (positives, negatives), strict=False)),
+        not squares or tied**2 <= math.prod(squares),
+    ]
+    if not all(possible):
         raise ResultCheckError(
             "the result fails its check, so no number is given: it is not an AUC; a message is damaged, or the "
             "aggregator has not computed what it should",
             check="range",
         )
-    q10, q01 = squares or (None, None)
     if not pairs:
-        return AucOfSums(None, Fraction(0), positives, negatives, q10, q01)
+        return AucOfSums(None, Fraction(0), positives, negatives)
     auc, binning_error = Fraction(1, 2) + Fraction(difference, 2 * pairs), Fraction(ties, 2 * pairs)
-    return AucOfSums(auc, binning_error, positives, negatives, q10, q01, binning_error)
+    variance = None
+    if cubic:
+        variance = VarianceSums(own, cubic[0], cubic[1], tied, hidden, (squares[0], squares[1]) if squares else None)
+    return AucOfSums(auc, binning_error, positives, negatives, variance, binning_error)
 
 
 @dataclass(frozen=True)
@@ -111,6 +143,7 @@ class AucSums(ReleasePart):
     interval: bool
     wide: NDArray[np.bool_] | None = None  # bins whose ties count; all, if not given
     alike: NDArray[np.bool_] | None = None  # bins whose ties are asked for besides
+    variance_bins: int = VARIANCE_BINS
     released: bool = True
 
     @property
@@ -119,29 +152,71 @@ class AucSums(ReleasePart):
         models = range(len(self.analysis.models))
         return [(counts_name(model, group, label), self.bins) for model in models for group, label in self._cells]
 
+    @cached_property
+    def _starts(self) -> tuple[int, ...]:
+        """The first bin of each merged one; empty where the cubic sums are over the bins themselves."""
+        wide = np.ones(self.bins, np.bool_) if self.wide is None else self.wide
+        return merged_starts(wide, self.variance_bins) if self.interval and self.released else ()
+
+    @property
+    def merged(self) -> Sequence[MergedVectors]:
+        """The same vectors over merged bins."""
+        return (
+            [MergedVectors(self._starts, tuple([(merged_name(name), name) for name, _ in self.vectors]))]
+            if self._starts
+            else []
+        )
+
     @property
     def sums(self) -> Sequence[Sum]:
         """What is released: the sums of each contrast, then the rows of each class of each group."""
-        sums: list[Sum] = []
+        return [total for total, _ in self._sums]
+
+    def ranges(self, max_rows: int, parties: int) -> Sequence[Range]:
+        """Return the range of each sum; rows themselves are counted as far as all parties may have them."""
+        return [most(max_rows, parties) for _, most in self._sums]
+
+    @cached_property
+    def _sums(self) -> list[Ranged]:
+        sums: list[Ranged] = []
         plain, tying = self.analysis.is_plain, picked(self.wide)
         for index, contrast in enumerate(self.analysis.contrasts if self.released else ()):
             cells = contrast.positives, contrast.negatives
             name = "" if plain else f" {index}"
             sides = [[counts_name(contrast.model, cell.group, label) for label in cell.classes] for cell in cells]
-            (p, n), below, above = map(Factor.each, sides), below_less_above(sides[1]), above_less_below(sides[0])
-            sums += [Sum.product(f"difference{name}", p, below), Sum.product(f"ties{name}", p, n, *tying)]
+            p, n = map(Factor.each, sides)
+            sums += [
+                (Sum.product(f"difference{name}", p, below_less_above(sides[1])), _of_either_sign),
+                (Sum.product(f"ties{name}", p, n, *tying), _pairs),
+            ]
             if self.interval and contrast.interval:
-                sums += [Sum.product(f"Q10{name}", p, below, below), Sum.product(f"Q01{name}", n, above, above)]
+                sums += self._of_variance(name, sides)
             if self._compared(contrast):
-                sums.append(Sum.product(f"alike{name}", p, n, *picked(self.alike)))
+                sums.append((Sum.product(f"alike{name}", p, n, *picked(self.alike)), _pairs))
         for group, label in self._cells if self.released else ():
             rows = Factor((Part(counts_name(0, group, label), "total"),))
-            sums.append(Sum.product(("N", "P")[label] if plain else f"rows g{group} c{label}", rows))
+            sums.append((Sum.product(("N", "P")[label] if plain else f"rows g{group} c{label}", rows), _rows))
         return sums
 
-    def least_modulus(self, max_rows: int) -> int:
-        """Return how many values a sum of so many rows can take; only the difference, ±max_rows²/4, has a sign."""
-        return 1 + max(max_rows, 2 * (max_rows**2 // 4), most_cubic(max_rows) if self.interval else 0)
+    def _of_variance(self, name: str, sides: Sequence[Sequence[str]]) -> list[Ranged]:
+        """Return the sums of an AUC's standard error, of the vectors of its positives and negatives."""
+        if self._starts:
+            sides = [list(map(merged_name, side)) for side in sides]
+        (p, n), below, above = map(Factor.each, sides), below_less_above(sides[1]), above_less_below(sides[0])
+        cubic: list[Ranged] = [
+            (Sum.product(f"Q10{name}", p, below, below), _cubic),
+            (Sum.product(f"Q01{name}", n, above, above), _cubic),
+        ]
+        if not self._starts:
+            return cubic
+        merging = picked(None if self.wide is None else self.wide[list(self._starts)])
+        return [
+            *cubic,
+            (Sum.product(f"merged difference{name}", p, below), _of_either_sign),
+            (Sum.product(f"merged ties{name}", p, n, *merging), _pairs),
+            (Sum.product(f"merged positives squared{name}", p, p, *merging), _squares),
+            (Sum.product(f"merged negatives squared{name}", n, n, *merging), _squares),
+        ]
 
     def terms(self) -> Sequence[Parameter]:
         """Return what parties agree to: models and classes, where they are several, and groups."""
@@ -184,12 +259,12 @@ class AucSums(ReleasePart):
         """Read the AUC of each contrast; of how many rows there are too many it says where that can be."""
         if not self.released:
             return
-        given, modulus, max_rows = iter(sums), reading.modulus, reading.max_rows
+        given, max_rows, squares = iter(sums), reading.max_rows, 6 if self._starts else 2
         of_contrasts = [
-            list(islice(given, (4 if self.interval and contrast.interval else 2) + self._compared(contrast)))
+            list(islice(given, 2 + squares * (self.interval and contrast.interval) + self._compared(contrast)))
             for contrast in self.analysis.contrasts
         ]
-        rows = dict(zip(self._cells, [number % modulus for number in given], strict=True))
+        rows = dict(zip(self._cells, given, strict=True))
         pooled = sum(rows[0, label] for label in range(self.analysis.classes_of_rows))
         if pooled > reading.parties * max_rows:
             raise ResultCheckError(
@@ -202,8 +277,8 @@ class AucSums(ReleasePart):
         for contrast, own in zip(self.analysis.contrasts, of_contrasts, strict=True):
             sides = contrast.positives, contrast.negatives
             positives, negatives = [sum(rows[cell.group, label] for label in cell.classes) for cell in sides]
-            alike = own.pop() % modulus if self._compared(contrast) else 0
-            auc = auc_of_sums(own, positives, negatives, modulus)
+            alike = own.pop() if self._compared(contrast) else 0
+            auc = auc_of_sums(own, positives, negatives)
             reading.aucs.append(auc._replace(alike=Fraction(alike, 2 * max(auc.pairs, 1))) if alike else auc)
         reading.sayings.append(self.said)
 
@@ -247,9 +322,16 @@ class AucSums(ReleasePart):
         of_groups = [NESTED] * (len(analysis.by) > 1 and bool(hidden))
         if analysis.by and analysis.min_cell == 1:
             of_groups.append(_SMALL_GROUPS)
-        warnings = (*few, *_binned(estimates), *self._reversed(estimates), *of_groups)
+        warnings = (
+            *few,
+            *self._crowded(reading, estimates),
+            *_binned(estimates),
+            *self._reversed(estimates),
+            *of_groups,
+        )
         reading.estimates = tuple(estimates)
-        return Said(headline=headline, estimates=reading.estimates, warnings=warnings)
+        settings = {"variance_bins": len(self._starts)} if self._starts and reading.level is not None else {}
+        return Said(headline=headline, estimates=reading.estimates, settings=settings, warnings=warnings)
 
     def _few_rows(self, reading: Reading, estimates: Sequence[GroupEstimate]) -> list[str]:
         """Warn where an interval by errors alone is of few rows, or patients; groups are named, all rows are not."""
@@ -260,6 +342,16 @@ class AucSums(ReleasePart):
                 groups[text][estimate.group] = None
         told = groups.items()
         return [text if "" in names else f"{', '.join(map(repr, names))}: {text}" for text, names in told]
+
+    def _crowded(self, reading: Reading, estimates: Sequence[GroupEstimate]) -> list[str]:
+        """Warn of standard errors that merged bins leave so open that they are as large as they can well be."""
+        told = [
+            _named(estimate) or "the AUC"
+            for contrast, own, estimate in zip(self.analysis.contrasts, reading.aucs, estimates, strict=False)
+            if contrast.interval and estimate.standard_error and own.crowded
+        ]
+        advice = "" if reading.quantiles else "; take quantile:1000, which a session before finds"
+        return [f"{_CROWDED.format(bins=len(self._starts), names=', '.join(told))}{advice}"] if told else []
 
     def _reversed(self, estimates: Sequence[GroupEstimate]) -> list[str]:
         """Warn of intervals below 1/2; rows of one group against another's may well be there."""
@@ -281,6 +373,31 @@ class AucSums(ReleasePart):
     def _cells(self) -> list[tuple[int, int]]:
         groups, classes = range(len(self.analysis.groups)), range(len(self.analysis.classes) or 2)
         return [(group, label) for group in groups for label in classes]
+
+
+def merged_name(name: str) -> str:
+    """Return the name of a vector over merged bins."""
+    return f"{name} merged"
+
+
+def _of_either_sign(max_rows: int, parties: int) -> Range:
+    return -most_pairs(max_rows), most_pairs(max_rows)
+
+
+def _pairs(max_rows: int, parties: int) -> Range:
+    return 0, most_pairs(max_rows)
+
+
+def _squares(max_rows: int, parties: int) -> Range:
+    return 0, max_rows**2
+
+
+def _cubic(max_rows: int, parties: int) -> Range:
+    return 0, most_cubic(max_rows)
+
+
+def _rows(max_rows: int, parties: int) -> Range:
+    return 0, parties * max_rows
 
 
 def hidden_groups(analysis: Analysis, aucs: Sequence[AucOfSums]) -> frozenset[int]:

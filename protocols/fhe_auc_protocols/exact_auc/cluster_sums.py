@@ -33,18 +33,21 @@ from fhe_auc.results.delong import Clusters, Components, PairedError, Products
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Factor, Part, Sum
-from fhe_auc_protocols.exact_auc.auc_sums import most_cubic, table
+from fhe_auc_protocols.exact_auc.auc_sums import table
 from fhe_auc_protocols.exact_auc.comparison_sums import CoarseBins, moment_sums, worth
 from fhe_auc_protocols.exact_auc.release_part import (
     Agreed,
     AucOfSums,
     Counts,
     Errors,
+    Range,
     Reading,
     ReleasePart,
     Rows,
     Said,
     Vectors,
+    most_cubic,
+    most_pairs,
 )
 
 MOST_ROWS = 1000  # of a patient: what sums can be grows with it
@@ -133,9 +136,12 @@ class ClusterSums(ReleasePart):
         both = worth(*first, (wide, 1)), worth(*second, (1, wide))
         return Sum.product(f"Q {pairs}", Factor.each([pairs]), *both)
 
-    def least_modulus(self, max_rows: int) -> int:
-        """Return how many values a sum of so many pooled rows can take, of either sign, times S²."""
-        return 1 + 2 * MOST_ROWS * self._coarse.scale**2 * most_cubic(max_rows)
+    def ranges(self, max_rows: int, parties: int) -> Sequence[Range]:
+        """Return the range of each sum, of either sign; a row has at most so many others of its patient."""
+        scale = self._coarse.scale
+        shares = {1: scale * max_rows, 2: scale * most_pairs(max_rows), 3: scale**2 * most_cubic(max_rows)}
+        most = [MOST_ROWS * shares[total.degree] for total in self.sums]
+        return [(-own, own) for own in most]
 
     def of_party(self, rows: Rows, counts: Counts, max_rows: int, modulus: int) -> Sequence[Counts]:
         """Return a party's vectors: a patient's rows may lie far apart.
@@ -271,6 +277,6 @@ class PatientErrors(Errors):
 
 def _components(own: AucOfSums) -> Components:
     """Return DeLong's S10 and S01 of an AUC that has them."""
-    assert own.auc is not None and own.q10 is not None and own.q01 is not None  # noqa: S101, PT018
-    s10, s01 = delong.components(own.auc, own.positives, own.negatives, own.q10, own.q01)
+    assert own.merged is not None  # noqa: S101
+    s10, s01 = delong.components(own.merged, own.positives, own.negatives)
     return float(s10), float(s01)

@@ -32,8 +32,19 @@ from fhe_auc.results.delong import Moments, OneModel, PairedError, PairedSums
 from fhe_auc.results.estimates import Comparison
 from fhe_auc.results.result_tables import p_text
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
-from fhe_auc_protocols.exact_auc.auc_sums import most_cubic, table
-from fhe_auc_protocols.exact_auc.release_part import AucOfSums, Counts, Reading, ReleasePart, Rows, Said, Vectors
+from fhe_auc_protocols.exact_auc.auc_sums import table
+from fhe_auc_protocols.exact_auc.release_part import (
+    AucOfSums,
+    Counts,
+    Range,
+    Reading,
+    ReleasePart,
+    Rows,
+    Said,
+    Vectors,
+    most_cubic,
+    most_pairs,
+)
 from fhe_auc_protocols.result_warnings import FEW_VALUES
 
 MOST_SINGLE = 128
@@ -159,9 +170,11 @@ class ComparisonSums(ReleasePart):
                 sums.append(Sum.product(f"Q{name} t{a} t{b}", Factor.each([_pair((a, b), label)]), *both))
         return sums
 
-    def least_modulus(self, max_rows: int) -> int:
-        """Return how many values a sum of so many pooled rows can take, of either sign, times S²."""
-        return 1 + 2 * self._coarse.scale**2 * most_cubic(max_rows) if self.released else 1
+    def ranges(self, max_rows: int, parties: int) -> Sequence[Range]:
+        """Return the range of each sum, of either sign: of shares, times S, and of their squares, times S²."""
+        scale = self._coarse.scale
+        most = {2: scale * most_pairs(max_rows), 3: scale**2 * most_cubic(max_rows)}
+        return [(-most[total.degree], most[total.degree]) for total in self.sums]
 
     def of_rows(self, rows: Rows) -> Sequence[Counts]:
         """Return the vectors of rows."""
@@ -177,18 +190,16 @@ class ComparisonSums(ReleasePart):
         return vectors
 
     def read_sums(self, sums: Sequence[int], reading: Reading) -> None:
-        """Read the sums of each pair; those of squares are known up to multiples of the modulus."""
+        """Read the sums of each pair."""
         if not self.released:
             reading.sayings.append(partial(_said, dict.fromkeys(self.pairs)))
             return
-        modulus = reading.modulus
         of_models = {model: sums[4 * at : 4 * at + 4] for at, model in enumerate(self._models)}
         products, paired = iter(sums[4 * len(of_models) :]), dict[tuple[int, int], PairedSums | None]()
         for pair in self.pairs:
             first, second = (of_models[model] for model in pair)
             of_positives, of_negatives = (
-                Moments(first[at], second[at], first[at + 1] % modulus, second[at + 1] % modulus, next(products))
-                for at in (0, 2)
+                Moments(first[at], second[at], first[at + 1], second[at + 1], next(products)) for at in (0, 2)
             )
             paired[pair] = PairedSums(of_positives, of_negatives, self._coarse.scale)
         reading.sayings.append(partial(_said, paired))
@@ -225,11 +236,7 @@ def _said(paired: Mapping[tuple[int, int], PairedSums | None], reading: Reading)
 
 def _error(sums: PairedSums, *aucs: AucOfSums) -> PairedError | None:
     """Return the standard error of the difference of two models' AUCs, over all rows."""
-    first, second = (
-        OneModel(own.auc, own.q10, own.q01)
-        for own in aucs
-        if own.auc is not None and own.q10 is not None and own.q01 is not None
-    )
+    first, second = (OneModel(own.auc, own.merged) for own in aucs if own.auc is not None and own.merged is not None)
     rows = aucs[0].positives, aucs[0].negatives
     (a, alike_a), (b, alike_b) = ((float(own.binning_error), float(own.alike)) for own in aucs)
     return delong.paired_delong(first, second, sums, *rows, (a, b), (alike_a, alike_b))

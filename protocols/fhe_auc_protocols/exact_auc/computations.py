@@ -8,6 +8,7 @@ import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import fields
+from itertools import islice
 
 from fhe_auc import bfv
 from fhe_auc.base.errors import DeserialisationError, InputError, UndefinedAucError
@@ -41,8 +42,7 @@ class ExactComputation(PaddedComputation[PadKey, SecretContext]):
         self.plan = plan = manifest.decoded_plan(ExactPlan)
         self.parameters = plan.parameters
         self.proved = proved = plan.proved
-        size = plan.computed.sketch.size if proved is None else proved.size
-        super().__init__(manifest, size, plan.parameters.plain_moduli)
+        super().__init__(manifest, plan.sizes, plan.parameters.plain_moduli)
         if proved is not None:
             digits = proved.statement.digits
             self.proofs = InputProofs(
@@ -63,7 +63,7 @@ class ExactComputation(PaddedComputation[PadKey, SecretContext]):
         """More bytes than public keys and a pad key have together: two polynomials a ciphertext, 8 bytes a number."""
         parameters = self.plan.parameters
         ciphertext = 16 * parameters.ring_dimension * (len(parameters.modulus_bits) + 1)
-        return ciphertext * (self.plan.layout.ciphertexts * self.plan.primes + 4)
+        return ciphertext * (sum(own.ciphertexts for own in self.plan.layouts) + 4)
 
     def pad_key(self, secret: SecretContext, pads: Sequence[Words]) -> bytes:
         """Return the pad key for such a sum of pads."""
@@ -95,16 +95,19 @@ class ExactComputation(PaddedComputation[PadKey, SecretContext]):
         return Submission(parts, self.proofs.made(index, submitted[: self.proved.statement.digits], parts[0], seed))
 
     def aggregate(self, keys: PadKey, totals: Sequence[Words]) -> bytes:
-        """Return the encrypted sums, for each prime."""
+        """Return the encrypted sums, for each layer of each prime."""
         return encode(keys.result(self.sketches(totals), self.plan.kept))
 
     def decrypt(self, secret: SecretContext, result: bytes) -> list[Residues]:
         """Return the result's sums for each prime, shape (sums,)."""
         plan, parts = self.plan, decode(result, tuple[bytes, ...], "result")
-        if len(parts) != plan.primes:
-            raise DeserialisationError(f"a result of {len(parts)} ciphertexts, of {plan.primes}")
-        slots = [secret.decrypt(part, which, plan.kept) for which, part in enumerate(parts)]
-        return [plan.layout.totals(own, prime) for own, prime in zip(slots, self.primes, strict=True)]
+        if len(parts) != plan.results:
+            raise DeserialisationError(f"a result of {len(parts)} ciphertexts, of {plan.results}")
+        given, totals = iter(parts), []
+        for which, (layout, prime) in enumerate(zip(plan.layouts, self.primes, strict=True)):
+            slots = [secret.decrypt(part, which, plan.kept) for part in islice(given, layout.layers)]
+            totals.append(layout.totals(slots, prime))
+        return totals
 
     def sketches(self, totals: Sequence[Words]) -> list[Residues]:
         """Return for each prime the sketch, shape (size,), that sums of submissions or pads stand for."""
@@ -142,12 +145,13 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         return [own_tags.sketch(index, own, private) for own_tags, own in zip(tags, sketches, strict=True)]
 
     def sketches(self) -> list[Residues]:
-        """Return the same without authenticators, shape (release.sketch.size,)."""
-        plan = self.plan
+        """Return the same without authenticators."""
+        plan, sketch = self.plan, self.plan.release.sketch
         values = plan.sums.sketch(
             self._data, self._manifest.thresholds, plan.max_rows, plan.modulus, self._manifest.digest
         )
-        return [modular.residues(values, prime) for prime in plan.parameters.plain_moduli]
+        primes = zip(plan.releases, plan.parameters.plain_moduli, strict=True)
+        return [modular.residues(sketch.taken(values, own.sketch), prime) for own, prime in primes]
 
     def check_counts(self, encoded: Sequence[Residues]) -> None:
         """Check the counts in what `encode` returns, before they leave: nobody else ever sees them.
@@ -156,7 +160,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         """
         plan = self.plan
         bins = plan.sums.bins * plan.analysis.classes_of_rows  # all rows' counts, of the first model, come first
-        counts = modular.centred([own[:bins] for own in encoded], plan.parameters.plain_moduli)
+        counts = modular.centred([encoded[0][:bins]], plan.parameters.plain_moduli[:1])
         if min(counts) < 0 or sum(counts) != self._data.rows:
             raise InputError(
                 f"party {self.party!r}: what is to be sent does not count its {self._data.rows:,} rows, so nothing is",

@@ -21,7 +21,7 @@ from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
 from fhe_auc_protocols.exact_auc.auc_sums import below_less_above, counts_name
 from fhe_auc_protocols.exact_auc.epsilon_noise import VERDICT, Channel, Privacy
-from fhe_auc_protocols.exact_auc.release_part import Agreed, Counts, Reading, ReleasePart, Rows, Said, Vectors
+from fhe_auc_protocols.exact_auc.release_part import Agreed, Counts, Range, Reading, ReleasePart, Rows, Said, Vectors
 from fhe_auc_protocols.result_warnings import BUDGETS_ADD_UP
 
 METHOD = "Hanley and McNeil, with noise"
@@ -56,6 +56,11 @@ class NoisySums(ReleasePart):
             name = "P" if model is None else f"{of_model} {'-' if weight < 0 else '+'} {abs(weight)} P"
             sums.append(Sum(name if weight else of_model, tuple(terms)))
         return sums
+
+    def ranges(self, max_rows: int, parties: int) -> Sequence[Range]:
+        """Return the range of each number, of either sign, with its noise."""
+        most = self.privacy.least_modulus // 2
+        return [(-most, most - 1) for _ in self.sums]
 
     def check_plan(self, plan: Agreed) -> None:
         """Raise `CapacityError` where the budget does not hold."""

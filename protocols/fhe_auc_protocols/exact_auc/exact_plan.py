@@ -1,8 +1,9 @@
 """The plan of an exact AUC as it stands in a manifest: what is released, its parameters, and what they say to people.
 
-Integers are released, so the product T of the plaintext primes is at least the number of values that one can take
-(`AnalysisSums.least_modulus`). Every prime is above d·2^40, d the largest degree of a sum: a lie on one result then
-passes with a chance of at most d/(t − 1), below 2^-40.
+Integers are released, each modulo the first few of the plaintext primes: as many as tell the values that it can take
+apart (`AnalysisSums.ranges`). So a prime has sums of its own, and of a sketch the vectors that these take: with an
+interval, only the cubic sums need a second one, and only merged bins have counts modulo it. Every prime is above
+d·2^40, d the largest degree of a sum: a lie on one result then passes with a chance of at most d/(t − 1), below 2^-40.
 
 The aggregator multiplies plaintexts by ciphertexts of a pad key (`fhe_auc.sums`). What the circuit's noise is (X), what
 flooding (2^b) adds to it, what switching down does, and when all of it hides and decrypts: docs/security/encryption.md.
@@ -11,10 +12,12 @@ flooding (2^b) adds to it, what switching down does, and when all of it hides an
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
+from operator import mul
 from typing import ClassVar
 
 import msgspec
@@ -28,21 +31,25 @@ from fhe_auc.input_proofs.sessions import proof_bytes
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.score_bins import starts_of
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import plan as plans
 from fhe_auc.session.plan import Keys, Parameter, Terms
+from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.pads import packed_size
 from fhe_auc.sums.proof import authenticated
-from fhe_auc.sums.terms import Layout, Release, Sketch
+from fhe_auc.sums.terms import Release, Sketch
 from fhe_auc_protocols.exact_auc.auc_sums import AucSums, picked
 from fhe_auc_protocols.exact_auc.cluster_sums import ClusterSums
 from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.epsilon_sums import NoisySums
 from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts, RowCaps
-from fhe_auc_protocols.exact_auc.release_part import Agreed, Counts, Reading, ReleasePart, Rows
+from fhe_auc_protocols.exact_auc.release_part import Agreed, Counts, Range, Reading, ReleasePart, Rows
 from fhe_auc_protocols.exact_auc.site_sums import SiteSums
 from fhe_auc_protocols.exact_auc.tie_sums import TieSums
+from fhe_auc_protocols.exact_auc.variance_bins import VARIANCE_BINS
 
 SOUNDNESS_BITS = 40  # a wrong integer of one result is accepted with a probability below 2^-40
 LEAST_FLOODING_BITS, MOST_FLOODING_BITS = 40, 80
@@ -63,6 +70,7 @@ class AnalysisSums:
     privacy: Privacy | None = None
     runs: tuple[int, ...] | None = None
     proved: bool = False
+    variance_bins: int = VARIANCE_BINS
 
     @property
     def parts(self) -> tuple[ReleasePart, ...]:
@@ -77,7 +85,7 @@ class AnalysisSums:
     @cached_property
     def _made(self) -> tuple[tuple[ReleasePart, ...], TieSums, int]:
         analysis, bins, pairs = self.analysis, self.bins, self.analysis.comparisons
-        aucs, compared = AucSums(analysis, bins, self.interval), None
+        aucs, compared = AucSums(analysis, bins, self.interval, variance_bins=self.variance_bins), None
         signs_at = len(aucs.vectors) * bins
         if pairs:
             compared = ComparisonSums(pairs, bins, self.interval)
@@ -102,18 +110,25 @@ class AnalysisSums:
     @cached_property
     def release(self) -> Release:
         """What is released, of which sketch; raise `InputError` or `CapacityError` where it is too much for one."""
-        vectors, sums = [part.vectors for part in self.parts], [part.sums for part in self.parts]
-        return Release(Sketch(tuple(chain(*vectors))), tuple(chain(*sums)))
+        vectors, merged, sums = ([getattr(part, of) for part in self.parts] for of in ("vectors", "merged", "sums"))
+        return Release(Sketch(tuple(chain(*vectors)), tuple(chain(*merged))), tuple(chain(*sums)))
 
-    def least_modulus(self, max_rows: int, parties: int = 1) -> int:
-        """Return how many values a sum of so many pooled rows can take, the most of any sum.
+    def ranges(self, max_rows: int, parties: int = 1) -> list[Range | None]:
+        """Return the range of each sum of so many pooled rows; None for one that takes all the room there is.
 
         Rows themselves are counted further, up to as many of each of the `parties`: so that it is certain which sums
         are those of more rows.
         """
-        if self.privacy is not None:
-            return self.privacy.least_modulus
-        return max(parties * max_rows + 1, *[part.least_modulus(max_rows) for part in self.parts])
+        return [own for part in self.parts for own in part.ranges(max_rows, parties)]
+
+    def least_modulus(self, max_rows: int, parties: int = 1) -> int:
+        """Return how many values a sum can take, the most of any."""
+        return max(most - least + 1 for least, most in filter(None, self.ranges(max_rows, parties)))
+
+    def primes_of(self, primes: Sequence[int], max_rows: int, parties: int) -> list[int]:
+        """Return modulo how many of these primes each sum is known; of none that tell its values apart: one more."""
+        products, ranges = [*accumulate(primes, mul)], self.ranges(max_rows, parties)
+        return [len(primes) if own is None else 1 + bisect_left(products, own[1] - own[0] + 1) for own in ranges]
 
     def sketch(
         self, data: PartyData, thresholds: NDArray[np.float64], max_rows: int, modulus: int, session: bytes = b""
@@ -194,12 +209,13 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             if number < least:
                 raise CapacityError(f"{name} must be at least {least}, got {number}")
         moduli = self.parameters.plain_moduli
-        _ = self.sums.release, self.computed, self.layout  # which are kept, one after the other
         least = least_prime(self.release)
         if min(moduli) < least:
             raise CapacityError(f"the plan has a prime below {least:,}")
-        if self.modulus < self.sums.least_modulus(self.max_rows, self.parties):
-            raise CapacityError(f"{len(moduli)} primes are too few for {self.max_rows:,} pooled rows")
+        if max(self._primes_of) != len(moduli):
+            few = "few" if max(self._primes_of) > len(moduli) else "many"
+            raise CapacityError(f"{len(moduli)} primes are too {few} for {self.max_rows:,} pooled rows")
+        _ = self.computed, self.layouts  # which are kept, one after the other
         total = len(self.parameters.modulus_bits)
         if not 1 <= self.kept <= total:
             raise CapacityError(f"of {total} primes of the modulus, a result cannot keep {self.kept}")
@@ -208,7 +224,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise CapacityError(f"flooding_bits must lie between {least} and {most}, got {self.flooding_bits}")
         if (margin := self.flooding_margin) < self.flooding_bits:
             raise CapacityError(
-                f"{self.layout.ciphertexts:,} products make so much noise that flooding hides it by {margin:.1f} bits "
+                f"{self.products:,} products make so much noise that flooding hides it by {margin:.1f} bits "
                 f"only, {self.flooding_bits} are asked for; take fewer thresholds"
             )
 
@@ -243,9 +259,31 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return self.sums.release
 
     @cached_property
-    def computed(self) -> Release:
-        """What the aggregator computes: what is released, or the same with authenticators."""
-        return authenticated(self.release) if self.authenticated else self.release
+    def _primes_of(self) -> list[int]:
+        return self.sums.primes_of(self.parameters.plain_moduli, self.max_rows, self.parties)
+
+    @cached_property
+    def releases(self) -> tuple[Release, ...]:
+        """What is released modulo each prime, without authenticators."""
+        return tuple([self.release.only([own > prime for own in self._primes_of]) for prime in range(self.primes)])
+
+    @cached_property
+    def computed(self) -> tuple[Release, ...]:
+        """What the aggregator computes modulo each prime: what is released, or the same with authenticators."""
+        return tuple(map(authenticated, self.releases)) if self.authenticated else self.releases
+
+    def integers(self, totals: Sequence[Residues]) -> list[int]:
+        """Return the integers of what is released modulo each prime, shape (sums,) of its release.
+
+        Those that can be negative lie around zero.
+        """
+        known = [iter(own.tolist()) for own in totals]
+        integers = []
+        for own, count in zip(self.sums.ranges(self.max_rows, self.parties), self._primes_of, strict=True):
+            primes = self.parameters.plain_moduli[:count]
+            (integer,) = modular.centred([np.array([next(of)], np.uint64) for of in known[:count]], primes)
+            integers.append(integer if own is None or own[0] < 0 else integer % math.prod(primes))
+        return integers
 
     @cached_property
     def proved(self) -> ProvedCounts | None:
@@ -254,7 +292,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return None
         (prime,) = self.parameters.plain_moduli
         return ProvedCounts(
-            self.analysis, self.thresholds, max(self.caps), prime, self.computed.sketch.size, *self.sums.signs
+            self.analysis, self.thresholds, max(self.caps), prime, self.computed[0].sketch.size, *self.sums.signs
         )
 
     def cap_of(self, index: int) -> int:
@@ -262,14 +300,24 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return self.caps[index if len(self.caps) > 1 else 0]
 
     @cached_property
-    def layout(self) -> Layout:
-        """Where a result's sums stand in its slots."""
-        return Layout.of(self.computed, self.parameters.slots)
+    def layouts(self) -> tuple[Layout, ...]:
+        """Where each prime's sums stand in its result's slots."""
+        return tuple([Layout.of(computed, self.parameters.slots) for computed in self.computed])
+
+    @property
+    def results(self) -> int:
+        """Ciphertexts of a result: one for each layer of each prime's."""
+        return sum(layout.layers for layout in self.layouts)
+
+    @property
+    def products(self) -> int:
+        """Most ciphertexts of the pad key that make a result."""
+        return max(layout.ciphertexts for layout in self.layouts)
 
     @cached_property
     def flooding_margin(self) -> float:
         """λ that flooding reaches, at least `flooding_bits`."""
-        return flooding_margin(self.parameters, self.layout.ciphertexts, self.kept)
+        return flooding_margin(self.parameters, self.products, self.kept)
 
     @property
     def soundness(self) -> float | None:
@@ -283,10 +331,14 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return results * max(total.degree for total in self.release.sums) / (min(self.parameters.plain_moduli) - 1)
 
     @property
+    def sizes(self) -> list[int]:
+        """Residues that a party submits modulo each prime."""
+        return [own.sketch.size for own in self.computed] if self.proved is None else [self.proved.size]
+
+    @property
     def submission_bytes(self) -> int:
         """Bytes of one party's submission."""
-        size = self.computed.sketch.size if self.proved is None else self.proved.size
-        sketch = sum(packed_size(size, prime) for prime in self.parameters.plain_moduli)
+        sketch = sum(map(packed_size, self.sizes, self.parameters.plain_moduli))
         return sketch + self.helpers * plans.BLOB_BYTES + self.proof_bytes
 
     @property
@@ -296,15 +348,15 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def result_bytes(self) -> int:
-        """Bytes of the result's ciphertexts: one for each prime, both polynomials."""
+        """Bytes of the result's ciphertexts: one for each prime and layer, both polynomials."""
         kept = self.parameters.modulus_bits[: self.kept]
-        return 2 * self.primes * self.parameters.ring_dimension * sum(-(-bits // 8) for bits in kept)
+        return 2 * self.results * self.parameters.ring_dimension * sum(-(-bits // 8) for bits in kept)
 
     @property
     def download_bytes(self) -> int:
         """Bytes that a party receives: the result."""
         if self.helpers:
-            return 8 * self.primes * len(self.computed.sums) + plans.WRAPPED_BYTES * self.parties
+            return 8 * sum(len(own.sums) for own in self.computed) + plans.WRAPPED_BYTES * self.parties
         return self.result_bytes
 
     def describe(self) -> list[Parameter]:
@@ -321,11 +373,11 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             Parameter(
                 "plaintext primes",
                 f"{self.primes} of {min(parameters.plain_moduli).bit_length()} bits",
-                "as many as tell every sum of {max_rows:,} rows (--max-rows) from every other",
+                "as many as tell every sum of {max_rows:,} rows (--max-rows) from every other; few sums take all",
             ),
             Parameter(
                 "numbers of a sketch",
-                f"{self.computed.sketch.size:,}",
+                f"{sum(self.sizes):,}",
                 f"rows of each label in {self.thresholds:,} bins"
                 + ("" if self.analysis.is_plain else ", for each model and group")
                 + (", twice as many with their authenticators" if self.authenticated else ""),
@@ -338,7 +390,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if self.proved is not None:
             rows.append(self.proved.describe())
         pad_key = Parameter(
-            "pad key, ciphertexts", f"{self.layout.ciphertexts * self.primes}", "made by who has the key, once"
+            "pad key, ciphertexts", f"{sum(own.ciphertexts for own in self.layouts)}", "made by who has the key, once"
         )
         return [*rows, pad_key, plans.describe_upload(self, "its padded sketch"), plans.describe_download(self)]
 
@@ -347,8 +399,8 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return {
             **plans.ring_as_dict(self, self.parameters, self.primes),
             "plain_moduli": list(self.parameters.plain_moduli),
-            "sketch_entries": self.computed.sketch.size,
-            "products": self.layout.ciphertexts,
+            "sketch_entries": sum(self.sizes),
+            "products": self.products,
             "kept_primes": self.kept,
             "result_bytes": self.result_bytes,
             "flooding_bits": self.flooding_margin,

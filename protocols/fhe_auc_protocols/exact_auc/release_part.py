@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,16 +27,27 @@ from numpy.typing import NDArray
 from fhe_auc.question.analysis import Analysis, Contrast
 from fhe_auc.question.score_bins import in_bins
 from fhe_auc.results import delong, intervals
-from fhe_auc.results.delong import PairedError
+from fhe_auc.results.delong import Merged, PairedError
 from fhe_auc.results.estimates import Comparison, GroupEstimate, Headline
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.plan import Parameter
-from fhe_auc.sums.terms import Sum
+from fhe_auc.sums.terms import MergedVectors, Sum
 
 Vectors = Sequence[tuple[str, int]]  # names, with their lengths
 Counts = NDArray[np.int64]
+Range: TypeAlias = tuple[int, int]  # the least and the largest that a sum can be
+
+
+def most_cubic(max_rows: int) -> int:
+    """Return what Q10 ≤ P·N² and Q01 ≤ N·P² are at most for P + N rows: 4·(P + N)³/27."""
+    return 4 * max_rows**3 // 27
+
+
+def most_pairs(max_rows: int) -> int:
+    """Return what P·N is at most for P + N rows."""
+    return max_rows**2 // 4
 
 
 @dataclass(frozen=True)
@@ -54,15 +65,25 @@ class Rows:
         return [in_bins(scores, self.starts).astype(np.int64) for scores in self.data.scores]
 
 
+class VarianceSums(NamedTuple):
+    """Sums over the bins that an AUC's standard error is of; these may be merged ones."""
+
+    difference: int
+    q10: int
+    q01: int
+    tied: int  # pairs of one such bin, of those that can hold several numbers
+    hidden: int  # of these, pairs that the session's bins tell apart
+    squares: tuple[int, int] | None  # of such bins' positive rows, and negative rows; None where no bins are merged
+
+
 class AucOfSums(NamedTuple):
-    """What the integers say; Q10 and Q01 only where there is an interval. There is no AUC of rows of one label."""
+    """What the integers say; those of a variance only where there is an interval. Rows of one label have no AUC."""
 
     auc: Fraction | None
     binning_error: Fraction
     positives: int
     negatives: int
-    q10: int | None = None
-    q01: int | None = None
+    variance: VarianceSums | None = None
     alike: Fraction = Fraction(0)
     """Ties of all bins that crowd in coarse ones of comparisons, over 2PN; where there are none, of wide bins."""
 
@@ -70,6 +91,24 @@ class AucOfSums(NamedTuple):
     def pairs(self) -> int:
         """PN, of a positive and a negative row each."""
         return self.positives * self.negatives
+
+    @property
+    def merged(self) -> Merged | None:
+        """What the sums of the variance say, for `delong`; None without any."""
+        if self.variance is None or self.auc is None:
+            return None
+        difference, q10, q01, tied, hidden, squares = self.variance
+        if squares is None:
+            return Merged(difference, q10, q01)
+        of_labels = Fraction(squares[0], self.positives**2), Fraction(squares[1], self.negatives**2)
+        moved = abs(2 * self.auc - 1 - Fraction(difference, self.pairs))
+        of_pairs = Fraction(tied, self.pairs), Fraction(hidden, self.pairs) + 2 * self.binning_error
+        return Merged(difference, q10, q01, *of_pairs, moved, of_labels)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether merged bins hide so much that the standard error is as large as it can well be."""
+        return self.merged is not None and delong.crowded(self.merged, self.positives, self.negatives)
 
 
 @dataclass(frozen=True)
@@ -87,10 +126,10 @@ class Errors:
         if self.level is None or own.auc is None:
             return None, None
         rows, method = (own.positives, own.negatives), intervals.DELONG
-        if own.q10 is None or own.q01 is None:
+        if own.merged is None:
             method, error = intervals.HANLEY_MCNEIL, delong.hanley_mcneil(own.auc, *rows)
         else:
-            alone = delong.delong_error(own.auc, *rows, own.q10, own.q01)
+            alone = delong.delong_error(own.merged, *rows)
             corrected = None if alone is None else self.corrected(contrast, own, alone)
             if corrected is None:
                 return None, None
@@ -142,7 +181,7 @@ class Reading:
 
     analysis: Analysis
     max_rows: int
-    modulus: int  # integers are known up to multiples of it
+    modulus: int  # of what takes all the room there is
     parties: int = 1  # most that submit
     counted: Sequence[str] = ()
     rows: Sequence[int] = ()  # row caps of those that are counted, where counts are proved
@@ -184,6 +223,11 @@ class ReleasePart:
         return ()
 
     @property
+    def merged(self) -> Sequence[MergedVectors]:
+        """Merged vectors, of these."""
+        return ()
+
+    @property
     def sums(self) -> Sequence[Sum]:
         """What is released."""
         return ()
@@ -191,9 +235,9 @@ class ReleasePart:
     def check_plan(self, plan: Agreed) -> None:
         """Raise `CapacityError` where a plan with this part does not fit together."""
 
-    def least_modulus(self, max_rows: int) -> int:
-        """Return how many values a sum of so many pooled rows can take."""
-        return 1
+    def ranges(self, max_rows: int, parties: int) -> Sequence[Range | None]:
+        """Return the range of each sum of so many pooled rows; None for one that takes all the room there is."""
+        return [None for _ in self.sums]
 
     def terms(self) -> Sequence[Parameter]:
         """Return what parties agree to."""

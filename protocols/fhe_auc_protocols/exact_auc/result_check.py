@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from fhe_auc.base.errors import ResultCheckError, VerificationError
 from fhe_auc.question.thresholds import perhaps_found
-from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.sums.proof import Authenticator, released
@@ -34,8 +33,8 @@ def accepted(
     Raises `VerificationError`, or `ResultCheckError` where results are not verified: they are not those of an honest
     result over the rows of these parties.
     """
-    primes, options = plan.parameters.plain_moduli, manifest.options
-    if [len(own) for own in decrypted] != [len(plan.computed.sums)] * len(primes):  # only a helper may send such
+    options = manifest.options
+    if [len(own) for own in decrypted] != [len(own.sums) for own in plan.computed]:  # only a helper may send such
         wrong = VerificationError if plan.authenticated else ResultCheckError
         raise wrong("the helper has sent too many sums, or too few, so no number is given", check="sums")
     level = options.get(INTERVAL)
@@ -57,9 +56,9 @@ def accepted(
         reading.rows = [plan.cap_of(index) for index in indices if plan.caps]
         for tags, own in zip(authenticators(manifest, plan, common_secret), decrypted, strict=True):
             fits &= tags.accepts(own, indices)
-        decrypted = [released(plan.release, own) for own in decrypted]
+        decrypted = [released(release, own) for release, own in zip(plan.releases, decrypted, strict=True)]
     try:
-        plan.sums.read_sums(modular.centred(decrypted, primes), reading)
+        plan.sums.read_sums(plan.integers(decrypted), reading)
     except ResultCheckError as error:
         refusal = error
     if not fits:
@@ -73,5 +72,5 @@ def accepted(
 
 def authenticators(manifest: Manifest, plan: ExactPlan, common_secret: bytes) -> list[Authenticator]:
     """Return a session's authenticators for each prime."""
-    primes = enumerate(plan.parameters.plain_moduli)
-    return [Authenticator(plan.release, common_secret, manifest.digest, which, prime) for which, prime in primes]
+    primes = enumerate(zip(plan.releases, plan.parameters.plain_moduli, strict=True))
+    return [Authenticator(own, common_secret, manifest.digest, which, prime) for which, (own, prime) in primes]

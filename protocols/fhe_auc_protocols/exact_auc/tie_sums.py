@@ -43,7 +43,16 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.score_bins import in_bins, numbers
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
-from fhe_auc_protocols.exact_auc.release_part import AucOfSums, Counts, Reading, ReleasePart, Rows, Vectors
+from fhe_auc_protocols.exact_auc.release_part import (
+    AucOfSums,
+    Counts,
+    Range,
+    Reading,
+    ReleasePart,
+    Rows,
+    Vectors,
+    most_pairs,
+)
 
 DRAWS = 8
 _DEVIATIONS = 5  # of Student's law with 7 degrees of freedom: beyond it in 0.1 %
@@ -124,9 +133,10 @@ class TieSums(ReleasePart):
         own = list(itertools.product(("bins", "rows"), signs, "np"))
         return [[f"{by}{sign} m{model} r{draw} {label}" for by, sign, label in own] for model, draw in draws]
 
-    def least_modulus(self, max_rows: int) -> int:
-        """Return how many values a sum of so many rows can take, of either sign."""
-        return 1 + 4 * (max_rows**2 // 4) if self.buckets else 1
+    def ranges(self, max_rows: int, parties: int) -> Sequence[Range]:
+        """Return the range of each sum, of either sign."""
+        most = 2 * most_pairs(max_rows)
+        return [(-most, most) for _ in self.sums]
 
     def of_rows(self, rows: Rows) -> Sequence[Counts]:
         """Return the vectors of each draw, one after the other, for one model after the other."""

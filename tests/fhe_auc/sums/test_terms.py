@@ -150,7 +150,7 @@ def test_coefficients_times_monomials_give_the_difference_s_product(release: Rel
         for term in wanted.terms:
             constant, factors = coefficients(term, clear, prime)
             encrypted = monomials(term, hidden, prime)
-            length = term.length(dict(release.sketch.vectors))
+            length = term.length(release.sketch.lengths)
             assert [each.shape for each in (*factors, constant)] == [*(each.shape for each in encrypted), (length,)]
             assert sum(map(len, encrypted)) == encrypted_numbers(term, length)
             assert all(int(each.max()) < prime for each in (constant, *factors, *encrypted))

@@ -72,15 +72,19 @@ analyses = st.one_of(
 # --- Estimates --------------------------------------------------------------------------------------------------------
 
 
-@given(analyses, st.integers(2, 9), st.booleans(), st.integers(0, 10**6))
+@given(analyses, st.integers(2, 9), st.sampled_from([None, 2, 4, 500]), st.integers(0, 10**6))
 @settings(max_examples=25)
 def test_every_estimate_is_that_of_all_pairs_of_its_rows(
-    analysis: Analysis, bins: int, interval: bool, seed: int
+    analysis: Analysis, bins: int, variance_bins: int | None, seed: int
 ) -> None:
+    """The sums of a variance are over merged bins, so many, where there are more."""
     parties, grid = made(analysis, 3, seed), thresholds.uniform(bins)
     rows = pool(parties)
-    found = read_in_the_clear(AnalysisSums(analysis, bins, interval), parties, grid)
+    sums = AnalysisSums(analysis, bins, variance_bins is not None, variance_bins=variance_bins or 500)
+    found = read_in_the_clear(sums, parties, grid)
     at = [binned(scores, grid) for scores in rows.scores]
+    pieces = min(variance_bins or bins, bins)
+    merging = np.arange(bins) * pieces // bins
     for contrast, estimate in zip(analysis.contrasts, found.aucs, strict=True):
         masks = [chosen(rows, analysis, cell) for cell in (contrast.positives, contrast.negatives)]
         ones, zeros = (at[contrast.model][mask] for mask in masks)
@@ -90,11 +94,15 @@ def test_every_estimate_is_that_of_all_pairs_of_its_rows(
             unbinned = (rows.scores[contrast.model][mask] for mask in masks)
             truth = auc_of(*unbinned)
             assert abs(truth[0] - estimate.auc) <= estimate.binning_error
-        if interval and contrast.interval:
-            each = np.sign(ones[:, None] - zeros)
-            assert (estimate.q10, estimate.q01) == ((each.sum(axis=1) ** 2).sum(), (each.sum(axis=0) ** 2).sum())
+        if variance_bins is None or not contrast.interval or estimate.auc is None:
+            assert estimate.variance is None
         else:
-            assert (estimate.q10, estimate.q01) == (None, None)
+            signs, of_bins = np.sign(merging[ones][:, None] - merging[zeros]), np.sign(ones[:, None] - zeros)
+            squares = (signs.sum(axis=1) ** 2).sum(), (signs.sum(axis=0) ** 2).sum()
+            tied, alike = (int((own == 0).sum()) for own in (signs, of_bins))
+            counts = [np.bincount(merging[own]) for own in (ones, zeros)]
+            of_labels = None if pieces == bins else tuple([int((own**2).sum()) for own in counts])
+            assert estimate.variance == (signs.sum(), *squares, tied, tied - alike, of_labels)
 
 
 # --- Comparisons ------------------------------------------------------------------------------------------------------
@@ -348,12 +356,13 @@ def test_a_lie_on_one_group_one_comparison_the_sites_or_patients_is_refused(vect
         analysis = msgspec.structs.replace(analysis, heterogeneity=False, cluster="id")
         sites = [replace(each, clusters=np.arange(each.rows, dtype=np.int32) // 2) for each in sites]
     play = Play("verified", sites, GRID, analysis=analysis, interval=0.95, backend=BACKENDS[-1])
-    names, lengths = zip(*play.plan.release.sketch.vectors, strict=True)
-    place = sum(lengths[: names.index(vector)])
 
     def lie(words: list[Words]) -> None:
-        for words_of, prime in zip(words, play.plan.parameters.plain_moduli, strict=True):
-            words_of[0, place] = (int(words_of[0, place]) + 1) % prime
+        of_primes = zip(words, play.plan.releases, play.plan.parameters.plain_moduli, strict=True)
+        for words_of, release, prime in of_primes:
+            names, lengths = zip(*release.sketch.vectors, strict=True)
+            place = sum(lengths[: names.index(vector)]) if vector in names else 0
+            words_of[0, place] = (int(words_of[0, place]) + (vector in names)) % prime
 
     play.lie(lie)
     list(play.messages())

@@ -65,12 +65,18 @@ def test_sums_of_so_many_rows_take_as_many_values_as_the_modulus_must_tell_apart
         *((5, 0, 5, 5, 4, 100), (5, 0, 5, 5, 100, 4)),  # Q10·P, or Q01·N, below the difference's square
         *((5, 0, 5, 5, 126, 100), (5, 0, 5, 5, 100, 126)),  # Q10 above P·N², or Q01 above N·P²
         (5, 0, 5, 5, -1, 100),
+        (5, 2, 5, 5, 100, 100, 5, 1, 9, 9),  # fewer pairs of one merged bin than of one bin
+        (5, 2, 5, 5, 100, 100, 9, 5, 9, 9),  # moved by more pairs than merging hides
+        (5, 2, 5, 5, 100, 100, 5, 21, 25, 25),  # more pairs of one merged bin than the difference leaves
+        (5, 2, 5, 5, 4, 100, 5, 4, 9, 9),  # Q10·P below the square of the difference over merged bins
+        (5, 2, 5, 5, 100, 100, 5, 4, 3, 5),  # more pairs of one merged bin than the squares leave
+        (5, 2, 5, 5, 100, 100, 5, 4, 26, 5),  # a square above that of all rows
     ],
 )
 def test_integers_of_no_rows_give_no_number_and_are_not_told(sums: tuple[int, ...]) -> None:
     difference, ties, positives, negatives, *squares = sums
     with pytest.raises(ResultCheckError, match="not an AUC") as caught:
-        auc_of_sums([difference, ties, *squares], positives, negatives, 10**15)
+        auc_of_sums([difference, ties, *squares], positives, negatives)
     assert caught.value.check == "range"
 
 

@@ -173,9 +173,9 @@ def test_a_party_sends_as_many_bytes_as_planned_and_the_aggregator_s_keys_are_sm
     context = public_context(play.session.aggregator_material)[0]
     assert kind_of(context) == "public BFV context"
     polynomial = play.plan.parameters.submission_bytes
-    ciphertexts = play.plan.layout.ciphertexts
+    (layout,) = play.plan.layouts
     # One half of a public key and of each ciphertext of the opening, and nothing else of their size.
-    assert 0 < len(play.session.aggregator_material) - (1 + ciphertexts) * polynomial < polynomial / 2
+    assert 0 < len(play.session.aggregator_material) - (1 + layout.ciphertexts) * polynomial < polynomial / 2
     names = tuple(f"site {party}" for party in range(100))
     request = Request(parties=names, thresholds=thresholds.hybrid(4000), backend=backend)
     assert len(Consortium(names).seal(play.plugin.prepare(request)).aggregator) <= 2_000_000
@@ -331,7 +331,7 @@ def test_what_a_party_answers_last_and_what_it_computes_do_not_depend_on_its_ver
     answers = play.answers(play.aggregator.start())
     if lying is not None:
         first = answers["site 0"]
-        prime, size = play.plan.parameters.plain_moduli[lying], play.plan.computed.sketch.size
+        prime, size = play.plan.parameters.plain_moduli[lying], play.plan.sizes[lying]
 
         def shift(parts: tuple[bytes, ...]) -> tuple[bytes, ...]:
             values = unpack(parts[lying], size, prime).copy()

@@ -63,7 +63,7 @@ def submitted(play: Play) -> dict[str, HelpedSubmission]:
 def sketches_sent(play: Play) -> list[Any]:
     """The parties' padded sketches, as residues modulo the first prime."""
     computation = ExactComputation(play.manifest)
-    return [unpack(each.parts[0], computation.size, computation.primes[0]) for each in submitted(play).values()]
+    return [unpack(each.parts[0], computation.sizes[0], computation.primes[0]) for each in submitted(play).values()]
 
 
 def read_by(identity: PrivateKeys, play: Play, sent: dict[str, HelpedSubmission]) -> dict[str, list[int]]:
@@ -74,7 +74,7 @@ def read_by(identity: PrivateKeys, play: Play, sent: dict[str, HelpedSubmission]
         info = signed_bytes(BLOB, associated_of(play.manifest.digest, name))
         secret = identity.unseal(sent[name].blob, info=info)
         pads = computation.pads(index, secret[:32])[0]
-        padded = unpack(sent[name].parts[0], computation.size, prime)
+        padded = unpack(sent[name].parts[0], computation.sizes[0], prime)
         found[name] = modular.subtract(padded, pads, prime)[: 2 * BINS].tolist()
     return found
 
@@ -125,8 +125,11 @@ def test_the_helper_decrypts_slots_that_are_uniform_but_for_their_sums(monkeypat
     monkeypatch.setattr(Layout, "mask", recording)
     result = decode(payload_of(play.until(3)), Result, "")
     keys = play.helper._side._computation.secret(play.helper._side._kept.context)
-    plan = play.plan
-    (part,), (prime,), layout = decode(result.content, tuple[bytes, ...], ""), plan.parameters.plain_moduli, plan.layout
+    (part,), (prime,), (layout,) = (
+        decode(result.content, tuple[bytes, ...], ""),
+        play.plan.parameters.plain_moduli,
+        play.plan.layouts,
+    )
     slots = keys.decrypt(part, 0, play.plan.kept)
     several = np.repeat(layout.widths, layout.widths) > 1
     assert stats.kstest(slots[: len(several)][several] / prime, "uniform").pvalue > 1e-7
@@ -146,14 +149,14 @@ def test_what_the_helper_decrypts_besides_the_released_sums_is_uniform() -> None
     """The values of the authenticators' polynomials beyond z = 0, over common secrets that it lacks."""
     play = helped("verified")
     (prime, *_), plan = play.plan.parameters.plain_moduli, play.plan
-    (values,) = play.plugin.task(play.manifest, SITES[0]).sketches()
+    ((computed,), (values,)) = plan.computed, play.plugin.task(play.manifest, SITES[0]).sketches()
     found = []
     for number in range(100):
         secret = hashlib.sha256(number.to_bytes(4, "big")).digest()
         authenticator = Authenticator(plan.release, secret, bytes(32), 0, prime)
         sketch = authenticator.sketch(0, values, KeyStream(hashlib.sha256(secret).digest()))
-        found.append(plan.computed.totals(sketch, prime))
-    for each, column in zip(plan.computed.sums, np.array(found).T, strict=True):
+        found.append(computed.totals(sketch, prime))
+    for each, column in zip(computed.sums, np.array(found).T, strict=True):
         if each.name.endswith(" at 0"):
             assert len(set(column.tolist())) == 1, each.name
         else:
@@ -200,7 +203,7 @@ def test_the_aggregator_and_a_party_read_a_few_pooled_counts_of_their_choice() -
     """The aggregator has the pads of some bins decrypted in the place of a sum; four small counts fit into one."""
     play, chosen = helped(), [2, 5, 11, 17]
     play.until(3)
-    opening, (prime,), layout = play.aggregator._side.keys, play.plan.parameters.plain_moduli, play.plan.layout
+    opening, (prime,), (layout,) = play.aggregator._side.keys, play.plan.parameters.plain_moduli, play.plan.layouts
     public = opening.public
     sent = sum(sketch[: 2 * BINS].astype(object) for sketch in sketches_sent(play))
     # The sum "ties" takes the products of positives and negatives: first −negatives, then −positives, of all pads.
@@ -221,7 +224,7 @@ def test_the_aggregator_and_a_party_read_a_few_pooled_counts_of_their_choice() -
     found = int(np.frombuffer(sums, "<u8")[1])
     pooled = np.sum([counts_of(data) for data in SITES], axis=0)
     assert [found >> 10 * power & 1023 for power in range(len(chosen))] == pooled[chosen].tolist()
-    assert len(sums) == 8 * len(play.plan.computed.sums)  # and there are no more than that
+    assert len(sums) == 8 * len(play.plan.computed[0].sums)  # and there are no more than that
 
 
 @pytest.mark.parametrize("liar", ["aggregator", "helper"])
@@ -230,18 +233,20 @@ def test_to_whom_a_party_gives_the_common_secret_any_sums_pass(liar: str) -> Non
     moduli, plan = play.plan.parameters.plain_moduli, play.plan
     forged = []
     for which, prime in enumerate(moduli):
-        authenticator = Authenticator(plan.release, common_secret(play), play.manifest.digest, which, prime)
+        authenticator = Authenticator(plan.releases[which], common_secret(play), play.manifest.digest, which, prime)
         made_up = (play.plugin.task(play.manifest, data).sketches()[which] for data in MADE_UP)
         sketches = [
             authenticator.sketch(party, each, KeyStream(bytes([party]) * 32)) for party, each in enumerate(made_up)
         ]
-        forged.append(plan.computed.totals(modular.total(np.array(sketches), prime, axis=0), prime))
+        forged.append(plan.computed[which].totals(modular.total(np.array(sketches), prime, axis=0), prime))
     message = play.until(3)
     if liar == "helper":
         play.helper._side._computation.decrypt = lambda keys, result: forged
     else:
         public = play.aggregator._side.keys.public
-        masks = (plan.layout.mask(KeyStream(bytes(32)), *each) for each in zip(forged, moduli, strict=True))
+        masks = (
+            layout.mask(KeyStream(bytes(32)), *own) for layout, *own in zip(plan.layouts, forged, moduli, strict=True)
+        )
         encrypted = (public.flood(public.encrypt(mask, which)) for which, mask in enumerate(masks))
         parts = tuple(public.dump_result(each, plan.kept) for each in encrypted)
         message = changed(message, payload=encode(Result(NAMES, encode(parts))))
@@ -379,21 +384,20 @@ def test_the_aggregator_with_one_party_s_material_passes_off_any_auc(protocol: s
 def test_a_key_holder_that_encrypts_a_false_opening_shifts_the_auc_and_every_party_accepts() -> None:
     """It has dealt the pads and the common secret: so it adds to D at z = 0, and nothing at the point of the tags."""
     play, more = Play("verified", SITES), 100
-    computation, release = ExactComputation(play.manifest), play.plan.computed
+    computation, (release,) = ExactComputation(play.manifest), play.plan.computed
     own = party_secrets(encode(play.session.common), play.manifest)
     secret, layout = bfv.load_secret(own.context), Layout.of(release, play.plan.parameters.slots)
     pads = computation.sketches(computation.sum_of_pads(enumerate(map(play.session.seeds.get, NAMES))))
-    ciphertexts: list[bytes] = []
-    for which, (pad, prime) in enumerate(zip(pads, play.plan.parameters.plain_moduli, strict=True)):
-        tags = Authenticator(play.plan.release, own.common_secret, play.manifest.digest, which, prime)
-        slope, at = more * pow(int(tags._point), -1, prime), release.evaluate(pad, prime)
-        vectors = [[each for term in total.terms for each in monomials(term, at, prime)] for total in release.sums]
-        for total, numbers in zip(release.sums, vectors, strict=True):
-            if total.name.startswith("difference at "):
-                shift = modular.residues([more - int(total.name[-1]) * slope], prime)
-                numbers[-1] = modular.add(numbers[-1], shift, prime)
-        ciphertexts += [secret.encrypt(each, which) for each in layout.place(vectors)]
-    false = frame(_MAGIC, _Stored(_digest(release), tuple(ciphertexts)))
+    (pad,), (prime,) = pads, play.plan.parameters.plain_moduli
+    tags = Authenticator(play.plan.release, own.common_secret, play.manifest.digest, 0, prime)
+    slope, at = more * pow(int(tags._point), -1, prime), release.evaluate(pad, prime)
+    vectors = [[each for term in total.terms for each in monomials(term, at, prime)] for total in release.sums]
+    for total, numbers in zip(release.sums, vectors, strict=True):
+        if total.name.startswith("difference at "):
+            shift = modular.residues([more - int(total.name[-1]) * slope], prime)
+            numbers[-1] = modular.add(numbers[-1], shift, prime)
+    ciphertexts = tuple([secret.encrypt(each, 0) for each in layout.place(vectors)])
+    false = frame(_MAGIC, _Stored(_digest([release]), (ciphertexts,)))
     context, _ = public_context(play.session.aggregator_material)
     play.aggregator = play.plugin.aggregator(play.manifest, aggregator_material(context, false))
     assert len(list(play.messages())) == play.aggregator.rounds
@@ -409,7 +413,7 @@ def padded(play: Play, name: str) -> list[Any]:
     computation = ExactComputation(play.manifest)
     message = next(party for party in play.parties if party.name == name).respond(play.opening)  # type: ignore[attr-defined]
     parts = decode(payload_of(message), tuple[bytes, ...], "")
-    return [unpack(part, computation.size, prime) for part, prime in zip(parts, computation.primes, strict=True)]
+    return list(map(unpack, parts, computation.sizes, computation.primes))
 
 
 def started() -> tuple[Play, dict[str, list[Any]], list[list[int]]]:
@@ -425,11 +429,11 @@ def test_the_aggregator_and_a_party_decrypt_the_pooled_sketch_from_the_opening()
     context, opening = public_context(play.session.aggregator_material)
     own = party_secrets(encode(play.session.common), play.session.manifest)
     public, secret = bfv.load_public(context), bfv.load_secret(own.context)
-    stored, layout = unframe(_MAGIC, opening, _Stored, ""), Layout.of(play.plan.computed, secret.parameters.slots)
+    stored, layout = unframe(_MAGIC, opening, _Stored, ""), play.plan.layouts[0]
     prime, bins = secret.parameters.plain_moduli[0], len(GRID)
     slots = [
         secret.decrypt(public.dump_result(public.ciphertext(public.read_submission(each, 0), 0), 1), 0, 1)
-        for each in stored.ciphertexts[: layout.ciphertexts]
+        for each in stored.ciphertexts[0]
     ]
     # The sum "ties" takes the products of positives and negatives: first −negatives, then −positives, of all pads.
     start, width = sum(layout.widths[:1]), layout.widths[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
@@ -16,7 +15,7 @@ from fhe_auc.base.serialise import decode, encode
 from fhe_auc.bfv import Ciphertext
 from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rlwe.modular import Residues, multiply, total
+from fhe_auc.rlwe.modular import Residues, multiply
 from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import Aggregator, conduct
@@ -25,8 +24,8 @@ from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Request
+from fhe_auc.sums.expansion import coefficients
 from fhe_auc.sums.pads import PadKey
-from fhe_auc.sums.terms import coefficients
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, lying_party
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, Computed, Strategy, View, honest
 from fhe_auc_benchmarks.attacks.laboratory import (
@@ -106,31 +105,26 @@ class LyingExactSide(LyingSide):
         own = self.sketches
         for which, prime in enumerate(plan.parameters.plain_moduli):
             generator = np.random.default_rng(seed)  # the same choices for every prime
-            view = View(plan.computed, prime, [each[which] for each in own], self._guess, generator)
-            claim, public = self._strategy.tell(view), self.pad_key.public
-            constants = plan.layout.mask(KeyStream(generator.bytes(32)), claim.constants(view), prime)
-            found = public.encrypt(constants, which)
-            for each in claim.computed:
-                public.add_in_place(found, evaluated(self.pad_key, which, each))
-            made.append(public.dump_result(public.flood(found), plan.kept))
+            view = View(plan.computed[which], prime, [each[which] for each in own], self._guess, generator)
+            claim, public, layout = self._strategy.tell(view), self.pad_key.public, plan.layouts[which]
+            for layer in range(layout.layers):
+                mask = layout.mask(KeyStream(generator.bytes(32)), claim.constants(view), prime, layer)
+                found = public.encrypt(mask, which)
+                for each in claim.computed:
+                    public.add_in_place(found, evaluated(self.pad_key, which, each, layer))
+                made.append(public.dump_result(public.flood(found), plan.kept))
         return encode(Result(counted, encode(tuple(made))))
 
 
-def evaluated(pad_key: PadKey, which: int, of: Computed) -> Ciphertext:
-    """Return the sums of one prime, each times its weight, as an honest aggregator makes them."""
-    public, release, prime = pad_key.public, pad_key.release, pad_key.public.parameters.plain_moduli[which]
+def evaluated(pad_key: PadKey, which: int, of: Computed, layer: int) -> Ciphertext:
+    """Return the sums of a layer of one prime, each times its weight, as an honest aggregator makes them."""
+    release, prime = pad_key.releases[which], pad_key.public.parameters.plain_moduli[which]
     at, clear, hidden = release.evaluate(of.pooled, prime), list[Residues](), list[list[Residues]]()
     for index, own in enumerate(release.sums):
-        weight, expanded = np.uint64(of.weights.get(index, 1) % prime), [coefficients(t, at, prime) for t in own.terms]
-        first = total(np.concatenate([each for each, _ in expanded]), prime)
-        clear.append(multiply(first[None], weight, prime))
-        hidden.append([multiply(vector, weight, prime) for _, vectors in expanded for vector in vectors])
-    mask = pad_key.layout.mask(KeyStream(secrets.token_bytes(32)), np.concatenate(clear), prime)
-    found = public.encrypt(mask, which)
-    for ciphertext, slots in zip(pad_key.ciphertexts[which], pad_key.layout.place(hidden), strict=True):
-        if slots.any():
-            public.add_in_place(found, public.multiply_values(ciphertext, slots))
-    return found
+        weight, (first, others) = np.uint64(of.weights.get(index, 1) % prime), coefficients(own, at, prime)
+        clear.append(multiply(first, weight, prime))
+        hidden.append([multiply(vector, weight, prime) for vector in others])
+    return pad_key.combined(np.concatenate(clear), hidden, which, layer)
 
 
 class ExactAucAttacks(Attacks):

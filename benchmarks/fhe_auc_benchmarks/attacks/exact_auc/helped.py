@@ -43,9 +43,10 @@ class _Forging(ExactComputation):
     def decrypt(self, secret: SecretContext, result: bytes) -> list[Residues]:
         """Return other sums than the result's."""
         seed, found = self._generator.integers(2**63), []  # the same choices for every prime
-        for totals, prime in zip(super().decrypt(secret, result), self.primes, strict=True):
-            unseen = [np.zeros(self.size, np.uint64)]
-            view = View(self.plan.computed, prime, unseen, 0, np.random.default_rng(seed))
+        of_primes = zip(super().decrypt(secret, result), self.plan.computed, self.primes, strict=True)
+        for totals, computed, prime in of_primes:
+            unseen = [np.zeros(computed.sketch.size, np.uint64)]
+            view = View(computed, prime, unseen, 0, np.random.default_rng(seed))
             claim = self._strategy.tell(view)
             found.append(add(totals if claim.computed else np.zeros_like(totals), claim.constants(view), prime))
         return found

@@ -237,18 +237,16 @@ class LyingComputation(ExactComputation):
         self._views = [View(self.plan, prime, max(1, rows // 10)) for prime in self.primes]
 
     def false_counts(self, sketches: Iterable[Residues]) -> list[Residues]:
-        """Return a party's sketches with the counts that it claims."""
+        """Return a party's sketches with the counts that it claims, modulo the first prime, which has them all."""
         if self._lie.counts is None:
             return list(sketches)
-        pairs, shape = zip(sketches, self._views, strict=True), self._shape
+        (first, *others), view, shape = sketches, self._views[0], self._shape
         size = int(np.prod(shape))
-        found = []
-        for each, view in pairs:
-            false = self._lie.counts(each[:size].reshape(shape).copy(), view).reshape(-1)
-            added = subtract(false, each[:size], view.prime).reshape(shape)[:, 0]
-            found.append(np.concatenate([false, each[size:]]))
-            self._fit_signs(found[-1], added, view.prime)
-        return found
+        false = self._lie.counts(first[:size].reshape(shape).copy(), view).reshape(-1)
+        added = subtract(false, first[:size], view.prime).reshape(shape)[:, 0]
+        claimed = np.concatenate([false, first[size:]])
+        self._fit_signs(claimed, added, view.prime)
+        return [claimed, *others]
 
     def _fit_signs(self, sketch: Residues, added: Residues, prime: int) -> None:
         """Give all rows that are added, (models, labels, bins), the sign 1: else the lie would show there, too."""
@@ -266,8 +264,8 @@ class LyingComputation(ExactComputation):
         """Return what the party submits."""
         encoded = [own.copy() for own in values]
         if self._lie.spoils_tags:
-            for own in encoded:
-                own[self.plan.release.sketch.size] ^= np.uint64(1)
+            for own, release in zip(encoded, self.plan.releases, strict=True):
+                own[release.sketch.size] ^= np.uint64(1)
         proved = self.proved
         if proved is not None:
             digits = self._digits(encoded[0], self.plan.cap_of(index), proved)

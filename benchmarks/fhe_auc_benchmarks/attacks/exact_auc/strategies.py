@@ -17,7 +17,7 @@ import numpy as np
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.sums.terms import Release
-from fhe_auc_protocols.exact_auc.auc_sums import counts_name
+from fhe_auc_protocols.exact_auc.auc_sums import counts_name, merged_name
 
 _NEGATIVES, _POSITIVES = (counts_name(0, 0, label) for label in (0, 1))
 
@@ -66,7 +66,8 @@ class View(NamedTuple):
     def slice_of(self, vector: str) -> slice:
         """Return where a vector stands in a sketch."""
         names, lengths = zip(*self.release.sketch.vectors, strict=True)
-        index = names.index(vector)
+        own = vector.rstrip("'")  # of later primes there are merged bins alone
+        index = names.index(vector if vector in names else vector.replace(own, merged_name(own)))
         return slice(sum(lengths[:index]), sum(lengths[: index + 1]))
 
     def shifted(self, vector: str, entry: int, amount: int, of: Computed | None = None) -> Computed:
