@@ -17,7 +17,8 @@ Of a term with the different factors A_i − B_i, each e_i times, and constants 
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial, reduce
 
 import numpy as np
 
@@ -37,18 +38,15 @@ def monomials(total: Sum, at: Mapping[Factor, Residues], modulus: int) -> list[R
 
     `at` holds the B of each factor and base, from `Release.evaluate`.
     """
-    zero: Residues = np.zeros(1, np.uint64)
-    negated = {factor: modular.subtract(zero, entries, modulus) for factor, entries in at.items()}
-    of_two, last = list[Residues](), zero
+    of_two, last, zero = list[Residues](), np.zeros(1, np.uint64), np.zeros(1, np.uint64)
     for term in total.terms:
         powers, length = _powers(term), _length(term, at)
         for j in _of_two(powers):
-            pair = [negated[factor] for factor, power in zip(powers, j, strict=True) for _ in range(power)]
+            pair = [at[factor] for factor, power in zip(powers, j, strict=True) for _ in range(power)]
             of_two.append(_product(pair, 1, length, modulus))
-        own = [negated[factor] for factor in powers.elements()]
-        own += [at[factor] for factor in term.factors if factor.constants]
-        last = modular.add(last, modular.total(_product(own, 1, length, modulus), modulus)[None], modulus)
-    return [*[negated[base] for base in total.bases], *of_two, last]
+        product = modular.total(_product([at[factor] for factor in term.factors], 1, length, modulus), modulus)[None]
+        last = (modular.subtract if term.degree % 2 else modular.add)(last, product, modulus)
+    return [*[modular.subtract(zero, at[base], modulus) for base in total.bases], *of_two, last]
 
 
 def coefficients(total: Sum, at: Mapping[Factor, Residues], modulus: int) -> tuple[Residues, list[Residues]]:
@@ -66,7 +64,7 @@ def coefficients(total: Sum, at: Mapping[Factor, Residues], modulus: int) -> tup
             one = tuple([int(other == which) for other in range(len(powers))])
             folded = _folded(_coefficient(term, one, at, modulus), factor, modulus)
             for base, over, scale in factor.maps:
-                own = modular.multiply(_transposed(folded, over, modulus), np.uint64(scale % modulus), modulus)
+                own = _product([_transposed(folded, over, modulus)], scale % modulus, len(linear[base]), modulus)
                 linear[base] = modular.add(linear[base], own, modulus)
         of_two += [_coefficient(term, j, at, modulus) for j in _of_two(powers)]
     return clear, [*linear.values(), *of_two, np.ones(1, np.uint64)]
@@ -113,8 +111,8 @@ def _length(term: Term, at: Mapping[Factor, Residues]) -> int:
     return max(map(len, map(at.__getitem__, term.factors)))
 
 
-def _product(factors: Iterable[Residues], start: int, length: int, modulus: int) -> Residues:
-    product: Residues = np.full(length, start, np.uint64)
-    for factor in factors:
-        product = modular.multiply(product, factor, modulus)
-    return product
+def _product(factors: Sequence[Residues], start: int, length: int, modulus: int) -> Residues:
+    product = reduce(partial(modular.multiply, modulus=modulus), factors) if factors else np.ones(1, np.uint64)
+    if start != 1:
+        product = modular.multiply(product, np.uint64(start), modulus)
+    return np.broadcast_to(product, length)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from operator import itemgetter, lt
 from typing import Literal, TypeVar, get_args
 
@@ -108,7 +108,7 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weight: int = 1
 
 
-class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """A sum of parts, or a public vector of constants of 64 bits; totals take any length.
 
     The entries of a sum of parts may be repeated, for the rows (`repeat`) or columns (`times`) of a table that is laid
@@ -140,7 +140,7 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         length = own.pop() if own else len(self.constants)
         return length * self.repeat * self.times or None
 
-    @property
+    @cached_property
     def maps(self) -> list[tuple[Factor, Over, int]]:
         """Return what it adds up: a base, how its entries are added up, and times which number.
 
@@ -179,7 +179,7 @@ class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return own.pop() if own else 1
 
 
-class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """A number that is released: the sum of its terms."""
 
     name: str
@@ -196,7 +196,7 @@ class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         degrees = [term.degree for term in self.terms]
         return max(degrees)
 
-    @property
+    @cached_property
     def bases(self) -> list[Factor]:
         """Return the bases of its products, each once."""
         factors = [factor for term in self.terms if term.degree > 1 for factor in term.factors]
@@ -240,8 +240,8 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         factors = [factor for total in chosen for term in total.terms for factor in term.factors]
         return Release(self.sketch.only({part.vector for factor in factors for part in factor.parts}), chosen)
 
-    def evaluate(self, values: Residues, modulus: int) -> dict[Factor, Residues]:
-        """Return entries of each factor, and of bases, at a sketch, shape (…, size), modulo a prime of at most 50 bits.
+    def evaluate(self, values: Residues, modulus: int, *, bases: bool = True) -> dict[Factor, Residues]:
+        """Return entries of each factor, and of `bases`, at a sketch, shape (…, size), modulo a prime of at most 50 bits.
 
         They have the shape (…, length), or (…, 1) where there are totals alone; of constants (length,).
         """
@@ -255,8 +255,8 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 running = running_sums(vectors[whose], modulus)
                 before = np.take(np.insert(running, 0, 0, axis=-1), [*own.starts, running.shape[-1]], axis=-1)
                 vectors[name] = modular.subtract(before[..., 1:], before[..., :-1], modulus)
-        bases = [base for total in self.sums for base in total.bases]
-        for factor in dict.fromkeys(self._factors + bases):
+        others = [base for total in self.sums for base in total.bases] if bases else []
+        for factor in dict.fromkeys(self._factors + others):
             entries = None if factor.parts else modular.residues(factor.constants, modulus)
             for part in factor.parts:
                 mapped = values = vectors[part.vector]
@@ -276,7 +276,7 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def totals(self, values: Residues, modulus: int) -> Residues:
         """Return each sum at sketches, shape (…, size), modulo a prime, shape (…, sums); ValueError as `evaluate`."""
-        at, multiply = self.evaluate(values, modulus), partial(modular.multiply, modulus=modulus)
+        at, multiply = self.evaluate(values, modulus, bases=False), partial(modular.multiply, modulus=modulus)
         terms = [[reduce(multiply, map(at.__getitem__, term.factors)) for term in total.terms] for total in self.sums]
         products = [np.concatenate(of_sum, axis=-1) for of_sum in terms]
         return np.stack([modular.total(entries, modulus) for entries in products], axis=-1)
