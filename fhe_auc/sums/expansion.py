@@ -38,7 +38,8 @@ def monomials(total: Sum, at: Mapping[Factor, Residues], modulus: int) -> list[R
 
     `at` holds the B of each factor and base, from `Release.evaluate`.
     """
-    of_two, last, zero = list[Residues](), np.zeros(1, np.uint64), np.zeros(1, np.uint64)
+    zero: Residues = np.zeros(1, np.uint64)
+    of_two, last = list[Residues](), zero
     for term in total.terms:
         powers, length = _powers(term), _length(term, at)
         for j in _of_two(powers):

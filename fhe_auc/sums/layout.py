@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 
 import numpy as np
@@ -43,6 +43,7 @@ class Layout:
     places: tuple[tuple[int, int], ...]  # of each sum: its layer, and its place
 
     @classmethod
+    @lru_cache(maxsize=16)  # every role of a process asks for it
     def of(cls, release: Release, slots: int) -> Layout:
         """Return the layout with the fewest ciphertexts of at most 2^14 slots; `CapacityError` beyond 2^10 of them."""
         if slots > MOST_SLOTS:

@@ -41,6 +41,7 @@ Both bound what a manifest makes its readers compute: at most 128 MB of residues
 
 MOST_MODULUS_BITS = 50
 _CHUNK = 2 ** (63 - MOST_MODULUS_BITS)
+_LIGHT = 2 ** (64 - MOST_MODULUS_BITS)  # weights whose products with residues have 64 bits
 
 
 class MergedVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -241,7 +242,7 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return Release(self.sketch.only({part.vector for factor in factors for part in factor.parts}), chosen)
 
     def evaluate(self, values: Residues, modulus: int, *, bases: bool = True) -> dict[Factor, Residues]:
-        """Return entries of each factor, and of `bases`, at a sketch, shape (…, size), modulo a prime of at most 50 bits.
+        """Return factors' entries, and those of `bases`, at a sketch, (…, size), modulo a prime of at most 50 bits.
 
         They have the shape (…, length), or (…, 1) where there are totals alone; of constants (length,).
         """
@@ -267,7 +268,9 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                         mapped = modular.subtract(running, values, modulus)
                     elif part.over == "above":
                         mapped = modular.subtract(mapped, running, modulus)
-                if part.weight != 1:
+                if 1 < part.weight < _LIGHT:
+                    mapped = mapped * np.uint64(part.weight) % np.uint64(modulus)
+                elif part.weight != 1:
                     mapped = modular.multiply(mapped, np.uint64(part.weight % modulus), modulus)
                 entries = mapped if entries is None else modular.add(entries, mapped, modulus)
             assert entries is not None  # noqa: S101 - a factor has parts or constants
