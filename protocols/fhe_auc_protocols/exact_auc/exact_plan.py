@@ -28,10 +28,10 @@ from fhe_auc.input_proofs.sessions import proof_bytes
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.score_bins import starts_of
+from fhe_auc.rlwe.packing import packed_size
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import plan as plans
 from fhe_auc.session.plan import Keys, Parameter, Terms
-from fhe_auc.sums.pads import packed_size
 from fhe_auc.sums.proof import authenticated
 from fhe_auc.sums.terms import Layout, Release, Sketch
 from fhe_auc_protocols.exact_auc.auc_sums import AucSums, picked
