@@ -32,6 +32,7 @@ from fhe_auc.question.analysis import PLAIN, Analysis, Variable
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.study import Study
 from fhe_auc.results import calibration_file
+from fhe_auc.rlwe import packing
 from fhe_auc.rlwe.ciphertexts import wrap
 from fhe_auc.rlwe.polynomials import Polynomials
 from fhe_auc.rows.party_data import PartyData
@@ -195,7 +196,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "polynomial from a seed": lambda _: Polynomials(4, (65537,)).pack(Polynomials(4, (65537,)).uniform(FINGERPRINT)),
     "release of sums": lambda _: serialise.encode(RELEASE),
     "pad key of sums": lambda _: serialise.frame(pads._MAGIC, pads._Stored(pads._digest(RELEASE), (b"sealed",))),
-    "packed residues": lambda _: pads.pack(np.array([1, 2, 65536], np.uint64), 65537),
+    "packed residues": lambda _: packing.pack(np.array([1, 2, 65536], np.uint64), 65537),
     "secrets of a party": lambda _: serialise.encode(PartySecrets(b"context", FINGERPRINT, FINGERPRINT)),
     "aggregator's material with an opening": lambda _: aggregator_material(b"context", b"opening"),
     "fleet": lambda _: serialise.encode(FLEET),

@@ -8,6 +8,7 @@ switched to a smaller modulus. Tests measure them.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import ClassVar
 
 from fhe_auc.base.errors import CapacityError
@@ -16,10 +17,18 @@ from fhe_auc.rlwe.modular import is_prime
 from fhe_auc.rlwe.ring_parameters import BackendName, Chain, RingParameters
 
 CHAINS: dict[BackendName, tuple[Chain, ...]] = {
-    # The first is for plaintext moduli of up to 42 bits, the second for larger ones. Keys take the special prime, which
-    # SEAL always has, and nothing else does.
-    "tenseal": (Chain(8192, (54, 54, 54), 18), Chain(8192, (49, 49, 49, 49), 18)),
-    "openfhe": (Chain(8192, (54, 54, 54), 0), Chain(8192, (52, 52, 52, 52), 0)),
+    # The last is for plaintext moduli of more than 42 bits. Of the others the first is for most sessions, the second
+    # for those with the noise of many more products. Secret keys have the special prime, which SEAL needs.
+    "tenseal": (
+        Chain(8192, (53, 50, 50), 18),
+        Chain(8192, (54, 54, 54), 18),
+        Chain(8192, (49, 49, 49, 49), 18),
+    ),
+    "openfhe": (
+        Chain(8192, (53, 50, 50), 0),
+        Chain(8192, (54, 54, 54), 0),
+        Chain(8192, (52, 52, 52, 52), 0),
+    ),
 }
 """Chains of the libraries: ciphertexts are added up and multiplied by plaintexts."""
 
@@ -28,13 +37,14 @@ LEAST_PLAIN_BITS, MOST_PLAIN_BITS = 17, 50
 MAX_PLAIN_MODULI = 8
 
 CONFIDENCE = 8.0  # standard deviations that no coefficient is off by: of a million million coefficients none is
-MODULUS_SWITCHING_BOUND = 512.0
+MODULUS_SWITCHING_BOUND = 300.0
 """τ: no coefficient of the noise grows by more where a result is switched to a smaller modulus.
 
 Each coefficient of c0 and c1 is rounded, so that one of c0 + c1·s is off by at most N + 1 roundings, added or
-subtracted. They lie in [-1/2, 1/2], with mean 0 and independent: those of uniform coefficients, which flooding makes
-them. By Hoeffding's inequality any of the N coefficients is off by more than τ with a probability of at most
-2N·e^(-2τ²/(N + 1)), 2^-78 at N = 8192. (The worst case, (N + 1)/2, leaves no room modulo one prime.)
+subtracted. They are independent and uniform on [-1/2, 1/2], being those of uniform coefficients, which flooding makes
+them. For such X, E e^(λX) = sinh(λ/2)/(λ/2) ≤ e^(λ²/24), so that by Chernoff's bound any of the N coefficients is off
+by more than τ with a probability of at most 2N·e^(-6τ²/(N + 1)), 2^-81 at N = 8192. (The worst case, (N + 1)/2, leaves
+no room modulo one prime.)
 """
 
 _MOST_TAKEN = 0.99  # of the capacity: the primes are not quite powers of two
@@ -69,6 +79,11 @@ class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
                 raise CapacityError(
                     f"a plaintext modulus must be a prime that is 1 modulo {2 * self.ring_dimension}, got {modulus}"
                 )
+
+    def check_primes(self, moduli: Sequence[int]) -> None:
+        """Raise `CapacityError` where a plaintext modulus is one of the primes of Q."""
+        if common := set(moduli) & set(self.plain_moduli):
+            raise CapacityError(f"a plaintext modulus must not be a prime of the modulus of ciphertexts: {min(common)}")
 
     @property
     def slots(self) -> int:

@@ -106,7 +106,7 @@ class SecretContext(BaseSecretContext[CkksParameters]):
 
     kind, stored_as = "secret context", SecretKey[CkksParameters]
 
-    def __init__(self, stored: SecretKey[CkksParameters], library: Library[CkksParameters]) -> None:
+    def __init__(self, stored: SecretKey[CkksParameters], library: Library) -> None:
         super().__init__(stored, library)
         self._library = library
 

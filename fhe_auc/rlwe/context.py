@@ -29,7 +29,7 @@ from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.ciphertexts import Seeded, check_small, unwrap, wrap
 from fhe_auc.rlwe.polynomials import WORD, Polynomials, Words, coefficients_of
-from fhe_auc.rlwe.ring_parameters import LIBRARIES, RingParameters, choose_backend
+from fhe_auc.rlwe.ring_parameters import LIBRARIES, BackendName, Chain, RingParameters, choose_backend
 
 P = TypeVar("P", bound=RingParameters)
 
@@ -76,28 +76,28 @@ class CoefficientLayout:
         return bytes(raw)
 
 
-class Library(ABC, Generic[P]):
-    """A library's context for one scheme, and the layouts of its objects, learned from throw-away ones when needed.
+class Library(ABC):
+    """A library's context for one chain, and the layouts of its objects, learned from throw-away ones when needed.
 
-    Of several plaintext moduli it has the first: keys do not depend on it. What comes of the library raises
+    It is a context of CKKS for either scheme: keys do not depend on it. What comes of the library raises
     `BackendUnavailableError` as `check_small`, and `CapacityError` where the library has another ring or modulus.
     """
 
-    def __init__(self, parameters: P) -> None:
-        self.parameters = parameters
+    def __init__(self, chain: Chain) -> None:
+        self.chain = chain
 
     @property
     def shapes(self) -> tuple[Polynomials, Polynomials]:
         """Shapes of secret keys and of ciphertexts, which a library may know without making any."""
         key = self.secret_key.polynomials
-        return key, Polynomials(key.ring_dimension, 2 * key.moduli[: len(self.parameters.modulus_bits)])
+        return key, Polynomials(key.ring_dimension, 2 * key.moduli[: len(self.chain.modulus_bits)])
 
     @cached_property
     def secret_key(self) -> CoefficientLayout:
         """That of secret keys."""
         layout = self._layout(self._new_key())
         found = tuple(round(math.log2(modulus)) for modulus in layout.polynomials.moduli)
-        wanted, more = self.parameters.modulus_bits, bool(self.parameters.special_bits)  # of which SEAL's keys know
+        wanted, more = self.chain.modulus_bits, bool(self.chain.special_bits)  # of which SEAL's keys know
         if found[: len(wanted)] != wanted or len(found) > len(wanted) + more:
             raise CapacityError(f"the library has chosen primes of {found} bits, not those that the parameters say")
         return layout
@@ -108,7 +108,7 @@ class Library(ABC, Generic[P]):
         own_key = self._saved(self._new_key())
         zero = self._encrypted_zero(own_key)
         layout = self._layout(zero())
-        secret = self.secret_key.words(own_key)[: len(self.parameters.modulus_bits)]
+        secret = self.secret_key.words(own_key)[: len(self.chain.modulus_bits)]
         Seeded(layout.polynomials).verify(layout.words(self._saved(zero())), secret)
         return layout
 
@@ -154,10 +154,14 @@ class Library(ABC, Generic[P]):
         """Return the layout of objects like `item`."""
 
 
-@lru_cache(maxsize=8)
-def library_for(parameters: RingParameters) -> Library[Any]:
+def library_for(parameters: RingParameters) -> Library:
     """Return the parameters' library; errors as of it, and as `choose_backend`."""
-    made: Library[Any] = importlib.import_module(LIBRARIES[choose_backend(parameters.backend)]).Scheme(parameters)
+    return _library(choose_backend(parameters.backend), parameters.chain)
+
+
+@lru_cache(maxsize=8)
+def _library(backend: BackendName, chain: Chain) -> Library:
+    made: Library = importlib.import_module(LIBRARIES[backend]).Scheme(chain)
     return made
 
 
@@ -218,10 +222,11 @@ class BasePublicContext(_BaseContext[P]):
 
     _not_pickled = "a context is not pickled, which the libraries' objects do not survive; send to_bytes()"
 
-    def __init__(self, stored: PublicKeys[P], library: Library[P]) -> None:
+    def __init__(self, stored: PublicKeys[P], library: Library) -> None:
         self.parameters, self._stored = stored.parameters, stored
         self.fingerprint = stored.parameters.fingerprint(stored.public_keys_digest)
         _, self.ciphertext_shape = library.shapes
+        stored.parameters.check_primes(self.ciphertext_shape.moduli)
         self._seeded = Seeded(self.ciphertext_shape)
         self._public_key = np.split(self._seeded.expand(stored.public_key), 2)
 
@@ -235,10 +240,11 @@ class BaseSecretContext(_BaseContext[P]):
 
     _not_pickled = "a secret key is not pickled; use to_bytes() and keep the bytes encrypted"
 
-    def __init__(self, stored: SecretKey[P], library: Library[P]) -> None:
+    def __init__(self, stored: SecretKey[P], library: Library) -> None:
         self.parameters, self._stored = stored.parameters, stored
         self.fingerprint = stored.parameters.fingerprint(stored.public_keys_digest)
         key_shape, ciphertext_shape = library.shapes
+        stored.parameters.check_primes(ciphertext_shape.moduli)
         self._seeded = Seeded(ciphertext_shape)
         self.mask_shape = self._seeded.half
         if hashlib.sha256(stored.secret_key).digest() != stored.checksum:

@@ -1,6 +1,6 @@
 """Polynomials modulo primes, and the number-theoretic transform: coefficients, and values at the roots of -1.
 
-Coefficients travel as packed bytes, in as many as the modulus needs. Sums of them need no encryption library.
+Coefficients travel in as many bits as their modulus needs. Sums of them need no encryption library.
 
     value j = Σ_k c_k·ψ^((2·rev(j) + 1)·k) mod q        rev reverses the log2 N bits of j
 
@@ -24,7 +24,7 @@ which the powers of ψ at the end bring x^N + 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -32,18 +32,9 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import KeyStream
-from fhe_auc.rlwe.modular import (
-    MULTIPLIED_BITS,
-    Signed,
-    add,
-    fill,
-    multiply,
-    powers,
-    reduced,
-    signed,
-    subtract,
-    without,
-)
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.modular import MULTIPLIED_BITS, Signed, fill, multiply, powers, reduced, signed, without
+from fhe_auc.rlwe.packing import pack, packed_size, unpack
 
 WORD = 8  # bytes of a coefficient in both libraries' formats
 Words: TypeAlias = NDArray[np.uint64]
@@ -57,48 +48,39 @@ class Polynomials:
     ring_dimension: int
     moduli: tuple[int, ...]
 
-    @cached_property
-    def widths(self) -> tuple[int, ...]:
-        """Bytes that a coefficient of each polynomial takes."""
-        return tuple([(modulus.bit_length() + 7) // 8 for modulus in self.moduli])
-
     @property
     def packed_size(self) -> int:
         """Bytes of all polynomials, packed."""
-        return self.ring_dimension * sum(self.widths)
+        return sum(packed_size(self.ring_dimension, modulus) for modulus in self.moduli)
 
     def pack(self, words: Words) -> bytes:
-        """Return coefficients of shape (polynomials, N) as bytes."""
-        rows = np.ascontiguousarray(words, "<u8").reshape(self.shape)
-        return b"".join([_low(row, width).tobytes() for row, width in zip(rows, self.widths, strict=True)])
+        """Return coefficients of shape (polynomials, N) as bytes, one polynomial after the other (`rlwe.packing`)."""
+        return b"".join([pack(row, modulus) for row, modulus in zip(words, self.moduli, strict=True)])
 
     def unpack(self, packed: bytes | memoryview, into: Words | None = None) -> Words:
         """Return coefficients, (polynomials, N), written `into` an array of that shape if there is one.
 
         Raises `DeserialisationError` for another number of bytes, or a coefficient that is not below its modulus.
         """
-        widths = self.widths
-        if len(packed) != self.ring_dimension * sum(widths):
+        if len(packed) != self.packed_size:
             raise DeserialisationError(f"expected {self.packed_size} bytes of coefficients, got {len(packed)}")
-        words = np.empty(self.shape, "<u8") if into is None else into
-        words.fill(0)
-        position = 0
-        for row, width in zip(words, widths, strict=True):
-            _low(row, width)[:] = np.frombuffer(packed, f"V{width}", self.ring_dimension, position)
-            position += self.ring_dimension * width
-        if (words.max(axis=1, initial=0) >= np.array(self.moduli, np.uint64)).any():
-            raise DeserialisationError("a coefficient is not below its modulus")
+        words = np.empty(self.shape, np.uint64) if into is None else into
+        left = memoryview(packed)
+        for row, modulus in zip(words, self.moduli, strict=True):
+            size = packed_size(self.ring_dimension, modulus)
+            row[:] = unpack(left[:size], self.ring_dimension, modulus)
+            left = left[size:]
         return words
 
     def add_in_place(self, total: Words, words: Words) -> None:
         """Add `words` to `total`, each polynomial modulo its prime; both as `unpack` returns them."""
         for row, summand, modulus in zip(total, words, self.moduli, strict=True):
-            row[:] = add(row, summand, modulus)
+            row[:] = modular.add(row, summand, modulus)
 
     def subtract_in_place(self, total: Words, words: Words) -> None:
         """Subtract `words` from `total`, in the same way."""
         for row, summand, modulus in zip(total, words, self.moduli, strict=True):
-            row[:] = subtract(row, summand, modulus)
+            row[:] = modular.subtract(row, summand, modulus)
 
     def multiply(self, left: Words, right: Words) -> Words:
         """Return the products, coefficient by coefficient; ValueError where a prime has more than 56 bits."""
@@ -157,12 +139,6 @@ class PolynomialSum:
         for row, modulus in zip(self._words, self.polynomials.moduli, strict=True):
             row[:] = reduced(row, modulus)
         self._pending = 1
-
-
-def _low(row: Words, width: int) -> NDArray[np.void]:
-    """Return the lowest bytes of each word, as one piece, which copies many times faster."""
-    kind = np.dtype({"names": ["low"], "formats": [f"V{width}"], "itemsize": WORD})
-    return np.asarray(row.view(kind)["low"])
 
 
 class _Factors(NamedTuple):

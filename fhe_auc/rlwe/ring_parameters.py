@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import sys
+from collections.abc import Sequence
 from functools import cache
 from typing import ClassVar, Literal
 
@@ -48,7 +49,7 @@ class RingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     modulus_bits: tuple[int, ...]
     """Bits of each prime of the ciphertext modulus Q, 20 to 60."""
     special_bits: int
-    """Bits of the special prime P that SEAL's keys have, at most 60; 0 where there is none. Nothing here needs it."""
+    """Bits of the special prime P that SEAL has, at most 60; 0 where there is none. Nothing is published modulo it."""
 
     scheme: ClassVar[str]
     chains: ClassVar[dict[BackendName, tuple[Chain, ...]]]
@@ -67,8 +68,16 @@ class RingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"a {total}-bit modulus at ring dimension {self.ring_dimension} is below {SECURITY_BITS}-bit security"
                 f" (at most {limit} bits)"
             )
-        if Chain(self.ring_dimension, self.modulus_bits, self.special_bits) not in self.chains[self.backend]:
+        if self.chain not in self.chains[self.backend]:
             raise CapacityError(f"{unsupported} by the {self.backend} backend at ring dimension {self.ring_dimension}")
+
+    @property
+    def chain(self) -> Chain:
+        """All but what a scheme has of its own."""
+        return Chain(self.ring_dimension, self.modulus_bits, self.special_bits)
+
+    def check_primes(self, moduli: Sequence[int]) -> None:
+        """Raise `CapacityError` where the scheme cannot take the library's primes of Q."""
 
     @property
     def log2_modulus(self) -> int:
@@ -78,7 +87,7 @@ class RingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def submission_bytes(self) -> int:
         """Bytes of a party's ciphertext, without seed and envelope: of one polynomial, the other being the seed's."""
-        return self.ring_dimension * sum(-(-bits // 8) for bits in self.modulus_bits)
+        return sum(-(-self.ring_dimension * bits // 8) for bits in self.modulus_bits)
 
     def fingerprint(self, keys_digest: bytes) -> bytes:
         """Return the 32-byte name of a context: these parameters with the public keys of that SHA-256."""

@@ -27,7 +27,7 @@ KEPT = {"41 bits": 1, "50 bits": 2}
 
 
 def parameters_of(backend: Any, plain_moduli: Sequence[int], *, chain: int = 0) -> bfv.BfvParameters:
-    """Parameters on the smaller chain of primes, or on the larger one, 1."""
+    """Parameters on the chain for most sessions, on that for more products, 1, or on that for large moduli, -1."""
     return bfv.BfvParameters(backend, *msgspec.structs.astuple(CHAINS[backend][chain]), tuple(plain_moduli))
 
 
@@ -78,7 +78,7 @@ class Case:
 
     @classmethod
     def of(cls, size: str, backend: str) -> Case:
-        parameters = parameters_of(backend, PRIMES[size], chain=list(PRIMES).index(size))
+        parameters = parameters_of(backend, PRIMES[size], chain=-list(PRIMES).index(size))
         return cls(bfv.generate(parameters), bfv.generate(parameters), KEPT[size])
 
     @property

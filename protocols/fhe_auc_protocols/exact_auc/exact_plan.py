@@ -33,11 +33,11 @@ from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.score_bins import starts_of
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.packing import packed_size
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import plan as plans
 from fhe_auc.session.plan import Keys, Parameter, Terms
 from fhe_auc.sums.layout import Layout
-from fhe_auc.sums.pads import packed_size
 from fhe_auc.sums.proof import authenticated
 from fhe_auc.sums.terms import Release, Sketch
 from fhe_auc_protocols.exact_auc.auc_sums import AucSums, picked

@@ -27,13 +27,13 @@ from fhe_auc.input_proofs.sessions import InputProofs
 from fhe_auc.machines.answers import answer
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rlwe.modular import residues
+from fhe_auc.rlwe.packing import pack
 from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.aggregator import Aggregator, conduct
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message
-from fhe_auc.sums.pads import pack
 from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import GRID, request_for
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import BIN, WEIGHT
 from fhe_auc_benchmarks.attacks.laboratory import SITES, answering, made_up_sites

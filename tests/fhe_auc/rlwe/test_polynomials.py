@@ -1,5 +1,6 @@
 """Packed polynomials: what goes in comes out, sums are sums modulo each prime, and expanded ones are uniform."""
 
+import itertools
 import math
 from typing import Any
 
@@ -14,7 +15,7 @@ from fhe_auc.base.errors import BackendUnavailableError, DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.ciphertexts import FRESH_VARIANCE, SEED_BYTES, VARIANCE, Seeded, unpack_result
-from fhe_auc.rlwe.context import CoefficientLayout, library_for
+from fhe_auc.rlwe.context import CoefficientLayout, _library, library_for
 from fhe_auc.rlwe.modular import is_prime, primes_above, primes_below
 from fhe_auc.rlwe.polynomials import WORD, Polynomials, PolynomialSum, Words, coefficients_of, smallest_root, values_of
 from tests.support.bfv_contexts import parameters_of
@@ -49,16 +50,16 @@ def words(values: list[list[int]]) -> Words:
 
 @few
 @given(samples())
-def test_a_coefficient_is_its_integer_in_as_few_bytes_as_the_modulus_needs_and_comes_back(
+def test_a_coefficient_is_its_integer_in_as_few_bits_as_the_modulus_needs_and_comes_back(
     sample: tuple[Polynomials, list[list[list[int]]]],
 ) -> None:
     polynomials, (values,) = sample
     packed = polynomials.pack(words(values))
-    expected = b"".join(
-        value.to_bytes((len(f"{modulus:x}") + 1) // 2, "little")
-        for row, modulus in zip(values, polynomials.moduli, strict=True)
-        for value in row
-    )
+    expected = b""
+    for row, modulus in zip(values, polynomials.moduli, strict=True):
+        width = len(f"{modulus - 1:b}")
+        number = sum(value << width * place for place, value in enumerate(row))
+        expected += number.to_bytes(-(-width * N // 8), "little")
     assert (packed, polynomials.packed_size) == (expected, len(expected))
     assert polynomials.unpack(packed).tolist() == values
 
@@ -69,15 +70,14 @@ def test_other_lengths_and_coefficients_that_are_not_below_their_modulus_are_ref
         data = bytes(max(polynomials.packed_size + surplus, 0))
         with pytest.raises(DeserialisationError, match=f"expected {polynomials.packed_size} bytes .* got {len(data)}"):
             polynomials.unpack(data)
-    for row in range(len(MODULI)):
-        for position in [0, N - 1]:
-            values = np.array([[q - 1] * N for q in MODULI], np.uint64)
-            largest = (1 << 8 * polynomials.widths[row]) - 1
-            polynomials.unpack(polynomials.pack(values))  # as large as may be
-            for excess in {MODULI[row], largest}:
-                values[row, position] = excess
-                with pytest.raises(DeserialisationError, match="not below its modulus"):
-                    polynomials.unpack(polynomials.pack(values))
+    powers = Polynomials(N, tuple(2 ** modulus.bit_length() for modulus in MODULI))  # with bits for larger ones
+    for row, position in itertools.product(range(len(MODULI)), (0, N - 1)):
+        values = np.array([[q - 1] * N for q in MODULI], np.uint64)
+        polynomials.unpack(polynomials.pack(values))  # as large as may be
+        for excess in {MODULI[row], powers.moduli[row] - 1}:
+            values[row, position] = excess
+            with pytest.raises(DeserialisationError, match=f"residue {position} is not below its modulus"):
+                polynomials.unpack(powers.pack(values))
 
 
 def test_what_was_unpacked_may_be_added_to_a_thousand_times_without_overflow() -> None:
@@ -404,13 +404,14 @@ def test_an_error_repeated_under_another_seed_tells_no_key(pair: ckks.KeyPair, m
 def test_a_library_that_keeps_polynomials_otherwise_is_refused(
     pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    library = library_for.__wrapped__(pair.public.parameters)
+    backend, chain = pair.public.parameters.backend, pair.public.parameters.chain
+    library = _library.__wrapped__(backend, chain)
     assert library.shapes == (library.secret_key.polynomials, library.submission.polynomials)
     product, unpacked = Polynomials.multiply, CoefficientLayout.words
     refused = pytest.raises(BackendUnavailableError, match="install one that fhe-auc asks for")
     with monkeypatch.context() as patched, refused:
         patched.setattr(Polynomials, "multiply", lambda self, x, y: product(self, x, np.roll(y, 1, axis=1)))
-        _ = library_for.__wrapped__(pair.public.parameters).submission
+        _ = _library.__wrapped__(backend, chain).submission
     with monkeypatch.context() as patched, refused:
         patched.setattr(CoefficientLayout, "words", lambda self, raw: np.roll(unpacked(self, raw), 1, axis=1))
         library.new_secret_key()

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe.modular import multiply
+from fhe_auc.rlwe.packing import pack, packed_size, unpack
 from fhe_auc.sums.expansion import coefficients, monomials
 from fhe_auc.sums.layout import LEAST_SAVED, MOST_CIPHERTEXTS, Layout
-from fhe_auc.sums.pads import pack, packed_size, unpack
 from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 from tests.support.plain_sums import PRIMES, random_residues
 
@@ -176,7 +176,7 @@ def test_a_wrong_length_a_residue_that_is_not_below_its_prime_and_padding_that_i
         assert caught.value.field == "length"
     for place, residue in itertools.product(range(3), (PRIME, PRIME + 1, 2**WIDTH - 1)):
         values = [residue if k == place else PRIME - 1 for k in range(3)]
-        with pytest.raises(DeserialisationError, match=f"residue {place} is not below its prime, {PRIME}"):
+        with pytest.raises(DeserialisationError, match=f"residue {place} is not below its modulus, {PRIME}"):
             unpack(packed(values, WIDTH), 3, PRIME)
     good = packed([1, 2, 3], WIDTH)
     assert unpack(good, 3, PRIME).tolist() == [1, 2, 3]
@@ -197,5 +197,5 @@ def test_what_is_read_has_one_form(data: bytes) -> None:
 def test_the_bit_order_is_pinned_and_what_is_no_residue_is_not_packed() -> None:
     assert pack(np.array([1, 2, PRIME - 1], np.uint64), PRIME).hex() == "01000000000400000000a8ffffffff07"
     for values in ([PRIME], [0, 2**63], [1, 2**64 - 1]):
-        with pytest.raises(ValueError, match="not below its prime"):
+        with pytest.raises(ValueError, match="not below its modulus"):
             pack(np.array(values, np.uint64), PRIME)

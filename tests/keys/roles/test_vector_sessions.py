@@ -12,6 +12,7 @@ from fhe_auc.base.errors import DeserialisationError, InputError, VerificationEr
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.packing import pack
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
@@ -19,7 +20,6 @@ from fhe_auc.session.manifest import name_of
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request
 from fhe_auc.session.vector_computation import VectorPlan
-from fhe_auc.sums.pads import pack
 from fhe_auc.sums.proof import CommonShares
 from fhe_auc.sums.vector_sums import _LABEL, MODULUS
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, public_context

@@ -17,6 +17,7 @@ from fhe_auc.ckks.encoding import coefficients
 from fhe_auc.question.analysis import PLAIN
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import centred
+from fhe_auc.rlwe.packing import unpack
 from fhe_auc.rlwe.polynomials import coefficients_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
@@ -25,7 +26,7 @@ from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc.sums.expansion import monomials
 from fhe_auc.sums.layout import Layout
-from fhe_auc.sums.pads import _MAGIC, _digest, _Stored, unpack
+from fhe_auc.sums.pads import _MAGIC, _digest, _Stored
 from fhe_auc.sums.proof import Authenticator
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
 from fhe_auc_keys.errors import TamperedError
