@@ -99,7 +99,7 @@ def _cells(values: NDArray[np.float64], starts: NDArray[np.float64]) -> NDArray[
     """
     if starts[1] <= 0:
         with np.errstate(over="ignore"):
-            values = values - starts[1]  # which rounding leaves in order
+            values = values + (0.0 - starts[1])  # rounding leaves them in order, and -0.0 becomes 0.0
     return values.view(np.int64) >> _CELL_BITS
 
 

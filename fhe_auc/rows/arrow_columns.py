@@ -18,8 +18,8 @@ def coded(column: Any) -> Coded:
     if pa.types.is_integer(column.type) and len(column) and not column.null_count:
         numbers = _array(column)
         least, most = int(numbers.min()), int(numbers.max())
-        if most - least < _FEW:
-            return Coded((numbers - numbers.dtype.type(least)).astype(np.int32), list(map(str, range(least, most + 1))))
+        if most - least < _FEW and least >= -(2**31) and most < 2**31:
+            return Coded(numbers.astype(np.int32) - np.int32(least), list(map(str, range(least, most + 1))))
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     entries = [name_text(entry) for entry in column.dictionary.to_pylist()]

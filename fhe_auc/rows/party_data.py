@@ -156,14 +156,9 @@ class PartyData:
     def span(self, model: int) -> tuple[float, float]:
         """Return the least and the greatest of a model's scores, for which all are looked at once."""
         if model not in self._spans:
-            lows, highs = zip(
-                *(
-                    (own.min(initial=np.inf), own.max(initial=-np.inf))
-                    for own in (b.scores[model] for b in self.batches())
-                ),
-                strict=True,
-            )
-            self._spans[model] = float(min(lows)), float(max(highs))
+            scores = (batch.scores[model] for batch in self.batches())
+            ends = [(own.min(initial=np.inf), own.max(initial=-np.inf)) for own in scores]
+            self._spans[model] = float(min(low for low, _ in ends)), float(max(high for _, high in ends))
         return self._spans[model]
 
     def batches(self) -> Iterator[PartyData]:

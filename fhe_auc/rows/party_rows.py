@@ -230,11 +230,11 @@ class _Kept:
         if (pair := first_alike(self._codes)) is not None:
             remedy = "every party needs its own name" if site is None else f"write one site in one way in {site!r}"
             raise InputError(f"party {pair[1]!r} is there twice, also as {pair[0]!r}; {remedy}", column=site)
-        columns, sizes = (
-            [column.finished() for column in self._rows],
-            [self._sizes[code] for code in self._codes.values()],
-        )
-        of_party = cut(columns, sizes) if site is None else parted(self._sites.finished(), len(self._codes), columns)
+        columns = [column.finished() for column in self._rows]
+        if site is None:
+            of_party = cut(columns, [self._sizes[code] for code in self._codes.values()])
+        else:
+            of_party = parted(self._sites.finished(), len(self._codes), columns)
         models, groups = len(self._columns.scores), len(self._columns.groups)
         lost, named = left_out_beside(self._codes, self._dropped), any(table.names_columns for table in self._tables)
         made = (

@@ -85,7 +85,7 @@ def _sorted(codes: NDArray[np.int32], starts: NDArray[np.int64], columns: Sequen
         order = np.argsort(own, kind="stable")
         present, first = np.unique(own[order], return_index=True)
         ends = np.append(first[1:], len(own))
-        for source, target in zip(columns, made, strict=True):
+        for source, target in zip(map(np.asarray, columns), map(np.asarray, made), strict=True):
             rows = source[start : start + BATCH][order]
             for code, begin, end in zip(present, first, ends, strict=True):
                 target[place[code] : place[code] + end - begin] = rows[begin:end]

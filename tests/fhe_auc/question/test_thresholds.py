@@ -233,20 +233,23 @@ def test_numbers_are_rounded_exactly_from_the_least_normal_float_to_beyond_singl
         np.array([1.0, np.nextafter(1.0, 2)]),
         np.array([-1e308, 0.0, 5e-324, 1e308]),
         np.array([-3.0, -2.0, -1.0]),
+        np.array([-1.0, 0.0, 1e-310]),
     ],
     ids=lambda grid: f"{len(grid)} from {grid[0]:g}",
 )
 def test_many_scores_are_looked_up_in_the_bins_that_comparisons_with_each_threshold_give(grid: Any) -> None:
-    random, starts = np.random.default_rng(0), score_bins.starts_of(grid)
+    random = np.random.default_rng(0)
     step = 1 << 40
+    starts = score_bins.starts_of(grid)
     edges = (np.concatenate([grid, starts]).view(np.int64) // step * step).view(np.float64)
-    near = np.concatenate([grid, starts, edges, -edges, np.abs(edges) + starts[1], [0.0, -0.0, np.inf, -np.inf]])
+    near = np.concatenate([grid, starts, edges, -edges, np.abs(edges) + grid[1], [0.0, -0.0, np.inf, -np.inf]])
     some = [np.nextafter(near, way) for way in (np.inf, -np.inf)]
     patterns = random.integers(-(2**63), 2**63, 40_000).view(np.float64)
     scores = np.concatenate([near, *some, patterns[np.isfinite(patterns)], random.random(20_000)])
-    expected = np.clip(np.searchsorted(starts, scores, side="right") - 1, 0, None)
-    assert np.array_equal(score_bins.in_bins(scores, starts), expected)
-    assert np.array_equal(score_bins.in_bins(scores[:100], starts), expected[:100])
+    for ends in (grid, starts):
+        expected = np.clip(np.searchsorted(ends, scores, side="right") - 1, 0, None)
+        assert np.array_equal(score_bins.in_bins(scores, ends), expected)
+        assert np.array_equal(score_bins.in_bins(scores[:100], ends), expected[:100])
 
 
 @pytest.mark.parametrize("score", [0.1, 0.3, 0.7, 0.001, 0.999])
