@@ -6,6 +6,7 @@ A package adds commands through the entry-point group ``fhe_auc.commands``: the 
 value a `click.Command`. Errors that they raise are treated like those of the commands here.
 """
 
+import gc
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -125,6 +126,7 @@ class _Program(CommandGroup):
             status = failures.report(error, debug=debug, as_json=as_json)
         if not standalone_mode:
             return status
+        gc.freeze()  # Python need not look for rings in what goes with the process
         sys.exit(status if isinstance(status, int) else 0)
 
 

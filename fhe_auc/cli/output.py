@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from fhe_auc.base import terminal
-from fhe_auc.base.serialise import json_text
 
 if TYPE_CHECKING:
     from fhe_auc.base.terminal import Progress
@@ -101,6 +100,8 @@ def print_warning(text: str) -> None:
 
 def print_json(value: Mapping[str, Any]) -> None:
     """Print one JSON object on stdout, null for what is not finite: JSON has no NaN."""
+    from fhe_auc.base.serialise import json_text
+
     click.echo(json_text(value, indent=2))
 
 
