@@ -88,55 +88,70 @@ End Remainders.
 
 (** * The theorem *)
 Section Exact_sums.
-Variables (I J S P : finType).                                  (* parties, entries, sums, primes *)
-Variables (f : S -> msum J) (d : nat).                          (* the sums, and the largest of their degrees *)
+Variables (I S P : finType).                                    (* parties, sums, primes *)
+Variable takes : P -> pred S.                                   (* which sums are released modulo a prime *)
+Local Notation own p := [the finType of {s : S | takes p s}].
+Variables (J : P -> finType) (f : forall p, own p -> msum (J p)) (d : nat).  (* entries; sums, the most of their degrees *)
 Variables (t : P -> nat) (least : nat).                         (* the primes, and the least of them *)
 Variable m : nat.                                               (* min_parties; 1 with a helper *)
-Variable lo : S -> int.                                         (* each sum is read from lo on, below lo + T *)
+Variable lo : S -> int.                                         (* each sum is read from lo on, below lo + its T *)
 Variable shows : (S -> int) -> S -> bool.                       (* which of the integers that they read parties show *)
-Variable sketch : I * J -> int.                                 (* the parties' counts *)
+Variable sketch : forall p, I * J p -> int.                     (* the parties' counts *)
+Variable exact : {set I} -> S -> int.                           (* the sums of these parties *)
 
 Hypotheses (t_prime : forall p, prime (t p)) (t_differ : injective t).
 Hypotheses (t_least : forall p, (least <= t p)%N) (m_positive : (0 < m)%N).
-Hypotheses (d_most : forall s, (degree (f s) <= d)%N) (d_small : (d < least)%N).
-Variables (p0 : P) (s0 : S).
+Hypotheses (d_most : forall p (s : own p), (degree (f s) <= d)%N) (d_small : (d < least)%N).
+Variables (p0 : P) (s0 : own p0).
 Hypothesis blinded : (1 < degree (f s0))%N.                     (* some sum is one of products *)
 
-Definition exact (L : {set I}) (s : S) : int := value (f s) (fun j => \sum_(i in L) sketch (i, j)).
+(* Modulo whichever prime: a sketch there is of the same rows. *)
+Hypothesis sums_exact : forall p (s : own p) (L : {set I}),
+  value (f s) (fun j => \sum_(i in L) sketch (i, j)) = exact L (val s).
+
+(* A sum's own primes. *)
+Definition primes_of (s : S) (p : [the finType of {p : P | takes p s}]) : nat := t (val p).
+Arguments primes_of : clear implicits.
 
 (* A sum is in range, or the sums in range (the numbers of rows) show that it may not be, and parties do not show it. *)
-Hypothesis ranges : forall (L : {set I}) (s : S), in_range t (lo s) (exact L s) \/
-  (forall z : S -> int, (forall s', in_range t (lo s') (exact L s') -> z s' = exact L s') -> ~~ shows z s).
+Definition ranged (L : {set I}) (s : S) : bool := in_range (primes_of s) (lo s) (exact L s).
+Hypothesis ranges : forall (L : {set I}) (s : S), ranged L s \/
+  (forall z : S -> int, (forall s', ranged L s' -> z s' = exact L s') -> ~~ shows z s).
 
-Definition residues (p : P) : entries I J (field t p) := [ffun ij => (sketch ij)%:~R].
-Definition integers (c : result I S (field t)) (s : S) : int := read (lo s) (fun p => decrypted c p s 0).
+Definition residues (p : P) : entries I (J p) (field t p) := [ffun ij => (sketch ij)%:~R].
+Definition integers (c : result I (fun p => own p) (field t)) (s : S) : int :=
+  read (t := primes_of s) (lo s) (fun p => decrypted c (exist _ s (valP p) : own (val p)) 0%N).
 
 (* An aggregator knows all sketches, and sees all that has been sent, and every verdict, before its next turn. *)
-Variable aggregator : secrets I f (field t) -> seq bool -> I + result I S (field t).
+Variable aggregator : secrets I f (field t) -> seq bool -> I + result I (fun p => own p) (field t).
 
 (* Of a result that parties accept they show an integer that is wrong, or one of parties that have not submitted: D
    have. *)
-Definition misled (D : {set I}) (c : result I S (field t)) : bool :=
+Definition misled (D : {set I}) (c : result I (fun p => own p) (field t)) : bool :=
   [exists s, shows (integers c) s && ((integers c s != exact (counted c) s) || ~~ (counted c \subset D))].
 Definition deceived : nat -> points (field t) -> secrets I f (field t) -> bool :=
-  Game.some_accepted (sent residues) (@shown I J S P f (field t)) (fun=> ord0 : 'I_1) (@evaluating I S P (field t))
-    (@accepts I J S P f (field t)) (fun=> m) aggregator misled.
+  Game.some_accepted (sent residues) (@shown I P J (fun p => own p) f (field t)) (fun=> ord0 : 'I_1)
+    (@evaluating I P (fun p => own p) (field t)) (@accepts I P J (fun p => own p) f (field t)) (fun=> m) aggregator misled.
 
-Lemma right_integers (y : secrets I f (field t)) (c : result I S (field t)) (s : S) :
-  correct residues y c -> in_range t (lo s) (exact (counted c) s) -> integers c s = exact (counted c) s.
+Lemma primes_differ (s : S) : injective (primes_of s).
+Proof. by move=> p q /t_differ /val_inj. Qed.
+
+Lemma right_integers (y : secrets I f (field t)) (c : result I (fun p => own p) (field t)) (s : S) :
+  correct residues y c -> ranged (counted c) s -> integers c s = exact (counted c) s.
 Proof.
-move=> /forallP ok range; apply: read_unique => // p.
-have -> : decrypted c p s 0 = (polynomial f c p s).[0].
+move=> /forallP ok range; apply: (@read_unique _ _ _ (@primes_differ s)) => // [p|p]; first exact: t_prime.
+set s' : own (val p) := exist _ s (valP p).
+have -> : decrypted c s' 0 = (polynomial f c s').[0].
   rewrite -[0 in RHS]/(0%:R) interpolated_at // => i /andP [i0 id].
-  rewrite -(dvdn_charf (char_Fp (t_prime p))) gtnNdvd //.
-  exact: leq_ltn_trans (leq_trans id (d_most s)) (leq_trans d_small (t_least p)).
-have /forallP/(_ s)/eqP -> := ok p; rewrite honest_is_right /exact.
+  rewrite -(dvdn_charf (char_Fp (t_prime (val p)))) gtnNdvd //.
+  exact: leq_ltn_trans (leq_trans id (d_most s')) (leq_trans d_small (t_least _)).
+have /forallP/(_ s')/eqP -> := ok (val p); rewrite honest_is_right -(sums_exact s').
 rewrite -[LHS]/(intr _) value_morph; apply: eq_value => j.
 by rewrite /pooled rmorph_sum; apply: eq_bigr => i _; rewrite ffunE.
 Qed.
 
-Lemma misled_is_wrong (D : {set I}) (y : secrets I f (field t)) (c : result I S (field t)) :
-  misled D c -> ~~ right (@counted I S P (field t)) (correct residues) D y c.
+Lemma misled_is_wrong (D : {set I}) (y : secrets I f (field t)) (c : result I (fun p => own p) (field t)) :
+  misled D c -> ~~ right (@counted I P (fun p => own p) (field t)) (correct residues) D y c.
 Proof.
 move=> /existsP [s /andP [shown]]; apply: contraL => /andP [there ok].
 rewrite there orbF negbK; apply/eqP; case: (ranges (counted c) s) => [|hidden]; first exact: right_integers ok.

@@ -61,4 +61,37 @@ rewrite /value /degree !big_cons; apply: size_plus.
   by apply: leq_trans (scaled _ _) (leq_trans (prod_size _) _); rewrite ltnS leq_maxl.
 by apply: leq_trans IH _; rewrite ltnS leq_maxr.
 Qed.
+
+(* Entries that some weight is on. *)
+Definition takes (f : msum) (j : J) : bool := has (fun t : term => has (fun l : form => l j != 0) t.2) f.
+
+Lemma eq_taken (R : comRingType) (f : msum) (x y : J -> R) : (forall j, takes f j -> x j = y j) -> value f x = value f y.
+Proof.
+elim: f => [|t f IH] xy; rewrite /value ?big_nil // !big_cons; congr (_ * _ + _); last first.
+  by apply: IH => j taken; apply: xy; rewrite /takes /= -/(takes f j) taken orbT.
+have {IH} {}xy j : has (fun l : form => l j != 0) t.2 -> x j = y j by move=> taken; apply: xy; rewrite /takes /= taken.
+elim: (t.2) xy => [|l ls IH] xy; rewrite ?big_nil // !big_cons; congr (_ * _); last first.
+  by apply: IH => j taken; apply: xy; rewrite /= taken orbT.
+apply: eq_bigr => j _; have [->|lj] := eqVneq (l j) 0; first by rewrite !mul0r.
+by rewrite xy //= lj.
+Qed.
 End Sums.
+
+(** * Sums of a sketch whose entries are sums of those that are sent *)
+Section Made.
+Variables (J J' : finType) (parts : J -> J' -> int).
+
+Definition made (R : comRingType) (x : J' -> R) (j : J) : R := \sum_j' (parts j j')%:~R * x j'.
+Definition of_parts (f : msum J) : msum J' :=
+  [seq (t.1, [seq (fun j' => \sum_j l j * parts j j') | l : form J <- t.2]) | t : term J <- f].
+
+Lemma value_of_parts (R : comRingType) (f : msum J) (x : J' -> R) : value (of_parts f) x = value f (made x).
+Proof.
+rewrite /value big_map; apply: eq_bigr => t _; rewrite big_map; congr (_ * _); apply: eq_bigr => l _.
+rewrite /form_at; under eq_bigr do rewrite rmorph_sum mulr_suml; rewrite exchange_big; apply: eq_bigr => j _ /=.
+by rewrite /made mulr_sumr; apply: eq_bigr => j' _; rewrite rmorphM mulrA.
+Qed.
+
+Lemma degree_of_parts (f : msum J) : degree (of_parts f) = degree f.
+Proof. by rewrite /degree big_map; apply: eq_bigr => t _; rewrite size_map. Qed.
+End Made.
