@@ -63,7 +63,7 @@ def test_own_rows_make_a_file_without_a_session_and_one_process_makes_the_same_t
     assert_refused(call("thresholds", "few.csv", "--own-rows", "--out", "g.txt"), "takes 100 rows at least, got 99")
     made = told("thresholds", "points.csv", "--own-rows", "--out", "g.txt")
     with_file, by_rows, listed = (
-        told("evaluate", "points.csv", *more)
+        told("evaluate", "points.csv", "--interval", "none", *more)
         for more in (("--thresholds", "g.txt"), (), ("--thresholds", "values:0:9"))
     )
     assert (

@@ -90,7 +90,7 @@ def edges_over(lowest: float, highest: float) -> st.SearchStrategy[NDArray[np.fl
 
 
 def test_decisions_equal_scikit_learns_at_every_distinct_score() -> None:
-    data = make_rows(0, rows=150)
+    data = make_rows(0, rows=60)
     histogram = exact_histogram(data)
     for threshold in np.unique(data.y_score):
         found, predicted = precision_recall.decision_metrics(histogram, float(threshold)), data.y_score >= threshold

@@ -185,15 +185,21 @@ def test_groups_do_not_go_with_noise_and_no_budget_is_spent(rows: pd.DataFrame) 
 OF_REPORTS = [name for name in fhe_auc.__all__ if name.startswith("plot_") and name != "plot_forest"]
 
 
+@pytest.fixture(scope="module")
+def labels(report: Report) -> list[str]:
+    return [draw(report, figure).axes[0].get_xlabel() for figure in FIGURES]
+
+
 @pytest.mark.parametrize("name", OF_REPORTS)
-def test_a_figure_is_drawn_on_the_axes_given_and_is_the_reports_and_its_cards(name: str, report: Report) -> None:
+def test_a_figure_is_drawn_on_the_axes_given_and_is_the_reports_and_its_cards(
+    name: str, report: Report, labels: list[str]
+) -> None:
     function = getattr(fhe_auc, name)
     of_report, of_card, empty = Figure().subplots(1, 3)
     assert (function(report, ax=of_report), function(report.card, ax=of_card)) == (of_report, of_card)
     drawn = [[line.get_xydata().tolist() for line in axes.lines] for axes in (of_report, of_card)]
     assert (drawn[0], (of_report.has_data(), empty.has_data())) == (drawn[1], (True, False))
-    of_figures = [draw(report, figure).axes[0].get_xlabel() for figure in FIGURES]
-    assert of_report.get_xlabel() in of_figures
+    assert of_report.get_xlabel() in labels
 
 
 def test_what_a_plot_does_not_draw_is_one_sentence_and_opens_no_figure(report: Report) -> None:
