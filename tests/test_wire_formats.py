@@ -195,7 +195,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "packed polynomials": lambda _: Polynomials(2, (65537, 257)).pack(np.array([[65536, 1], [256, 2]], np.uint64)),
     "polynomial from a seed": lambda _: Polynomials(4, (65537,)).pack(Polynomials(4, (65537,)).uniform(FINGERPRINT)),
     "release of sums": lambda _: serialise.encode(RELEASE),
-    "pad key of sums": lambda _: serialise.frame(pads._MAGIC, pads._Stored(pads._digest(RELEASE), (b"sealed",))),
+    "pad key of sums": lambda _: serialise.frame(pads._MAGIC, pads._Stored(pads._digest([RELEASE]), ((b"sealed",),))),
     "packed residues": lambda _: packing.pack(np.array([1, 2, 65536], np.uint64), 65537),
     "secrets of a party": lambda _: serialise.encode(PartySecrets(b"context", FINGERPRINT, FINGERPRINT)),
     "aggregator's material with an opening": lambda _: aggregator_material(b"context", b"opening"),

@@ -9,7 +9,7 @@ number is in, or in which ciphertext.
 
 **Two layers.** Two products of the same bases, as difference and ties are, take the same numbers but for one. They may
 share a place: the second then stands in a second result, made of the same ciphertexts with other coefficients. A result
-costs about as much as three ciphertexts, so there are two layers where they save as many.
+goes to each party, so there are two layers only where they save as many ciphertexts as with the default thresholds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fhe_auc.sums.terms import Factor, Release
 
 MOST_CIPHERTEXTS = 2**10
 MOST_SLOTS = 2**14  # so many residues of 50 bits add up in 64
-LEAST_SAVED = 3  # ciphertexts, for which there is a second result
+LEAST_SAVED = 5  # ciphertexts, for which there is a second result
 
 
 @dataclass(frozen=True)

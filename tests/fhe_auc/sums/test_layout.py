@@ -113,18 +113,18 @@ def twins(entries: int, sums: int) -> Release:
 
 
 def test_two_sums_of_the_same_bases_share_a_place_where_that_saves_as_much_as_a_result_costs() -> None:
-    for entries, saved in ((7, LEAST_SAVED), (2, 0)):
+    for entries, saved in ((11, LEAST_SAVED), (7, 0)):
         layout = Layout.of(twins(entries, 2), 5)
         assert layout.places == (((0, 0), (1, 0)) if saved else ((0, 0), (0, 1)))
-        assert layout.ciphertexts == (4 if saved else 3)
-    assert Layout.of(twins(7, 3), 5).places == ((0, 0), (1, 0), (0, 1))
-    assert Layout.of(twins(7, 4), 5).places == ((0, 0), (1, 0), (0, 1), (1, 1))
+        assert layout.ciphertexts == (5 if saved else 8)
+    assert Layout.of(twins(11, 3), 5).places == ((0, 0), (1, 0), (0, 1))
+    assert Layout.of(twins(11, 4), 5).places == ((0, 0), (1, 0), (0, 1), (1, 1))
 
 
 @pytest.mark.parametrize("sums", [2, 3, 4])
 @pytest.mark.parametrize("prime", [101, PRIMES[3]])
 def test_results_of_both_layers_tell_each_sum_and_hide_all_else(sums: int, prime: int) -> None:
-    release, entries = twins(7, sums), 7
+    release, entries = twins(11, sums), 11
     layout = Layout.of(release, 5)
     hidden, clear = (release.evaluate(random_residues(seed, 2 * entries, prime), prime) for seed in (1, 2))
     encrypted = layout.monomials([monomials(total, hidden, prime) for total in release.sums])
@@ -134,7 +134,7 @@ def test_results_of_both_layers_tell_each_sum_and_hide_all_else(sums: int, prime
         products = multiply(encrypted, layout.coefficients(others, layer), prime).sum(axis=0) % np.uint64(prime)
         mask = layout.mask(KeyStream(bytes(32)), np.concatenate(firsts), prime, layer)
         results.append((products + mask) % np.uint64(prime))
-    pooled = (random_residues(2, 14, prime) + np.uint64(prime) - random_residues(1, 14, prime)) % np.uint64(prime)
+    pooled = (random_residues(2, 22, prime) + np.uint64(prime) - random_residues(1, 22, prime)) % np.uint64(prime)
     assert layout.totals(results, prime).tolist() == release.totals(pooled, prime).tolist()
     lone = [place for place, _ in enumerate(layout.widths) if (1, place) not in layout.places]
     assert lone == ([1] if sums == 3 else [])  # what nobody has in a second result is a mask alone

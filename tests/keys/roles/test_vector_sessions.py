@@ -177,7 +177,7 @@ def common_secret_of(play: VectorPlay) -> bytes:
 
 
 def common_pads(play: VectorPlay) -> CommonShares:
-    secret, size = common_secret_of(play), play.computation.size
+    secret, size = common_secret_of(play), play.computation.sizes[0]
     return CommonShares(secret, play.manifest.digest, _LABEL, "pad", modulus=MODULUS, size=size)
 
 
