@@ -28,8 +28,8 @@ What positive rows of bin K are worth varies there by x_K²·(1 − Σ q³)/3, i
 of its scores. 1 − Σ q³ is at most 1, and 3/2 of 1 − Σ q²; x_K is at most √Σ x². So S10 is larger than merged bins say,
 by at most L = √(Σ x²)·min(τ/3, h/2)·P/(4(P − 1)); and S01, with π and N. Where labels lie unlike in bins, Δ tells:
 studies found S within another Δ/4. So S is that of merged bins plus L/2, where neither another L/2 nor Δ/4 makes SE
-larger by more than 0.5 %, or a twentieth of what k wrong rows leave uncertain about it, 1/(2√k). Elsewhere it is that
-plus L + Δ/4, and a result says so (`crowded`). docs/evidence/intervals.md has the studies.
+larger by more than 0.5 %, or a tenth of what k rows on the wrong side leave uncertain about it, 1/(2√k). Elsewhere it
+is that plus L + Δ/4, and a result says so (`crowded`). docs/evidence/intervals.md has the studies.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from fhe_auc.results.intervals import quantile, student_t
 Components: TypeAlias = tuple[float, float]  # S10 and S01
 
 _TOO_SMALL = 0.005  # a share of itself by which a standard error may be too small, and nothing says so
-_OF_FEW = 0.025  # more, over √k, where k rows of the rarer label are on the wrong side
+_OF_FEW = 0.05  # more, over √k, where k rows of the rarer label are on the wrong side
 _HALF = Fraction(1, 2)
 
 MOST_OFF = 0.05  # up to this share of itself the standard error of a difference may be off for it to have a p-value
