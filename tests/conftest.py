@@ -26,6 +26,7 @@ from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 pytest.register_assert_rewrite("tests.support", "tests.suite")
 pytest_plugins = ["tests.support.cpu_time"]
+gc.disable()  # until all is collected
 key_store._stretch = cache(key_store._stretch)  # it takes 3 ms, and tests open the same stores often
 _found = cache(lambda path, group: entry_points(group=group))  # it takes 18 ms, for each command, with what is here
 
@@ -65,9 +66,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is there now stays: searched for garbage again and again, it would take a second in fifty of all tests."""
+    """What is there now stays: searched for garbage again and again, it would take a second in thirty of all."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(params=ckks.available_backends(), scope="session")
