@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
-from importlib.metadata import EntryPoints, entry_points
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-import fhe_auc.cli
 from fhe_auc import ckks
-from fhe_auc.machines import site_state
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc_keys.store import key_store
@@ -26,15 +23,8 @@ from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 pytest.register_assert_rewrite("tests.support", "tests.suite")
 pytest_plugins = ["tests.support.cpu_time"]
+gc.disable()  # until all is collected
 key_store._stretch = cache(key_store._stretch)  # it takes 3 ms, and tests open the same stores often
-_found = cache(lambda path, group: entry_points(group=group))  # it takes 18 ms, for each command, with what is here
-
-
-def _entry_points(*, group: str) -> EntryPoints:
-    return _found(tuple(sys.path), group)
-
-
-fhe_auc.cli.entry_points = site_state.entry_points = _entry_points
 # No test fails because the machine is busy, or by luck: the same examples every time. Others, again and again:
 # `pytest -m hypothesis --hypothesis-profile search`.
 settings.register_profile("the same everywhere", deadline=None, derandomize=True, max_examples=40)
@@ -65,9 +55,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is there now stays: searched for garbage again and again, it would take a second in fifty of all tests."""
+    """What is there now stays: to search it for garbage again and again would take seconds."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(params=ckks.available_backends(), scope="session")

@@ -439,11 +439,16 @@ def _helpers(counted: int) -> Residues:
     return _answers(QUERY, *_shares(counted))
 
 
-def verdicts(counted: int, answers: Residues, helpers: Residues) -> list[int]:
-    """How many of all 289 seeds let a proof hold, for each proof by itself; and the equations."""
+@cache
+def _honest(counted: int) -> Residues:
     honest = add(_helpers(counted), _of_aggregator(QUERY), SMALLEST)
     assert decide(A_CALL, honest).all()
-    both, found = add(helpers, answers, SMALLEST), []
+    return honest
+
+
+def verdicts(counted: int, answers: Residues, helpers: Residues) -> list[int]:
+    """How many of all 289 seeds let a proof hold, for each proof by itself; and the equations."""
+    honest, both, found = _honest(counted), add(helpers, answers, SMALLEST), []
     for part in (*np.split(np.arange(A_CALL.verifier_size - LINEAR_CHECKS), PROOFS), np.arange(-LINEAR_CHECKS, 0)):
         mixed = honest.copy()
         mixed[:, part] = both[:, part]

@@ -98,7 +98,7 @@ def test_where_patients_have_several_rows_intervals_of_aucs_are_by_patients_and_
 ) -> None:
     rows = rows.assign(risk=(20 * rows["risk"]).round())
     repeated = pd.concat([rows] * 3).assign(patient=np.tile(np.arange(len(rows)), 3))
-    asked: dict[str, Any] = {**COLUMNS, "min_cell": 1, "backend": "tenseal"}
+    asked: dict[str, Any] = {**COLUMNS, "min_cell": 1, "thresholds": "values:0:20"}
     by_rows, by_patients = federated_report(repeated, **asked), federated_report(repeated, **asked, cluster="patient")
     once = federated_report(rows, **asked)
     # Rows that are there three times say as much as once.
