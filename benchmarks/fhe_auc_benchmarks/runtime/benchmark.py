@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
-from statistics import median
 from typing import NamedTuple
 
 import msgspec
@@ -42,7 +41,10 @@ Maker = Callable[[], Contender]
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
-    """One contender on one problem: medians of some runs, as `fhe_auc_benchmarks.runtime.contender.Played` has them."""
+    """One contender on one problem: the least of some runs, to which others on the machine can only add.
+
+    `costs` are as `fhe_auc_benchmarks.runtime.contender.Played` has them.
+    """
 
     contender: str
     parties: int
@@ -120,10 +122,10 @@ def measure(problem: BenchmarkProblem, makers: Iterable[Maker], runs: int) -> li
                     f"{contender.name}: AUC {found.auc}, but {problem.auc} is right; nothing is reported"
                 )
             played[contender.name].append(found)
-    return [_medians(problem, name, each[-runs:]) for name, each in played.items()]
+    return [_measurement(problem, name, each[-runs:]) for name, each in played.items()]
 
 
-def _medians(problem: BenchmarkProblem, name: str, played: list[Played]) -> Measurement:
+def _measurement(problem: BenchmarkProblem, name: str, played: list[Played]) -> Measurement:
     return Measurement(
         contender=name,
         parties=problem.parties,
@@ -131,7 +133,7 @@ def _medians(problem: BenchmarkProblem, name: str, played: list[Played]) -> Meas
         rows=problem.rows,
         kind=problem.kind if isinstance(problem, FileProblem) else "",
         runs=len(played),
-        costs={what: median(each.costs[what] for each in played) for what in played[0].costs},
+        costs={what: min(each.costs[what] for each in played) for what in played[0].costs},
         auc=played[-1].auc,
         exact_auc=problem.auc,
     )
