@@ -22,6 +22,8 @@ Figure = Lazy("matplotlib.figure").Figure
 roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 roc_curve = Lazy("sklearn.metrics").roc_curve
 
+pytestmark = pytest.mark.usefixtures("without_figures")  # in pages
+
 GRID = np.arange(20) / 20
 COLUMNS: dict[str, Any] = {"label": "died", "score": "risk", "site": "hospital"}
 
@@ -84,7 +86,6 @@ def test_a_notebook_shows_metrics_groups_and_warnings_but_those_of_own_rows(rows
     assert f"warning: {escape(odd)}" in shown
 
 
-@pytest.mark.usefixtures("without_figures")
 def test_it_is_saved_as_the_commands_and_a_pdf_of_before_does_not_stay(report: Report, tmp_path: Path) -> None:
     (tmp_path / "report.pdf").write_bytes(b"%PDF")
     saved = report.save(tmp_path)

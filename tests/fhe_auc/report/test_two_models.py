@@ -23,6 +23,8 @@ pd = Lazy("pandas")
 roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 DescrStatsW = Lazy("statsmodels.stats.weightstats").DescrStatsW
 
+pytestmark = pytest.mark.usefixtures("without_figures")  # in pages
+
 GRID = np.arange(20) / 20
 BOTH: dict[str, Any] = {"label": "died", "score": ["risk", "$<b>_old"], "site": "hospital"}
 AT = 0.25
@@ -97,7 +99,6 @@ def test_each_model_has_the_numbers_of_a_report_of_its_own(rows: Any, report: Re
         assert {key: found[key] for key in second} == {key: alone[key] for key in second}
 
 
-@pytest.mark.usefixtures("without_figures")  # in the page
 def test_page_notebook_and_every_figure_show_both_by_name_and_take_names_for_text(
     report: Report, assert_texts_apart: Callable[..., None]
 ) -> None:
