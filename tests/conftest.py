@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from itertools import combinations
 from pathlib import Path
@@ -23,7 +23,6 @@ from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 pytest.register_assert_rewrite("tests.support", "tests.suite")
 pytest_plugins = ["tests.support.cpu_time"]
-gc.disable()  # until all is collected
 key_store._stretch = cache(key_store._stretch)  # it takes 3 ms, and tests open the same stores often
 # No test fails because the machine is busy, or by luck: the same examples every time. Others, again and again:
 # `pytest -m hypothesis --hypothesis-profile search`.
@@ -54,11 +53,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.openfhe)
 
 
-def pytest_collection_finish() -> None:
-    """What is there now stays: to search it for garbage again and again would take seconds."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is there then stays: to search it for garbage again and again would take seconds."""
+    gc.disable()
+    found = yield
     gc.collect()
     gc.freeze()
     gc.enable()
+    return found
 
 
 @pytest.fixture(params=ckks.available_backends(), scope="session")

@@ -176,7 +176,7 @@ def test_where_few_rows_change_sides_the_difference_has_no_interval_and_the_page
 def test_where_small_counts_are_hidden_of_a_model_there_is_no_net_benefit(rows: Any) -> None:
     low = rows["risk"].to_numpy() / 5  # 4 rows or so are left at or above the threshold
     low[np.flatnonzero(rows["died"])[:4]] = 0.9
-    found = federated_report(rows.assign(**{"$<b>_old": low}), **BOTH, thresholds=GRID, threshold=AT)
+    found = federated_report(rows.assign(**{"$<b>_old": low}), **BOTH, thresholds=GRID, threshold=AT, interval=None)
     said = found.as_dict()["models"]
     assert [each.chosen[0].hidden == "" for each in found.cards.values()] == [True, False]
     assert (found.facts.net_benefits, said["net_benefit"]) == ((), {})
@@ -188,7 +188,7 @@ def test_where_small_counts_are_hidden_of_a_model_there_is_no_net_benefit(rows: 
 
 @pytest.mark.parametrize("threshold", [1.0, pytest.param(None, marks=pytest.mark.slow)])
 def test_without_a_threshold_below_1_there_is_no_net_benefit_either(rows: Any, threshold: float | None) -> None:
-    found = federated_report(rows, **BOTH, thresholds=GRID, threshold=threshold).facts
+    found = federated_report(rows, **BOTH, thresholds=GRID, threshold=threshold, interval=None).facts
     assert found.net_benefits == ()
 
 
