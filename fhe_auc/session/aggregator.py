@@ -27,15 +27,7 @@ from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.messages import (
-    ENVELOPE_BYTES,
-    MAC_KEY_BYTES,
-    Message,
-    Protection,
-    Rounds,
-    in_envelope,
-    require_protection,
-)
+from fhe_auc.session.messages import ENVELOPE_BYTES, MAC_KEY_BYTES, Message, Protection, Rounds, require_protection
 
 _SECRET_BYTES = 32
 Parse: TypeAlias = Callable[[int, bytes, Words], Words]
@@ -268,7 +260,7 @@ class Aggregator:
         listed: tuple[tuple[str, bytes], ...] = ()
         if self.protection is not None and self._rounds.lists(number):
             listed = tuple((party, self._listed[party]) for party in self.counted if party in self._listed)
-        made = in_envelope(
+        made = Message.of(
             self.manifest, self.protection, number, AGGREGATOR, content, recipient=recipient, submissions=listed
         )
         message = made.to_bytes()

@@ -105,6 +105,25 @@ class Message(msgspec.Struct, frozen=True, array_like=True, dict=True):
         """The payload, where it is not sealed: copied once for all parties that one process plays."""
         return bytes(self.payload)
 
+    @classmethod
+    def of(
+        cls,
+        manifest: Manifest,
+        protection: Protection | None,
+        number: int,
+        sender: str,
+        payload: bytes,
+        *,
+        recipient: str,
+        submissions: tuple[tuple[str, bytes], ...] = (),
+        mac_key: bytes | None = None,
+    ) -> Message:
+        """Return a role's message of a round; between machines as of `protected`."""
+        time = 0 if protection is None else int(protection.clock.now().timestamp())
+        named = manifest.protocol, manifest.session, number, sender, manifest.digest
+        message = cls(*named, payload, submissions, time, b"")
+        return message if protection is None else message.protected(protection, recipient, mac_key)
+
     def protected(self, protection: Protection, recipient: str = "", mac_key: bytes | None = None) -> Message:
         """Return the message sealed to `recipient`, where that is one alone, and signed by its sender.
 
@@ -218,22 +237,3 @@ def require_protection(manifest: Manifest, protection: Protection | None) -> Pro
     if manifest.aggregator and protection is None:
         raise EvaluationError("messages of this session are sealed and signed, and this role has no keys to do so")
     return protection
-
-
-def in_envelope(
-    manifest: Manifest,
-    protection: Protection | None,
-    round_number: int,
-    sender: str,
-    payload: bytes,
-    *,
-    recipient: str,
-    submissions: tuple[tuple[str, bytes], ...] = (),
-    mac_key: bytes | None = None,
-) -> Message:
-    """Return a role's message; between machines as of `Message.protected`."""
-    time = 0 if protection is None else int(protection.clock.now().timestamp())
-    message = Message(
-        manifest.protocol, manifest.session, round_number, sender, manifest.digest, payload, submissions, time, b""
-    )
-    return message if protection is None else message.protected(protection, recipient, mac_key)

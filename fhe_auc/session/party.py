@@ -29,15 +29,7 @@ from fhe_auc.base.names import AGGREGATOR, HELPER, MAX_CHARACTERS
 from fhe_auc.base.serialise import frame, unframe
 from fhe_auc.results.evaluation import Outcome
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.messages import (
-    ENVELOPE_BYTES,
-    MAC_KEY_BYTES,
-    Message,
-    Protection,
-    Rounds,
-    in_envelope,
-    require_protection,
-)
+from fhe_auc.session.messages import ENVELOPE_BYTES, MAC_KEY_BYTES, Message, Protection, Rounds, require_protection
 
 R = TypeVar("R", bound=Outcome)  # what a session yields to each party
 
@@ -251,7 +243,7 @@ class Party(Generic[R]):
             self._mac_key = secrets.token_bytes(MAC_KEY_BYTES)
             payload = self._mac_key + payload
         key = self._mac_key if number == self._rounds.echo else None
-        sent = in_envelope(self.manifest, self.protection, number, self.name, payload, recipient=recipient, mac_key=key)
+        sent = Message.of(self.manifest, self.protection, number, self.name, payload, recipient=recipient, mac_key=key)
         submission = sent.to_bytes()
         self._round, self._sent = number, b"" if self.protection is None else sent.digest
         self.bytes_received += received
