@@ -38,9 +38,9 @@ def numbers(values: NDArray[np.float64]) -> NDArray[np.float64]:
     given = np.asarray(values, np.float64)
     with np.errstate(all="ignore"):  # single precision rounds so, where it does not end
         rounded: NDArray[np.float64] = np.asarray(given.astype(np.float32).astype(np.float64))
-    sizes = np.abs(rounded)
-    if sizes.min(initial=1) > _LEAST_SINGLE and sizes.max(initial=1) < np.inf:
+    if rounded.min(initial=1) > _LEAST_SINGLE and rounded.max(initial=1) < np.inf:
         return rounded
+    sizes = np.abs(rounded)
     others = ~((sizes > _LEAST_SINGLE) & (sizes < np.inf))
     bits = (given[others] + 0.0).view(np.int64)
     half_to_even = (_STEP >> 1) - 1 + ((bits >> _DROPPED) & 1)

@@ -40,7 +40,9 @@ class Coded:
 
     def present(self) -> NDArray[np.intp]:
         """Return the codes that occur, ascending."""
-        if len(self.codes) and len(self.names) <= 2:
+        if len(self.codes) and len(self.names) == 1:
+            return np.zeros(1, np.intp)
+        if len(self.codes) and len(self.names) == 2:
             ends = {int(self.codes.min()), int(self.codes.max())}
             return np.array(sorted(ends), np.intp)
         return np.flatnonzero(np.bincount(self.codes, minlength=1))

@@ -1,6 +1,8 @@
 """Rows of tables to parties: every piece of columns is checked as it comes (`PartyData.from_columns`), and kept.
 
-What is kept of many rows of files is in an unnamed temporary file (`fhe_auc.rows.row_store`).
+What is kept of many rows of files is in an unnamed temporary file (`fhe_auc.rows.row_store`), for the several passes of
+a session: memory grows with pieces, not with rows. It does grow with the patients of rows, whose names are kept, and
+where their rows are compared; and up to four million scores that thresholds are made of (`default_thresholds`).
 """
 
 from __future__ import annotations
