@@ -1,5 +1,6 @@
-(* Premises can be met. Of `verified_analysis` all at once: two parties with a row each, one of each label, one model,
-   group and bin, every kind of sum, at most two rows, and the prime 1031. *)
+(* Premises can be met. Of `verified_analysis` all at once: two parties with a row each, one of each label, one model and
+   group, two bins that are merged, every kind of sum, at most two rows; and the primes 1031, which lacks merged counts,
+   and 1033, which has no other, and the sums of these that are cubic. *)
 From mathcomp Require Import all_ssreflect ssralg finalg zmodp poly ssrnum ssrint rat.
 From Verified Require Import Chance Sums Forms Authenticators Session Integers Analysis Vectors Inputs.
 Set Implicit Arguments.
@@ -9,45 +10,77 @@ Import GRing.Theory.
 Local Open Scope ring_scope.
 
 Local Notation labels := [the finType of 'I_2].
-Local Notation one := [the finType of 'I_1].                    (* models, groups, primes *)
+Local Notation one := [the finType of 'I_1].                    (* models, groups *)
 Local Notation parties := [the finType of 'I_2].
-Definition modulus (_ : one) : nat := 1031.
-Definition rows_of (i : parties) : seq (row one one labels 1 1 1) :=
-  [:: Row i (fun=> true) (fun=> ord0) (fun=> ord0) (fun=> ord0)].
+Local Notation primes := bool_finType.
+Local Notation sums := [the finType of 'I_13].
+Definition modulus (second : primes) : nat := (if second then 1033 else 1031)%N.
+Definition merge (k : 'I_2) : 'I_1 := ord0.
+Definition rows_of (i : parties) : seq (row one one labels 2 1 1) :=
+  [:: Row i (fun=> true) (fun=> i) (fun=> ord0) (fun=> ord0)].
 Definition negative : labels := ord0.
 Definition positive : labels := ord_max.
 Definition auc : contrast one one labels := Contrast ord0 (fun b => (ord0, [set if b then positive else negative])).
 Definition own (i : parties) (j : own_entry one) : int := 0.
 
-Definition kinds : seq (released one one labels) :=
-  [:: Rows _ ord0 negative; Rows _ ord0 positive; Difference auc; Ties auc; Squares auc true; Squares auc false;
-      First _ _ ord0 true; Second _ _ ord0 false; Mixed _ _ ord0 ord0 true; Site _ _ ord0 ord0].
-Definition kind (s : 'I_10) : released one one labels := nth (Difference auc) kinds s.
-Definition rows_of_class (c : labels) : [the finType of 'I_10] := widen_ord (isT : (2 <= 10)%N) c.
+Definition kinds : seq (released one one labels 2 1) :=
+  [:: Rows _ _ _ ord0 negative; Rows _ _ _ ord0 positive; Squares _ _ true auc true; Squares _ _ true auc false;
+      Difference _ _ false auc; Difference _ _ true auc; @Ties _ _ _ _ _ false auc setT; @Ties _ _ _ _ _ true auc setT;
+      @OneLabel _ _ _ _ _ true auc true setT; First _ _ _ _ ord0 true; Second _ _ _ _ ord0 false;
+      Mixed _ _ _ _ ord0 ord0 true; Site _ _ _ _ ord0 ord0].
+Definition kind (s : sums) : released one one labels 2 1 := nth (Difference _ _ false auc) kinds s.
+Definition rows_of_class (c : labels) : sums := widen_ord (isT : (2 <= 13)%N) c.
+Definition takes_sum (second : primes) : pred sums := fun s => (~~ second || (val s == 2) || (val s == 3))%N.
+Definition sent (second : primes) : pred (entry one one labels 2 1 1) := fun j => is_merged j == second.
 
-Lemma T1031 : T modulus = 1031%N. Proof. by rewrite /T big_ord1. Qed.
+Ltac each_kind s := case: s => -[|[|[|[|[|[|[|[|[|[|[|[|[|]]]]]]]]]]]]].
 
 Lemma sites_cut_off (i : parties) (s : one * 'I_11) :
   `|own i s| <= (1 * maxn (size (rows_of i) ^ 2) (256 * size (rows_of i)))%N%:Z.
 Proof. by []. Qed.
-Lemma rows_released (c : labels) : kind (rows_of_class c) = Rows _ ord0 c.
-Proof. by case: c => -[|[|]] // ?; congr (Rows _ _ _); apply: val_inj. Qed.
-Lemma differ : injective modulus. Proof. by move=> p q _; rewrite [p]ord1 [q]ord1. Qed.
-Lemma degrees (s : 'I_10) : (degree_of (kind s) <= 3)%N.
-Proof. by case: s => -[|[|[|[|[|[|[|[|[|[|]]]]]]]]]]. Qed.
-Lemma apart (s : 'I_10) : contrast_apart (kind s).
-Proof. by case: s => -[|[|[|[|[|[|[|[|[|[|]]]]]]]]]] //= ?; rewrite /Analysis.apart disjoints1 inE. Qed.
-Lemma T_large (s : 'I_10) : (room 1 2 1 (kind s) < T modulus)%N.
-Proof. by rewrite T1031; case: s => -[|[|[|[|[|[|[|[|[|[|]]]]]]]]]] //= ?; rewrite card_ord. Qed.
-Lemma all_rows : (\sum_i size (rows_of i) < T modulus)%N. Proof. by rewrite T1031 big_ord_recr big_ord1. Qed.
+Lemma rows_released (c : labels) : kind (rows_of_class c) = Rows _ _ _ ord0 c.
+Proof. by case: c => -[|[|]] // ?; congr (Rows _ _ _ _ _); apply: val_inj. Qed.
+Lemma primes_prime (p : primes) : prime (modulus p). Proof. by case: p. Qed.
+Lemma differ : injective modulus. Proof. by do 2! case. Qed.
+Lemma large (p : primes) : (1031 <= modulus p)%N. Proof. by case: p. Qed.
+Lemma degrees (s : sums) : (degree_of (kind s) <= 3)%N. Proof. by each_kind s. Qed.
+Lemma apart (s : sums) : contrast_apart (kind s).
+Proof. by each_kind s => //= ?; rewrite /Analysis.apart disjoints1 inE. Qed.
+Lemma T_large (s : sums) : (room 1 parties 2 1 (kind s) < T (primes_of takes_sum modulus s))%N.
+Proof.
+have T1031 : (1031 <= T (primes_of takes_sum modulus s))%N.
+  rewrite /T (bigD1 (exist _ false isT)) //= leq_pmulr // prodn_gt0 // => p.
+  exact: leq_trans (large _).
+by apply: leq_trans T1031; each_kind s => //= ?; rewrite card_ord.
+Qed.
+
+Lemma weight_somewhere (K : finType) (place : K -> entry one one labels 2 1 1) (weight : K -> int) j :
+  weighted place weight j != 0 -> exists k, place k = j.
+Proof.
+case: (pickP (fun k => place k == j)) => [k /eqP <- _|none]; first by exists k.
+by rewrite /weighted big_pred0 // eqxx.
+Qed.
+Lemma all_there (second : primes) (s : sums) (j : entry one one labels 2 1 1) :
+  takes_sum second s -> weighs (sum_of _ ord0 positive negative (kind s)) j -> there merge sent second j.
+Proof.
+rewrite /there /sent; case: second => [|_ _]; last first.
+  case: (is_merged j) => //=; apply/forallP => j'; apply/implyP.
+  case: j => [[[[[[m g] c] [[] k]]|?]|?]|?] //=; rewrite ?eqxx //.
+  by move/weight_somewhere => [i <-].
+move=> cubic; suff merged b : weighs (sum_of 1 ord0 positive negative (Squares _ _ true auc b)) j -> is_merged j.
+  by case/orP: cubic => /eqP s2; rewrite /kind s2 => /merged ->.
+rewrite /weighs /sum_of has_map => /hasP [k _ /=]; rewrite orbF.
+by case/or3P => /weight_somewhere [i <-].
+Qed.
+Lemma each_few (i : parties) : (size (rows_of i) <= 2)%N. Proof. by []. Qed.
 
 (* For every aggregator. *)
-Definition instance := @verified_analysis one one labels 1 1 1 ord0 ord0 positive negative parties
-  [the finType of 'I_10] one modulus 1031 2 2 3 rows_of own 1 sites_cut_off kind rows_of_class (@Ordinal 10 2 isT) auc
-  rows_released erefl (fun=> isT) differ (fun=> leqnn _) isT isT degrees isT ord0 isT apart T_large all_rows.
+Definition instance := @verified_analysis one one labels 2 1 1 1 merge ord0 ord0 positive negative parties sums primes
+  modulus 1031 2 2 3 rows_of own 1 sites_cut_off kind takes_sum rows_of_class false (@Ordinal 13 4 isT) auc rows_released
+  erefl isT sent all_there primes_prime differ large isT isT degrees isT isT apart T_large each_few.
 
 (* And there are secrets to choose from: the chance is not of nothing. *)
-Lemma secrets_exist (I J S P : finType) (f : S -> msum J) (F : P -> finFieldType) :
+Lemma secrets_exist (I P : finType) (J S : P -> finType) (f : forall p, S p -> msum (J p)) (F : P -> finFieldType) :
   (0 < #|[the finType of (points F * secrets I f F)%type]|)%N.
 Proof.
 have a p : point (F p) by exists 1; exact: oner_neq0.

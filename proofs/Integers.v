@@ -170,3 +170,4 @@ apply: le_trans (@soundness _ _ _ _ _ _ residues _ least d_most _ least1 p0 _ bl
 by move=> p; rewrite card_Fp.
 Qed.
 End Exact_sums.
+Arguments primes_of {S P} takes t s p.

@@ -63,13 +63,13 @@ by apply: leq_trans IH _; rewrite ltnS leq_maxr.
 Qed.
 
 (* Entries that some weight is on. *)
-Definition takes (f : msum) (j : J) : bool := has (fun t : term => has (fun l : form => l j != 0) t.2) f.
+Definition weighs (f : msum) (j : J) : bool := has (fun t : term => has (fun l : form => l j != 0) t.2) f.
 
-Lemma eq_taken (R : comRingType) (f : msum) (x y : J -> R) : (forall j, takes f j -> x j = y j) -> value f x = value f y.
+Lemma eq_taken (R : comRingType) (f : msum) (x y : J -> R) : (forall j, weighs f j -> x j = y j) -> value f x = value f y.
 Proof.
 elim: f => [|t f IH] xy; rewrite /value ?big_nil // !big_cons; congr (_ * _ + _); last first.
-  by apply: IH => j taken; apply: xy; rewrite /takes /= -/(takes f j) taken orbT.
-have {IH} {}xy j : has (fun l : form => l j != 0) t.2 -> x j = y j by move=> taken; apply: xy; rewrite /takes /= taken.
+  by apply: IH => j taken; apply: xy; rewrite /weighs /= -/(weighs f j) taken orbT.
+have {IH} {}xy j : has (fun l : form => l j != 0) t.2 -> x j = y j by move=> taken; apply: xy; rewrite /weighs /= taken.
 elim: (t.2) xy => [|l ls IH] xy; rewrite ?big_nil // !big_cons; congr (_ * _); last first.
   by apply: IH => j taken; apply: xy; rewrite /= taken orbT.
 apply: eq_bigr => j _; have [->|lj] := eqVneq (l j) 0; first by rewrite !mul0r.
