@@ -7,6 +7,7 @@ These are 1 modulo 2N: modulo such a prime, polynomials are known by their value
 import itertools
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import TypeAlias
 
@@ -149,6 +150,7 @@ def fill(stream: KeyStream, moduli: Sequence[int], rows: Residues) -> None:
             row[:] = reduced(row, modulus) if modulus > 2**14 else row % np.uint64(modulus)
 
 
+@lru_cache(maxsize=64)
 def is_prime(number: int) -> bool:
     """Whether a number below 2^64 is prime.
 
