@@ -10,8 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhe_auc.base.errors import CapacityError, DeserialisationError
+from fhe_auc.base.keystream import KeyStream
+from fhe_auc.rlwe.modular import multiply
+from fhe_auc.sums.expansion import coefficients, monomials
+from fhe_auc.sums.layout import LEAST_SAVED, MOST_CIPHERTEXTS, Layout
 from fhe_auc.sums.pads import pack, packed_size, unpack
-from fhe_auc.sums.terms import MOST_CIPHERTEXTS, Factor, Layout, Part, Release, Sketch, Sum, Term
+from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 from tests.support.plain_sums import PRIMES, random_residues
 
 
@@ -45,18 +49,18 @@ def test_there_are_as_few_ciphertexts_as_there_can_be(lengths: list[int], slots:
 def test_what_is_placed_is_in_its_sum_s_total(lengths: list[int], slots: int, prime: int, seed: int) -> None:
     layout = Layout.of(release_of(*lengths, factors=2), slots)
     vectors = [random_residues(seed + number, 2 * length + 1, prime) for number, length in enumerate(lengths)]
-    placed = layout.place([[each[: len(each) // 2], each[len(each) // 2 :]] for each in vectors])
+    placed = layout.monomials([[each[: len(each) // 2], each[len(each) // 2 :]] for each in vectors])
     assert placed.shape == (layout.ciphertexts, slots)
     assert not placed[:, sum(layout.widths) :].any()
     added = np.array([sum(column) % prime for column in zip(*placed.tolist(), strict=True)], np.uint64)
-    assert layout.totals(added, prime).tolist() == [sum(each.tolist()) % prime for each in vectors]
+    assert layout.totals([added], prime).tolist() == [sum(each.tolist()) % prime for each in vectors]
     assert sorted(placed[placed > 0].tolist()) == sorted(x for each in vectors for x in each.tolist() if x)
 
 
 def test_the_largest_residues_in_the_most_slots_add_up_and_more_is_refused() -> None:
-    prime, layout = PRIMES[-1], Layout(2**14, 1, (2**14,))
+    prime, layout = PRIMES[-1], Layout(2**14, 1, (2**14,), ((0, 0),))
     slots = np.full(2**14, prime - 1, np.uint64)
-    assert layout.totals(slots, prime).tolist() == [-(2**14) % prime]
+    assert layout.totals([slots], prime).tolist() == [-(2**14) % prime]
     most = 4 * MOST_CIPHERTEXTS - 1  # of a vector whose products take 8,191 numbers
     assert Layout.of(release_of(most, factors=2), 8).ciphertexts == MOST_CIPHERTEXTS
     with pytest.raises(CapacityError, match="1 sums of 8,193 numbers take more than 1,024 ciphertexts of 8 slots"):
@@ -87,18 +91,56 @@ def test_a_masked_vector_tells_its_totals_and_nothing_else(widths: tuple[int, ..
     the totals alone.
     """
     slots = 4 if prime == 5 else 5
-    layout = Layout(slots, 1, widths)
+    layout = Layout(slots, 1, widths, tuple((0, place) for place in range(len(widths))))
     every = list(itertools.product(range(prime), repeat=slots))
     for vector in (every[0], every[7], every[-2]):
-        totals = layout.totals(np.array(vector, np.uint64), prime)
+        totals = layout.totals([np.array(vector, np.uint64)], prime)
         clear = np.zeros(len(widths), np.uint64)
         seen = Counter(
             tuple((layout.mask(_Chosen(draw), clear, prime) + np.array(vector, np.uint64)) % prime)  # type: ignore[arg-type]
             for draw in every
         )
-        possible = {each for each in every if (layout.totals(np.array(each, np.uint64), prime) == totals).all()}
+        possible = {each for each in every if (layout.totals([np.array(each, np.uint64)], prime) == totals).all()}
         assert set(seen) == possible
         assert set(seen.values()) == {len(every) // len(possible)}
+
+
+def twins(entries: int, sums: int) -> Release:
+    """Products of the same two vectors, each shifted otherwise."""
+    factors = (Factor((Part("y", "below", weight), Part("y"))) for weight in range(1, sums + 1))
+    made = tuple(Sum.product(f"s{at}", Factor((Part("x"),)), own) for at, own in enumerate(factors))
+    return Release(Sketch((("x", entries), ("y", entries))), made)
+
+
+def test_two_sums_of_the_same_bases_share_a_place_where_that_saves_as_much_as_a_result_costs() -> None:
+    for entries, saved in ((7, LEAST_SAVED), (2, 0)):
+        layout = Layout.of(twins(entries, 2), 5)
+        assert layout.places == (((0, 0), (1, 0)) if saved else ((0, 0), (0, 1)))
+        assert layout.ciphertexts == (4 if saved else 3)
+    assert Layout.of(twins(7, 3), 5).places == ((0, 0), (1, 0), (0, 1))
+    assert Layout.of(twins(7, 4), 5).places == ((0, 0), (1, 0), (0, 1), (1, 1))
+
+
+@pytest.mark.parametrize("sums", [2, 3, 4])
+@pytest.mark.parametrize("prime", [101, PRIMES[3]])
+def test_results_of_both_layers_tell_each_sum_and_hide_all_else(sums: int, prime: int) -> None:
+    release, entries = twins(7, sums), 7
+    layout = Layout.of(release, 5)
+    hidden, clear = (release.evaluate(random_residues(seed, 2 * entries, prime), prime) for seed in (1, 2))
+    encrypted = layout.monomials([monomials(total, hidden, prime) for total in release.sums])
+    firsts, others = zip(*[coefficients(total, clear, prime) for total in release.sums], strict=True)
+    results = []
+    for layer in range(layout.layers):
+        products = multiply(encrypted, layout.coefficients(others, layer), prime).sum(axis=0) % np.uint64(prime)
+        mask = layout.mask(KeyStream(bytes(32)), np.concatenate(firsts), prime, layer)
+        results.append((products + mask) % np.uint64(prime))
+    pooled = (random_residues(2, 14, prime) + np.uint64(prime) - random_residues(1, 14, prime)) % np.uint64(prime)
+    assert layout.totals(results, prime).tolist() == release.totals(pooled, prime).tolist()
+    lone = [place for place, _ in enumerate(layout.widths) if (1, place) not in layout.places]
+    assert lone == ([1] if sums == 3 else [])  # what nobody has in a second result is a mask alone
+    for place in lone:
+        where = slice(sum(layout.widths[:place]), sum(layout.widths[: place + 1]))
+        assert not layout.coefficients(others, 1)[:, where].any()
 
 
 # --- Residues ---------------------------------------------------------------------------------------------------------

@@ -21,9 +21,10 @@ from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.ciphertexts import unwrap
 from fhe_auc.rlwe.modular import primes_above
 from fhe_auc.sums import pads as pads_module
+from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.pads import PadKey, make_pad_key, pad
 from fhe_auc.sums.proof import CommonShares, authenticated
-from fhe_auc.sums.terms import Factor, Layout, Part, Release, Sketch, Sum, Term
+from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 from tests.support import plain_sums
 from tests.support.bfv_contexts import SLOTS, parameters_of, scaled_noise
 from tests.support.plain_sums import PRIMES
@@ -76,10 +77,8 @@ def opened(keys: bfv.KeyPair, pooled: Pooled) -> PadKey:
 
 def read(release: Release, keys: bfv.SecretContext, results: Sequence[bytes]) -> list[int]:
     """What a party reads off results."""
-    layout, slots = (
-        Layout.of(release, SLOTS),
-        [keys.decrypt(result, prime, KEPT) for prime, result in enumerate(results)],
-    )
+    layout, given = Layout.of(release, SLOTS), iter(results)
+    slots = [[keys.decrypt(next(given), prime, KEPT) for _ in range(layout.layers)] for prime in range(len(MODULI))]
     return modular.centred([layout.totals(each, t) for each, t in zip(slots, MODULI, strict=True)], MODULI)
 
 
@@ -107,7 +106,7 @@ def test_sums_over_several_ciphertexts_come_out_and_a_result_hides_where_all_coe
 ) -> None:
     both = (sum_of(P, WORSE, name="difference"), sum_of(P, N, name="ties"))
     release, generator = authenticated(Release(Sketch((("p", 1400), ("n", 1400))), both)), np.random.default_rng(1)
-    assert Layout.of(release, SLOTS).ciphertexts == 3
+    assert (Layout.of(release, SLOTS).ciphertexts, Layout.of(release, SLOTS).layers) == (3, 1)
     pooled = Pooled(release, generator.integers(0, 50, (3, release.sketch.size)).tolist())
     assert read(release, pair.secret, opened(pair, pooled).result(pooled.padded, KEPT)) == pooled.expected
     release = Release(PRODUCT.sketch, (sum_of(P, Factor(constants=(0,) * 5)),))
@@ -153,7 +152,7 @@ def test_two_results_of_one_session_share_no_slot_but_their_totals_and_two_pad_k
     one, other = (pair.secret.decrypt(pad_key.result(pooled.padded, KEPT)[0], 0, KEPT) for _ in range(2))
     assert (one == other).sum() <= 1
     layout = Layout.of(PRODUCT, SLOTS)
-    assert layout.totals(one, MODULI[0]) == layout.totals(other, MODULI[0])
+    assert layout.totals([one], MODULI[0]) == layout.totals([other], MODULI[0])
     one, other = (make_pad_key(pair.secret, [PRODUCT] * 2, pooled.pads) for _ in range(2))
     stored = [unframe(pads_module._MAGIC, each, pads_module._Stored, "pad key") for each in (one, other)]
     assert list(map(len, stored[0].ciphertexts)) == [1, 1]
@@ -196,9 +195,9 @@ def test_a_pad_key_for_other_sums_keys_or_primes_damaged_or_of_another_number_of
 
 
 def test_sums_that_take_too_many_ciphertexts_are_refused_by_both_roles(pair: bfv.KeyPair) -> None:
-    """2^23 slots are all that there are: eight products of 2^19 entries take two numbers each."""
-    factors = [Factor((Part("p", "below", weight),)) for weight in range(1, 9)]
-    sums = tuple(sum_of(P, each, name=f"s{at}") for at, each in enumerate(factors))
+    """2^23 slots are all that there are: five products of 2^19 entries take four numbers each."""
+    below, above = ([Factor((Part("p", over, weight),)) for weight in range(1, 6)] for over in ("below", "above"))
+    sums = tuple(sum_of(P, *each, name=f"s{at}") for at, each in enumerate(zip(below, above, strict=True)))
     release = Release(Sketch((("p", 2**19),)), sums)
     pads = [np.zeros(2**19, np.uint64)] * 2
     stored = frame(pads_module._MAGIC, pads_module._Stored(pads_module._digest([release] * 2), ()))

@@ -1,6 +1,5 @@
-"""Sketches, terms and monomials: as in Python's integers; and what does not fit is refused, from outside, too."""
+"""Sketches and terms: as in Python's integers; and what does not fit is refused, from outside, too."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,6 @@ from fhe_auc.sums.terms import (
     Sketch,
     Sum,
     Term,
-    coefficients,
-    encrypted_numbers,
-    monomials,
 )
 from tests.support import plain_sums
 from tests.support.plain_sums import PRIMES
@@ -126,37 +122,3 @@ def test_more_than_a_reader_should_have_to_compute_is_refused_before_it_fills_th
     more = Term((Factor((Part("x"),)),))
     with pytest.raises(CapacityError, match="at most 16,777,216 entries, got 17,825,792"):
         Release(sketch, (Sum("s", (*terms, more)),))
-
-
-A, B, C = (Factor((Part(name),)) for name in "abc")
-TWO = Factor(constants=(1, 2))
-
-
-def test_entries_take_as_few_numbers_as_their_different_factors_ask_for_and_a_term_one_more() -> None:
-    ones = {(A,): 0, (A, A): 1, (A, B): 2, (A, A, A): 2, (A, B, A): 4, (A, B, C): 6}
-    for factors, numbers in (ones | {(A, TWO): 0, (A, TWO, A): 1, (TWO, A, B): 2}).items():
-        assert [encrypted_numbers(Term(factors), entries) for entries in (1, 10)] == [numbers + 1, 10 * numbers + 1]
-
-
-@given(plain_sums.releases(), st.sampled_from(PRIMES), st.integers(0, 2**60))
-@settings(max_examples=30)
-def test_coefficients_times_monomials_give_the_difference_s_product(release: Release, prime: int, seed: int) -> None:
-    """Summed over the entries: of A from any V, and B from any M, both uniform. All are in range."""
-    pooled, pad = (plain_sums.random_residues(seed + k, release.sketch.size, prime) for k in (0, 1))
-    difference = [(v - m) % prime for v, m in zip(pooled.tolist(), pad.tolist(), strict=True)]
-    vectors = plain_sums.vectors_of(release.sketch, difference)
-    clear, hidden = release.evaluate(pooled, prime), release.evaluate(pad, prime)
-    for wanted in release.sums:
-        for term in wanted.terms:
-            constant, factors = coefficients(term, clear, prime)
-            encrypted = monomials(term, hidden, prime)
-            length = term.length(release.sketch.lengths)
-            assert [each.shape for each in (*factors, constant)] == [*(each.shape for each in encrypted), (length,)]
-            assert sum(map(len, encrypted)) == encrypted_numbers(term, length)
-            assert all(int(each.max()) < prime for each in (constant, *factors, *encrypted))
-            expected = sum(
-                math.prod(plain_sums.entry(factor, vectors, k) for factor in term.factors)
-                for k in range(plain_sums.term_length(term, vectors))
-            )
-            pairs = zip(np.concatenate(factors).tolist(), np.concatenate(encrypted).tolist(), strict=True)
-            assert (sum(constant.tolist()) + sum(x * y for x, y in pairs) - expected) % prime == 0

@@ -23,9 +23,10 @@ from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request, Session
+from fhe_auc.sums.expansion import monomials
+from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.pads import _MAGIC, _digest, _Stored, unpack
 from fhe_auc.sums.proof import Authenticator
-from fhe_auc.sums.terms import Layout, monomials
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.roles import helped as helped_roles
@@ -117,8 +118,8 @@ def test_the_helper_decrypts_slots_that_are_uniform_but_for_their_sums(monkeypat
     """Without the aggregator's mask it would read pooled counts: slots hold V·M', and it knows the pads' sum M."""
     masks, mask = [], Layout.mask
 
-    def recording(self: Layout, stream: KeyStream, totals: Any, prime: int) -> Any:
-        masks.append(mask(self, stream, totals, prime))
+    def recording(self: Layout, *given: Any) -> Any:
+        masks.append(mask(self, *given))
         return masks[-1]
 
     play = helped()
@@ -134,15 +135,16 @@ def test_the_helper_decrypts_slots_that_are_uniform_but_for_their_sums(monkeypat
     several = np.repeat(layout.widths, layout.widths) > 1
     assert stats.kstest(slots[: len(several)][several] / prime, "uniform").pvalue > 1e-7
     negatives, positives = np.split(np.sum([counts_of(data) for data in SITES], axis=0), 2)
-    assert set(layout.totals(slots, prime)[2:4].tolist()) == {negatives.sum(), positives.sum()}
+    assert set(layout.totals([slots], prime)[2:4].tolist()) == {negatives.sum(), positives.sum()}
     sent = sum(sketch[: 2 * BINS].astype(object) for sketch in sketches_sent(play))
     counts = np.concatenate([negatives, positives]).astype(object)
     pads = (sent - counts) % prime
     unmasked = modular.subtract(slots, masks[0], prime)[layout.widths[0] :].tolist()  # of the sum "ties"
     wide_bins = BINS - 1  # the last has scores of 1 alone
-    read = [slot * pow(-int(pad), -1, prime) % prime for slot, pad in zip(unmasked, pads[:wide_bins], strict=False)]
-    found = [(each - int(pad)) % prime for each, pad in zip(read, pads[BINS:], strict=False)]
-    assert found == positives[:wide_bins].tolist()
+    of_positives = pads[BINS:][:wide_bins]
+    read = [slot * pow(-int(pad), -1, prime) % prime for slot, pad in zip(unmasked, of_positives, strict=False)]
+    found = [(each - int(pad)) % prime for each, pad in zip(read, pads[:BINS], strict=False)]
+    assert found == negatives[:wide_bins].tolist()
 
 
 def test_what_the_helper_decrypts_besides_the_released_sums_is_uniform() -> None:
@@ -206,12 +208,12 @@ def test_the_aggregator_and_a_party_read_a_few_pooled_counts_of_their_choice() -
     opening, (prime,), (layout,) = play.aggregator._side.keys, play.plan.parameters.plain_moduli, play.plan.layouts
     public = opening.public
     sent = sum(sketch[: 2 * BINS].astype(object) for sketch in sketches_sent(play))
-    # The sum "ties" takes the products of positives and negatives: first −negatives, then −positives, of all pads.
+    # The sum "ties" takes positives and negatives: first −positives, then −negatives, of all pads.
     weights, start = np.zeros(layout.slots, np.uint64), sum(layout.widths[:1])
     totals = np.zeros(len(layout.widths), np.uint64)
     for power, each in enumerate(chosen):
         weights[start + each] = 1 << 10 * power
-    totals[1] = sum(int(sent[each]) << 10 * power for power, each in enumerate(chosen)) % prime
+    totals[1] = sum(int(sent[(each + BINS) % (2 * BINS)]) << 10 * power for power, each in enumerate(chosen)) % prime
     asked = public.multiply_values(opening.ciphertexts[0][0], weights)
     asked = public.add_values(asked, layout.mask(KeyStream(bytes(32)), totals, prime))
     lie = Result(NAMES, encode((public.dump_result(public.flood(asked), play.plan.kept),)))
@@ -223,7 +225,7 @@ def test_the_aggregator_and_a_party_read_a_few_pooled_counts_of_their_choice() -
     (sums,) = decode(text, tuple[bytes, ...], "")
     found = int(np.frombuffer(sums, "<u8")[1])
     pooled = np.sum([counts_of(data) for data in SITES], axis=0)
-    assert [found >> 10 * power & 1023 for power in range(len(chosen))] == pooled[chosen].tolist()
+    assert [found >> 10 * power & 1023 for power in range(len(chosen))] == np.roll(pooled, BINS)[chosen].tolist()
     assert len(sums) == 8 * len(play.plan.computed[0].sums)  # and there are no more than that
 
 
@@ -386,17 +388,17 @@ def test_a_key_holder_that_encrypts_a_false_opening_shifts_the_auc_and_every_par
     play, more = Play("verified", SITES), 100
     computation, (release,) = ExactComputation(play.manifest), play.plan.computed
     own = party_secrets(encode(play.session.common), play.manifest)
-    secret, layout = bfv.load_secret(own.context), Layout.of(release, play.plan.parameters.slots)
+    secret, (layout,) = bfv.load_secret(own.context), play.plan.layouts
     pads = computation.sketches(computation.sum_of_pads(enumerate(map(play.session.seeds.get, NAMES))))
     (pad,), (prime,) = pads, play.plan.parameters.plain_moduli
     tags = Authenticator(play.plan.release, own.common_secret, play.manifest.digest, 0, prime)
     slope, at = more * pow(int(tags._point), -1, prime), release.evaluate(pad, prime)
-    vectors = [[each for term in total.terms for each in monomials(term, at, prime)] for total in release.sums]
+    vectors = [monomials(total, at, prime) for total in release.sums]
     for total, numbers in zip(release.sums, vectors, strict=True):
         if total.name.startswith("difference at "):
             shift = modular.residues([more - int(total.name[-1]) * slope], prime)
             numbers[-1] = modular.add(numbers[-1], shift, prime)
-    ciphertexts = tuple([secret.encrypt(each, 0) for each in layout.place(vectors)])
+    ciphertexts = tuple([secret.encrypt(each, 0) for each in layout.monomials(vectors)])
     false = frame(_MAGIC, _Stored(_digest([release]), (ciphertexts,)))
     context, _ = public_context(play.session.aggregator_material)
     play.aggregator = play.plugin.aggregator(play.manifest, aggregator_material(context, false))
@@ -435,10 +437,10 @@ def test_the_aggregator_and_a_party_decrypt_the_pooled_sketch_from_the_opening()
         secret.decrypt(public.dump_result(public.ciphertext(public.read_submission(each, 0), 0), 1), 0, 1)
         for each in stored.ciphertexts[0]
     ]
-    # The sum "ties" takes the products of positives and negatives: first −negatives, then −positives, of all pads.
+    # The sum "ties" takes positives and negatives: first −positives, then −negatives, of all pads.
     start, width = sum(layout.widths[:1]), layout.widths[1]
     ties = np.concatenate([each[start : start + width] for each in slots])
-    minus_pads = ties[: 2 * bins]
+    minus_pads = np.concatenate([ties[bins : 2 * bins], ties[:bins]])
     pooled = sum(sent[name][0][: 2 * bins].astype(object) for name in NAMES) + minus_pads.astype(object)
     assert (pooled % prime).tolist() == np.sum(sketches, axis=0)[: 2 * bins].tolist()
 
