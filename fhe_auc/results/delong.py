@@ -49,6 +49,7 @@ Components: TypeAlias = tuple[float, float]  # S10 and S01
 
 _TOO_SMALL = 0.005  # a share of itself by which a standard error may be too small, and nothing says so
 _OF_FEW = 0.05  # more, over √k, where k rows of the rarer label are on the wrong side
+_FEWEST = 0.25  # k at least: by a tenth at most
 _HALF = Fraction(1, 2)
 
 MOST_OFF = 0.05  # up to this share of itself the standard error of a difference may be off for it to have a p-value
@@ -91,7 +92,7 @@ def crowded(merged: Merged, positives: int, negatives: int) -> bool:
         for by in ((_HALF, Fraction(0)), (Fraction(1), Fraction(0)), (_HALF, merged.moved))
     )
     wrong = min(positives, negatives) * (1 - abs(Fraction(merged.difference, positives * negatives))) / 2
-    return bool(wrong) and max(others) > (1 + max(_TOO_SMALL, _OF_FEW / math.sqrt(wrong))) ** 2 * middle
+    return max(others) > (1 + max(_TOO_SMALL, _OF_FEW / math.sqrt(max(wrong, _FEWEST)))) ** 2 * middle
 
 
 def _enlarged(
