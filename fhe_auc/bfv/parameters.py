@@ -8,29 +8,20 @@ switched to a smaller modulus. Tests measure them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from functools import cache
 from typing import ClassVar
 
 from fhe_auc.base.errors import CapacityError
 from fhe_auc.rlwe.ciphertexts import VARIANCE
-from fhe_auc.rlwe.modular import is_prime
-from fhe_auc.rlwe.ring_parameters import BackendName, Chain, RingParameters
+from fhe_auc.rlwe.modular import is_prime, primes_below
+from fhe_auc.rlwe.ring_parameters import BACKENDS, BackendName, Chain, RingParameters
 
-CHAINS: dict[BackendName, tuple[Chain, ...]] = {
-    # The last is for plaintext moduli of more than 42 bits. Of the others the first is for most sessions, the second
-    # for those with the noise of many more products. Secret keys have the special prime, which SEAL needs.
-    "tenseal": (
-        Chain(8192, (53, 50, 50), 18),
-        Chain(8192, (54, 54, 54), 18),
-        Chain(8192, (49, 49, 49, 49), 18),
-    ),
-    "openfhe": (
-        Chain(8192, (53, 50, 50), 0),
-        Chain(8192, (54, 54, 54), 0),
-        Chain(8192, (52, 52, 52, 52), 0),
-    ),
-}
-"""Chains of the libraries: ciphertexts are added up and multiplied by plaintexts."""
+CHAINS = (Chain(8192, (53, 50, 50), 0), Chain(8192, (54, 54, 54), 0), Chain(8192, (52, 52, 52, 52), 0))
+"""Moduli of ciphertexts that are added up and multiplied by plaintexts; the primes are the largest of these bits.
+
+The last is for plaintext moduli of more than 42 bits. Of the others the first is for most sessions, the second for
+those with the noise of many more products.
+"""
 
 FLOODING_SHARE = 0.7  # of the capacity for noise, what flooding takes at most
 LEAST_PLAIN_BITS, MOST_PLAIN_BITS = 17, 50
@@ -63,7 +54,7 @@ class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
     """1 to 8 different primes t, 1 modulo 2N, of 17 to 50 bits. Small ones are for experiments, not for planners."""
 
     scheme: ClassVar[str] = "bfv"
-    chains: ClassVar[dict[BackendName, tuple[Chain, ...]]] = CHAINS
+    chains: ClassVar[dict[BackendName, tuple[Chain, ...]]] = dict.fromkeys(BACKENDS, CHAINS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,10 +71,13 @@ class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
                     f"a plaintext modulus must be a prime that is 1 modulo {2 * self.ring_dimension}, got {modulus}"
                 )
 
-    def check_primes(self, moduli: Sequence[int]) -> None:
-        """Raise `CapacityError` where a plaintext modulus is one of the primes of Q."""
-        if common := set(moduli) & set(self.plain_moduli):
+        if common := set(self.own_moduli) & set(moduli):
             raise CapacityError(f"a plaintext modulus must not be a prime of the modulus of ciphertexts: {min(common)}")
+
+    @property
+    def own_moduli(self) -> tuple[int, ...]:
+        """The primes of Q: of each length the largest."""
+        return _largest_primes(self.chain)
 
     @property
     def slots(self) -> int:
@@ -99,6 +93,13 @@ class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
     def flooding_bits(self) -> int:
         """b: flooding noise is uniform on [-2^b, 2^b)."""
         return math.floor(self.capacity_bits + math.log2(FLOODING_SHARE))
+
+
+@cache
+def _largest_primes(chain: Chain) -> tuple[int, ...]:
+    bits = chain.modulus_bits
+    largest = {each: list(primes_below(each, bits.count(each), chain.ring_dimension)) for each in bits}
+    return tuple([largest[each].pop(0) for each in bits])
 
 
 def sum_variance(parties: int) -> float:

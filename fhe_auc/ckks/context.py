@@ -46,7 +46,15 @@ from fhe_auc.ckks import encoding
 from fhe_auc.ckks.encoding import Slots
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe import ciphertexts
-from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, Library, PublicKeys, SecretKey, generated, loaded
+from fhe_auc.rlwe.context import (
+    BasePublicContext,
+    BaseSecretContext,
+    PublicKeys,
+    SecretKey,
+    generated,
+    library_for,
+    loaded,
+)
 from fhe_auc.rlwe.modular import centred
 from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of, values_of
 
@@ -106,13 +114,9 @@ class SecretContext(BaseSecretContext[CkksParameters]):
 
     kind, stored_as = "secret context", SecretKey[CkksParameters]
 
-    def __init__(self, stored: SecretKey[CkksParameters], library: Library) -> None:
-        super().__init__(stored, library)
-        self._library = library
-
     @cached_property
     def _zero(self) -> Callable[[], Words]:
-        return self._library.zeros(self._key_words)
+        return library_for(self.parameters).zeros(self._key_words)
 
     def encrypt(self, values: Slots, mask: Words | None = None) -> bytes:
         """Return slots, shape (C, B), encrypted under the secret key, serialised, for `PublicContext.read_submission`.

@@ -28,8 +28,9 @@ import numpy as np
 from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.ciphertexts import Seeded, check_small, unwrap, wrap
-from fhe_auc.rlwe.polynomials import WORD, Polynomials, Words, coefficients_of
-from fhe_auc.rlwe.ring_parameters import LIBRARIES, BackendName, Chain, RingParameters, choose_backend
+from fhe_auc.rlwe.modular import Signed, signed
+from fhe_auc.rlwe.polynomials import WORD, Polynomials, Words, coefficients_of, values_of
+from fhe_auc.rlwe.ring_parameters import KEY_CHAINS, LIBRARIES, BackendName, Chain, RingParameters, choose_backend
 
 P = TypeVar("P", bound=RingParameters)
 
@@ -76,11 +77,31 @@ class CoefficientLayout:
         return bytes(raw)
 
 
-class Library(ABC):
+class Keys(ABC):
+    """What makes keys, modulo primes that it knows."""
+
+    @property
+    @abstractmethod
+    def shapes(self) -> tuple[Polynomials, Polynomials]:
+        """Shapes of secret keys and of ciphertexts, known without making any where that can be."""
+
+    @abstractmethod
+    def new_secret_key(self) -> bytes:
+        """Return a fresh secret key, packed: a ternary polynomial that the library has drawn."""
+
+    def new_public_key(self, secret_key: bytes) -> bytes:
+        """Return a fresh public key of a packed secret key, packed: an encryption of zero, made without the library."""
+        key_shape, ciphertext_shape = self.shapes
+        seeded = Seeded(ciphertext_shape)
+        zero = seeded.half.zeros()
+        return seeded.encrypt(key_shape.unpack(secret_key)[: len(zero)], zero, zero[:0])
+
+
+class Library(Keys):
     """A library's context for one chain, and the layouts of its objects, learned from throw-away ones when needed.
 
-    It is a context of CKKS for either scheme: keys do not depend on it. What comes of the library raises
-    `BackendUnavailableError` as `check_small`, and `CapacityError` where the library has another ring or modulus.
+    It is a context of CKKS whatever the scheme. What comes of the library raises `BackendUnavailableError` as
+    `check_small`, and `CapacityError` where the library has another ring or modulus.
     """
 
     def __init__(self, chain: Chain) -> None:
@@ -88,7 +109,7 @@ class Library(ABC):
 
     @property
     def shapes(self) -> tuple[Polynomials, Polynomials]:
-        """Shapes of secret keys and of ciphertexts, which a library may know without making any."""
+        """Of the library's primes."""
         key = self.secret_key.polynomials
         return key, Polynomials(key.ring_dimension, 2 * key.moduli[: len(self.chain.modulus_bits)])
 
@@ -113,18 +134,17 @@ class Library(ABC):
         return layout
 
     def new_secret_key(self) -> bytes:
-        """Return a fresh secret key, packed: a ternary polynomial."""
-        layout = self.secret_key
-        words = layout.words(self._saved(self._new_key()))
-        check_small(layout.polynomials, coefficients_of(layout.polynomials, words), 1)
-        return layout.polynomials.pack(words)
+        """Return a fresh secret key of the library's primes, packed."""
+        words, _ = self.drawn()
+        return self.secret_key.polynomials.pack(words)
 
-    def new_public_key(self, secret_key: bytes) -> bytes:
-        """Return a fresh public key of a packed secret key, packed: an encryption of zero, made without the library."""
-        key_shape, ciphertext_shape = self.shapes
-        seeded = Seeded(ciphertext_shape)
-        zero = seeded.half.zeros()
-        return seeded.encrypt(key_shape.unpack(secret_key)[: len(zero)], zero, zero[:0])
+    def drawn(self) -> tuple[Words, Signed]:
+        """Return a fresh secret key, and its coefficients, shape (N,)."""
+        first = Polynomials(self.chain.ring_dimension, self.secret_key.polynomials.moduli[:1])
+        words = self.secret_key.words(self._saved(self._new_key()))
+        coefficients = coefficients_of(first, words[:1])
+        check_small(first, coefficients, 1)
+        return words, signed(coefficients[0], first.moduli[0])
 
     def zeros(self, key: Words) -> Callable[[], Words]:
         """Return what encrypts zero under a secret key, given by its polynomials.
@@ -154,8 +174,33 @@ class Library(ABC):
         """Return the layout of objects like `item`."""
 
 
+class OwnPrimes(Keys):
+    """Keys modulo primes of the scheme's own, of which the library draws the coefficients alone."""
+
+    def __init__(self, parameters: RingParameters) -> None:
+        self._parameters = parameters
+
+    @property
+    def shapes(self) -> tuple[Polynomials, Polynomials]:
+        """Of the primes of Q alone."""
+        size, moduli = self._parameters.ring_dimension, self._parameters.own_moduli
+        return Polynomials(size, moduli), Polynomials(size, 2 * moduli)
+
+    def new_secret_key(self) -> bytes:
+        """Return a fresh secret key, packed."""
+        shape, _ = self.shapes
+        backend = choose_backend(self._parameters.backend)
+        _, ternary = _library(backend, KEY_CHAINS[backend]).drawn()
+        return shape.pack(values_of(shape, ternary))
+
+
+def keys_for(parameters: RingParameters) -> Keys:
+    """Return what makes keys for the parameters; errors as of it, and as `choose_backend`."""
+    return OwnPrimes(parameters) if parameters.own_moduli else library_for(parameters)
+
+
 def library_for(parameters: RingParameters) -> Library:
-    """Return the parameters' library; errors as of it, and as `choose_backend`."""
+    """Return the library that chooses the parameters' primes; errors as `keys_for`."""
     return _library(choose_backend(parameters.backend), parameters.chain)
 
 
@@ -222,11 +267,10 @@ class BasePublicContext(_BaseContext[P]):
 
     _not_pickled = "a context is not pickled, which the libraries' objects do not survive; send to_bytes()"
 
-    def __init__(self, stored: PublicKeys[P], library: Library) -> None:
+    def __init__(self, stored: PublicKeys[P], keys: Keys) -> None:
         self.parameters, self._stored = stored.parameters, stored
         self.fingerprint = stored.parameters.fingerprint(stored.public_keys_digest)
-        _, self.ciphertext_shape = library.shapes
-        stored.parameters.check_primes(self.ciphertext_shape.moduli)
+        _, self.ciphertext_shape = keys.shapes
         self._seeded = Seeded(self.ciphertext_shape)
         self._public_key = np.split(self._seeded.expand(stored.public_key), 2)
 
@@ -240,11 +284,10 @@ class BaseSecretContext(_BaseContext[P]):
 
     _not_pickled = "a secret key is not pickled; use to_bytes() and keep the bytes encrypted"
 
-    def __init__(self, stored: SecretKey[P], library: Library) -> None:
+    def __init__(self, stored: SecretKey[P], keys: Keys) -> None:
         self.parameters, self._stored = stored.parameters, stored
         self.fingerprint = stored.parameters.fingerprint(stored.public_keys_digest)
-        key_shape, ciphertext_shape = library.shapes
-        stored.parameters.check_primes(ciphertext_shape.moduli)
+        key_shape, ciphertext_shape = keys.shapes
         self._seeded = Seeded(ciphertext_shape)
         self.mask_shape = self._seeded.half
         if hashlib.sha256(stored.secret_key).digest() != stored.checksum:
@@ -274,13 +317,13 @@ def generated(
 
     Raises `BackendUnavailableError` where the parameters' library cannot be imported here.
     """
-    library = library_for(parameters)
-    secret_key = library.new_secret_key()
-    keys = public.stored_as(parameters, library.new_public_key(secret_key))
+    making = keys_for(parameters)
+    secret_key = making.new_secret_key()
+    keys = public.stored_as(parameters, making.new_public_key(secret_key))
     checksum = hashlib.sha256(secret_key).digest()
-    own = public(keys, library)
+    own = public(keys, making)
     _IN_USE[_name(public, own.to_bytes())] = own
-    return pair(own, secret(secret.stored_as(parameters, keys.public_keys_digest, secret_key, checksum), library))
+    return pair(own, secret(secret.stored_as(parameters, keys.public_keys_digest, secret_key, checksum), making))
 
 
 def loaded(of: type[Context], data: bytes) -> Context:
@@ -295,7 +338,7 @@ def loaded(of: type[Context], data: bytes) -> Context:
         stored = decode(payload, of.stored_as, of.kind)
         if stored.parameters.fingerprint(stored.public_keys_digest) != fingerprint:
             raise DeserialisationError(f"the {of.kind} does not match its fingerprint", field="fingerprint")
-        _IN_USE[_name(of, data)] = found = of(stored, library_for(stored.parameters))
+        _IN_USE[_name(of, data)] = found = of(stored, keys_for(stored.parameters))
     return found
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import sys
-from collections.abc import Sequence
 from functools import cache
 from typing import ClassVar, Literal
 
@@ -37,6 +36,13 @@ class Chain(msgspec.Struct, frozen=True):
     ring_dimension: int
     modulus_bits: tuple[int, ...]
     special_bits: int
+
+
+KEY_CHAINS: dict[BackendName, Chain] = {
+    "tenseal": Chain(8192, (50, 50, 50), 18),
+    "openfhe": Chain(8192, (50, 50, 50), 0),
+}
+"""Of contexts of which keys alone are taken, whatever their modulus."""
 
 
 class RingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,8 +82,10 @@ class RingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """All but what a scheme has of its own."""
         return Chain(self.ring_dimension, self.modulus_bits, self.special_bits)
 
-    def check_primes(self, moduli: Sequence[int]) -> None:
-        """Raise `CapacityError` where the scheme cannot take the library's primes of Q."""
+    @property
+    def own_moduli(self) -> tuple[int, ...]:
+        """The primes of Q where the scheme has its own, whatever the library; none where the library chooses them."""
+        return ()
 
     @property
     def log2_modulus(self) -> int:

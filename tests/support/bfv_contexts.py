@@ -28,7 +28,7 @@ KEPT = {"41 bits": 1, "50 bits": 2}
 
 def parameters_of(backend: Any, plain_moduli: Sequence[int], *, chain: int = 0) -> bfv.BfvParameters:
     """Parameters on the chain for most sessions, on that for more products, 1, or on that for large moduli, -1."""
-    return bfv.BfvParameters(backend, *msgspec.structs.astuple(CHAINS[backend][chain]), tuple(plain_moduli))
+    return bfv.BfvParameters(backend, *msgspec.structs.astuple(CHAINS[chain]), tuple(plain_moduli))
 
 
 def some(seed: int, t: int) -> bfv.Residues:

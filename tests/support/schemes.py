@@ -70,7 +70,7 @@ class Bfv:
         return f"bfv modulo {self.primes[self.prime]}"
 
     def parameters(self, backend: Any, primes: tuple[int, ...] = primes) -> bfv.BfvParameters:
-        return bfv.BfvParameters(backend, *msgspec.structs.astuple(BFV_CHAINS[backend][0]), primes)
+        return bfv.BfvParameters(backend, *msgspec.structs.astuple(BFV_CHAINS[0]), primes)
 
     def other_parameters(self, backend: Any) -> bfv.BfvParameters:
         """Parameters that no test takes otherwise."""

@@ -350,7 +350,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def result_bytes(self) -> int:
         """Bytes of the result's ciphertexts: one for each prime and layer, both polynomials."""
         kept = self.parameters.modulus_bits[: self.kept]
-        return 2 * self.results * self.parameters.ring_dimension * sum(-(-bits // 8) for bits in kept)
+        return 2 * self.results * self.parameters.ring_dimension * sum(kept) // 8
 
     @property
     def download_bytes(self) -> int:

@@ -316,7 +316,7 @@ def _candidates(backend: BackendName, least: int, small_prime: int, *, prove: bo
     These are the same on every chain that takes them, the shortest first. Where parties `prove` their counts there is
     one prime, the largest of its length: proofs are the shorter then.
     """
-    *chains, large = CHAINS[backend]
+    *chains, large = CHAINS
     primes = primes_above(max(small_prime, least - 1), 1, large.ring_dimension)
     bits = primes[0].bit_length()
     if bits > _LARGE_BITS:

@@ -211,9 +211,9 @@ def test_nested_arrays_huge_claims_and_fingerprints_of_other_lengths_are_refused
                 read[context.kind](wrap(context.kind, bytes(length), payload))
 
 
-def test_no_secret_key_is_in_formats_public_contexts_or_submissions(scheme: Any, pair: Any) -> None:
-    for name in ("secret_key", "submission")[: 1 + (scheme.name == "ckks")]:
-        layout = getattr(library_for(pair.public.parameters), name)
+def test_no_secret_key_is_in_formats_public_contexts_or_submissions(scheme: Any, pair: Any, backend: str) -> None:
+    for name in ("secret_key", "submission"):
+        layout = getattr(library_for(SCHEMES["ckks"].parameters(backend)), name)
         words = layout.words(layout._template)
         assert words.size >= pair.public.parameters.slots
         assert not words.any(), name
@@ -265,8 +265,11 @@ def test_equal_values_never_encrypt_to_equal_bytes_of_half_a_ciphertext_and_a_se
     submission = scheme.encrypt(pair.secret, zeros)
     assert len({result_of(scheme, pair.public, submission) for _ in range(5)}) == 5
     size = len(submission)
-    assert 0 <= size - pair.public.parameters.submission_bytes - SEED_BYTES < 200
-    assert pair.public.parameters.submission_bytes * 2 == pair.public.ciphertext_shape.packed_size
+    half, planned = pair.public.ciphertext_shape.packed_size // 2, pair.public.parameters.submission_bytes
+    assert 0 <= size - half - SEED_BYTES < 200
+    # OpenFHE's primes for CKKS are on either side of a power of two, and some take a bit more.
+    openfhe_bits = len(pair.public.parameters.modulus_bits) if not pair.public.parameters.own_moduli else 0
+    assert planned <= half <= planned + openfhe_bits * pair.public.parameters.ring_dimension // 8
 
 
 @pytest.mark.parametrize("scheme", [SCHEMES["ckks"], *map(Bfv, range(3))], ids=str, scope="module")

@@ -15,7 +15,7 @@ from fhe_auc.base.errors import BackendUnavailableError, DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.ciphertexts import FRESH_VARIANCE, SEED_BYTES, VARIANCE, Seeded, unpack_result
-from fhe_auc.rlwe.context import CoefficientLayout, _library, library_for
+from fhe_auc.rlwe.context import CoefficientLayout, _library, keys_for, library_for
 from fhe_auc.rlwe.modular import is_prime, primes_above, primes_below
 from fhe_auc.rlwe.polynomials import WORD, Polynomials, PolynomialSum, Words, coefficients_of, smallest_root, values_of
 from tests.support.bfv_contexts import parameters_of
@@ -372,10 +372,10 @@ def test_a_public_key_encrypts_zero_with_the_second_error_alone(name: str, backe
     """Modulo Q, as only our own arithmetic takes it."""
     bfv_parameters = parameters_of(backend, primes_above(2**41, 1, 8192))
     made: Any = ckks.generate(Ckks().parameters(backend)) if name == "ckks" else bfv.generate(bfv_parameters)
-    library, seeded, secret = library_for(made.public.parameters), made.public._seeded, made.secret.secret_words
+    keys, seeded, secret = keys_for(made.public.parameters), made.public._seeded, made.secret.secret_words
     half = seeded.half
     assert len(half.moduli) == len(made.public.parameters.modulus_bits)
-    first, second = made.public._stored.public_key, library.new_public_key(made.secret._stored.secret_key)
+    first, second = made.public._stored.public_key, keys.new_public_key(made.secret._stored.secret_key)
     assert len(first) == half.packed_size + SEED_BYTES
     found = []
     for packed in first, second:
