@@ -49,7 +49,7 @@ Components: TypeAlias = tuple[float, float]  # S10 and S01
 
 _TOO_SMALL = 0.005  # a share of itself by which a standard error may be too small, and nothing says so
 _OF_FEW = 0.05  # more, over √k, where k rows of the rarer label are on the wrong side
-_FEWEST = 0.25  # k at least: by a tenth at most
+_FEWEST = Fraction(1, 4)  # k at least: by a tenth at most
 _HALF = Fraction(1, 2)
 
 MOST_OFF = 0.05  # up to this share of itself the standard error of a difference may be off for it to have a p-value
