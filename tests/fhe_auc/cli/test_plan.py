@@ -39,9 +39,9 @@ def test_plan_shows_what_the_planner_picks_for_every_backend_and_why() -> None:
 
 def test_plan_shows_what_a_party_receives() -> None:
     result = call("plan", "--parties", "300", "--interval", "none")
-    assert re.search("download of a party +115 kB", result.stdout)
+    assert re.search("download of a party +109 kB", result.stdout)
     answer = told("plan", "--parties", "300", "--interval", "none")
-    assert {quantities.bytes_text(plan["download_bytes"]) for plan in answer["plans"].values()} == {"115 kB"}
+    assert {quantities.bytes_text(plan["download_bytes"]) for plan in answer["plans"].values()} == {"109 kB"}
     assert list(answer["plans"]) == list(ckks.available_backends())
 
 
