@@ -75,8 +75,7 @@ def progress(first: str, *, unit: str = "parties", time_left: bool = False) -> I
     try:
         yield report
     finally:
-        draw("", "")
-        click.echo("\r", file=stream, nl=False)
+        click.echo(f"\r{'':{len(line)}}\r", file=stream, nl=False)
 
 
 @contextmanager

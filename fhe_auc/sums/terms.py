@@ -12,7 +12,7 @@ A factor consists of *maps* of *bases*: Σ_{j<k} y_j, say, y a sum of vectors en
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property, partial, reduce
 from operator import itemgetter, lt
@@ -160,15 +160,20 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
         return maps
 
 
-class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """The product, summed over entries, of 1 to 3 factors that are no constants, and of constants."""
 
     factors: tuple[Factor, ...]
 
-    @property
+    @cached_property
+    def powers(self) -> Counter[Factor]:
+        """The different factors that are no constants, and how often each is there."""
+        return Counter([factor for factor in self.factors if not factor.constants])
+
+    @cached_property
     def degree(self) -> int:
         """How many factors are no constants."""
-        return len([factor for factor in self.factors if not factor.constants])
+        return self.powers.total()
 
     def length(self, lengths: Mapping[str, int]) -> int:
         """Return how many entries are summed, 1 where there are totals alone; `InputError` where factors do not fit."""

@@ -374,6 +374,7 @@ def test_progress_is_a_bar_on_the_terminal_nothing_elsewhere_or_told_to_a_callab
         report("round 1", 1, 3)
     out, err = capsys.readouterr()
     assert (out, "Round 1" in err, "1 of 3 parties" in err) == ("", True, True)
+    assert (err.split("\r")[-2].strip(), err[-1]) == ("", "\r")  # nothing of it is left
 
 
 def test_two_tables_of_one_party_are_refused_by_whoever_gives_them() -> None:
