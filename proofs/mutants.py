@@ -22,7 +22,7 @@ class Mutant(NamedTuple):
 
 
 _OTHERS = "u ib - (blinders mu ib.1 (val ib.2)).[val alpha]"
-_PASSES = "[forall p, forall s, (polynomial c p s).[val (a p)] == expected"
+_PASSES = "[forall p, forall s, (polynomial c s).[val (a p)] == expected"
 _TURN = "aggregator (shown (submitted y verdicts) y) verdicts."
 _AT_POINT, _IN_CALLS = "((claimed p).[z] == (of_wires r i p).[z]) ", "(\\sum_c (claimed p).[point (Some c)] == 0)."
 MUTANTS = (
@@ -41,10 +41,18 @@ MUTANTS = (
     Mutant("tags without pads", "Vectors", "iq.2 + k.2 iq]).", "iq.2])."),
     Mutant("one pad for all parties' tags", "Vectors", "iq.2 + k.2 iq]).", "iq.2 + k.2 (head iq.1 (enum I), iq.2)])."),
     Mutant("entries may be twice as large", "Vectors", "(t./2 %/ #|I|)%N%:Z.  (*", "(t %/ #|I|)%N%:Z.  (*"),
-    Mutant("T is too small for D", "Analysis", "Ties _ => 2 * (max_rows ^ 2 %/ 4)", "Ties _ => max_rows ^ 2 %/ 4"),
+    Mutant("T is too small for D", "Analysis", "Difference _ _ => 2 * most_pairs", "Difference _ _ => most_pairs"),
+    Mutant(
+        "T is too small for squares", "Analysis", "OneLabel _ _ _ _ => max_rows ^ 2", "OneLabel _ _ _ _ => most_pairs"
+    ),
+    Mutant("T is too small for rows", "Analysis", "Rows _ _ => #|I| * max_rows", "Rows _ _ => max_rows"),
+    Mutant("all primes are room for a sum of few", "Analysis", "< T (primes_of takes_sum t s)", "< T t"),
+    Mutant("merged counts are of all bins", "Analysis", "(merge i == k)%:Z", "1"),
+    Mutant("merged counts that are not sent are zero", "Analysis", "else neighbours j (val j').", "else 0."),
+    Mutant("a prime lacks entries of its sums", "Analysis", "weighs (sum_of (kind s)) j -> there", "sent p j -> there"),
     Mutant("T is too small for Q10", "Analysis", "(4 * max_rows ^ 3 %/ 27)%N", "(max_rows ^ 3 %/ 27)%N"),
     Mutant("T has no room for a sign", "Analysis", "2 * (scale ^ 2 * most_cubic)", "scale ^ 2 * most_cubic"),
-    Mutant("Q10 is read around zero", "Analysis", "Ties _ | Squares _ _ | Rows", "Ties _ | Rows"),
+    Mutant("Q10 is read around zero", "Analysis", "Squares _ _ _ | Rows _ _ => 0", "Rows _ _ => 0"),
     Mutant(
         "more rows than max_rows are shown",
         "Analysis",

@@ -5,8 +5,8 @@ import math
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,17 +20,16 @@ from fhe_auc.rlwe import modular
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.proof import Authenticator, authenticated
 from fhe_auc.sums.vector_sums import VectorAuthenticator, VectorSums
-from fhe_auc_protocols.exact_auc.auc_sums import auc_of_sums
 from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
-from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums
+from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums, ExactPlan
 from fhe_auc_protocols.exact_auc.exact_protocols import plan_exact
-from fhe_auc_protocols.exact_auc.release_part import Reading
-from fhe_auc_protocols.exact_auc.site_sums import SiteSums, fraction_bits
-from tests.support.several import CLASSES, SEX, binned, made
+from fhe_auc_protocols.exact_auc.site_sums import fraction_bits
+from tests.support.several import CLASSES, SEX, binned
+from tests.support.several import made as made_rows
 
 PROOFS = Path(__file__).parents[2] / "proofs"
 ALL = Analysis(models=("old", "new"), by=(SEX,), heterogeneity=True, cross_groups=True)  # every kind of sum
-MAX_ROWS, T, PRIME = 600, 2**62 - 57, 2**50 - 27
+MAX_ROWS, T, PRIME, PRIMES = 600, 2**62 - 57, 2**50 - 27, (786433, 1048583, 2**50 - 27)
 Entry, Kind, Form = tuple[Any, ...], tuple[Any, ...], dict[tuple[Any, ...], int]
 
 
@@ -49,10 +48,14 @@ def share(r: Row, m: int, j: int, scale: int) -> int:
     return {r.at_lower[m]: scale - r.upper_share[m], r.at_lower[m] + 1: r.upper_share[m]}.get(j, 0)
 
 
-def of_row(r: Row, entry: Entry, scale: int) -> int:
+def place(v: bool, r: Row, m: int, merge: Sequence[int]) -> int:
+    return merge[r.bin[m]] if v else r.bin[m]
+
+
+def of_row(r: Row, entry: Entry, scale: int, merge: Sequence[int]) -> int:
     match entry:
-        case ("count", m, g, c, k):
-            return int(r.of_class == c and g in r.in_group and r.bin[m] == k)
+        case ("count", m, g, c, v, k):
+            return int(r.of_class == c and g in r.in_group and place(v, r, m, merge) == k)
         case ("coarse", what, m, c, j):
             at, own = int(j == r.at_lower[m]), share(r, m, j, scale)
             return int(r.of_class == c) * (at, own, own**2, at * (scale - r.upper_share[m]) * r.upper_share[m])[what]
@@ -62,24 +65,34 @@ def of_row(r: Row, entry: Entry, scale: int) -> int:
 
 
 def sum_of(kind: Kind, sums: AnalysisSums) -> list[tuple[int, list[Form]]]:
-    bins, coarse = range(sums.bins), range(ComparisonSums(((0, 1),), sums.bins)._coarse.ends)
-
-    def beside(m: int, side: Any, k: int) -> Form:
-        return {("count", m, side.group, c, n): (n < k) - (k < n) for c in side.classes for n in bins}
+    coarse = range(ComparisonSums(((0, 1),), sums.bins)._coarse.ends)
 
     def worth(m: int, b: int, j: int) -> Form:
         return {("coarse", 0, m, 1 - b, n): (1 if b else -1) * ((n < j) - (j <= n)) for n in coarse}
 
-    if kind[0] in ("Difference", "Ties", "Squares"):
-        x = sums.analysis.contrasts[kind[1]]
-        sides = (x.positives, x.negatives) if kind[2:] != (0,) else (x.negatives, x.positives)
-        each = [[{("count", x.model, side.group, c, k): 1 for c in side.classes} for side in sides] for k in bins]
-        others = [beside(x.model, sides[1], k) for k in bins]
-        last = {"Difference": [[o] for o in others], "Ties": [[own[1]] for own in each]}
-        return [(1, [own[0], *end]) for own, end in zip(each, last.get(kind[0], [[o, o] for o in others]), strict=True)]
+    if kind[0] in ("Difference", "Ties", "OneLabel", "Squares"):
+        what, v, x, *more = kind
+        contrast, grid = sums.analysis.contrasts[x], range((sums.bins, max(merge_of(sums), default=-1) + 1)[v])
+        sides = contrast.negatives, contrast.positives
+
+        def each(b: int, k: int) -> Form:
+            return {("count", contrast.model, sides[b].group, c, v, k): 1 for c in sides[b].classes}
+
+        def beside(b: int, k: int) -> Form:
+            own = ((("count", contrast.model, sides[b].group, c, v, n), n) for c in sides[b].classes for n in grid)
+            return {entry: (n < k) - (k < n) for entry, n in own}
+
+        match what:
+            case "Difference":
+                return [(1, [each(1, k), beside(0, k)]) for k in grid]
+            case "Ties":
+                return [(int(k in more[0]), [each(1, k), each(0, k)]) for k in grid]
+            case "OneLabel":
+                return [(int(k in more[1]), [each(more[0], k), each(more[0], k)]) for k in grid]
+        return [(1, [each(more[0], k), beside(1 - more[0], k), beside(1 - more[0], k)]) for k in grid]
     match kind:
         case ("Rows", g, c):
-            return [(1, [{("count", 0, g, c, k): 1 for k in bins}])]
+            return [(1, [{("count", 0, g, c, False, k): 1 for k in range(sums.bins)}])]
         case ("First", m, b):
             return [(1, [{("coarse", 1, m, b, j): 1}, worth(m, b, j)]) for j in coarse]
         case ("Second", m, b):
@@ -95,21 +108,41 @@ def value(f: list[tuple[int, list[Form]]], x: Mapping[Entry, int]) -> int:
     return sum(c * math.prod(sum(w * x[entry] for entry, w in form.items() if w) for form in forms) for c, forms in f)
 
 
+def made(j: Entry, x: Mapping[Entry, int], merge: Sequence[int]) -> int:
+    if j in x:
+        return x[j]
+    count, m, g, c, v, k = j
+    assert v, "a prime lacks an entry"
+    return sum(x[count, m, g, c, False, i] for i, at in enumerate(merge) if at == k)
+
+
 DEGREE_OF = {
     **dict.fromkeys(("Rows", "Site"), 1),
-    **dict.fromkeys(("Difference", "Ties", "First"), 2),
+    **dict.fromkeys(("Difference", "Ties", "OneLabel", "First"), 2),
     **dict.fromkeys(("Squares", "Second", "Mixed"), 3),
 }
+FROM_ZERO_ON = {"Ties", "OneLabel", "Squares", "Rows"}  # `lo`
 
 
-def room(kind: str, max_rows: int, scale: int, site_scale: int) -> int:
-    most_cubic, pairs = 4 * max_rows**3 // 27, 2 * (max_rows**2 // 4)
-    of_site = site_scale * max(max_rows**2, 256 * max_rows)
-    rooms = {"Difference": pairs, "Ties": pairs, "Squares": most_cubic, "Rows": max_rows, "Site": 2 * of_site}
-    return rooms.get(kind, 2 * scale**2 * most_cubic)
+def room(kind: str, parties: int, max_rows: int, scale: int, site_scale: int) -> int:
+    most_pairs, most_cubic = max_rows**2 // 4, 4 * max_rows**3 // 27
+    return {
+        "Difference": 2 * most_pairs,
+        "Ties": most_pairs,
+        "OneLabel": max_rows**2,
+        "Squares": most_cubic,
+        "Rows": parties * max_rows,
+        "First": 2 * (scale * most_pairs),
+        "Site": 2 * (site_scale * max(max_rows**2, 256 * max_rows)),
+    }.get(kind, 2 * (scale**2 * most_cubic))
 
 
 # What the code calls by other names
+
+
+def merge_of(sums: AnalysisSums) -> list[int]:
+    starts = [at for own in sums.release.sketch.merged for at in own.starts]
+    return (np.searchsorted(starts, range(sums.bins), side="right") - 1).tolist() if starts else []
 
 
 def entry_of(vector: str, at: int, sums: AnalysisSums) -> Entry:
@@ -118,18 +151,30 @@ def entry_of(vector: str, at: int, sums: AnalysisSums) -> Entry:
         of_two = divmod(at, ComparisonSums(((0, 1),), sums.bins)._coarse.ends)
         what = ("", "x", "xx", "xy").index("".join(re.findall("[xy]", vector)))
         return ("coarse", what, *numbers, at) if len(numbers) == 2 else ("table", *numbers, *of_two)
-    return ("count" if vector[0] == "m" else "Site", *numbers, at)
+    if vector[0] == "m":
+        return ("count", *numbers, vector.endswith("merged"), at)
+    return ("Site", *numbers, at) if vector.startswith("sites") else ("signed", vector, at)
 
 
 def kinds_of(sums: AnalysisSums) -> Iterator[Kind]:
-    analysis, models = sums.analysis, range(len(sums.analysis.models))
+    analysis, models, aucs = sums.analysis, range(len(sums.analysis.models)), sums.parts[0]
+    merge = merge_of(sums)
+    wide, alike = (own if own is None else tuple(np.flatnonzero(own)) for own in (aucs.wide, aucs.alike))  # type: ignore[attr-defined]
+    merging = tuple(sorted({merge[k] for k in wide})) if merge else ()
     for x, contrast in enumerate(analysis.contrasts):
-        yield from [("Difference", x), ("Ties", x)]
-        yield from [("Squares", x, 1), ("Squares", x, 0)] if sums.interval and contrast.interval else []
+        yield from [("Difference", False, x), ("Ties", False, x, wide)]
+        if sums.interval and contrast.interval:
+            yield from [("Squares", bool(merge), x, 1), ("Squares", bool(merge), x, 0)]
+            if merge:
+                yield from [("Difference", True, x), ("Ties", True, x, merging)]
+                yield from [("OneLabel", True, x, 1, merging), ("OneLabel", True, x, 0, merging)]
+        if alike is not None and contrast.positives.group == contrast.negatives.group == 0:
+            yield ("Ties", False, x, alike)
     yield from (("Rows", g, c) for g in range(len(analysis.groups)) for c in range(analysis.classes_of_rows))
     if analysis.comparisons and sums.interval:
         yield from ((which, m, b) for m in models for b in (1, 0) for which in ("First", "Second"))
         yield from (("Mixed", *pair, b) for pair in analysis.comparisons for b in (1, 0))
+    yield from ((total.name,) for total in sums.parts[1 + bool(analysis.comparisons)].sums)  # signed: not in the model
     yield from (("Site", m, e) for m in models for e in range(11) if analysis.heterogeneity)
 
 
@@ -146,54 +191,83 @@ def rows_of(data: PartyData, sums: AnalysisSums) -> Iterator[Row]:
         yield Row(label, inside, own, of[own].tolist(), upper[own].tolist())
 
 
-@pytest.mark.parametrize(("analysis", "bins"), [(ALL, 4), (CLASSES, 4), (Analysis(models=("old", "new")), 130)])
-def test_sketches_and_released_sums_are_those_of_the_model(analysis: Analysis, bins: int) -> None:
-    sums = AnalysisSums(analysis, bins, interval=True)
-    scale = ComparisonSums(((0, 1),), bins)._coarse.scale
-    parties = made(analysis, 5, 3, most=30)
+def planned(sums: AnalysisSums, parties: int) -> Any:
+    """What `ExactPlan.integers` looks at of a plan, with two small primes, and one that sums of sites take besides."""
+    known = sums.primes_of(PRIMES, MAX_ROWS, parties)
+    moduli = SimpleNamespace(plain_moduli=PRIMES)
+    return SimpleNamespace(sums=sums, max_rows=MAX_ROWS, parties=parties, parameters=moduli, _primes_of=known)
+
+
+@pytest.mark.parametrize(
+    "sums",
+    [
+        AnalysisSums(ALL, 4, interval=True),
+        AnalysisSums(ALL, 7, interval=True, variance_bins=3),
+        AnalysisSums(CLASSES, 6, interval=True, variance_bins=4),
+        AnalysisSums(Analysis(models=("old", "new")), 130, interval=True, runs=(2, 126, 2), variance_bins=2),
+    ],
+)
+def test_sketches_and_released_sums_are_those_of_the_model_modulo_every_prime(sums: AnalysisSums) -> None:
+    scale, merge = ComparisonSums(((0, 1),), sums.bins)._coarse.scale, merge_of(sums)
+    grid = thresholds.uniform(sums.bins)
+    parties = made_rows(sums.analysis, 5, 3, most=30)
+    plan, kinds = planned(sums, len(parties)), list(kinds_of(sums))
     rows = [list(rows_of(each, sums)) for each in parties]
-    entries = [entry_of(name, at, sums) for name, length in sums.release.sketch.vectors for at in range(length)]
-    pooled = dict.fromkeys(entries, 0)
-    for data, own in zip(parties, rows, strict=True):
-        sketch = dict(zip(entries, sums.sketch(data, thresholds.uniform(bins), MAX_ROWS, T).tolist(), strict=True))
-        for entry, number in sketch.items():
-            pooled[entry] += number
-            if entry[0] == "Site":
-                assert abs(number) <= max(len(own) ** 2, 256 * len(own)) << fraction_bits(MAX_ROWS, T)
-            else:
-                assert number == sum(of_row(r, entry, scale) for r in own), entry
-    totals = sums.release.totals(modular.residues(list(pooled.values()), PRIME), PRIME).tolist()
-    for kind, total, released in zip(kinds_of(sums), totals, sums.release.sums, strict=True):
+    counts = [sums.sketch(data, grid, MAX_ROWS, T) for data in parties]
+    pooled, totals = list[dict[Entry, int]](), []
+    for at, prime in enumerate(PRIMES[: max(plan._primes_of)]):
+        release = sums.release.only([known > at for known in plan._primes_of])
+        sent = [entry_of(name, k, sums) for name, length in release.sketch.vectors for k in range(length)]
+        pooled.append(dict.fromkeys(sent, 0))
+        for data, own in zip(counts, rows, strict=True):
+            sketch = dict(zip(sent, sums.release.sketch.taken(data, release.sketch).tolist(), strict=True))
+            for entry, number in sketch.items():
+                pooled[at][entry] += number
+                if entry[0] == "Site":
+                    assert abs(number) <= max(len(own) ** 2, 256 * len(own)) << fraction_bits(MAX_ROWS, T)
+                elif entry[0] != "signed":
+                    assert number == sum(of_row(r, entry, scale, merge) for r in own), entry
+        totals.append(release.totals(modular.residues(list(pooled[at].values()), prime), prime))
+    assert {*plan._primes_of} >= ({1, 2, 3} if sums.analysis is ALL else {1, 2})
+    integers, residues = ExactPlan.integers(plan, totals), [iter(own.tolist()) for own in totals]
+    for kind, known, integer, released in zip(kinds, plan._primes_of, integers, sums.release.sums, strict=True):
+        own_residues = [next(residues[at]) for at in range(known)]
+        if kind[0] not in DEGREE_OF:
+            continue
         f = sum_of(kind, sums)
-        assert total == value(f, pooled) % PRIME, kind
+        there = {entry for _, forms in f for form in forms for entry, weight in form.items() if weight}
+        exact, *others = [{entry: made(entry, own, merge) for entry in there} for own in pooled[:known]]
+        assert [exact] * len(others) == others, kind
+        assert integer == value(f, exact), kind
+        assert [integer % prime for prime in PRIMES[:known]] == own_residues, kind
         assert max(len(forms) for _, forms in f) == released.degree == DEGREE_OF[kind[0]]
 
 
 @pytest.mark.parametrize("max_rows", [2, 50, 10_000, 600_000])
-@pytest.mark.parametrize("bins", [4, 300])
+@pytest.mark.parametrize("bins", [4, 600])
 def test_every_plan_has_the_room_that_the_theorem_asks_for(bins: int, max_rows: int) -> None:
     asked: dict[str, Any] = {"interval": True, "max_rows": max_rows}
     plan = plan_exact(thresholds=bins, parties=5, backend="tenseal", analysis=ALL, **asked)
     scales = ComparisonSums(((0, 1),), bins)._coarse.scale, 1 << fraction_bits(max_rows, plan.modulus)
-    needed = {room(kind[0], max_rows, *scales) for kind in kinds_of(plan.sums)}
-    assert max(needed) < plan.modulus
-    for sums in (plan.sums, AnalysisSums(ALL, bins, interval=False)):  # also where primes are no larger than that
-        of_rows = {kind[0] for kind in kinds_of(sums)} - {"Site"}
-        needed = {room(kind, max_rows, *scales) for kind in of_rows}
-        assert max(*needed, 5 * max_rows) < sums.least_modulus(max_rows, 5)  # `all_rows`: nobody has more than max_rows
+    ranges = plan.sums.ranges(max_rows, 5)
+    for kind, known, own in zip(kinds_of(plan.sums), plan._primes_of, ranges, strict=True):
+        needed = room(kind[0], 5, max_rows, *scales)
+        assert needed < math.prod(plan.parameters.plain_moduli[:known])
+        assert (
+            own is None
+            if kind[0] == "Site"
+            else own == ((0, needed) if kind[0] in FROM_ZERO_ON else (-needed // 2, needed // 2))
+        )
 
 
 def test_sums_are_read_around_zero_or_from_zero_on_as_the_model_says() -> None:
-    reading = Reading(analysis=ALL, max_rows=MAX_ROWS, modulus=T)
-    ComparisonSums(((0, 1),), 4).read_sums([-1] * 10, reading)
-    SiteSums(1).read_sums([-1] * 11, reading)
-    ((of_pairs,), (sites,)) = (say.args for say in reading.sayings)  # type: ignore[attr-defined]
-    (paired,) = of_pairs.values()
-    assert {tuple(each) for each in paired[:2]} == {(-1, -1, T - 1, T - 1, -1)}  # First, Second, Mixed
-    difference, ties, square = -1, 2 - T, 1 - T
-    auc = Fraction(1, 2) - Fraction(1, 8)
-    assert auc_of_sums([difference, ties, square, square], 2, 2, T) == (auc, Fraction(2, 8), 2, 2, 1, 1, Fraction(2, 8))
-    assert [each.difference for each in sites] == [-1]
+    sums = AnalysisSums(ALL, 7, interval=True, variance_bins=3)
+    plan = planned(sums, 5)
+    minus_one = [
+        np.array([prime - 1] * sum(known > at for known in plan._primes_of)) for at, prime in enumerate(PRIMES)
+    ]
+    for kind, known, read in zip(kinds_of(sums), plan._primes_of, ExactPlan.integers(plan, minus_one), strict=True):
+        assert read == (math.prod(PRIMES[:known]) - 1 if kind[0] in FROM_ZERO_ON else -1), kind
 
 
 # Authenticators.v
@@ -211,7 +285,7 @@ def submit(alpha: int, w: list[int], rho: list[int], mu: list[list[int]], u: lis
 
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_sent_computed_and_accepted_is_what_the_model_says(seed: int) -> None:
-    rnd, sums = random.Random(seed), AnalysisSums(ALL, 2, interval=True)
+    rnd, sums = random.Random(seed), AnalysisSums(ALL, 3, interval=True, variance_bins=2)
     release, size, n = sums.release, sums.release.sketch.size, 4
     degrees = [each.degree for each in release.sums]
     authenticator = Authenticator(release, rnd.randbytes(32), rnd.randbytes(32), 0, PRIME)
@@ -232,7 +306,9 @@ def test_what_is_sent_computed_and_accepted_is_what_the_model_says(seed: int) ->
         mu_d = [next(blinders) for _ in range(d)] if d > 1 else []
         for z in range(d + 1):
             at = (x + y * z for x, y in zip(pooled[:size], pooled[size : 2 * size], strict=True))
-            exact = value(sum_of(kind, sums), dict(zip(entries, at, strict=True)))
+            own, f = dict(zip(entries, at, strict=True)), sum_of(kind, sums)
+            there = {entry for _, forms in f for form in forms for entry in form}
+            exact = value(f, {entry: made(entry, own, merge_of(sums)) for entry in there})
             H.append((exact + sum(m * z**j for j, m in enumerate(mu_d, 1))) % PRIME)
     assert authenticated(release).totals(np.array(pooled, np.uint64), PRIME).tolist() == H
     assert authenticator.accepts(np.array(H, np.uint64), L)
@@ -270,6 +346,19 @@ def test_vectors_are_tagged_padded_read_and_accepted_as_the_model_says(seed: int
 
 def test_what_is_played_here_is_defined_there() -> None:
     defined = "".join(path.read_text(encoding="utf-8") for path in PROOFS.glob("*.v"))
-    for name in ("share", "of_row", "sum_of", "value", "degree_of", "room", "submit", "H", "tagged", "vector_read"):
+    for name in (
+        "share",
+        "place",
+        "of_row",
+        "sum_of",
+        "made",
+        "value",
+        "degree_of",
+        "room",
+        "submit",
+        "H",
+        "tagged",
+        "vector_read",
+    ):
         assert f"Definition {name} " in defined, name
     assert set(DEGREE_OF) == set(re.findall(r"^\| (\w+)", defined.split("Inductive released")[1], re.MULTILINE))
