@@ -119,7 +119,7 @@ class AucOfSums(NamedTuple):
 
     @property
     def crowded(self) -> bool:
-        """Whether merged bins hide so much that the standard error is as large as it can well be."""
+        """Whether merged bins hide so much that the standard error is taken large."""
         return self.merged is not None and delong.crowded(self.merged, self.positives, self.negatives)
 
 
