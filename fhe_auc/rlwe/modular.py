@@ -23,13 +23,6 @@ _MOST_OF_THEM = 0.99
 _WITNESSES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 
 
-def without(quotients: NDArray[np.float64], numbers: Signed, modulus: int | Signed) -> Signed:
-    """Return numbers less so many times the modulus, whole parts of quotients; all modulo 2^64."""
-    whole = quotients.astype(np.int64)
-    whole *= modulus
-    return np.subtract(numbers, whole, out=whole)
-
-
 def reduced(numbers: Residues | Signed, modulus: int | Residues) -> Residues:
     """Return integers, of either sign and below 2^50 times their modulus in size, modulo it; each may have its own."""
     moduli = np.asarray(modulus, np.uint64)
@@ -37,7 +30,7 @@ def reduced(numbers: Residues | Signed, modulus: int | Residues) -> Residues:
     # are near a half: what is left lies between -modulus and modulus.
     quotients = numbers.astype(np.float64)
     quotients *= 1 / moduli
-    left = without(np.rint(quotients, out=quotients), numbers.view(np.int64), moduli.view(np.int64)).view(np.uint64)
+    left = _without(np.rint(quotients, out=quotients), numbers, moduli)
     return np.asarray(np.minimum(left, left + moduli))  # negative numbers are large ones, and wrap around
 
 
@@ -51,10 +44,17 @@ def multiply(x: Residues | Signed, y: Residues | np.uint64, modulus: int | Resid
         raise ValueError(f"only modulo primes of at most {MULTIPLIED_BITS} bits")
     # In double precision the quotient, below 2^57, is off by less than 2^7 (five roundings, and what is cut off); what
     # that leaves of the product lies between -2^63 and 2^63, so that it is exact modulo 2^64.
-    quotients = x.astype(np.float64) * (y / moduli)
+    quotients = x.astype(np.float64) * (np.asarray(y, np.float64) / moduli.astype(np.float64))
     with np.errstate(over="ignore"):  # which numpy tells of scalars only
-        product = np.asarray(x.view(np.int64) * y.view(np.int64))
-    return reduced(without(quotients, product, moduli.view(np.int64)), moduli)
+        product = np.asarray(x.view(np.uint64) * y)
+    return reduced(_without(quotients, product, moduli).view(np.int64), moduli)
+
+
+def _without(quotients: NDArray[np.float64], numbers: Residues | Signed, moduli: Residues) -> Residues:
+    """Return numbers less so many times their modulus, whole parts of quotients; all modulo 2^64."""
+    whole = np.asarray(quotients.astype(np.int64)).view(np.uint64)
+    whole *= moduli
+    return np.subtract(numbers.view(np.uint64), whole, out=whole)
 
 
 def add(x: Residues, y: Residues, modulus: int | Residues) -> Residues:

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
-from fhe_auc.rlwe.modular import MULTIPLIED_BITS, Signed, fill, multiply, powers, reduced, signed, without
+from fhe_auc.rlwe.modular import MULTIPLIED_BITS, Signed, fill, multiply, powers, reduced, signed
 from fhe_auc.rlwe.packing import pack, packed_size, unpack
 
 WORD = 8  # bytes of a coefficient in both libraries' formats
@@ -150,6 +150,19 @@ class _Factors(NamedTuple):
     """Whether products with these are to be reduced once more."""
 
 
+class _Room(NamedTuple):
+    """Arrays that products are made in, stage by stage: new ones take longer."""
+
+    quotients: NDArray[np.float64]
+    whole: Signed
+    products: Signed
+
+    @classmethod
+    def of(cls, size: int) -> _Room:
+        """Return arrays of so many numbers."""
+        return cls(np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64))
+
+
 class _Tables(NamedTuple):
     """What the transforms modulo one prime take: factors for each stage, and those that come last."""
 
@@ -179,29 +192,38 @@ def coefficients_of(polynomials: Polynomials, values: Words) -> Words:
     for into, row, modulus in zip(coefficients, values, polynomials.moduli, strict=True):
         _, stages, last = _tables(polynomials.ring_dimension, modulus)
         found = _through(stages, row.view(np.int64)[order], modulus)
-        into[:] = reduced(_times(found[order], last, modulus), modulus)
+        into[:] = reduced(_times(found[order], last, modulus, _Room.of(len(order))), modulus)
     return coefficients
 
 
 def _through(stages: list[_Factors], numbers: Signed, modulus: int) -> Signed:
     """Return what all stages make of the numbers: (x, y) become (x + factor·y, x - factor·y)."""
     half = len(numbers) // 2
-    made = np.empty((2, half, 2), np.int64)
+    made, room = np.empty((2, half, 2), np.int64), _Room.of(half)
     for stage, factors in enumerate(stages):
         pairs = made[stage % 2]
-        product = _times(numbers[half:], factors, modulus)
+        product = _times(numbers[half:], factors, modulus, room)
         np.add(numbers[:half], product, out=pairs[:, 0])
         np.subtract(numbers[:half], product, out=pairs[:, 1])
         numbers = pairs.reshape(-1)
     return numbers
 
 
-def _times(numbers: Signed, factors: _Factors, modulus: int) -> Signed:
-    """Return what is left of the products, reduced `again` between -q/2 and q/2 (but for the last unit)."""
-    quotients = numbers.astype(np.float64)
+def _times(numbers: Signed, factors: _Factors, modulus: int, room: _Room) -> Signed:
+    """Return what is left of the products, reduced `again` between -q/2 and q/2 (but for the last unit): in `room`."""
+    quotients, whole, products = room
+    np.multiply(numbers, factors.numbers, out=products)  # modulo 2^64, as the rest: the difference is small
+    np.copyto(quotients, numbers)
     quotients *= factors.over_modulus
-    found = without(quotients, numbers * factors.numbers, modulus)  # modulo 2^64: the difference is small
-    return without(np.rint(found.astype(np.float64) / modulus), found, modulus) if factors.again else found
+    for again in range(1 + factors.again):
+        if again:
+            np.copyto(quotients, products)
+            quotients /= modulus
+            np.rint(quotients, out=quotients)
+        np.copyto(whole, quotients, casting="unsafe")
+        whole *= modulus
+        products -= whole
+    return products
 
 
 @lru_cache(maxsize=32)
@@ -214,12 +236,12 @@ def _tables(size: int, modulus: int) -> _Tables:
     even_inverses = inverses[::2][bit_reversed(size // 2)]
     stages = size.bit_length() - 1
 
-    def factors(numbers: Words, *, again: bool = False) -> _Factors:
+    def factors(numbers: Words, *, again: bool = False, times: int = 1) -> _Factors:
         centred = signed(numbers, modulus)
-        return _Factors(centred, centred / modulus, again)
+        return _Factors(np.tile(centred, times), np.tile(centred / modulus, times), again)
 
     def of_stage(numbers: Words, *, again: bool) -> _Factors:
-        return factors(np.tile(numbers, size // 2 // len(numbers)), again=again)  # one for each block of before
+        return factors(numbers, again=again, times=size // 2 // len(numbers))  # one for each block of before
 
     again = _again(modulus.bit_length(), stages)
     return _Tables(
