@@ -4,7 +4,6 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -73,6 +72,8 @@ def options_for(
 
 def _remedy(function: Callable[..., object], protocol: str, name: str, among: str) -> str:
     """Return the end of a message about an unknown keyword: what is meant, or who has it."""
+    from difflib import get_close_matches
+
     if name in WEIGHTS:
         return f": {NO_WEIGHTS}"
     keywords = [each for each in inspect.signature(function).parameters if each not in ("rows", "options")]

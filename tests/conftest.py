@@ -1,10 +1,11 @@
 """Contexts and sessions that many tests share: keys are made once for each backend."""
 
+import gc
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from itertools import combinations
 from pathlib import Path
@@ -50,6 +51,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="OpenFHE cannot be imported here"))
         elif "openfhe" in given or (which == ("all",) and given.isdisjoint(available)):
             item.add_marker(pytest.mark.openfhe)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is there then stays: to search it for garbage again and again would take seconds."""
+    gc.disable()
+    found = yield
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+    return found
 
 
 @pytest.fixture(params=ckks.available_backends(), scope="session")

@@ -32,6 +32,7 @@ from fhe_auc.question.analysis import PLAIN, Analysis, Variable
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.study import Study
 from fhe_auc.results import calibration_file
+from fhe_auc.rlwe import packing
 from fhe_auc.rlwe.ciphertexts import wrap
 from fhe_auc.rlwe.polynomials import Polynomials
 from fhe_auc.rows.party_data import PartyData
@@ -101,6 +102,7 @@ def _identity(name: str, seed: int) -> Identity:
 
 NORTH, SOUTH, ADDER = _identity("north", 2), _identity("south", 4), _identity("adder", 6)
 DEVICES = np.arange(96, dtype=np.uint8).reshape(3, 32)
+PROTECTION = SessionProtection(FINGERPRINT, {}, {}, NORTH)
 FLEET = Fleet.of(DEVICES, row_cap=20)
 
 
@@ -193,8 +195,8 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "packed polynomials": lambda _: Polynomials(2, (65537, 257)).pack(np.array([[65536, 1], [256, 2]], np.uint64)),
     "polynomial from a seed": lambda _: Polynomials(4, (65537,)).pack(Polynomials(4, (65537,)).uniform(FINGERPRINT)),
     "release of sums": lambda _: serialise.encode(RELEASE),
-    "pad key of sums": lambda _: serialise.frame(pads._MAGIC, pads._Stored(pads._digest(RELEASE), (b"sealed",))),
-    "packed residues": lambda _: pads.pack(np.array([1, 2, 65536], np.uint64), 65537),
+    "pad key of sums": lambda _: serialise.frame(pads._MAGIC, pads._Stored(pads._digest([RELEASE]), ((b"sealed",),))),
+    "packed residues": lambda _: packing.pack(np.array([1, 2, 65536], np.uint64), 65537),
     "secrets of a party": lambda _: serialise.encode(PartySecrets(b"context", FINGERPRINT, FINGERPRINT)),
     "aggregator's material with an opening": lambda _: aggregator_material(b"context", b"opening"),
     "fleet": lambda _: serialise.encode(FLEET),
@@ -240,10 +242,9 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
         signed_json.sign_json(NORTH, b"result 1", {"time": AT.isoformat()})
     ),
     "announcement": lambda _: _announcement(),
-    "signature of a message": lambda _: SessionProtection(FINGERPRINT, {}, {}, NORTH).sign(
-        MESSAGE_PURPOSE, b"statement"
-    ),
+    "signature of a message": lambda _: PROTECTION.sign(MESSAGE_PURPOSE, b"statement"),
     "digest of a message": lambda _: MESSAGE.digest,
+    "MAC of an echo": lambda _: MESSAGE.protected(PROTECTION, mac_key=FINGERPRINT).signature,
     "bundle": lambda _: sign_document(bundles.BUNDLE, NORTH, bundles._Body(FINGERPRINT, FINGERPRINT, b"seal")),
     "privacy ledger": lambda _: budget.LEDGER.form.frame(LEDGER),
     "record of agreed studies": lambda _: policy._BOOK.form.frame(
@@ -288,7 +289,7 @@ def _sources() -> dict[str, str]:
 
 
 def _layout(struct: type[msgspec.Struct]) -> str:
-    """Say how a struct is encoded: its fields in order, as an array [...] or as a map {...} with its tag."""
+    """Say how a struct is encoded: its fields in order, as an array [...] or as a map {...} with its MAC."""
     annotations: dict[str, str] = {}
     for base in reversed(struct.__mro__):
         annotations |= inspect.get_annotations(base)

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from fhe_auc.base.errors import InputError
 
 EXTRAS = {
-    "benchmark": (("sklearn", "scipy", "psutil"), "attacks, comparisons and benchmarks"),
+    "benchmark": (("duckdb", "sklearn", "scipy", "psutil"), "attacks, comparisons and benchmarks"),
     "dp": (("opendp", "scipy"), "protocols that add noise"),
     "flare": (("nvflare",), "sessions over FLARE"),
     "flower": (("flwr",), "sessions over Flower"),

@@ -1,6 +1,5 @@
 """Names: what a party may be called, which names people take for the same, and which one a typing error meant."""
 
-import difflib
 import unicodedata
 from collections.abc import Iterable
 from typing import Any
@@ -57,7 +56,9 @@ def known_names(name: str, known: Iterable[str], *, most: int = 12) -> str:
     names = list(known)
     if not names:
         return "; there are none"
-    near = difflib.get_close_matches(name.lower(), [each.lower() for each in names], n=1)
+    from difflib import get_close_matches  # nobody needs it before a mistake
+
+    near = get_close_matches(name.lower(), [each.lower() for each in names], n=1)
     meant = next((f"; did you mean {each!r}?" for each in names if [each.lower()] == near), "")
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{meant} (there are: {', '.join(names[:most])}{more})"

@@ -29,6 +29,9 @@ FIRST_KEPT_VERSION = 3
 _MAGIC_BYTES = 7
 _HEAD = _MAGIC_BYTES + 1
 DIGEST = 32
+FRAME_BYTES = _HEAD + DIGEST
+"""By so much `frame` makes a value longer."""
+
 _DECODING = threading.RLock()  # two threads that decode a type for the first time end the process (msgspec 0.22)
 T = TypeVar("T")
 

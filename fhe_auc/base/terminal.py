@@ -1,4 +1,4 @@
-"""Progress on a terminal or in a notebook, and what stream shows what. rich is imported when something is shown."""
+"""Progress on a terminal or in a notebook, and what stream shows what."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+from time import monotonic
+from typing import Any, TextIO, TypeAlias
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from fhe_auc.base.quantities import seconds_text
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # called with (phase, parties done, parties in all)
 _WIDEST = 110  # columns; longer lines are hard to read
 _COLUMNS_OF_A_FILE = 100
+_BAR = 20  # columns
+_DRAWN_EVERY = 0.1  # seconds
 
 APART: dict[str, Any]
 """What keeps Ctrl-C from a process that `subprocess` starts."""
@@ -24,20 +26,14 @@ else:
     APART = {"start_new_session": True}
 
 
-def console(stream: TextIO) -> Console:
-    """Return what prints on a stream: texts as they are, in colour on a terminal only."""
-    from rich.console import Console
+def width() -> int:
+    """Return how many columns lines may take."""
+    return max(40, min(_WIDEST, shutil.get_terminal_size((_COLUMNS_OF_A_FILE, 24)).columns))
 
-    terminal = _is_terminal(stream)
-    return Console(
-        file=stream,
-        force_terminal=terminal,
-        color_system="auto" if terminal and not os.environ.get("NO_COLOR") else None,
-        width=max(40, min(_WIDEST, shutil.get_terminal_size((_COLUMNS_OF_A_FILE, 24)).columns)),
-        markup=False,
-        highlight=False,
-        emoji=False,
-    )
+
+def has_colours(stream: TextIO) -> bool:
+    """Return whether a stream shows colours: a terminal does, unless `NO_COLOR` is set."""
+    return _is_terminal(stream) and not os.environ.get("NO_COLOR")
 
 
 @contextmanager
@@ -49,25 +45,37 @@ def progress(first: str, *, unit: str = "parties", time_left: bool = False) -> I
     if not _is_terminal(sys.stderr) and "ipykernel" not in sys.modules:
         yield _silent
         return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    import click
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[counted]}"),
-        TimeElapsedColumn(),
-        *((TextColumn("left:"), TimeRemainingColumn()) if time_left else ()),
-    )
-    with Progress(*columns, console=console(sys.stderr), transient=True) as bars:
-        task = bars.add_task(first, total=None, counted="")
+    stream, started, line = sys.stderr, monotonic(), ""
+    current, drawn = first, started
 
-        def report(phase: str, done: int, total: int) -> None:
-            counted = f"{done} of {total} {unit}"
-            if unit == "parties" and done == total:  # the last tick of a round waits for no party
-                phase = f"{phase}, aggregator"
-            bars.update(task, description=phase.capitalize(), completed=done, total=total, counted=counted)
+    def draw(bar: str, text: str) -> None:
+        nonlocal line
+        bar = f"{bar:.<{_BAR}}"
+        before, line = line, f"{bar} {text}"
+        code, end = ("\x1b[32m", "\x1b[0m") if has_colours(stream) else ("", "")
+        blanks = " " * (len(before) - len(line))
+        click.echo(f"\r{code}{bar}{end} {text}{blanks}", file=stream, nl=False, color=True)
 
+    def report(phase: str, done: int, total: int) -> None:
+        nonlocal current, drawn
+        now = monotonic()
+        if phase == current and now < drawn + _DRAWN_EVERY:
+            return
+        current, drawn, spent = phase, now, now - started
+        texts = [phase.capitalize(), f"{done} of {total} {unit}", seconds_text(spent)]
+        if unit == "parties" and done == total:  # the last tick of a round waits for no party
+            texts[0] += ", aggregator"
+        if time_left and done:
+            texts.append(f"left: {seconds_text(spent * (total - done) / done)}")
+        draw("#" * (_BAR * done // max(total, 1)), "  ".join(texts))
+
+    draw("", first)
+    try:
         yield report
+    finally:
+        click.echo(f"\r{'':{len(line)}}\r", file=stream, nl=False)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ What they share with CKKS contexts (`fhe_auc.ckks`) is `fhe_auc.rlwe`.
 """
 
 from fhe_auc.bfv.context import Ciphertext as Ciphertext
+from fhe_auc.bfv.context import Flooded as Flooded
 from fhe_auc.bfv.context import KeyPair as KeyPair
 from fhe_auc.bfv.context import PublicContext as PublicContext
 from fhe_auc.bfv.context import SecretContext as SecretContext

@@ -9,13 +9,13 @@ another it would decrypt to noise, so what travels says for which it is.
     encryption    (c0, c1) with c0 + c1·s = round(Q·m/t) + x modulo Q, x the noise
     decryption    m = round(t·(c0 + c1·s)/Q) modulo t, right as long as |x| is below Q/2t
 
-The library draws secret keys, and encrypts zero under the public key. The rest is our own arithmetic on words, in
-integers, and the same whatever the library: what is encrypted is encoded here. (OpenFHE's own encoding rounds up; its
-decryption fails from 51 bits of t on; both take long.)
+The library draws secret keys. The rest is our own arithmetic on words, in integers, and the same whatever the library.
+(OpenFHE's own encoding rounds up; its decryption fails from 51 bits of t on; both take long.)
 
 **Flooding** is noise that hides what a ciphertext's own noise would tell to those who can decrypt it. The aggregator
-adds a fresh encryption of zero under the public key, which makes both polynomials pseudorandom but for message and
-noise, and to the first one noise uniform on [-2^b, 2^b) in each coefficient.
+adds an encryption of zero under the public key (p0, p1): (u·p0 + f, u·p1 + e1), with fresh u uniform on ternary
+polynomials, e1 an error as those of fresh encryptions, and for the other error f, uniform on [-2^b, 2^b) in each
+coefficient. It makes both polynomials pseudorandom but for message and noise.
 
 Whatever the noise x beneath was, up to X in absolute value, the N coefficients that are seen are those of any other x'
 but for a statistical distance of N·X/2^b (a coefficient's is |x - x'|/2^(b+1)): 2^-λ with b = λ + log2 N + log2 X.
@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -36,11 +37,11 @@ from numpy.typing import ArrayLike
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.rlwe import ciphertexts
-from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, Library, PublicKeys, SecretKey, generated, loaded
-from fhe_auc.rlwe.modular import Residues, multiply
+from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey, generated, loaded
+from fhe_auc.rlwe.modular import Residues, add, multiply, reduced, signed
 from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of, values_of
 
-_LIMB_BITS = 32
+_LIMB_BITS = 56
 _SEED_BYTES = 32
 
 
@@ -52,18 +53,17 @@ class Ciphertext:
     words: Words
 
 
-class PublicContext(BasePublicContext[BfvParameters]):
-    """What the aggregator holds: it multiplies ciphertexts by plaintexts only.
+class Flooded(NamedTuple):
+    """A flooded ciphertext: its coefficients, of `PublicContext.ciphertext_shape`, and the index of its prime."""
 
-    Raises `DeserialisationError`: `stored` has a key of other parameters.
-    """
+    prime: int
+    coefficients: Words
+
+
+class PublicContext(BasePublicContext[BfvParameters]):
+    """What the aggregator holds: it multiplies ciphertexts by plaintexts only."""
 
     kind, stored_as = "public BFV context", PublicKeys[BfvParameters]
-
-    def __init__(self, stored: PublicKeys[BfvParameters], library: Library[BfvParameters]) -> None:
-        super().__init__(stored, library)
-        self._zero = library.zeros(ciphertexts.Seeded(library.layouts.public_key.polynomials).expand(stored.public_key))
-        self._half = self._seeded.half
 
     def read_submission(self, data: bytes, prime: int) -> Words:
         """Return the coefficients, of `ciphertext_shape`, in what `SecretContext.encrypt` wrote.
@@ -82,57 +82,48 @@ class PublicContext(BasePublicContext[BfvParameters]):
         ciphertexts.check_not_transparent(words)
         return Ciphertext(prime, words.copy())
 
-    def encrypt(self, values: ArrayLike, prime: int) -> Ciphertext:
-        """Return a fresh encryption under the public key of integers in [0, t), shape (N,); ValueError as `checked`."""
-        return self.add_values(Ciphertext(prime, self._zero()), values)
+    def sum_of_products(self, prime: int, ciphertexts: Sequence[Ciphertext], values: Sequence[ArrayLike]) -> Ciphertext:
+        """Return Σ ciphertext · plaintext values in [0, t), each of shape (N,), slot by slot; nothing hides a zero.
 
-    def add_in_place(self, total: Ciphertext, ciphertext: Ciphertext) -> None:
-        """Add `ciphertext` to `total`, which must be the caller's own."""
-        if total.prime != ciphertext.prime:
-            raise ValueError(f"ciphertexts are for different primes, {total.prime} and {ciphertext.prime}")
-        self.ciphertext_shape.add_in_place(total.words, ciphertext.words)
-
-    def multiply_values(self, ciphertext: Ciphertext, values: ArrayLike) -> Ciphertext:
-        """Return `ciphertext` times plaintext values in [0, t), shape (N,), slot by slot.
-
-        Where all are the same, noise gets at most t/2 times as large; otherwise up to N·t/2 times. Raises ValueError as
-        `checked`, or for nothing but zeros, a product that anyone could read.
+        Where all values are the same, noise gets at most t/2 times as large; otherwise up to N·t/2 times. Raises
+        ValueError as `checked`, and for ciphertexts for another prime.
         """
-        factors = checked(values, self.parameters, ciphertext.prime)
-        if not factors.any():
-            raise ValueError("times zero a ciphertext hides nothing")
-        factor = multiplier(self._half, self.parameters.plain_moduli[ciphertext.prime], factors)
-        product = self.ciphertext_shape.multiply(ciphertext.words, np.concatenate((factor, factor)))
-        return Ciphertext(ciphertext.prime, product)
+        half, total = self._seeded.half, self.ciphertext_shape.zeros()
+        for ciphertext, own in zip(ciphertexts, values, strict=True):
+            if ciphertext.prime != prime:
+                raise ValueError(f"ciphertexts are for different primes, {prime} and {ciphertext.prime}")
+            factors = multiplier(half, _modulus(self.parameters, prime), checked(own, self.parameters, prime))
+            for part, words in zip(np.split(total, 2), np.split(ciphertext.words, 2), strict=True):
+                half.add_in_place(part, half.multiply(words, factors))
+        return Ciphertext(prime, total)
 
-    def add_values(self, ciphertext: Ciphertext, values: ArrayLike) -> Ciphertext:
-        """Return `ciphertext` plus plaintext values in [0, t), shape (N,), slot by slot; ValueError as `checked`."""
-        summands = checked(values, self.parameters, ciphertext.prime)
-        message = encoded(self._half, self.parameters.plain_moduli[ciphertext.prime], summands)
-        words = ciphertext.words.copy()
-        self._half.add_in_place(words[: len(message)], values_of(self._half, message))
-        return Ciphertext(ciphertext.prime, words)
+    def flood(self, ciphertext: Ciphertext, values: ArrayLike) -> Flooded:
+        """Return `ciphertext` plus plaintext values in [0, t), shape (N,), an encryption of zero, and flooding noise.
 
-    def flood(self, ciphertext: Ciphertext) -> Ciphertext:
-        """Return `ciphertext` with a fresh encryption of zero, and with flooding noise.
-
-        It takes what capacity there is: nothing can be computed on the result.
+        It takes what capacity there is: nothing can be computed on the result. Raises ValueError as `checked`.
         """
-        words = self._zero()
-        self.ciphertext_shape.add_in_place(words, ciphertext.words)
-        noise = uniform_noise(self._half, self.parameters.flooding_bits)
-        self._half.add_in_place(words[: len(noise)], noise)
-        return self.ciphertext(words, ciphertext.prime)
+        half, summands = self._seeded.half, checked(values, self.parameters, ciphertext.prime)
+        fresh = partial(secrets.token_bytes, _SEED_BYTES)
+        u, parts = ciphertexts.ternary(half, fresh()), []
+        for key, words in zip(self._public_key, np.split(ciphertext.words, 2), strict=True):
+            part = half.multiply(u, key)
+            half.add_in_place(part, words)
+            parts.append(coefficients_of(half, part))
+        half.add_in_place(parts[0], encoded(half, self.parameters.plain_moduli[ciphertext.prime], summands))
+        half.add_in_place(parts[0], uniform_noise(half, self.parameters.flooding_bits))
+        half.add_in_place(parts[1], half.residues(ciphertexts.second_error(half.ring_dimension, fresh())))
+        return Flooded(ciphertext.prime, np.concatenate(parts))
 
-    def dump_result(self, ciphertext: Ciphertext, kept: int) -> bytes:
+    def dump_result(self, flooded: Flooded, kept: int) -> bytes:
         """Serialise a ciphertext for `SecretContext.decrypt`, switched down to its first `kept` primes.
 
         Fewer primes, fewer bytes: `flooding_margin` knows how few do. ValueError without so many.
         """
-        half = ciphertexts.kept_shape(self._half, kept)
-        halves = [ciphertexts.switched(self._half, words, kept) for words in np.split(ciphertext.words, 2)]
-        packed = b"".join(map(half.pack, halves))
-        return ciphertexts.wrap(result_kind(self.parameters, ciphertext.prime, kept), self.fingerprint, packed)
+        half = self._seeded.half
+        shape = ciphertexts.kept_shape(half, kept)
+        parts = [ciphertexts.divided(half, part.copy(), kept) for part in np.split(flooded.coefficients, 2)]
+        packed = b"".join(map(shape.pack, parts))
+        return ciphertexts.wrap(result_kind(self.parameters, flooded.prime, kept), self.fingerprint, packed)
 
 
 class SecretContext(BaseSecretContext[BfvParameters]):
@@ -147,7 +138,7 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         """
         residues = checked(values, self.parameters, prime)
         message = encoded(self.mask_shape, self.parameters.plain_moduli[prime], residues)
-        packed = self._seeded.encrypt(self.secret_words, message)
+        packed = self._seeded.encrypt(self.secret_words, message, np.append(residues, np.uint64(prime)))
         return ciphertexts.wrap(kind_of("submission", self.parameters, prime), self.fingerprint, packed)
 
     def decrypt(self, data: bytes, prime: int, kept: int) -> Residues:
@@ -158,7 +149,9 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         """
         half = ciphertexts.kept_shape(self.mask_shape, kept)
         _, packed = ciphertexts.unwrap(result_kind(self.parameters, prime, kept), data, self.fingerprint)
-        phase = ciphertexts.phase_of(half, ciphertexts.unpack_result(half, packed), self.secret_words[:kept])
+        first, second = ciphertexts.unpack_result(half, packed)
+        phase = coefficients_of(half, half.multiply(values_of(half, second), self.secret_words[:kept]))
+        half.add_in_place(phase, first)
         return decoded(half, self.parameters.plain_moduli[prime], phase)
 
 
@@ -189,25 +182,21 @@ def encoded(half: Polynomials, t: int, slots: Residues) -> Words:
 
     `half` is the shape of one polynomial modulo all primes of Q, none of which is t.
     """
-    message = coefficients_of(Polynomials(len(slots), (t,)), slots[None])[0]
+    (message,) = coefficients_of(Polynomials(len(slots), (t,)), slots[None])
     # Q·m/t is rounded by taking the remainder from Q·m: what is left is, modulo Q, minus the remainder over t.
-    remainder = multiply(message, np.uint64(math.prod(half.moduli) % t), t).view(np.int64)
-    remainder[remainder > t // 2] -= t
-    words = np.mod(-remainder, np.array(half.moduli, np.int64)[:, None]).view(np.uint64)
-    for row, modulus in zip(words, half.moduli, strict=True):
-        row[:] = multiply(row, np.uint64(pow(t, -1, modulus)), modulus)
-    return words
+    remainder = signed(multiply(message, np.uint64(math.prod(half.moduli) % t), t), t)
+    words = [multiply(remainder, np.uint64(-pow(t, -1, modulus) % modulus), modulus) for modulus in half.moduli]
+    return np.array(words)
 
 
 def multiplier(half: Polynomials, t: int, slots: Residues) -> Words:
     """Return what a ciphertext's polynomials are multiplied by to multiply its slots, as values at roots of unity."""
-    numbers = coefficients_of(Polynomials(len(slots), (t,)), slots[None])[0].view(np.int64)
-    numbers[numbers > t // 2] -= t
-    return values_of(half, np.mod(numbers, np.array(half.moduli, np.int64)[:, None]).view(np.uint64))
+    (numbers,) = coefficients_of(Polynomials(len(slots), (t,)), slots[None])
+    return values_of(half, signed(numbers, t))
 
 
 def decoded(half: Polynomials, t: int, phase: Words) -> Residues:
-    """Return the slots of a ciphertext, from c0 + c1·s as values at roots of unity.
+    """Return the slots of a ciphertext, from the coefficients of c0 + c1·s.
 
     With y_i = phase·(Q/q_i)^-1 modulo q_i, t·phase/Q is Σ t·y_i/q_i but for multiples of t. Of each summand the
     remainder t·y_i modulo q_i is exact, and gives the whole part modulo t; the fractions add up to a number below the
@@ -216,27 +205,26 @@ def decoded(half: Polynomials, t: int, phase: Words) -> Residues:
     modulus = math.prod(half.moduli)
     fractions = np.zeros(half.ring_dimension)
     total = np.zeros(half.ring_dimension, np.uint64)
-    for row, q in zip(coefficients_of(half, phase), half.moduli, strict=True):
+    for row, q in zip(phase, half.moduli, strict=True):
         remainder = multiply(row, np.uint64(t * pow(modulus // q, -1, q) % q), q)
         fractions += remainder / q
-        total += multiply(remainder % np.uint64(t), np.uint64(pow(-q, -1, t)), t)
+        total += multiply(remainder, np.uint64(pow(-q, -1, t)), t)
     total += np.rint(fractions).astype(np.uint64)
-    return values_of(Polynomials(half.ring_dimension, (t,)), total[None] % np.uint64(t)).ravel()
+    return values_of(Polynomials(half.ring_dimension, (t,)), reduced(total, t)).ravel()
 
 
 def uniform_noise(half: Polynomials, bits: int) -> Words:
-    """Return a fresh polynomial with coefficients uniform on [-2^bits, 2^bits), as values at the roots of unity.
+    """Return a fresh polynomial with coefficients uniform on [-2^bits, 2^bits).
 
     `half` is the shape of one polynomial modulo all primes of Q.
     """
-    stream = KeyStream(secrets.token_bytes(_SEED_BYTES))
-    total = half.zeros()
+    stream, total = KeyStream(secrets.token_bytes(_SEED_BYTES)), half.zeros()
     for start in range(0, bits + 1, _LIMB_BITS):
         limb = stream.words(half.ring_dimension) & np.uint64(2 ** min(_LIMB_BITS, bits + 1 - start) - 1)
-        weights = np.array([[pow(2, start, modulus)] for modulus in half.moduli], np.uint64)
-        half.add_in_place(total, half.multiply(np.broadcast_to(limb, half.shape), weights))
+        for row, modulus in zip(total, half.moduli, strict=True):
+            row[:] = add(row, multiply(limb, np.uint64(pow(2, start, modulus)), modulus), modulus)
     half.subtract_in_place(total, np.array([[pow(2, bits, modulus)] for modulus in half.moduli], np.uint64))
-    return values_of(half, total)
+    return total
 
 
 def _modulus(parameters: BfvParameters, prime: int) -> int:

@@ -8,38 +8,38 @@ switched to a smaller modulus. Tests measure them.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import ClassVar
 
 from fhe_auc.base.errors import CapacityError
 from fhe_auc.rlwe.ciphertexts import VARIANCE
-from fhe_auc.rlwe.modular import is_prime
-from fhe_auc.rlwe.ring_parameters import BackendName, Chain, RingParameters
+from fhe_auc.rlwe.modular import is_prime, primes_below
+from fhe_auc.rlwe.ring_parameters import BACKENDS, BackendName, Chain, RingParameters
 
-CHAINS: dict[BackendName, tuple[Chain, ...]] = {
-    # The first is for plaintext moduli of up to 42 bits, the second for larger ones. Keys take the special prime, which
-    # SEAL always has, and nothing else does.
-    "tenseal": (Chain(8192, (54, 54, 54), 18), Chain(8192, (49, 49, 49, 49), 18)),
-    "openfhe": (Chain(8192, (54, 54, 54), 0), Chain(8192, (52, 52, 52, 52), 0)),
-}
-"""Chains of the libraries: ciphertexts are added up and multiplied by plaintexts."""
+CHAINS = (Chain(8192, (53, 50, 50), 0), Chain(8192, (54, 54, 54), 0), Chain(8192, (52, 52, 52, 52), 0))
+"""Moduli of ciphertexts that are added up and multiplied by plaintexts; the primes are the largest of these bits.
+
+The last is for plaintext moduli of more than 42 bits. Of the others the first is for most sessions, the second for
+those with the noise of many more products.
+"""
 
 FLOODING_SHARE = 0.7  # of the capacity for noise, what flooding takes at most
 LEAST_PLAIN_BITS, MOST_PLAIN_BITS = 17, 50
 MAX_PLAIN_MODULI = 8
 
 CONFIDENCE = 8.0  # standard deviations that no coefficient is off by: of a million million coefficients none is
-MODULUS_SWITCHING_BOUND = 512.0
+MODULUS_SWITCHING_BOUND = 300.0
 """τ: no coefficient of the noise grows by more where a result is switched to a smaller modulus.
 
 Each coefficient of c0 and c1 is rounded, so that one of c0 + c1·s is off by at most N + 1 roundings, added or
-subtracted. They lie in [-1/2, 1/2], with mean 0 and independent: those of uniform coefficients, which flooding makes
-them. By Hoeffding's inequality any of the N coefficients is off by more than τ with a probability of at most
-2N·e^(-2τ²/(N + 1)), 2^-78 at N = 8192. (The worst case, (N + 1)/2, leaves no room modulo one prime.)
+subtracted. They are independent and uniform on [-1/2, 1/2], being those of uniform coefficients, which flooding makes
+them. For such X, E e^(λX) = sinh(λ/2)/(λ/2) ≤ e^(λ²/24), so that by Chernoff's bound any of the N coefficients is off
+by more than τ with a probability of at most 2N·e^(-6τ²/(N + 1)), 2^-81 at N = 8192. (The worst case, (N + 1)/2, leaves
+no room modulo one prime.)
 """
 
 _MOST_TAKEN = 0.99  # of the capacity: the primes are not quite powers of two
 
-_ERROR_VARIANCE = 3.25**2  # of errors in keys; ours and SEAL's have 3.24, OpenFHE's 3.19
 _TERNARY_VARIANCE = 2 / 3
 
 
@@ -54,7 +54,7 @@ class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
     """1 to 8 different primes t, 1 modulo 2N, of 17 to 50 bits. Small ones are for experiments, not for planners."""
 
     scheme: ClassVar[str] = "bfv"
-    chains: ClassVar[dict[BackendName, tuple[Chain, ...]]] = CHAINS
+    chains: ClassVar[dict[BackendName, tuple[Chain, ...]]] = dict.fromkeys(BACKENDS, CHAINS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,6 +70,14 @@ class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
                 raise CapacityError(
                     f"a plaintext modulus must be a prime that is 1 modulo {2 * self.ring_dimension}, got {modulus}"
                 )
+
+        if common := set(self.own_moduli) & set(moduli):
+            raise CapacityError(f"a plaintext modulus must not be a prime of the modulus of ciphertexts: {min(common)}")
+
+    @property
+    def own_moduli(self) -> tuple[int, ...]:
+        """The primes of Q: of each length the largest."""
+        return _largest_primes(self.chain)
 
     @property
     def slots(self) -> int:
@@ -87,6 +95,13 @@ class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
         return math.floor(self.capacity_bits + math.log2(FLOODING_SHARE))
 
 
+@cache
+def _largest_primes(chain: Chain) -> tuple[int, ...]:
+    bits = chain.modulus_bits
+    largest = {each: list(primes_below(each, bits.count(each), chain.ring_dimension)) for each in bits}
+    return tuple([largest[each].pop(0) for each in bits])
+
+
 def sum_variance(parties: int) -> float:
     """Return the mean square of a coefficient of the noise of a sum of fresh encryptions under the secret key.
 
@@ -99,13 +114,13 @@ def plain_product_bound(parameters: BfvParameters, products: int) -> float:
     """Return X: no coefficient of the noise of Σ plaintext·ciphertext is larger before flooding.
 
     Of so many products of any plaintext vector with a fresh encryption under the secret key, no encryption taken twice,
-    and of what `PublicContext.flood` and `add_values` add: an encryption of zero under the public key, and 1/2. The
+    and of what `PublicContext.flood` adds besides flooding noise: u·e + e1·s of an encryption of zero, and 1/2. The
     plaintext is a polynomial of N coefficients of at most t/2, which all meet every coefficient of the noise, so that
     its deviation gets √N·t/2 times as large.
     """
     size = parameters.ring_dimension
     product = max(parameters.plain_moduli) / 2 * math.sqrt(size * sum_variance(products))
-    zero = math.sqrt(_ERROR_VARIANCE * (1 + 2 * size * _TERNARY_VARIANCE))
+    zero = math.sqrt(VARIANCE * 2 * size * _TERNARY_VARIANCE)
     return CONFIDENCE * math.hypot(product, zero) + 1 / 2
 
 

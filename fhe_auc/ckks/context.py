@@ -46,7 +46,15 @@ from fhe_auc.ckks import encoding
 from fhe_auc.ckks.encoding import Slots
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe import ciphertexts
-from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, Library, PublicKeys, SecretKey, generated, loaded
+from fhe_auc.rlwe.context import (
+    BasePublicContext,
+    BaseSecretContext,
+    PublicKeys,
+    SecretKey,
+    generated,
+    library_for,
+    loaded,
+)
 from fhe_auc.rlwe.modular import centred
 from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of, values_of
 
@@ -54,16 +62,9 @@ _SEED_BYTES = 32
 
 
 class PublicContext(BasePublicContext[CkksParameters]):
-    """What the aggregator holds.
-
-    Raises `DeserialisationError`: `stored` has a key of other parameters.
-    """
+    """What the aggregator holds."""
 
     kind, stored_as = "public context", PublicKeys[CkksParameters]
-
-    def __init__(self, stored: PublicKeys[CkksParameters], library: Library[CkksParameters]) -> None:
-        super().__init__(stored, library)
-        self._public_key = np.split(self._seeded.expand(stored.public_key), 2)
 
     def read_submission(self, data: bytes, into: Words | None = None) -> Words:
         """Return the coefficients in what `SecretContext.encrypt` wrote, `into` an array of `ciphertext_shape` if any.
@@ -113,13 +114,9 @@ class SecretContext(BaseSecretContext[CkksParameters]):
 
     kind, stored_as = "secret context", SecretKey[CkksParameters]
 
-    def __init__(self, stored: SecretKey[CkksParameters], library: Library[CkksParameters]) -> None:
-        super().__init__(stored, library)
-        self._library = library
-
     @cached_property
     def _zero(self) -> Callable[[], Words]:
-        return self._library.zeros(self._key_words, secret=True)
+        return library_for(self.parameters).zeros(self._key_words)
 
     def encrypt(self, values: Slots, mask: Words | None = None) -> bytes:
         """Return slots, shape (C, B), encrypted under the secret key, serialised, for `PublicContext.read_submission`.
@@ -190,7 +187,8 @@ def released(
     noise = [secrets.randbits(flooding_bits + 1) - 2**flooding_bits for _ in positions]
     half.add_in_place(parts[0], np.array([[each % prime for each in noise] for prime in half.moduli], np.uint64))
     for part in parts[1:]:
-        half.add_in_place(part, ciphertexts.second_error(half, secrets.token_bytes(_SEED_BYTES)))
+        error = ciphertexts.second_error(half.ring_dimension, secrets.token_bytes(_SEED_BYTES))
+        half.add_in_place(part, half.residues(error))
     return [ciphertexts.divided(half, part, kept) for part in parts]
 
 

@@ -8,8 +8,8 @@ from fhe_auc.base.errors import CapacityError
 from fhe_auc.rlwe.ring_parameters import BackendName, Chain, RingParameters
 
 CHAINS: dict[BackendName, tuple[Chain, ...]] = {
-    # Coefficients travel in whole bytes, seven for each prime, and our own arithmetic takes 56 bits. There are no
-    # evaluation keys: SEAL has its special prime nevertheless, as small as it can be.
+    # Our own arithmetic takes 56 bits. There are no evaluation keys: SEAL has its special prime nevertheless, as small
+    # as it can be.
     "tenseal": (Chain(8192, (56, 56, 56), 18), Chain(16384, (56, 56, 56, 56), 18)),
     "openfhe": (Chain(8192, (56, 55, 55), 0), Chain(16384, (56, 55, 55, 55), 0)),
 }

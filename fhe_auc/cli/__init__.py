@@ -6,16 +6,17 @@ A package adds commands through the entry-point group ``fhe_auc.commands``: the 
 value a `click.Command`. Errors that they raise are treated like those of the commands here.
 """
 
+import gc
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
 import click
 
 from fhe_auc import __version__
+from fhe_auc.base import plug_ins
 from fhe_auc.base.errors import EvaluationError
 from fhe_auc.cli import failures, output, settings
 from fhe_auc.cli.settings import CommandGroup
@@ -61,7 +62,7 @@ _HERE = {*_SECTIONS["Evaluate"], "serve", "status"}
 class _BrokenCommand(click.Command):
     """Stands for a plug-in that does not load, so that the others still work and this one can say why."""
 
-    def __init__(self, point: EntryPoint, error: Exception) -> None:
+    def __init__(self, point: plug_ins.PlugIn, error: Exception) -> None:
         lax = {"ignore_unknown_options": True, "allow_extra_args": True}
         super().__init__(point.name, context_settings=lax, add_help_option=False, short_help="(does not load)")
         self.reason = f"command {point.name!r} ({point.value}) does not load: {type(error).__name__}: {error}"
@@ -80,7 +81,7 @@ class _Program(CommandGroup):
         if cmd_name not in self.commands:
             if cmd_name in _HERE:
                 self.add_command(getattr(import_module(f"{__name__}.{cmd_name}"), cmd_name))
-            elif point := _plug_ins().get(cmd_name):  # found among the metadata of all packages: once
+            elif point := _plug_ins().get(cmd_name):
                 self.add_command(_load(point), cmd_name)
         return super().get_command(ctx, cmd_name)
 
@@ -125,14 +126,15 @@ class _Program(CommandGroup):
             status = failures.report(error, debug=debug, as_json=as_json)
         if not standalone_mode:
             return status
+        gc.freeze()  # Python need not look for rings in what goes with the process
         sys.exit(status if isinstance(status, int) else 0)
 
 
-def _plug_ins() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
+def _plug_ins() -> dict[str, plug_ins.PlugIn]:
+    return {point.name: point for point in plug_ins.installed(GROUP)}
 
 
-def _load(point: EntryPoint) -> click.Command:
+def _load(point: plug_ins.PlugIn) -> click.Command:
     try:
         command = point.load()
         if not isinstance(command, click.Command):

@@ -4,7 +4,6 @@ import traceback
 
 import click
 
-from fhe_auc.base import logs
 from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.cli import output, settings
 
@@ -34,6 +33,8 @@ def report(error: Exception, *, debug: bool, as_json: bool) -> int:
     if debug and not isinstance(error, (Interrupted, click.Abort)):
         traceback.print_exception(type(error), error, error.__traceback__)
     line, status = _describe(error)
+    from fhe_auc.base import logs
+
     if logs.writes_json():
         logs.LOGGER.error(line.removeprefix("error: "))
     else:

@@ -1,29 +1,29 @@
-"""What the commands print: the result on stdout, all else on stderr; rich is imported once something is printed."""
+"""What the commands print: the result on stdout, all else on stderr."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+import unicodedata
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from io import BufferedWriter, FileIO, TextIOWrapper
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from fhe_auc.base import terminal
-from fhe_auc.base.serialise import json_text
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.text import Text
-
     from fhe_auc.base.terminal import Progress
 
-Cell: TypeAlias = "str | Text"
+Cell: TypeAlias = str  # perhaps `styled`
 
 _LAST_COLUMN = 20  # characters that a table's last column needs, unless its texts are shorter
 _GAP = 2  # blanks between columns
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}  # of terminals (ECMA-48, 8.3.117)
 _INDENT = 1  # of what stands below a row's first words; a line of a fingerprint, 39 characters, then fits into 40
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object; all else goes to stderr.")
@@ -100,17 +100,20 @@ def print_warning(text: str) -> None:
 
 def print_json(value: Mapping[str, Any]) -> None:
     """Print one JSON object on stdout, null for what is not finite: JSON has no NaN."""
+    from fhe_auc.base.serialise import json_text
+
     click.echo(json_text(value, indent=2))
 
 
-def print_text(text: Cell = "") -> None:
+def print_text(text: Cell = "", indent: int = 0) -> None:
     """Print a paragraph on stdout, wrapped between words to the width of the terminal."""
-    _print(text, _longest_word(text))
+    for line in _wrapped(text, max(terminal.width() - indent, _longest_word(text))):
+        click.echo(" " * indent + _coloured(line), color=True)  # click is not to take the colours out
 
 
 def fits(characters: int, columns: int) -> bool:
     """Whether a table with so many characters in a line fits on the terminal."""
-    return characters + _GAP * (columns - 1) <= terminal.console(sys.stdout).width
+    return characters + _GAP * (columns - 1) <= terminal.width()
 
 
 def print_table(
@@ -121,72 +124,70 @@ def print_table(
     After `words` columns so many as `numbers` says are aligned to the right. Where the terminal is too narrow, all
     columns are wrapped; without a header each row is a paragraph then. No word and no number is cut or parted.
     """
-    from rich import box
-    from rich.table import Table
-
-    rows = list(rows)
+    rows = [(*row[:-1], row[-1] if isinstance(row[-1], _Styled) else styled(row[-1], "dim")) for row in rows]
     every = [*rows, header] if header else rows
     columns = range(len(every[0]))
     widths = [max(_width(row[column]) for row in every) for column in columns]
     least = [max(_longest_word(row[column]) for row in every) for column in columns]
-    room = terminal.console(sys.stdout).width - _GAP * (len(columns) - 1)
+    room = terminal.width() - _GAP * (len(columns) - 1)
     if header is None and sum(widths[:-1]) + max(min(widths[-1], _LAST_COLUMN), least[-1]) > room:
         for row in rows:
             _print_paragraph(row)
         return
     while sum(widths) > room and (wider := [column for column in columns if widths[column] > least[column]]):
         widths[max(wider, key=widths.__getitem__)] -= 1
-    table = Table(
-        box=box.SIMPLE_HEAD if header else None,
-        show_header=header is not None,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, _GAP - 1 if header else _GAP, 0, 0),  # lines of the box, which are blank, take one more
-    )
-    for column in columns:
-        table.add_column(
-            header[column] if header else "",
-            justify="right" if words <= column < words + numbers else "left",
-            width=widths[column],
-            style="dim" if column == len(columns) - 1 else None,
-        )
+    right = range(words, words + numbers)
+    if header:
+        _print_row([styled(each, "bold") for each in header], widths, right)
+        _print_row([sign("─", "-") * (sum(widths) + _GAP * (len(columns) - 1))], [0], right)
     for row in rows:
-        table.add_row(*row)
-    _print(table, sum(widths) + _GAP * (len(columns) - 1))
+        _print_row(row, widths, right)
+
+
+def _print_row(row: Sequence[Cell], widths: Sequence[int], right: Container[int]) -> None:
+    """Print a row of a table, with the columns `right` aligned to the right."""
+    for parts in zip_longest(*map(_wrapped, row, widths), fillvalue=""):
+        cells = []
+        for column, (part, width) in enumerate(zip(parts, widths, strict=True)):
+            text, blanks = _coloured(part), " " * (width - _width(part))
+            cells.append(blanks + text if column in right else text + blanks)
+        click.echo((" " * _GAP).join(cells).rstrip(), color=True)
 
 
 def _print_paragraph(row: tuple[Cell, ...]) -> None:
     """Print a row of a table for which the terminal is too narrow: its first cell, and the others below it."""
-    from rich.padding import Padding
-    from rich.text import Text
-
     if _width(row[0]):
-        print_text(styled(str(row[0]).strip(), "bold"))
-    for cell, style in zip(row[1:], (*[""] * (len(row) - 2), "dim"), strict=True):
-        if _width(cell):
-            text = Text.assemble(cell, style=style)
-            _print(Padding(text, (0, 0, 0, _INDENT)), _INDENT + _longest_word(text))
+        print_text(styled(row[0].strip(), "bold"))
+    for cell in filter(_width, row[1:]):
+        print_text(cell, _INDENT)
 
 
-def _width(cell: Cell) -> int:
-    """Return how many columns a cell takes that is not wrapped."""
-    from rich.cells import cell_len
+def _wrapped(text: Cell, width: int) -> list[Cell]:
+    """Return the lines of a text, each of whole words, and of so many columns at most unless a word has more."""
+    lines = []
+    for paragraph in text.split("\n"):
+        line = ""
+        for word in re.findall(r"\s*\S+", paragraph):
+            if line and _width(line + word) > width:
+                lines.append(line)
+                line = word.lstrip()
+            else:
+                line += word
+        lines.append(line)
+    return [styled(line, text.style) for line in lines] if isinstance(text, _Styled) else lines
 
-    return max(map(cell_len, str(cell).split("\n")))
+
+def _width(cell: str) -> int:
+    """Return how many columns a text takes that is not wrapped."""
+    return max(len(line) if line.isascii() else sum(map(_columns, line)) for line in cell.split("\n"))
 
 
-def _longest_word(cell: Cell) -> int:
-    return max(map(_width, str(cell).split()), default=0)
+def _columns(letter: str) -> int:
+    return 0 if unicodedata.combining(letter) else 1 + (unicodedata.east_asian_width(letter) in "FW")
 
 
-def _print(renderable: RenderableType, least: int = 0) -> None:
-    """Print on stdout, on lines of at least so many characters."""
-    console = terminal.console(sys.stdout)
-    console.width = max(console.width, least)
-    with console.capture() as capture:
-        console.print(renderable)
-    for line in capture.get().splitlines():
-        click.echo(line.rstrip(), color=True)  # rich pads lines to the width; click is not to take its colours out
+def _longest_word(cell: str) -> int:
+    return max(map(_width, cell.split()), default=0)
 
 
 def print_warnings(warnings: Iterable[str]) -> None:
@@ -200,11 +201,22 @@ def examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-def styled(text: str, style: str) -> Text:
-    """Return text in a style, which shows on a terminal only."""
-    from rich.text import Text
+class _Styled(str):
+    style: str
 
-    return Text(text, style=style)
+
+def styled(text: str, style: str) -> Cell:
+    """Return text in a style, such as "bold red", which shows on a terminal only."""
+    made = _Styled(text)
+    made.style = style
+    return made
+
+
+def _coloured(text: Cell) -> str:
+    """Return what shows text in its style on stdout."""
+    if not (text and isinstance(text, _Styled) and terminal.has_colours(sys.stdout)):
+        return text
+    return f"\x1b[{';'.join(_CODES[word] for word in text.style.split())}m{text}\x1b[0m"
 
 
 @contextmanager

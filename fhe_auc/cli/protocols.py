@@ -67,7 +67,7 @@ def _as_dict(name: str, plugin: Protocol[Any]) -> dict[str, Any]:
 
 
 def _print_all(found: dict[str, Protocol[Any]]) -> None:
-    output.print_table([(wanted, output.styled(answer, "bold not dim")) for wanted, answer in _CHART])
+    output.print_table([(wanted, output.styled(answer, "bold")) for wanted, answer in _CHART])
     for title in (_ENCRYPTED, _NOISE, _OTHERS):
         rows = [(f"  {name}", plugin.summary) for name, plugin in found.items() if _kind(plugin) == title]
         if rows:

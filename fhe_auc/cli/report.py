@@ -20,7 +20,7 @@ from fhe_auc.cli.evaluation_table import binning_error_rows, interval_rows, prin
 from fhe_auc.cli.session_options import SessionOptions, histogram_options
 from fhe_auc.metrics.binning_error import WIDENED
 from fhe_auc.question.analysis import MOST_MIN_CELL, Questions
-from fhe_auc.results import result_tables
+from fhe_auc.results import report_tables, result_tables
 from fhe_auc.results.asked import Asked, ReportAsked
 from fhe_auc.results.report_measures import NOT_PROBABILITIES
 
@@ -200,7 +200,7 @@ def _print(report: Report, saved: list[Path]) -> None:
     groups = [group for each in cards for group in each.groups]
     print_tables([*tables, *([result_tables.of_estimates(groups)] if groups else [])])
     for each in cards if groups else ():
-        if own := [table for table in result_tables.of_groups(each) if table.rows]:
+        if own := [table for table in report_tables.of_groups(each) if table.rows]:
             output.print_text(output.styled(f"\n{each.model or 'Groups'}, at the first cut-off:\n", "bold"))
             print_tables(own)
     output.print_text()
@@ -241,7 +241,7 @@ def _measures(card: ReportCard) -> Iterator[tuple[str, str, str, str]]:
 
 def _measure(card: ReportCard, measure: Measure) -> tuple[str, str, str, str]:
     """Return name, value, interval and, where there is none, what bins leave open or why."""
-    value, estimate = result_tables.value_text(measure), measure.estimate
+    value, estimate = report_tables.value_text(measure), measure.estimate
     if measure.interval is not None:
         return measure.title, value, result_tables.ends(measure.interval), ""
     note = measure.no_interval or (measure.missing if estimate is None else "")
@@ -254,7 +254,7 @@ def _decisions(card: ReportCard) -> Iterator[tuple[str, ...]]:
     """Yield the lines of a model's cut-offs: those asked for, that of the best F1, and others that rows choose."""
     points = [point.decision for point in card.operating_points if point.decision and point.name in _PRINTED]
     for decision in (*card.chosen, card.best, *points):
-        values = {measure.name: result_tables.value_text(measure) for measure in decision.measures}
+        values = {measure.name: report_tables.value_text(measure) for measure in decision.measures}
         title, _, _ = decision.title.partition(" (")
         title = title if title.startswith("Youden") else title[0].lower() + title[1:]
         yield title, f"{decision.threshold:.4g}", *(values[name] for name in ("precision", "recall", "f1")), ""

@@ -14,7 +14,6 @@ import click
 from click.core import ParameterSource
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.files import read_toml
 from fhe_auc.base.names import known_names
 from fhe_auc.cli import output
 
@@ -109,6 +108,8 @@ def _file(ctx: click.Context) -> Path | None:
 
 def _values(file: Path, ctx: click.Context, name: str, options: dict[str, click.Option]) -> dict[str, Any]:
     """Return what a file says of a command's options: at its top, and in the command's table, which goes first."""
+    from fhe_auc.base.files import read_toml
+
     try:
         table = read_toml(file, dict[str, Any], "settings")
     except OSError as error:

@@ -54,7 +54,7 @@ from fhe_auc.base.serialise import encode
 from fhe_auc.input_proofs.proofs import Query, decide, prove
 from fhe_auc.input_proofs.statement import PROOFS, Statement
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
-from fhe_auc.sums.pads import pack, packed_size, unpack
+from fhe_auc.rlwe.packing import pack, packed_size, unpack
 
 PART_BYTES = BLIND_BYTES = SEED_BYTES = 32
 KEY_BYTES = 32  # of a query

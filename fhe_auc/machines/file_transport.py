@@ -5,9 +5,10 @@
     AGGREGATOR/SESSION/round-1.message          to all parties; helper-2.message: to the helper
     PARTY/SESSION/round-1.submission            to the aggregator, as the helper's
 
-SESSION is its id, hexadecimal. A file is whole or refused: all are signed, and what does not count yet is read again.
-Messages to the aggregator or the helper are sealed. So who reads there sees no counts; who writes there can delay a
-session, and change nothing else. What a role finds changed at a name of its own it puts back, and names.
+SESSION is its id, hexadecimal. A file is whole or refused: all are signed, or have a MAC (`fhe_auc.session.messages`),
+and what does not count yet is read again. Messages to the aggregator or the helper are sealed. So who reads there sees
+no counts; who writes there can delay a session, and change nothing else. What a role finds changed at a name of its own
+it puts back, and names.
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from fhe_auc.base import plug_ins
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import InputError
 from fhe_auc.exchange.exchange import Exchange, place_of
@@ -277,7 +277,7 @@ class SiteStorage(ABC):
 @lru_cache(maxsize=64)
 def site_storage(clock: Clock = SYSTEM) -> SiteStorage:
     """Return the installed plug-in, by whose clock members count; raise `InputError` unless there is exactly one."""
-    points = {point.value: point for point in entry_points(group=GROUP)}
+    points = {point.value: point for point in plug_ins.installed(GROUP)}
     if len(points) != 1:
         names = sorted(points) or "none"
         raise InputError(f"exactly one package must keep sessions (entry point {GROUP}), found {names}")

@@ -15,6 +15,8 @@ form, refuses others.
 
 from collections.abc import Iterable
 from decimal import Decimal
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +27,25 @@ MOST_VALUES = 2500
 
 _DROPPED = 52 - 23  # of the bits of a float64's fraction
 _STEP = np.int64(1 << _DROPPED)
+_MANY = 2**14  # scores for which a table is made
+_CELL_BITS = 40  # of a float64, which do not matter to its cell: 4,096 cells from a power of two to the next
+_MOST_CELLS = 2**17
+_LEAST_SINGLE = 2.0**-126  # of all that have 24 bits there
 
 
 def numbers(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return finite values rounded to 24 significant bits, halves to even, of the same shape; -0.0 becomes 0.0."""
-    bits = (np.asarray(values, np.float64) + 0.0).view(np.int64)
+    given = np.asarray(values, np.float64)
+    with np.errstate(all="ignore"):  # single precision rounds so, where it does not end
+        rounded: NDArray[np.float64] = np.asarray(given.astype(np.float32).astype(np.float64))
+    if rounded.min(initial=1) > _LEAST_SINGLE and rounded.max(initial=1) < np.inf:
+        return rounded
+    sizes = np.abs(rounded)
+    others = ~((sizes > _LEAST_SINGLE) & (sizes < np.inf))
+    bits = (given[others] + 0.0).view(np.int64)
     half_to_even = (_STEP >> 1) - 1 + ((bits >> _DROPPED) & 1)
-    return np.asarray(((bits + half_to_even) & -_STEP).view(np.float64) + 0.0)
+    rounded[others] = ((bits + half_to_even) & -_STEP).view(np.float64) + 0.0
+    return rounded
 
 
 def next_number(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -39,14 +53,54 @@ def next_number(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return _up(numbers(values), _STEP)
 
 
-def bins_of(scores: NDArray[np.float64], grid: NDArray[np.float64]) -> NDArray[np.int32]:
+def bins_of(scores: NDArray[np.float64], grid: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return each score's bin, shape (n,): of the last threshold at or below it, or 0; `grid` is strictly ascending."""
     return in_bins(scores, starts_of(grid))
 
 
-def in_bins(scores: NDArray[np.float64], starts: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Return the same, of the least value in each bin: `starts_of` the thresholds."""
-    return np.maximum(np.searchsorted(starts, scores, side="right") - 1, 0).astype(np.int32)
+def in_bins(scores: NDArray[np.float64], starts: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the same, of the least value in each bin: `starts_of` the thresholds. Many scores are looked up."""
+    if len(scores) < _MANY or len(starts) < 2:
+        return _searched(scores, starts)
+    table = _lookup(starts.tobytes())
+    bins = table.bins.take(_cells(scores, starts) - table.first, mode="clip")
+    bins += scores >= table.ends.take(bins, mode="clip")
+    crowded = np.flatnonzero(bins < 0)
+    bins[crowded] = _searched(scores[crowded], starts)
+    return bins
+
+
+def _searched(scores: NDArray[np.float64], starts: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.maximum(np.searchsorted(starts, scores, side="right") - 1, 0)
+
+
+class _Lookup(NamedTuple):
+    """The bin in which each of many cells begins, -2 where several begin within it."""
+
+    first: np.int64  # all below this cell are in it
+    bins: NDArray[np.int64]
+    ends: NDArray[np.float64]  # of each bin, where the next one begins; of the last, NaN
+
+
+@lru_cache(4)
+def _lookup(starts_bytes: bytes) -> _Lookup:
+    starts = np.frombuffer(starts_bytes)
+    cells = _cells(starts[1:], starts)
+    first = max(cells[0], cells[-1] - _MOST_CELLS) - 1
+    within = np.bincount(np.maximum(cells - first, 0))
+    bins = np.append(np.where(within > 1, -2, np.cumsum(within) - within), len(starts) - 1)
+    return _Lookup(first, bins, np.append(starts[1:], np.nan))
+
+
+def _cells(values: NDArray[np.float64], starts: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return integers that rise with values, from where the second bin begins: their first bits, as they are positive.
+
+    Below, they may fall: all are less than those from there on.
+    """
+    if starts[1] <= 0:
+        with np.errstate(over="ignore"):
+            values = values + (0.0 - starts[1])  # rounding leaves them in order, and -0.0 becomes 0.0
+    return values.view(np.int64) >> _CELL_BITS
 
 
 def of_one_number(grid: NDArray[np.float64]) -> NDArray[np.bool_]:

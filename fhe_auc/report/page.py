@@ -23,7 +23,8 @@ from fhe_auc.results.decisions import Decision
 from fhe_auc.results.report_card import Facts, ReportCard
 from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_measures import NOT_SHOWN, Measure
-from fhe_auc.results.result_tables import ends, of_groups, p_of, value_text
+from fhe_auc.results.report_tables import of_groups, value_text
+from fhe_auc.results.result_tables import ends, p_of
 
 if TYPE_CHECKING:
     from jinja2 import Template

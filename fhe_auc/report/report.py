@@ -17,16 +17,8 @@ from fhe_auc.results.evaluation import Outcome, framed, warnings_text
 from fhe_auc.results.report_card import Facts, ReportCard
 from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_lines import COLUMNS, as_csv, report_lines
-from fhe_auc.results.result_tables import (
-    ends,
-    notebook_html,
-    of_comparisons,
-    of_estimates,
-    of_groups,
-    of_measures,
-    of_net_benefits,
-    of_sites,
-)
+from fhe_auc.results.report_tables import of_groups, of_measures, of_net_benefits
+from fhe_auc.results.result_tables import ends, notebook_html, of_comparisons, of_estimates, of_sites
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -27,9 +27,9 @@ positive and negative rows, and A of the merged bins, too:
 What positive rows of bin K are worth varies there by x_K²·(1 − Σ q³)/3, if rows of both labels have the same shares q
 of its scores. 1 − Σ q³ is at most 1, and 3/2 of 1 − Σ q²; x_K is at most √Σ x². So S10 is larger than merged bins say,
 by at most L = √(Σ x²)·min(τ/3, h/2)·P/(4(P − 1)); and S01, with π and N. Where labels lie unlike in bins, Δ tells:
-studies found S within another Δ/4. So S is that of merged bins plus L/2, where SE can then hardly be too small by more
-than 0.5 %, or a twentieth of what k wrong rows leave uncertain about it, 1/(2√k). Elsewhere it is that plus L + Δ/4,
-and a result says so (`crowded`). docs/evidence/intervals.md has the studies.
+studies found S within another Δ/4. So S is that of merged bins plus L/2, where neither another L/2 nor Δ/4 makes SE
+larger by more than 0.5 %, or a tenth of what k rows on the wrong side leave uncertain about it, 1/(2√k). Elsewhere it
+is that plus L + Δ/4, and a result says so (`crowded`). docs/evidence/intervals.md has the studies.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ from fhe_auc.results.intervals import quantile, student_t
 Components: TypeAlias = tuple[float, float]  # S10 and S01
 
 _TOO_SMALL = 0.005  # a share of itself by which a standard error may be too small, and nothing says so
-_OF_FEW = 0.025  # more, over √k, where k rows of the rarer label are on the wrong side
+_OF_FEW = 0.05  # more, over √k, where k rows of the rarer label are on the wrong side
+_FEWEST = Fraction(1, 4)  # k at least: by a tenth at most
+_HALF = Fraction(1, 2)
 
 MOST_OFF = 0.05  # up to this share of itself the standard error of a difference may be off for it to have a p-value
 _OCCUPIED = 30  # coarse bins of a comparison that are taken to hold rows, of 67: scores crowd at fixed thresholds
@@ -78,29 +80,31 @@ def delong_error(merged: Merged, positives: int, negatives: int) -> float | None
 
 def components(merged: Merged, positives: int, negatives: int) -> tuple[Fraction, Fraction]:
     """Return S10 and S01, of merged bins enlarged; each label has two rows at least."""
-    middle, most = _ends(merged, positives, negatives)
-    return most if crowded(merged, positives, negatives) else middle
+    if crowded(merged, positives, negatives):
+        return _enlarged(merged, positives, negatives, Fraction(1), merged.moved)
+    return _enlarged(merged, positives, negatives, _HALF, Fraction(0))
 
 
 def crowded(merged: Merged, positives: int, negatives: int) -> bool:
     """Tell whether merging hides so much that S10 and S01 are as large as they can well be: a result says so."""
-    middle, most = (_variance(each, positives, negatives) for each in _ends(merged, positives, negatives))
-    wrong = min(positives, negatives) * (1 - abs(Fraction(merged.difference, positives * negatives))) / 2
-    return bool(wrong) and most > (1 + max(_TOO_SMALL, _OF_FEW / math.sqrt(wrong))) ** 2 * middle
-
-
-def _ends(merged: Merged, positives: int, negatives: int) -> list[tuple[Fraction, Fraction]]:
-    """Return S10 and S01 plus L/2, and plus L + Δ/4."""
-    mean = Fraction(merged.difference, positives * negatives)
-    varied = max(min(merged.ties / 3, merged.hidden / 2), Fraction(0))
-    of_positives, of_negatives = (Fraction(math.sqrt(square)) * varied for square in merged.squares)
-    s10 = Fraction(merged.q10, positives * negatives**2) - mean**2, of_negatives, positives
-    s01 = Fraction(merged.q01, negatives * positives**2) - mean**2, of_positives, negatives
-    middle, most = (
-        [(told + times * lost + moved) * rows / (4 * (rows - 1)) for told, lost, rows in (s10, s01)]
-        for times, moved in ((Fraction(1, 2), 0), (1, merged.moved))
+    middle, *others = (
+        _variance(_enlarged(merged, positives, negatives, *by), positives, negatives)
+        for by in ((_HALF, Fraction(0)), (Fraction(1), Fraction(0)), (_HALF, merged.moved))
     )
-    return [(middle[0], middle[1]), (most[0], most[1])]
+    wrong = min(positives, negatives) * (1 - abs(Fraction(merged.difference, positives * negatives))) / 2
+    return max(others) > (1 + max(_TOO_SMALL, _OF_FEW / math.sqrt(max(wrong, _FEWEST)))) ** 2 * middle
+
+
+def _enlarged(
+    merged: Merged, positives: int, negatives: int, times: Fraction, moved: Fraction
+) -> tuple[Fraction, Fraction]:
+    """Return S10 and S01 plus so many times L, and a quarter of what is moved."""
+    off = Fraction(merged.difference, positives * negatives) ** 2
+    varied = times * max(min(merged.ties / 3, merged.hidden / 2), Fraction(0))
+    of_positives, of_negatives = (varied * Fraction(math.sqrt(square)) for square in merged.squares)
+    s10 = Fraction(merged.q10, positives * negatives**2) - off + of_negatives + moved
+    s01 = Fraction(merged.q01, negatives * positives**2) - off + of_positives + moved
+    return s10 * positives / (4 * (positives - 1)), s01 * negatives / (4 * (negatives - 1))
 
 
 def _variance(components: tuple[Fraction, Fraction], positives: int, negatives: int) -> Fraction:

@@ -47,12 +47,11 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from fhe_auc.base.errors import BackendUnavailableError, DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import decode, encode, marked, unmarked
-from fhe_auc.rlwe.modular import fill, multiply
+from fhe_auc.rlwe.modular import Signed, fill, multiply, signed
 from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of, values_of
 from fhe_auc.rlwe.ring_parameters import FINGERPRINT_BYTES
 
@@ -88,25 +87,23 @@ def fresh_keys(secret: Words, *b: Words) -> EncryptionSeeds:
     return EncryptionSeeds(drawn[:32], drawn[32:])
 
 
-def second_error(shape: Polynomials, key: bytes) -> Words:
-    """Return one small polynomial: its coefficients modulo each prime of `shape`."""
-    words: NDArray[np.uint64] = np.empty(shape.ring_dimension, np.uint64)
-    KeyStream(key).fill(words)
+def second_error(size: int, key: bytes) -> Signed:
+    """Return the coefficients, so many, of a small polynomial."""
+    words = KeyStream(key).words(size)
     # How many of 42 bits are set, in a time that tells nothing of them.
     words &= np.uint64(2 ** (2 * _COINS) - 1)
     words -= (words >> np.uint64(1)) & _PAIRS
     words = (words & _FOURS) + ((words >> np.uint64(2)) & _FOURS)
     words = (words + (words >> np.uint64(4))) & _BYTES
     heads = (words * np.uint64((2**64 - 1) // 0xFF)) >> np.uint64(56)
-    error = heads.astype(np.int64) - _COINS  # of 42 coins as many as of 21, less as many of 21 others
-    return np.asarray(np.mod(error, np.array(shape.moduli, np.int64)[:, None])).view(np.uint64)
+    return heads.astype(np.int64) - _COINS  # of 42 coins as many as of 21, less as many of 21 others
 
 
 def ternary(shape: Polynomials, seed: bytes) -> Words:
     """Return a polynomial with coefficients uniform on -1, 0 and 1, as values at the roots of -1."""
     drawn = np.empty((1, shape.ring_dimension), np.uint64)
     fill(KeyStream(seed), (3,), drawn)
-    return values_of(shape, np.mod(drawn.view(np.int64) - 1, np.array(shape.moduli, np.int64)[:, None]).view(np.uint64))
+    return values_of(shape, drawn[0].view(np.int64) - 1)
 
 
 @dataclass(frozen=True)
@@ -120,13 +117,14 @@ class Seeded:
         """Shape of b, and of a."""
         return Polynomials(self.whole.ring_dimension, self.whole.moduli[: len(self.whole.moduli) // 2])
 
-    def encrypt(self, secret: Words, message: Words) -> bytes:
-        """Return a fresh encryption under `secret` of what has the coefficients `message`, both of the shape `half`."""
+    def encrypt(self, secret: Words, message: Words, told: Words) -> bytes:
+        """Return a fresh encryption under `secret` of what has the coefficients `message`, both of the shape `half`.
+
+        Other messages are `told` by other words.
+        """
         half = self.half
-        keys = fresh_keys(secret, message)
-        small = second_error(half, keys.error)
-        half.add_in_place(small, message)
-        b = values_of(half, small)
+        keys = fresh_keys(secret, told)
+        b = values_of(half, message.view(np.int64) + second_error(half.ring_dimension, keys.error))
         a = half.zeros()
         fill(KeyStream(keys.seed), half.moduli, a)
         half.subtract_in_place(b, half.multiply(a, secret))
@@ -141,21 +139,17 @@ class Seeded:
         fill(KeyStream(keys.seed), half.moduli, other)
         half.subtract_in_place(a, other)
         half.add_in_place(b, half.multiply(a, secret))
-        half.add_in_place(b, values_of(half, second_error(half, keys.error)))
+        half.add_in_place(b, values_of(half, second_error(half.ring_dimension, keys.error)))
         return half.pack(b) + keys.seed
 
     def verify(self, ciphertext: Words, secret: Words) -> None:
         """Check that an encryption of zero is one after reseeding: that the library keeps polynomials as supposed here.
 
-        Raises `BackendUnavailableError` if it is not.
+        Raises `BackendUnavailableError` as `check_small`.
         """
         half = self.half
-        error = coefficients_of(half, phase_of(half, self.expand(self.reseed(ciphertext, secret)), secret))
-        if not np.minimum(error, np.array(half.moduli, np.uint64)[:, None] - error).max() < _LARGEST_ERROR:
-            raise BackendUnavailableError(
-                "this version of the encryption library keeps ciphertexts or keys in a way that fhe-auc does not know; "
-                "install one that fhe-auc asks for"
-            )
+        phase = phase_of(half, self.expand(self.reseed(ciphertext, secret)), secret)
+        check_small(half, coefficients_of(half, phase), _LARGEST_ERROR)
 
     def expand(self, packed: bytes | memoryview, into: Words | None = None) -> Words:
         """Return both polynomials of a packed form, written `into` an array of their shape if there is one.
@@ -187,34 +181,35 @@ def kept_shape(half: Polynomials, kept: int) -> Polynomials:
     return Polynomials(half.ring_dimension, half.moduli[:kept])
 
 
-def switched(half: Polynomials, values: Words, kept: int) -> Words:
-    """Return one polynomial modulo the first `kept` primes, divided by the others; both as values at roots of unity.
-
-    `half` is the shape of `values`. Each coefficient is off by at most 1/2, or hardly more. Errors as `kept_shape`.
-    """
-    shape = kept_shape(half, kept)
-    if shape == half:
-        return values
-    return values_of(shape, divided(half, coefficients_of(half, values), kept))
-
-
 def divided(half: Polynomials, rows: Words, kept: int) -> Words:
-    """Return the same of coefficients, of shape (primes, any number); `rows` are changed."""
-    for last in reversed(range(kept, len(half.moduli))):
+    """Return coefficients modulo the first `kept` primes, divided by the others; each is off by 1/2, or hardly more.
+
+    `rows`, of shape (primes of `half`, any number), are changed. Errors as `kept_shape`.
+    """
+    for last in reversed(range(len(kept_shape(half, kept).moduli), len(half.moduli))):
         dropped = half.moduli[last]
-        remainder = rows[-1].astype(np.int64)
-        remainder[remainder > dropped // 2] -= dropped  # so that quotients are rounded, not cut off
-        rows = rows[:-1]
-        for row, modulus in zip(rows, half.moduli[:last], strict=True):
-            divisible = row + np.mod(-remainder, modulus).view(np.uint64)
-            row[:] = multiply(divisible, np.uint64(pow(dropped, -1, modulus)), modulus)
-    return rows
+        remainder = signed(rows[last], dropped)  # so that quotients are rounded, not cut off
+        for row, modulus in zip(rows, half.moduli[:last], strict=False):
+            row[:] = multiply(row.view(np.int64) - remainder, np.uint64(pow(dropped, -1, modulus)), modulus)
+    return rows[:kept]
 
 
 def check_not_transparent(words: Words) -> None:
     """Raise `DeserialisationError` where a ciphertext's second polynomial is zero: SEAL has an error of its own."""
     if not words[len(words) // 2 :].any():
         raise DeserialisationError("not a ciphertext: its second polynomial is zero")
+
+
+def check_small(shape: Polynomials, coefficients: Words, most: int) -> None:
+    """Check that a library's polynomial has such coefficients, of the size `most`: that it is kept as supposed here.
+
+    Raises `BackendUnavailableError` if it is not.
+    """
+    if np.minimum(coefficients, np.array(shape.moduli, np.uint64)[:, None] - coefficients).max() > most:
+        raise BackendUnavailableError(
+            "this version of the encryption library keeps ciphertexts or keys in a way that fhe-auc does not know; "
+            "install one that fhe-auc asks for"
+        )
 
 
 def check_not_small(shape: Polynomials, coefficients: Words) -> None:
@@ -227,15 +222,14 @@ def check_not_small(shape: Polynomials, coefficients: Words) -> None:
         raise DeserialisationError("not a ciphertext: a polynomial that multiplies the secret key is small")
 
 
-def unpack_result(half: Polynomials, packed: bytes | memoryview) -> Words:
-    """Return the values of a result's two polynomials, each of the shape `half`.
+def unpack_result(half: Polynomials, packed: bytes | memoryview) -> tuple[Words, Words]:
+    """Return the coefficients of a result's two polynomials, each of the shape `half`.
 
-    Raises `DeserialisationError` as `Polynomials.unpack`, and where the second polynomial is zero or small.
+    Raises `DeserialisationError` as `Polynomials.unpack`, and where the second polynomial is small.
     """
-    words = Polynomials(half.ring_dimension, 2 * half.moduli).unpack(packed)
-    check_not_transparent(words)
-    check_not_small(half, coefficients_of(half, words[len(half.moduli) :]))
-    return words
+    first, second = np.split(Polynomials(half.ring_dimension, 2 * half.moduli).unpack(packed), 2)
+    check_not_small(half, second)
+    return first, second
 
 
 def unpack_products(shapes: Sequence[Polynomials], packed: bytes | memoryview, count: int) -> list[list[Words]]:

@@ -1,7 +1,7 @@
 """Contexts of every scheme: keys, the library that makes them, what they are stored as, and how they come to life.
 
-An encryption library, OpenFHE or SEAL, makes secret keys and encryptions of zero. All else is done in words, the same
-on every library. Its objects, ciphertexts and keys, stay inside.
+An encryption library, OpenFHE or SEAL, makes secret keys, and under CKKS encryptions of zero. All else is done in
+words, the same on every library. Its objects, ciphertexts and keys, stay inside.
 
 Only coefficients travel: what a library's parser sees of foreign bytes is never its header. Both libraries serialise an
 object as a header (parameters, sizes, pointers) around long runs of 64-bit coefficients. A changed header can abort the
@@ -27,9 +27,10 @@ import numpy as np
 
 from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.rlwe.ciphertexts import Seeded, unwrap, wrap
-from fhe_auc.rlwe.polynomials import WORD, Polynomials, Words
-from fhe_auc.rlwe.ring_parameters import LIBRARIES, RingParameters, choose_backend
+from fhe_auc.rlwe.ciphertexts import Seeded, check_small, unwrap, wrap
+from fhe_auc.rlwe.modular import Signed, signed
+from fhe_auc.rlwe.polynomials import WORD, Polynomials, Words, coefficients_of, values_of
+from fhe_auc.rlwe.ring_parameters import KEY_CHAINS, LIBRARIES, BackendName, Chain, RingParameters, choose_backend
 
 P = TypeVar("P", bound=RingParameters)
 
@@ -76,78 +77,90 @@ class CoefficientLayout:
         return bytes(raw)
 
 
-class Layouts(NamedTuple):
-    """Those of a library's objects."""
+class Keys(ABC):
+    """What makes keys, modulo primes that it knows."""
 
-    secret_key: CoefficientLayout
-    public_key: CoefficientLayout
-    submission: CoefficientLayout
+    @property
+    @abstractmethod
+    def shapes(self) -> tuple[Polynomials, Polynomials]:
+        """Shapes of secret keys and of ciphertexts, known without making any where that can be."""
+
+    @abstractmethod
+    def new_secret_key(self) -> bytes:
+        """Return a fresh secret key, packed: a ternary polynomial that the library has drawn."""
+
+    def new_public_key(self, secret_key: bytes) -> bytes:
+        """Return a fresh public key of a packed secret key, packed: an encryption of zero, made without the library."""
+        key_shape, ciphertext_shape = self.shapes
+        seeded = Seeded(ciphertext_shape)
+        zero = seeded.half.zeros()
+        return seeded.encrypt(key_shape.unpack(secret_key)[: len(zero)], zero, zero[:0])
 
 
-class Library(ABC, Generic[P]):
-    """A library's context for one scheme, and the layouts of its objects, learned from throw-away ones when needed.
+class Library(Keys):
+    """A library's context for one chain, and the layouts of its objects, learned from throw-away ones when needed.
 
-    Of several plaintext moduli it has the first: keys and encryptions of zero do not depend on it. To learn raises
-    `BackendUnavailableError` as `Seeded.verify`, and `CapacityError` where the library has another ring or modulus.
+    It is a context of CKKS whatever the scheme. What comes of the library raises `BackendUnavailableError` as
+    `check_small`, and `CapacityError` where the library has another ring or modulus.
     """
 
-    def __init__(self, parameters: P) -> None:
-        self.parameters = parameters
+    def __init__(self, chain: Chain) -> None:
+        self.chain = chain
 
     @property
     def shapes(self) -> tuple[Polynomials, Polynomials]:
-        """Shapes of secret keys and of ciphertexts, which a library may know without making any."""
-        return self.layouts.secret_key.polynomials, self.layouts.submission.polynomials
+        """Of the library's primes."""
+        key = self.secret_key.polynomials
+        return key, Polynomials(key.ring_dimension, 2 * key.moduli[: len(self.chain.modulus_bits)])
 
     @cached_property
-    def layouts(self) -> Layouts:
-        """Those of its objects."""
-        parameters = self.parameters
-        own_key, other_key = self._new_keys()
-        secret_key, public_key = self._layout(own_key), self._layout(other_key)
-        found = tuple(round(math.log2(modulus)) for modulus in secret_key.polynomials.moduli)
-        wanted, more = parameters.modulus_bits, bool(parameters.special_bits)  # of which SEAL's secret keys know
+    def secret_key(self) -> CoefficientLayout:
+        """That of secret keys."""
+        layout = self._layout(self._new_key())
+        found = tuple(round(math.log2(modulus)) for modulus in layout.polynomials.moduli)
+        wanted, more = self.chain.modulus_bits, bool(self.chain.special_bits)  # of which SEAL's keys know
         if found[: len(wanted)] != wanted or len(found) > len(wanted) + more:
             raise CapacityError(f"the library has chosen primes of {found} bits, not those that the parameters say")
-        saved = self._saved(own_key)
-        zero = self._encrypted_zero(saved, secret=True)
-        submission = self._layout(zero())
-        secret = secret_key.words(saved)[: len(parameters.modulus_bits)]
-        Seeded(submission.polynomials).verify(submission.words(self._saved(zero())), secret)
-        return Layouts(secret_key, public_key, submission)
+        return layout
+
+    @cached_property
+    def submission(self) -> CoefficientLayout:
+        """That of encryptions of zero, under CKKS."""
+        own_key = self._saved(self._new_key())
+        zero = self._encrypted_zero(own_key)
+        layout = self._layout(zero())
+        secret = self.secret_key.words(own_key)[: len(self.chain.modulus_bits)]
+        Seeded(layout.polynomials).verify(layout.words(self._saved(zero())), secret)
+        return layout
 
     def new_secret_key(self) -> bytes:
-        """Return a fresh secret key, packed."""
-        secret_key, _ = self._new_keys()
-        return self.layouts.secret_key.polynomials.pack(self.layouts.secret_key.words(self._saved(secret_key)))
+        """Return a fresh secret key of the library's primes, packed."""
+        words, _ = self.drawn()
+        return self.secret_key.polynomials.pack(words)
 
-    def new_public_key(self, secret_key: bytes) -> bytes:
-        """Return a fresh public key of a packed secret key, packed: an encryption of zero, made without the library.
+    def drawn(self) -> tuple[Words, Signed]:
+        """Return a fresh secret key, and its coefficients, shape (N,)."""
+        first = Polynomials(self.chain.ring_dimension, self.secret_key.polynomials.moduli[:1])
+        words = self.secret_key.words(self._saved(self._new_key()))
+        coefficients = coefficients_of(first, words[:1])
+        check_small(first, coefficients, 1)
+        return words, signed(coefficients[0], first.moduli[0])
 
-        Under CKKS it is one modulo Q alone, as no library ever loads it.
-        """
-        seeded = Seeded(
-            (self.layouts.submission if self.parameters.scheme == "ckks" else self.layouts.public_key).polynomials
-        )
-        secret = self.layouts.secret_key.polynomials.unpack(secret_key)[: len(seeded.half.moduli)]
-        return seeded.encrypt(secret, seeded.half.zeros())
-
-    def zeros(self, key: Words, *, secret: bool = False) -> Callable[[], Words]:
-        """Return what encrypts zero under a public or a secret key, given by its polynomials.
+    def zeros(self, key: Words) -> Callable[[], Words]:
+        """Return what encrypts zero under a secret key, given by its polynomials.
 
         It returns both polynomials of a fresh encryption, as values at the roots of unity.
         """
-        layout = self.layouts.secret_key if secret else self.layouts.public_key
-        encrypted_zero = self._encrypted_zero(layout.raw(key), secret=secret)
-        return lambda: self.layouts.submission.words(self._saved(encrypted_zero()))
+        encrypted_zero = self._encrypted_zero(self.secret_key.raw(key))
+        return lambda: self.submission.words(self._saved(encrypted_zero()))
 
     @abstractmethod
-    def _new_keys(self) -> tuple[Any, Any]:
-        """Return a fresh secret key, and a public key of it."""
+    def _new_key(self) -> Any:
+        """Return a fresh secret key."""
 
     @abstractmethod
-    def _encrypted_zero(self, key: bytes, *, secret: bool) -> Callable[[], Any]:
-        """Return what makes fresh encryptions of zero under a secret or a public key, as `CoefficientLayout.raw`.
+    def _encrypted_zero(self, key: bytes) -> Callable[[], Any]:
+        """Return what makes fresh encryptions of zero under a secret key, as `CoefficientLayout.raw`.
 
         Raises `DeserialisationError` where it is none.
         """
@@ -161,10 +174,39 @@ class Library(ABC, Generic[P]):
         """Return the layout of objects like `item`."""
 
 
+class OwnPrimes(Keys):
+    """Keys modulo primes of the scheme's own, of which the library draws the coefficients alone."""
+
+    def __init__(self, parameters: RingParameters) -> None:
+        self._parameters = parameters
+
+    @property
+    def shapes(self) -> tuple[Polynomials, Polynomials]:
+        """Of the primes of Q alone."""
+        size, moduli = self._parameters.ring_dimension, self._parameters.own_moduli
+        return Polynomials(size, moduli), Polynomials(size, 2 * moduli)
+
+    def new_secret_key(self) -> bytes:
+        """Return a fresh secret key, packed."""
+        shape, _ = self.shapes
+        backend = choose_backend(self._parameters.backend)
+        _, ternary = _library(backend, KEY_CHAINS[backend]).drawn()
+        return shape.pack(values_of(shape, ternary))
+
+
+def keys_for(parameters: RingParameters) -> Keys:
+    """Return what makes keys for the parameters; errors as of it, and as `choose_backend`."""
+    return OwnPrimes(parameters) if parameters.own_moduli else library_for(parameters)
+
+
+def library_for(parameters: RingParameters) -> Library:
+    """Return the library that chooses the parameters' primes; errors as `keys_for`."""
+    return _library(choose_backend(parameters.backend), parameters.chain)
+
+
 @lru_cache(maxsize=8)
-def library_for(parameters: RingParameters) -> Library[Any]:
-    """Return the parameters' library; errors as of it, and as `choose_backend`."""
-    made: Library[Any] = importlib.import_module(LIBRARIES[choose_backend(parameters.backend)]).Scheme(parameters)
+def _library(backend: BackendName, chain: Chain) -> Library:
+    made: Library = importlib.import_module(LIBRARIES[backend]).Scheme(chain)
     return made
 
 
@@ -220,16 +262,17 @@ class BasePublicContext(_BaseContext[P]):
     """What the aggregator holds: parameters and public key. There are no evaluation keys, and no secret key.
 
     Its `fingerprint`, which ciphertexts carry, names them both. `ciphertext_shape` is the shape of a submission: both
-    polynomials, modulo all primes of Q.
+    polynomials, modulo all primes of Q. Raises `DeserialisationError`: `stored` has a key of other parameters.
     """
 
     _not_pickled = "a context is not pickled, which the libraries' objects do not survive; send to_bytes()"
 
-    def __init__(self, stored: PublicKeys[P], library: Library[P]) -> None:
+    def __init__(self, stored: PublicKeys[P], keys: Keys) -> None:
         self.parameters, self._stored = stored.parameters, stored
         self.fingerprint = stored.parameters.fingerprint(stored.public_keys_digest)
-        _, self.ciphertext_shape = library.shapes
+        _, self.ciphertext_shape = keys.shapes
         self._seeded = Seeded(self.ciphertext_shape)
+        self._public_key = np.split(self._seeded.expand(stored.public_key), 2)
 
 
 class BaseSecretContext(_BaseContext[P]):
@@ -241,10 +284,10 @@ class BaseSecretContext(_BaseContext[P]):
 
     _not_pickled = "a secret key is not pickled; use to_bytes() and keep the bytes encrypted"
 
-    def __init__(self, stored: SecretKey[P], library: Library[P]) -> None:
+    def __init__(self, stored: SecretKey[P], keys: Keys) -> None:
         self.parameters, self._stored = stored.parameters, stored
         self.fingerprint = stored.parameters.fingerprint(stored.public_keys_digest)
-        key_shape, ciphertext_shape = library.shapes
+        key_shape, ciphertext_shape = keys.shapes
         self._seeded = Seeded(ciphertext_shape)
         self.mask_shape = self._seeded.half
         if hashlib.sha256(stored.secret_key).digest() != stored.checksum:
@@ -274,13 +317,13 @@ def generated(
 
     Raises `BackendUnavailableError` where the parameters' library cannot be imported here.
     """
-    library = library_for(parameters)
-    secret_key = library.new_secret_key()
-    keys = public.stored_as(parameters, library.new_public_key(secret_key))
+    making = keys_for(parameters)
+    secret_key = making.new_secret_key()
+    keys = public.stored_as(parameters, making.new_public_key(secret_key))
     checksum = hashlib.sha256(secret_key).digest()
-    own = public(keys, library)
+    own = public(keys, making)
     _IN_USE[_name(public, own.to_bytes())] = own
-    return pair(own, secret(secret.stored_as(parameters, keys.public_keys_digest, secret_key, checksum), library))
+    return pair(own, secret(secret.stored_as(parameters, keys.public_keys_digest, secret_key, checksum), making))
 
 
 def loaded(of: type[Context], data: bytes) -> Context:
@@ -295,7 +338,7 @@ def loaded(of: type[Context], data: bytes) -> Context:
         stored = decode(payload, of.stored_as, of.kind)
         if stored.parameters.fingerprint(stored.public_keys_digest) != fingerprint:
             raise DeserialisationError(f"the {of.kind} does not match its fingerprint", field="fingerprint")
-        _IN_USE[_name(of, data)] = found = of(stored, library_for(stored.parameters))
+        _IN_USE[_name(of, data)] = found = of(stored, keys_for(stored.parameters))
     return found
 
 

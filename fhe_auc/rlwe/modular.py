@@ -7,6 +7,7 @@ These are 1 modulo 2N: modulo such a prime, polynomials are known by their value
 import itertools
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import TypeAlias
 
@@ -16,35 +17,56 @@ from numpy.typing import NDArray
 from fhe_auc.base.keystream import KeyStream
 
 Residues: TypeAlias = NDArray[np.uint64]
+Signed: TypeAlias = NDArray[np.int64]
 MULTIPLIED_BITS = 56  # of a modulus, at most: `multiply` needs the quotient in double precision
 _MOST_OF_THEM = 0.99
 _WITNESSES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 
 
-def multiply(x: Residues, y: Residues | np.uint64, modulus: int | Residues) -> Residues:
-    """Return x·y, element by element; x may be up to twice its modulus, and each element may have a modulus of its own.
+def reduced(numbers: Residues | Signed, modulus: int | Residues) -> Residues:
+    """Return integers, of either sign and below 2^50 times their modulus in size, modulo it; each may have its own."""
+    moduli = np.asarray(modulus, np.uint64)
+    # numpy's remainders of words take five times as long. Quotients below 2^50 are wrong by one at most, and where they
+    # are near a half: what is left lies between -modulus and modulus.
+    quotients = numbers.astype(np.float64)
+    quotients *= 1 / moduli
+    left = _without(np.rint(quotients, out=quotients), numbers, moduli)
+    return np.asarray(np.minimum(left, left + moduli))  # negative numbers are large ones, and wrap around
+
+
+def multiply(x: Residues | Signed, y: Residues | np.uint64, modulus: int | Residues) -> Residues:
+    """Return x·y, element by element; x is of either sign and below 2^57 in size, and each element may have a modulus.
 
     Raises ValueError where a modulus has more than 56 bits.
     """
     moduli = np.asarray(modulus, np.uint64)
     if int(moduli.max()).bit_length() > MULTIPLIED_BITS:
         raise ValueError(f"only modulo primes of at most {MULTIPLIED_BITS} bits")
-    # In double precision the quotient, below 2^57, is off by less than 2^7 (five roundings); what that leaves of the
-    # remainder lies between -2^63 and 2^63, so that it is exact modulo 2^64.
-    quotient = (x.astype(np.float64) * (y / moduli)).astype(np.uint64)
+    # In double precision the quotient, below 2^57, is off by less than 2^7 (five roundings, and what is cut off); what
+    # that leaves of the product lies between -2^63 and 2^63, so that it is exact modulo 2^64.
+    quotients = x.astype(np.float64) * (np.asarray(y, np.float64) / moduli.astype(np.float64))
     with np.errstate(over="ignore"):  # which numpy tells of scalars only
-        remainder = np.asarray(x * y - quotient * moduli).view(np.int64)
-    return np.asarray(np.remainder(remainder, moduli.view(np.int64))).view(np.uint64)
+        product = np.asarray(x.view(np.uint64) * y)
+    return reduced(_without(quotients, product, moduli).view(np.int64), moduli)
 
 
-def add(x: Residues, y: Residues, modulus: int) -> Residues:
+def _without(quotients: NDArray[np.float64], numbers: Residues | Signed, moduli: Residues) -> Residues:
+    """Return numbers less so many times their modulus, whole parts of quotients; all modulo 2^64."""
+    whole = np.asarray(quotients.astype(np.int64)).view(np.uint64)
+    whole *= moduli
+    return np.subtract(numbers.view(np.uint64), whole, out=whole)
+
+
+def add(x: Residues, y: Residues, modulus: int | Residues) -> Residues:
     """Return x + y, element by element."""
-    return (x + y) % np.uint64(modulus)
+    total = x + y
+    return np.asarray(np.minimum(total, total - np.asarray(modulus, np.uint64)))  # smaller ones wrap around
 
 
-def subtract(x: Residues, y: Residues, modulus: int) -> Residues:
+def subtract(x: Residues, y: Residues, modulus: int | Residues) -> Residues:
     """Return x - y, element by element."""
-    return (x + (np.uint64(modulus) - y)) % np.uint64(modulus)
+    difference = x - y
+    return np.asarray(np.minimum(difference, difference + np.asarray(modulus, np.uint64)))
 
 
 def total(x: Residues, modulus: int, axis: int = -1) -> Residues:
@@ -75,6 +97,11 @@ def inverse(x: Residues, prime: int) -> Residues:
             found = multiply(found, power, prime)
         power = multiply(power, power, prime)
     return found
+
+
+def signed(x: Residues, modulus: int) -> Signed:
+    """Return residues as integers between -modulus/2 and modulus/2."""
+    return np.where(x > modulus // 2, x - np.uint64(modulus), x).view(np.int64)
 
 
 def residues(values: Sequence[int] | NDArray[np.int64], modulus: int) -> Residues:
@@ -120,9 +147,10 @@ def fill(stream: KeyStream, moduli: Sequence[int], rows: Residues) -> None:
             drawn[: len(kept)] = kept
             drawn = drawn[len(kept) :]  # these once more
         if limit != modulus:
-            row %= np.uint64(modulus)
+            row[:] = reduced(row, modulus) if modulus > 2**14 else row % np.uint64(modulus)
 
 
+@lru_cache(maxsize=64)
 def is_prime(number: int) -> bool:
     """Whether a number below 2^64 is prime.
 

@@ -1,4 +1,4 @@
-"""OpenFHE, for either scheme: contexts, keys and ciphertexts, and its process-wide state.
+"""OpenFHE: contexts, keys and ciphertexts, of CKKS whatever is encrypted, and its process-wide state.
 
 No evaluation keys are made: OpenFHE keeps those in process-wide maps that only grow.
 """
@@ -7,7 +7,6 @@ No evaluation keys are made: OpenFHE keeps those in process-wide maps that only 
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,8 +23,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import openfhe
 from threadpoolctl import threadpool_limits
 
-from fhe_auc.base.errors import CapacityError, DeserialisationError, EvaluationError
+from fhe_auc.base.errors import DeserialisationError, EvaluationError
 from fhe_auc.rlwe.context import CoefficientLayout, Library, Run
+from fhe_auc.rlwe.ring_parameters import Chain
 
 if not _threads_chosen:
     del os.environ["OMP_NUM_THREADS"]  # child processes are not ours to decide for
@@ -76,65 +76,26 @@ def _polynomials(raw: bytes, ring_dimension: int) -> list[Run]:
     return runs
 
 
-# BFV's modulus follows from depth and plaintext modulus: 1 or 2 for those from 41 bits on, up to 5 for the smallest.
-_LEAST_DEPTH, _MOST_DEPTH = 1, 5
+class Scheme(Library):
+    """OpenFHE for one chain."""
 
-
-def _ckks_context(parameters: Any) -> Any:
-    first, *scaling = parameters.modulus_bits
-    settings = openfhe.CCParamsCKKSRNS()
-    settings.SetMultiplicativeDepth(len(scaling))
-    settings.SetFirstModSize(first)
-    settings.SetScalingModSize(scaling[0])
-    settings.SetScalingTechnique(openfhe.FIXEDMANUAL)
-    return _new_context(settings, parameters)
-
-
-def _bfv_context(parameters: Any) -> Any:
-    """Return the library's context at the least depth for which it takes a modulus as large as the parameters'."""
-    for depth in range(_LEAST_DEPTH, _MOST_DEPTH + 1):
-        settings = openfhe.CCParamsBFVRNS()
-        settings.SetPlaintextModulus(parameters.plain_moduli[0])
-        settings.SetMultiplicativeDepth(depth)
-        settings.SetScalingModSize(parameters.modulus_bits[0])
-        settings.SetMultiplicationTechnique(openfhe.HPS)
-        context = _new_context(settings, parameters)
-        if round(math.log2(context.GetModulus())) >= parameters.log2_modulus:
-            return context
-    raise CapacityError(
-        f"OpenFHE takes no modulus of {parameters.log2_modulus} bits for plaintext modulus {parameters.plain_moduli[0]}"
-    )
-
-
-def _new_context(settings: Any, parameters: Any) -> Any:
-    """Return the context of a scheme's settings, with the ring, the secret keys and the security that we ask for."""
-    settings.SetRingDim(parameters.ring_dimension)
-    settings.SetKeySwitchTechnique(openfhe.BV)  # the one without a special modulus
-    settings.SetSecretKeyDist(openfhe.UNIFORM_TERNARY)
-    settings.SetSecurityLevel(openfhe.HEStd_128_classic)
-    context = openfhe.GenCryptoContext(settings)
-    for feature in (openfhe.PKE, openfhe.KEYSWITCH, openfhe.LEVELEDSHE):
-        context.Enable(feature)
-    return context
-
-
-def _parsed(parse: Any, raw: bytes) -> Any:
-    """Return the library's object from what a `CoefficientLayout` made; `DeserialisationError` where it is refused."""
-    try:
-        return parse(raw, openfhe.BINARY)
-    except RuntimeError as error:
-        raise DeserialisationError(f"OpenFHE refused the object: {error}") from None
-
-
-class Scheme(Library[Any]):
-    """OpenFHE for one scheme."""
-
-    def __init__(self, parameters: Any) -> None:
-        of_ckks = parameters.scheme == "ckks"
-        self._context = (_ckks_context if of_ckks else _bfv_context)(parameters)
-        self._zero = self._context.MakeCKKSPackedPlaintext([0.0]) if of_ckks else self._context.MakePackedPlaintext([0])
-        self._find = partial(_polynomials, ring_dimension=parameters.ring_dimension)
-        super().__init__(parameters)
+    def __init__(self, chain: Chain) -> None:
+        first, *scaling = chain.modulus_bits
+        settings = openfhe.CCParamsCKKSRNS()
+        settings.SetMultiplicativeDepth(len(scaling))
+        settings.SetFirstModSize(first)
+        settings.SetScalingModSize(scaling[0])
+        settings.SetScalingTechnique(openfhe.FIXEDMANUAL)
+        settings.SetRingDim(chain.ring_dimension)
+        settings.SetKeySwitchTechnique(openfhe.BV)  # the one without a special modulus
+        settings.SetSecretKeyDist(openfhe.UNIFORM_TERNARY)
+        settings.SetSecurityLevel(openfhe.HEStd_128_classic)
+        self._context = openfhe.GenCryptoContext(settings)
+        for feature in (openfhe.PKE, openfhe.KEYSWITCH, openfhe.LEVELEDSHE):
+            self._context.Enable(feature)
+        self._zero = self._context.MakeCKKSPackedPlaintext([0.0])
+        self._find = partial(_polynomials, ring_dimension=chain.ring_dimension)
+        super().__init__(chain)
 
     @property
     def context(self) -> Any:
@@ -142,19 +103,21 @@ class Scheme(Library[Any]):
         _refuse_forks()
         return self._context
 
-    def _new_keys(self) -> tuple[Any, Any]:
+    def _new_key(self) -> Any:
         # In a thread of its own, as OpenFHE seeds its random numbers once for each: a machine resumed twice from one
         # snapshot would make the same keys.
         with ThreadPoolExecutor(1) as thread:
-            keys = thread.submit(self.context.KeyGen).result()
-        return keys.secretKey, keys.publicKey
+            return thread.submit(self.context.KeyGen).result().secretKey
 
-    def _encrypted_zero(self, key: bytes, *, secret: bool) -> Callable[[], Any]:
-        parsed = _parsed(openfhe.DeserializePrivateKeyString if secret else openfhe.DeserializePublicKeyString, key)
+    def _encrypted_zero(self, key: bytes) -> Callable[[], Any]:
+        try:
+            parsed = openfhe.DeserializePrivateKeyString(key, openfhe.BINARY)
+        except RuntimeError as error:
+            raise DeserialisationError(f"OpenFHE refused the key: {error}") from None
         return lambda: self.context.Encrypt(parsed, self._zero)
 
     def _saved(self, item: Any) -> bytes:
         return bytes(openfhe.Serialize(item, openfhe.BINARY))
 
     def _layout(self, item: Any) -> CoefficientLayout:
-        return CoefficientLayout(self._saved(item), self.parameters.ring_dimension, self._find)
+        return CoefficientLayout(self._saved(item), self.chain.ring_dimension, self._find)

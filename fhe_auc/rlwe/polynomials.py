@@ -1,6 +1,6 @@
 """Polynomials modulo primes, and the number-theoretic transform: coefficients, and values at the roots of -1.
 
-Coefficients travel as packed bytes, in as many as the modulus needs. Sums of them need no encryption library.
+Coefficients travel in as many bits as their modulus needs. Sums of them need no encryption library.
 
     value j = Σ_k c_k·ψ^((2·rev(j) + 1)·k) mod q        rev reverses the log2 N bits of j
 
@@ -8,22 +8,23 @@ with ψ the smallest primitive 2N-th root of one. Both libraries keep ciphertext
 order; a test compares. Here it serves what the libraries do not offer or take long for: noise of our own choice,
 looking at noise, plaintexts, and other moduli.
 
-Source: Longa and Naehrig, "Speeding up the Number Theoretic Transform …", CANS 2016: algorithm 1, and for the inverse
-the textbook's transform in time, whose products with powers of ψ come last.
+Source: Longa and Naehrig, "Speeding up the Number Theoretic Transform …", CANS 2016: algorithm 1.
 
 Numbers grow from stage to stage and are reduced at the end. The quotient of a product of a number and a factor (at most
-q/2) is taken in double precision, three roundings. What is left is added in this stage, as it is or reduced once more
-to between -q/2 and q/2, as it has to be for numbers to stay below 2^63 (`_again`): for primes of 56 bits in all stages,
-after which no number is above 9q; of 52 bits in few, of 49 bits in none.
+q/2) is taken in double precision, three roundings, five beyond 53 bits. What is left is added in this stage, as it is
+or reduced once more to between -q/2 and q/2, as it has to be for numbers to stay below 2^63 (`_again`): for primes of
+56 bits in all stages, of 52 bits in few, of 51 bits in none.
 
-Short runs of numbers are slow in numpy. So the N numbers stand in a square, more or less, and half of the stages work
-on the square turned over: a stage always works on whole rows.
+Numpy is fast on long runs of numbers, next to each other. So a stage always takes the first half of the numbers and the
+second, and puts what it makes of two of them side by side: after all stages the numbers are in order again (Pease,
+J. ACM 15, 1968). Both transforms go through the same stages, with other factors: to coefficients modulo x^N - 1, to
+which the powers of ψ at the end bring x^N + 1.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -31,12 +32,13 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import KeyStream
-from fhe_auc.rlwe.modular import MULTIPLIED_BITS, fill, multiply, powers
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.modular import MULTIPLIED_BITS, Signed, fill, multiply, powers, reduced, signed
+from fhe_auc.rlwe.packing import pack, packed_size, unpack
 
 WORD = 8  # bytes of a coefficient in both libraries' formats
 Words: TypeAlias = NDArray[np.uint64]
 """Coefficients, or values at the roots of unity, of several polynomials: shape (polynomials, N)."""
-Signed: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -46,50 +48,39 @@ class Polynomials:
     ring_dimension: int
     moduli: tuple[int, ...]
 
-    @cached_property
-    def widths(self) -> tuple[int, ...]:
-        """Bytes that a coefficient of each polynomial takes."""
-        return tuple([(modulus.bit_length() + 7) // 8 for modulus in self.moduli])
-
     @property
     def packed_size(self) -> int:
         """Bytes of all polynomials, packed."""
-        return self.ring_dimension * sum(self.widths)
+        return sum(packed_size(self.ring_dimension, modulus) for modulus in self.moduli)
 
     def pack(self, words: Words) -> bytes:
-        """Return coefficients of shape (polynomials, N) as bytes."""
-        rows = np.ascontiguousarray(words, "<u8").reshape(self.shape)
-        return b"".join([_low(row, width).tobytes() for row, width in zip(rows, self.widths, strict=True)])
+        """Return coefficients of shape (polynomials, N) as bytes, one polynomial after the other (`rlwe.packing`)."""
+        return b"".join([pack(row, modulus) for row, modulus in zip(words, self.moduli, strict=True)])
 
     def unpack(self, packed: bytes | memoryview, into: Words | None = None) -> Words:
         """Return coefficients, (polynomials, N), written `into` an array of that shape if there is one.
 
         Raises `DeserialisationError` for another number of bytes, or a coefficient that is not below its modulus.
         """
-        widths = self.widths
-        if len(packed) != self.ring_dimension * sum(widths):
+        if len(packed) != self.packed_size:
             raise DeserialisationError(f"expected {self.packed_size} bytes of coefficients, got {len(packed)}")
-        words = np.empty(self.shape, "<u8") if into is None else into
-        words.fill(0)
-        position = 0
-        for row, width in zip(words, widths, strict=True):
-            _low(row, width)[:] = np.frombuffer(packed, f"V{width}", self.ring_dimension, position)
-            position += self.ring_dimension * width
-        if (words.max(axis=1, initial=0) >= np.array(self.moduli, np.uint64)).any():
-            raise DeserialisationError("a coefficient is not below its modulus")
+        words = np.empty(self.shape, np.uint64) if into is None else into
+        left = memoryview(packed)
+        for row, modulus in zip(words, self.moduli, strict=True):
+            size = packed_size(self.ring_dimension, modulus)
+            row[:] = unpack(left[:size], self.ring_dimension, modulus)
+            left = left[size:]
         return words
 
     def add_in_place(self, total: Words, words: Words) -> None:
         """Add `words` to `total`, each polynomial modulo its prime; both as `unpack` returns them."""
         for row, summand, modulus in zip(total, words, self.moduli, strict=True):
-            row += summand
-            np.minimum(row, row - np.uint64(modulus), out=row)  # smaller ones wrap around
+            row[:] = modular.add(row, summand, modulus)
 
     def subtract_in_place(self, total: Words, words: Words) -> None:
         """Subtract `words` from `total`, in the same way."""
         for row, summand, modulus in zip(total, words, self.moduli, strict=True):
-            row += np.uint64(modulus) - summand
-            np.minimum(row, row - np.uint64(modulus), out=row)
+            row[:] = modular.subtract(row, summand, modulus)
 
     def multiply(self, left: Words, right: Words) -> Words:
         """Return the products, coefficient by coefficient; ValueError where a prime has more than 56 bits."""
@@ -97,6 +88,11 @@ class Polynomials:
         for row, x, y, modulus in zip(product, left, right, self.moduli, strict=True):
             row[:] = multiply(x, y, modulus)
         return product
+
+    def residues(self, numbers: Signed) -> Words:
+        """Return integers, shape (N,) or (polynomials, N), modulo each prime; sizes as of `modular.reduced`."""
+        rows = np.broadcast_to(numbers, self.shape)
+        return np.array([reduced(row, modulus) for row, modulus in zip(rows, self.moduli, strict=True)])
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -123,7 +119,7 @@ class PolynomialSum:
     def __init__(self, polynomials: Polynomials) -> None:
         self.polynomials = polynomials
         self._words = polynomials.zeros()
-        self._most = 2 ** (64 - max(polynomials.moduli, default=1).bit_length())
+        self._most = 2 ** min(64 - max(polynomials.moduli, default=1).bit_length(), 50)
         self._pending = 1  # summands below their modulus that the words may stand for
 
     def add(self, words: Words) -> None:
@@ -141,18 +137,12 @@ class PolynomialSum:
 
     def _reduce(self) -> None:
         for row, modulus in zip(self._words, self.polynomials.moduli, strict=True):
-            row %= np.uint64(modulus)
+            row[:] = reduced(row, modulus)
         self._pending = 1
 
 
-def _low(row: Words, width: int) -> NDArray[np.void]:
-    """Return the lowest bytes of each word, as one piece, which copies many times faster."""
-    kind = np.dtype({"names": ["low"], "formats": [f"V{width}"], "itemsize": WORD})
-    return np.asarray(row.view(kind)["low"])
-
-
 class _Factors(NamedTuple):
-    """Factors between -q/2 and q/2, and what they are over q."""
+    """Factors between -q/2 and q/2, and what they are over q, rounded."""
 
     numbers: Signed
     over_modulus: NDArray[np.float64]
@@ -160,110 +150,114 @@ class _Factors(NamedTuple):
     """Whether products with these are to be reduced once more."""
 
 
-class _Tables(NamedTuple):
-    """What transforms of one shape take; arrays have the axes modulus, block of rows, row, column."""
+class _Room(NamedTuple):
+    """Arrays that products are made in, stage by stage: new ones take longer."""
 
-    moduli: Signed
-    rows: int
+    quotients: NDArray[np.float64]
+    whole: Signed
+    products: Signed
+
+    @classmethod
+    def of(cls, size: int) -> _Room:
+        """Return arrays of so many numbers."""
+        return cls(np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64))
+
+
+class _Tables(NamedTuple):
+    """What the transforms modulo one prime take: factors for each stage, and those that come last."""
+
     to_values: list[_Factors]
     to_coefficients: list[_Factors]
     last: _Factors
 
 
-def values_of(polynomials: Polynomials, coefficients: Words) -> Words:
-    """Return the values of polynomials given by their coefficients; both as `Polynomials.unpack` returns them.
+def values_of(polynomials: Polynomials, coefficients: Words | Signed) -> Words:
+    """Return the values of polynomials given by their coefficients, both of shape (polynomials, N).
 
+    Coefficients may be of either sign, and up to twice their modulus in size; one row, shape (N,), stands for all.
     Raises ValueError where a prime has more than 56 bits.
     """
-    tables = _tables(polynomials)
-    square: Signed = coefficients.astype(np.int64).reshape(len(coefficients), tables.rows, -1)
-    blocks, turn = 1, len(tables.to_values) // 2
-    for stage, factors in enumerate(tables.to_values):
-        if stage == turn:
-            square, blocks = _turned(square), 1
-        halves = square.reshape(len(square), blocks, 2, -1, square.shape[-1])
-        product = _times(halves[:, :, 1], factors, tables.moduli)
-        np.subtract(halves[:, :, 0], product, out=halves[:, :, 1])  # (x, y) become (x + factor·y, x - factor·y)
-        halves[:, :, 0] += product
-        blocks *= 2
-    return _reduced(_turned(square).reshape(coefficients.shape), tables.moduli)
+    values = np.empty(polynomials.shape, np.uint64)
+    rows = np.broadcast_to(coefficients, polynomials.shape)
+    for into, row, modulus in zip(values, rows, polynomials.moduli, strict=True):
+        stages = _tables(polynomials.ring_dimension, modulus).to_values
+        into[:] = reduced(_through(stages, row.view(np.int64), modulus), modulus)
+    return values
 
 
 def coefficients_of(polynomials: Polynomials, values: Words) -> Words:
-    """Return the coefficients of polynomials given by their values; errors as `values_of`."""
-    tables = _tables(polynomials)
-    square = _turned(values.astype(np.int64).reshape(len(values), tables.rows, -1))
-    blocks = square.shape[1]
-    for factors in tables.to_coefficients:
-        if blocks == 1:
-            square = _turned(square)
-            blocks = square.shape[1]
-        blocks //= 2
-        halves = square.reshape(len(square), blocks, 2, -1, square.shape[-1])
-        product = _times(halves[:, :, 1], factors, tables.moduli)
-        np.subtract(halves[:, :, 0], product, out=halves[:, :, 1])
-        halves[:, :, 0] += product
-    found = _times(square[:, None], tables.last, tables.moduli)
-    return _reduced(found.reshape(values.shape), tables.moduli)
+    """Return the coefficients of polynomials given by their values, as residues; errors as `values_of`."""
+    coefficients = np.empty(polynomials.shape, np.uint64)
+    order = bit_reversed(polynomials.ring_dimension)
+    for into, row, modulus in zip(coefficients, values, polynomials.moduli, strict=True):
+        _, stages, last = _tables(polynomials.ring_dimension, modulus)
+        found = _through(stages, row.view(np.int64)[order], modulus)
+        into[:] = reduced(_times(found[order], last, modulus, _Room.of(len(order))), modulus)
+    return coefficients
 
 
-def _times(numbers: Signed, factors: _Factors, moduli: Signed) -> Signed:
-    """Return what is left of the products, reduced `again` between -q/2 and q/2 (but for the last unit)."""
-    quotients = (numbers * factors.over_modulus).astype(np.int64)
-    quotients *= moduli
-    found = numbers * factors.numbers  # modulo 2^64, as is what is subtracted: the difference is small
-    found -= quotients
-    if factors.again:
-        quotients = np.rint(found / moduli).astype(np.int64)
-        quotients *= moduli
-        found -= quotients
-    return found
+def _through(stages: list[_Factors], numbers: Signed, modulus: int) -> Signed:
+    """Return what all stages make of the numbers: (x, y) become (x + factor·y, x - factor·y)."""
+    half = len(numbers) // 2
+    made, room = np.empty((2, half, 2), np.int64), _Room.of(half)
+    for stage, factors in enumerate(stages):
+        pairs = made[stage % 2]
+        product = _times(numbers[half:], factors, modulus, room)
+        np.add(numbers[:half], product, out=pairs[:, 0])
+        np.subtract(numbers[:half], product, out=pairs[:, 1])
+        numbers = pairs.reshape(-1)
+    return numbers
 
 
-def _turned(square: Signed) -> Signed:
-    return np.ascontiguousarray(square.transpose(0, 2, 1))
+def _times(numbers: Signed, factors: _Factors, modulus: int, room: _Room) -> Signed:
+    """Return what is left of the products, reduced `again` between -q/2 and q/2 (but for the last unit): in `room`."""
+    quotients, whole, products = room
+    np.multiply(numbers, factors.numbers, out=products)  # modulo 2^64, as the rest: the difference is small
+    np.copyto(quotients, numbers)
+    quotients *= factors.over_modulus
+    for again in range(1 + factors.again):
+        if again:
+            np.copyto(quotients, products)
+            quotients /= modulus
+            np.rint(quotients, out=quotients)
+        np.copyto(whole, quotients, casting="unsafe")
+        whole *= modulus
+        products -= whole
+    return products
 
 
-def _reduced(numbers: Signed, moduli: Signed) -> Words:
-    return np.mod(numbers, moduli[:, :, 0, 0]).view(np.uint64)
-
-
-@lru_cache(maxsize=16)
-def _tables(polynomials: Polynomials) -> _Tables:
-    size, moduli = polynomials.ring_dimension, polynomials.moduli
-    if max(moduli).bit_length() > MULTIPLIED_BITS:
+@lru_cache(maxsize=32)
+def _tables(size: int, modulus: int) -> _Tables:
+    if modulus.bit_length() > MULTIPLIED_BITS:
         raise ValueError(f"only modulo primes of at most {MULTIPLIED_BITS} bits")
+    root = smallest_root(size, modulus)
+    roots = powers(root, size, modulus)[bit_reversed(size)]
+    inverses = powers(pow(root, -1, modulus), size, modulus)
+    even_inverses = inverses[::2][bit_reversed(size // 2)]
     stages = size.bit_length() - 1
-    rows = 1 << stages // 2
-    columns = size // rows
-    broadcast = np.array(moduli, np.int64).reshape(-1, 1, 1, 1)
-    roots, inverses, last = (np.stack(each) for each in zip(*(_factors(size, each) for each in moduli), strict=True))
 
-    def shaped(numbers: Signed, *shape: int, again: bool) -> _Factors:
-        numbers = np.ascontiguousarray(numbers).reshape(len(moduli), *shape)
-        # Extended precision holds both, so that the quotient is rounded once.
-        return _Factors(numbers, (numbers.astype(np.longdouble) / broadcast).astype(np.float64), again)
+    def factors(numbers: Words, *, again: bool = False, times: int = 1) -> _Factors:
+        centred = signed(numbers, modulus)
+        return _Factors(np.tile(centred, times), np.tile(centred / modulus, times), again)
 
-    to_values, to_coefficients = [], []
-    for stage, again in enumerate(_again(max(moduli).bit_length(), stages)):
-        half = 1 << stage  # of the blocks to values, or of the numbers in half a block to coefficients
-        level = roots[:, half : 2 * half]
-        if half < rows:
-            to_values.append(shaped(level, half, 1, 1, again=again))
-        else:  # turned over: blocks of before are columns
-            turned = _turned(level.reshape(len(moduli), rows, -1))
-            to_values.append(shaped(turned, half // rows, 1, rows, again=again))
-        level = inverses[:, :: size // (2 * half)]
-        to_coefficients.append(shaped(level, 1, *((half, 1) if half < columns else (-1, columns)), again=again))
-    return _Tables(broadcast, rows, to_values, to_coefficients, shaped(last, 1, rows, -1, again=False))
+    def of_stage(numbers: Words, *, again: bool) -> _Factors:
+        return factors(numbers, again=again, times=size // 2 // len(numbers))  # one for each block of before
+
+    again = _again(modulus.bit_length(), stages)
+    return _Tables(
+        [of_stage(roots[1 << stage : 2 << stage], again=again[stage]) for stage in range(stages)],
+        [of_stage(even_inverses[: 1 << stage], again=again[stage]) for stage in range(stages)],
+        factors(multiply(inverses, np.uint64(pow(size, -1, modulus)), modulus)),
+    )
 
 
 def _again(bits: int, stages: int) -> list[bool]:
     """Return in which stages products are reduced once more, modulo primes of so many bits: in as few as it takes.
 
-    Of numbers up to b·q the quotient is off by 3·b·2^(bits - 54), and by less than 1 as it is cut to an integer.
+    Of numbers up to b·q the quotient is off by r·b·2^(bits - 54), r roundings, and by less than 1 as it is cut to an
+    integer.
     """
-    error, most, largest = 3 * 2.0 ** (bits - 54), 2.0 ** (63 - bits), 1.0
+    error, most, largest = (3 if bits <= 53 else 5) * 2.0 ** (bits - 54), 2.0 ** (63 - bits), 2.0
     found = []
     for left in reversed(range(stages)):
         grown = largest + error * largest + 1
@@ -271,20 +265,6 @@ def _again(bits: int, stages: int) -> list[bool]:
         found.append(at_last + error * at_last + 1 > most)
         largest = largest + 1 / 2 if found[-1] else grown
     return found
-
-
-@lru_cache(maxsize=32)
-def _factors(ring_dimension: int, modulus: int) -> tuple[Signed, Signed, Signed]:
-    """Return ψ^rev(j) for all j, ψ^(-2k) for k < N/2, and ψ^-k/N for all k, between -q/2 and q/2."""
-    root = smallest_root(ring_dimension, modulus)
-    order = bit_reversed(ring_dimension)
-    inverse_powers = powers(pow(root, -1, modulus), ring_dimension, modulus)
-    over_size = multiply(inverse_powers, np.uint64(pow(ring_dimension, -1, modulus)), modulus)
-    roots, inverses, last = (
-        np.where(each > modulus // 2, each - np.uint64(modulus), each).view(np.int64)
-        for each in (powers(root, ring_dimension, modulus)[order], inverse_powers[::2], over_size)
-    )
-    return roots, inverses, last
 
 
 @lru_cache(maxsize=32)

@@ -38,6 +38,13 @@ class Chain(msgspec.Struct, frozen=True):
     special_bits: int
 
 
+KEY_CHAINS: dict[BackendName, Chain] = {
+    "tenseal": Chain(8192, (50, 50, 50), 18),
+    "openfhe": Chain(8192, (50, 50, 50), 0),
+}
+"""Of contexts of which keys alone are taken, whatever their modulus."""
+
+
 class RingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The ring and the moduli of one set; `CapacityError` if they are below 128-bit security, or not of `chains`."""
 
@@ -48,7 +55,7 @@ class RingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     modulus_bits: tuple[int, ...]
     """Bits of each prime of the ciphertext modulus Q, 20 to 60."""
     special_bits: int
-    """Bits of the special prime P that SEAL's keys have, at most 60; 0 where there is none. Nothing here needs it."""
+    """Bits of the special prime P that SEAL has, at most 60; 0 where there is none. Nothing is published modulo it."""
 
     scheme: ClassVar[str]
     chains: ClassVar[dict[BackendName, tuple[Chain, ...]]]
@@ -67,8 +74,18 @@ class RingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"a {total}-bit modulus at ring dimension {self.ring_dimension} is below {SECURITY_BITS}-bit security"
                 f" (at most {limit} bits)"
             )
-        if Chain(self.ring_dimension, self.modulus_bits, self.special_bits) not in self.chains[self.backend]:
+        if self.chain not in self.chains[self.backend]:
             raise CapacityError(f"{unsupported} by the {self.backend} backend at ring dimension {self.ring_dimension}")
+
+    @property
+    def chain(self) -> Chain:
+        """All but what a scheme has of its own."""
+        return Chain(self.ring_dimension, self.modulus_bits, self.special_bits)
+
+    @property
+    def own_moduli(self) -> tuple[int, ...]:
+        """The primes of Q where the scheme has its own, whatever the library; none where the library chooses them."""
+        return ()
 
     @property
     def log2_modulus(self) -> int:
@@ -78,7 +95,7 @@ class RingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def submission_bytes(self) -> int:
         """Bytes of a party's ciphertext, without seed and envelope: of one polynomial, the other being the seed's."""
-        return self.ring_dimension * sum(-(-bits // 8) for bits in self.modulus_bits)
+        return sum(-(-self.ring_dimension * bits // 8) for bits in self.modulus_bits)
 
     def fingerprint(self, keys_digest: bytes) -> bytes:
         """Return the 32-byte name of a context: these parameters with the public keys of that SHA-256."""

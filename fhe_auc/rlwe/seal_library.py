@@ -1,4 +1,4 @@
-"""SEAL, for either scheme: contexts, keys and ciphertexts, and how its objects become bytes and come back.
+"""SEAL: contexts, keys and ciphertexts, and how its objects become bytes and come back.
 
 SEAL's own loader sees only what SEAL has written on this machine, coefficients filled in (`fhe_auc.rlwe.context`).
 """
@@ -15,12 +15,13 @@ from functools import cached_property, partial
 from itertools import cycle, islice
 from typing import Any
 
-import tenseal.sealapi as seal
+import _sealapi_cpp as seal  # as tenseal.sealapi has it; tenseal itself loads what works on tensors
 import zstandard
 
-from fhe_auc.base.errors import CapacityError, DeserialisationError, InputError
+from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.rlwe.context import CoefficientLayout, Library, Run
 from fhe_auc.rlwe.polynomials import WORD, Polynomials
+from fhe_auc.rlwe.ring_parameters import Chain
 
 # SEAL's serialisation: a 16-byte header (magic, header size, version, compression, total size) before every object and
 # every array inside it; arrays go on with a 64-bit count and the words themselves.
@@ -101,26 +102,16 @@ def _polynomials(raw: bytes, ring_dimension: int, moduli: Sequence[int]) -> list
     return runs
 
 
-class Scheme(Library[Any]):
-    """SEAL for one scheme; `CapacityError` where a plaintext modulus is one of its primes."""
+class Scheme(Library):
+    """SEAL for one chain."""
 
-    def __init__(self, parameters: Any) -> None:
-        size = parameters.ring_dimension
-        primes = seal.CoeffModulus.Create(size, [*parameters.modulus_bits, parameters.special_bits])
+    def __init__(self, chain: Chain) -> None:
+        primes = seal.CoeffModulus.Create(chain.ring_dimension, [*chain.modulus_bits, chain.special_bits])
         self._key_moduli = [prime.value() for prime in primes]  # ciphertexts have all but the last
-        self._of_bfv = parameters.scheme == "bfv"
-        settings = seal.EncryptionParameters(seal.SCHEME_TYPE.BFV if self._of_bfv else seal.SCHEME_TYPE.CKKS)
-        settings.set_poly_modulus_degree(size)
-        settings.set_coeff_modulus(primes)
-        if self._of_bfv:
-            for modulus in parameters.plain_moduli:
-                if modulus in self._key_moduli:
-                    raise CapacityError(
-                        f"a plaintext modulus must not be a prime of the modulus of ciphertexts: {modulus}"
-                    )
-            settings.set_plain_modulus(parameters.plain_moduli[0])
-        self._settings = settings
-        super().__init__(parameters)
+        self._settings = seal.EncryptionParameters(seal.SCHEME_TYPE.CKKS)
+        self._settings.set_poly_modulus_degree(chain.ring_dimension)
+        self._settings.set_coeff_modulus(primes)
+        super().__init__(chain)
 
     @cached_property
     def context(self) -> Any:
@@ -130,26 +121,21 @@ class Scheme(Library[Any]):
     @property
     def shapes(self) -> tuple[Polynomials, Polynomials]:
         """A site that has submitted needs no more of SEAL than its primes: to learn takes 50 ms of each process."""
-        size, moduli = self.parameters.ring_dimension, tuple(self._key_moduli)
+        size, moduli = self.chain.ring_dimension, tuple(self._key_moduli)
         return Polynomials(size, moduli), Polynomials(size, 2 * moduli[:-1])
 
-    def _new_keys(self) -> tuple[Any, Any]:
-        generator, public_key = seal.KeyGenerator(self.context), seal.PublicKey()
-        generator.create_public_key(public_key)
-        return generator.secret_key(), public_key
+    def _new_key(self) -> Any:
+        return seal.KeyGenerator(self.context).secret_key()
 
-    def _encrypted_zero(self, key: bytes, *, secret: bool) -> Callable[[], Any]:
-        loaded = seal.SecretKey() if secret else seal.PublicKey()
+    def _encrypted_zero(self, key: bytes) -> Callable[[], Any]:
+        loaded = seal.SecretKey()
         with _private_file(key) as path:
             loaded.load(self.context, path)
         encryptor = seal.Encryptor(self.context, loaded)
-        encrypt = encryptor.encrypt_zero_symmetric if secret else encryptor.encrypt_zero
 
         def made() -> Any:
             ciphertext = seal.Ciphertext()
-            encrypt(ciphertext)
-            if self._of_bfv:  # of which SEAL keeps coefficients: of keys, and of all else, values at roots of unity
-                seal.Evaluator(self.context).transform_to_ntt_inplace(ciphertext)
+            encryptor.encrypt_zero_symmetric(ciphertext)
             return ciphertext
 
         return made
@@ -158,5 +144,5 @@ class Scheme(Library[Any]):
 
     def _layout(self, item: Any) -> CoefficientLayout:
         moduli = self._key_moduli[:-1] if isinstance(item, seal.Ciphertext) else self._key_moduli
-        find = partial(_polynomials, ring_dimension=self.parameters.ring_dimension, moduli=moduli)
-        return CoefficientLayout(self._saved(item), self.parameters.ring_dimension, find)
+        find = partial(_polynomials, ring_dimension=self.chain.ring_dimension, moduli=moduli)
+        return CoefficientLayout(self._saved(item), self.chain.ring_dimension, find)

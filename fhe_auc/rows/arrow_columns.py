@@ -10,9 +10,16 @@ from numpy.typing import NDArray
 
 from fhe_auc.rows.entries import Coded, name_text
 
+_FEW = 256  # neighbouring integers, which are codes as they are
+
 
 def coded(column: Any) -> Coded:
     """Return a column of Arrow's, of any type that it can encode, as text."""
+    if pa.types.is_integer(column.type) and len(column) and not column.null_count:
+        numbers = _array(column)
+        least, most = int(numbers.min()), int(numbers.max())
+        if most - least < _FEW and least >= -(2**31) and most < 2**31:
+            return Coded(numbers.astype(np.int32) - np.int32(least), list(map(str, range(least, most + 1))))
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     entries = [name_text(entry) for entry in column.dictionary.to_pylist()]

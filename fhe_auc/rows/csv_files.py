@@ -27,7 +27,8 @@ from fhe_auc.rows.quotes import Quotes
 
 STDIN = Path("-")
 
-_BLOCK = 2**22  # bytes of text at a time
+_BLOCK = 2**20  # bytes of text at a time
+_LONGEST = 2**22  # bytes of a row
 _SMALL = 2**18  # what a processor's cache holds
 _GZIP = b"\x1f\x8b"  # how its files begin
 _DELIMITERS = (",", ";", "\t", "|")
@@ -155,7 +156,7 @@ class TextFile:
 def _standard_input() -> Any:
     """Return all of standard input, from its beginning; it can be had once only, and is kept in an unnamed file."""
     if not _STANDARD_INPUT:
-        _STANDARD_INPUT.append(tempfile.SpooledTemporaryFile(_BLOCK))  # noqa: SIM115
+        _STANDARD_INPUT.append(tempfile.SpooledTemporaryFile(_LONGEST))  # noqa: SIM115
         shutil.copyfileobj(sys.stdin.buffer, _STANDARD_INPUT[0])
         _STANDARD_INPUT[0].flush()
     kept = _STANDARD_INPUT[0]
@@ -175,11 +176,11 @@ def text_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) ->
         raise InputError("it is UTF-16 text; say so with --encoding utf-16")
     wanted = (*texts, *numbers)
     delimiter = file.delimiter(wanted)
-    yielded = 0
-    for kind in (pa.float64(), pa.string()):  # text, where something is no number: so that its row can be named
+    yielded, kind, size = 0, pa.float64(), _BLOCK
+    while True:
         types, behind = dict.fromkeys(numbers, kind) | dict.fromkeys(texts, _TEXT), yielded
         try:
-            for batch in _batches(file, wanted, delimiter, types):
+            for batch in _batches(file, wanted, delimiter, types, size):
                 skipped = min(behind, batch.num_rows)
                 behind -= skipped
                 if skipped < batch.num_rows:
@@ -189,11 +190,18 @@ def text_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) ->
                     yielded += batch.num_rows - skipped
             return
         except pa.ArrowInvalid as error:
-            if kind == pa.string() or "conversion error to double" not in str(error):
+            if size < _LONGEST and "straddling" in str(error):
+                size = _LONGEST
+            elif kind == pa.float64() and "conversion error to double" in str(error):
+                kind = pa.string()  # so that the row can be named
+            else:
                 raise
 
 
-def _batches(file: TextFile, wanted: Sequence[str], delimiter: str, types: Mapping[str, Any]) -> Iterator[Any]:
+def _batches(
+    file: TextFile, wanted: Sequence[str], delimiter: str, types: Mapping[str, Any], size: int
+) -> Iterator[Any]:
+    """Yield the rows in so many bytes of text at a time."""
     skipped = 0 if file.stated_delimiter() is None else 1
     header = file.header(delimiter)
     if not header:
@@ -211,18 +219,18 @@ def _batches(file: TextFile, wanted: Sequence[str], delimiter: str, types: Mappi
         len(header),
         [header.index(raw[name]) for name, kind in types.items() if kind != _TEXT],
         lambda text: float(text.replace(file.form.decimal, ".")),
-        _BLOCK,
+        _LONGEST,
     )
     blocks = file.blocks()  # the same text once more, beside Arrow: while the system has it in memory
     try:
         with pa_csv.open_csv(
             file.open_bytes(),
-            read_options=pa_csv.ReadOptions(block_size=_BLOCK, encoding=file.form.encoding, skip_rows=skipped),
+            read_options=pa_csv.ReadOptions(block_size=size, encoding=file.form.encoding, skip_rows=skipped),
             parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             convert_options=converting,
         ) as reader:
             for batch in reader:
-                for block in islice(blocks, -(-_BLOCK // _SMALL)):
+                for block in islice(blocks, -(-size // _SMALL)):
                     quotes.feed(block)
                 yield batch.rename_columns(list(wanted))
     except pa.ArrowInvalid as error:

@@ -29,9 +29,11 @@ from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.score_bins import listed, numbers, with_bins_of
 from fhe_auc.rows.own_checks import ROUNDING
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.rows.row_store import BATCH, release
 
 LEAST_ROWS = 10  # that have a value, or lie between two thresholds
 LEAST_OWN_ROWS = 100  # of who makes a session; of fewer, thresholds would tell more
+_MORE = LEAST_ROWS - 1
 _MOST_VALUES = 500
 _MOST_SCORES = 2**22
 NOT_OF_ROWS = ("epsilon", "round_scores")  # options; where they are set, thresholds must not be of the rows
@@ -61,46 +63,71 @@ def default_thresholds(
 
 def of_scores(columns: Sequence[NDArray[np.float64]], named: str) -> Thresholds:
     """Return thresholds for scores like these, finite, of shape (n,) each: as many as `named` has at most."""
-    every = math.ceil(sum(map(len, columns)) / _MOST_SCORES)
-    scores = numbers(np.concatenate([each[::every] for each in columns]))
-    values, rows = np.unique(scores, return_counts=True)
-    size = len(grids.parse(named))
-    frequent = np.flatnonzero(rows >= LEAST_ROWS)
-    frequent = frequent[np.argsort(-rows[frequent], kind="stable")][: min(_MOST_VALUES, size // 8)]
-    own = np.sort(values[frequent])
+    scores, size = _sorted_numbers(columns), len(grids.parse(named))
+    frequent = scores[:-_MORE][scores[_MORE:] == scores[:-_MORE]]  # each number but for its last rows
+    values = _different(frequent)
+    rows = np.diff(np.searchsorted(frequent, values), append=len(frequent))
+    own = np.sort(values[np.argsort(-rows, kind="stable")[: min(_MOST_VALUES, size // 8)]])
     said = f" with {len(own)} own value{'s' * (len(own) > 1)}" if len(own) else ""
-    if values[0] >= -ROUNDING and values[-1] <= 1 + ROUNDING:  # what is beyond by a rounding error is refused later
+    if scores[0] >= -ROUNDING and scores[-1] <= 1 + ROUNDING:  # what is beyond by a rounding error is refused later
         own = own[(own >= 0) & (own <= 1)]
         if not len(own):
             return Thresholds(grids.parse(named), named)
         others = grids.parse(f"{named.partition(':')[0]}:{max(size - 2 * len(own), grids.MIN_SIZE)}")
         return Thresholds(grids.explicit(with_bins_of(own, others)), named + said)
-    grid = with_bins_of(own, _spanning(values, rows, size - 2 * len(own) - 1))
+    grid = with_bins_of(own, _spanning(scores, size - 2 * len(own) - 1))
     grid[0] -= (listed(grid) is not None) * max(1.0, abs(grid[0]))  # of rows: no score is refused
     return Thresholds(grids.explicit(grid), f"{len(grid):,} points of these rows{said}")
 
 
-def _spanning(values: NDArray[np.float64], rows: NDArray[np.int64], size: int) -> NDArray[np.float64]:
-    """Return numbers among ascending values, of which there are so many rows each; `size` at most."""
-    below = np.cumsum(rows)
-    cuts = _cuts(values, below, size // 2)
-    beyond = min(LEAST_ROWS, int(below[-1]) // LEAST_ROWS)
-    ends = values[np.searchsorted(below, [beyond, below[-1] - 1 - beyond], side="right")]
+def _sorted_numbers(columns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return the numbers of scores, evenly spaced ones where there are many, ascending."""
+    every = math.ceil(sum(map(len, columns)) / _MOST_SCORES)
+    found, at = np.empty(sum(-(-len(each) // every) for each in columns)), 0
+    step = every * max(BATCH // every, 1)
+    for each in columns:
+        for start in range(0, len(each), step):
+            own = numbers(each[start : start + step : every])
+            found[at : at + len(own)] = own
+            at += len(own)
+            release(each)
+    found.sort()
+    return found
+
+
+def _spanning(scores: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """Return `size` numbers at most among the ascending ones of rows."""
+    cuts = _cuts(scores, size // 2)
+    beyond = min(LEAST_ROWS, len(scores) // LEAST_ROWS)
+    ends = scores[[beyond, -1 - beyond]]
     if (rounded := np.array([_three_digits(end) for end in ends.tolist()]))[0] < rounded[1]:
         ends = rounded
-    unit = max(float(np.median(np.abs(values))), 1e-9 * float(np.abs(ends).max()), float(np.finfo(float).tiny))
+    sizes = _different(scores)
+    median = float(np.median(np.abs(sizes, out=sizes), overwrite_input=True))
+    unit = max(median, 1e-9 * float(np.abs(ends).max()), float(np.finfo(float).tiny))
     first, last = np.arcsinh(ends / unit).tolist()
     with np.errstate(over="ignore"):  # of an end near the last float64
         spread = unit * np.sinh(np.linspace(first, last, size - len(cuts)))
     return np.unique(numbers(np.concatenate([np.clip(spread, *ends), cuts])))
 
 
-def _cuts(values: NDArray[np.float64], below: NDArray[np.int64], most: int) -> NDArray[np.float64]:
-    """Return at most so many numbers between values, with at least 10 rows between two of them."""
-    total, found, last = int(below[-1]), list[float](), 0
+def _different(ascending: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the different ones of ascending numbers."""
+    first = np.ones(len(ascending), np.bool_)
+    np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
+    return ascending[first]
+
+
+def _cuts(scores: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+    """Return at most so many numbers between ascending ones of rows, with at least 10 of these between two of them."""
+    total, found, last = len(scores), list[float](), 0
     step = max(LEAST_ROWS, math.ceil(total / most))
-    while (at := int(np.searchsorted(below, last + step))) < len(values) - 1 and total - below[at] >= LEAST_ROWS:
-        low, high, last = float(values[at]), float(values[at + 1]), int(below[at])
+    while last + step <= total:
+        low = float(scores[last + step - 1])
+        last = int(np.searchsorted(scores, low, side="right"))
+        if total - last < LEAST_ROWS:
+            break
+        high = float(scores[last])
         if low < (point := _three_digits(low / 2 + high / 2)) <= high:
             found.append(point)
     return np.array(found)
@@ -112,14 +139,14 @@ def _three_digits(number: float) -> float:
 
 def _require_one_scale(parties: Sequence[PartyData]) -> None:
     """Raise `InputError` where one party's scores are fractions, and another's percentages."""
-    most = max(parties, key=lambda data: float(data.y_score.max()))
-    if min(data.y_score.min() for data in parties) < 0 or not 20 < (high := most.y_score.max()) <= 100:
+    most = max(parties, key=lambda data: data.span(0)[1])
+    if min(data.span(0)[0] for data in parties) < 0 or not 20 < (high := most.span(0)[1]) <= 100:
         return
     for data in parties:
         scores = data.y_score
-        if len(scores) >= LEAST_ROWS and scores.max() <= 1 and (scores % 1).any() and np.median(most.y_score) > 1:
+        if len(scores) >= LEAST_ROWS and data.span(0)[1] <= 1 and (scores % 1).any() and np.median(most.y_score) > 1:
             raise InputError(
-                f"{data.described(0)}: its scores run to {scores.max():.4g}, as fractions do, and those of party "
+                f"{data.described(0)}: its scores run to {data.span(0)[1]:.4g}, as fractions do, and those of party "
                 f"{most.name!r} to {high:.4g}, as percentages do: convert one of them; or, if all are right as they "
                 "are, give thresholds",
                 party=data.name,

@@ -40,6 +40,11 @@ class Coded:
 
     def present(self) -> NDArray[np.intp]:
         """Return the codes that occur, ascending."""
+        if len(self.codes) and len(self.names) == 1:
+            return np.zeros(1, np.intp)
+        if len(self.codes) and len(self.names) == 2:
+            ends = {int(self.codes.min()), int(self.codes.max())}
+            return np.array(sorted(ends), np.intp)
         return np.flatnonzero(np.bincount(self.codes, minlength=1))
 
     def values(self, value_of: Callable[[str | None], Any]) -> NDArray[Any]:
@@ -51,7 +56,7 @@ class Coded:
         table = np.empty(max(len(self.names), 1), kind)
         for code, value in zip(present, values, strict=True):
             table[code] = value
-        return table[self.codes]
+        return table.take(self.codes)
 
 
 def one_dimensional(values: ArrayLike, title: str, what: str) -> NDArray[Any]:
@@ -77,6 +82,8 @@ def one_dimensional(values: ArrayLike, title: str, what: str) -> NDArray[Any]:
 def checked_labels(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.uint8]:
     """Return labels as read-only 0 and 1, or refuse the first that is neither."""
     numbers = _real_numbers(values, what, refuse)
+    if numbers.dtype == np.bool_:
+        return frozen(numbers.view(np.uint8))
     row = _first(~((numbers == 0) | (numbers == 1)))
     if row is not None:
         raise refuse(row, f"{what} is {shown_entry(numbers[row])}; {what}s must be 0 or 1")
@@ -227,8 +234,7 @@ def _real_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], 
             raise refuse(row, f"{what} is masked; drop the row or fill in its value")
         values = np.asarray(values)
     if values.dtype.kind in "biuf":
-        row = _first(missing_entries(values))
-        if row is not None:
+        if values.dtype.kind == "f" and (row := _first(np.isnan(values))) is not None:
             raise refuse(row, f"{what} is missing")
         return values
     numbers = np.empty(len(values), dtype=np.float64)

@@ -40,14 +40,16 @@ def check_scores(data: PartyData, thresholds: NDArray[np.float64]) -> None:
 
 def _check(data: PartyData, model: int, thresholds: NDArray[np.float64]) -> None:
     column = data.score_columns[model] if data.score_columns else None
-    found = _range(data, model)
-    span = f"from {found.low:.10g} to {found.high:.10g}"
+    low, high = data.span(model)
+    span = f"from {low:.10g} to {high:.10g}"
 
     values = listed(thresholds)
     if values is not None or _for_probabilities(thresholds):
+        if values is None and low >= 0 and high <= 1:
+            return
         if (others := _range(data, model, partial(_outside, values))).rows:
             place, score = data.place(others.first), float(data.scores[model][others.first])
-            what = f"for probabilities; this party's scores run {span}: {_remedy(found)}"
+            what = f"for probabilities; this party's scores run {span}: {_remedy(low, high)}"
             if values is not None:
                 what = (
                     f"of listed scores alone, of which {values[np.argmin(np.abs(values - score))]:.7g} is the nearest"
@@ -61,6 +63,8 @@ def _check(data: PartyData, model: int, thresholds: NDArray[np.float64]) -> None
             )
         return
     first, last = thresholds[0], thresholds[-1]
+    if low >= first and high < last:
+        return
     for beyond, where in (
         (lambda scores: scores < first, f"below the first threshold, {first:g}"),
         (lambda scores: scores >= last, f"at or above the last threshold, {last:g}"),
@@ -82,10 +86,8 @@ class _Range(NamedTuple):
     first: int  # row of them
 
 
-def _range(
-    data: PartyData, model: int, chosen: Callable[[NDArray[np.float64]], NDArray[np.bool_]] = np.isfinite
-) -> _Range:
-    """Return how many of the rows (all, or those chosen) there are, and the least and greatest of their scores."""
+def _range(data: PartyData, model: int, chosen: Callable[[NDArray[np.float64]], NDArray[np.bool_]]) -> _Range:
+    """Return how many of the rows are chosen, and the least and greatest of their scores."""
     found, before = _Range(0, math.inf, -math.inf, 0), 0
     for batch in data.batches():
         at = np.flatnonzero(chosen(batch.scores[model]))
@@ -101,8 +103,8 @@ def _outside(values: NDArray[np.float64] | None, scores: NDArray[np.float64]) ->
     return (scores < 0) | (scores > 1) if values is None else ~np.isin(numbers(scores), values)
 
 
-def _remedy(found: _Range) -> str:
-    if found.low >= -ROUNDING and found.high <= 1 + ROUNDING:
+def _remedy(low: float, high: float) -> str:
+    if low >= -ROUNDING and high <= 1 + ROUNDING:
         return "if this is a rounding error, clip them to 0 and 1"
     return (
         "check that this is the column of scores; then let thresholds span them: between sites score values that the "
@@ -118,15 +120,18 @@ def warnings_of(parties: Sequence[PartyData], thresholds: NDArray[np.float64]) -
     probabilities, more than 5 % of its rows lie outside.
     """
     first, last = thresholds[0], thresholds[-1]
+
+    def beyond(data: PartyData, model: int) -> int:
+        low, high = data.span(model)
+        if low >= first and high <= last:
+            return 0
+        return _range(data, model, lambda scores: (scores < first) | (scores > last)).rows
+
     few = [data.name for data in parties if data.rows < _FEW]
     outside = [
         data.name
         for data in parties
-        if max(
-            _range(data, model, lambda scores: (scores < first) | (scores > last)).rows
-            for model in range(len(data.scores))
-        )
-        > _SIZEABLE * data.rows
+        if max(beyond(data, model) for model in range(len(data.scores))) > _SIZEABLE * data.rows
     ]
     warnings = [*left_out(parties)]
     if few:

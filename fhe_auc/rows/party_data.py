@@ -114,6 +114,7 @@ class PartyData:
     dropped: int = field(repr=False, default=0)
     lost: tuple[str, ...] = field(repr=False, default=())
     place: Callable[[int], Place] = field(repr=False, default=_numbered)
+    _spans: dict[int, tuple[float, float]] = field(repr=False, init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         kinds = (((self.labels,), np.uint8), (self.scores, np.float64), (self.groups, np.uint8))
@@ -152,8 +153,16 @@ class PartyData:
         """All columns: labels, each model's scores, each variable's levels, and patients where there are such."""
         return self.labels, *self.scores, *self.groups, *(() if self.clusters is None else (self.clusters,))
 
+    def span(self, model: int) -> tuple[float, float]:
+        """Return the least and the greatest of a model's scores, for which all are looked at once."""
+        if model not in self._spans:
+            scores = (batch.scores[model] for batch in self.batches())
+            ends = [(own.min(initial=np.inf), own.max(initial=-np.inf)) for own in scores]
+            self._spans[model] = float(min(low for low, _ in ends)), float(max(high for _, high in ends))
+        return self._spans[model]
+
     def batches(self) -> Iterator[PartyData]:
-        """Yield the rows in order, about a million at a time; what has been read of a file is let go of."""
+        """Yield the rows in order, `BATCH` at a time; what has been read of a file is let go of."""
         if self.rows <= BATCH:
             yield self
             return
@@ -161,9 +170,9 @@ class PartyData:
             rows = slice(start, start + BATCH)
             yield replace(
                 self,
-                labels=self.labels[rows],
-                scores=tuple(each[rows] for each in self.scores),
-                groups=tuple(each[rows] for each in self.groups),
+                labels=np.asarray(self.labels)[rows],
+                scores=tuple(np.asarray(each)[rows] for each in self.scores),
+                groups=tuple(np.asarray(each)[rows] for each in self.groups),
                 clusters=None if self.clusters is None else self.clusters[rows],
             )
             for array in self.arrays:
@@ -321,8 +330,8 @@ def rescaled(data: PartyData, scale: str, *, refuse: Callable[[int, str, str], I
 def noted(data: PartyData, scale: str) -> PartyData:
     """Return a party's rows, whose scores were on this scale, with what its people are told where that seems wrong."""
     told = ""
-    if scale == _PERCENT and all(scores.max() <= 0.01 for scores in data.scores):
+    if scale == _PERCENT and all(data.span(model)[1] <= 0.01 for model in range(len(data.scores))):
         told = "read as percentages, no score is above 1: they may be fractions"
-    if scale == _LOGIT and any(((scores == 0) | (scores == 1)).any() for scores in data.scores):
+    if scale == _LOGIT and any({0, 1} & {*data.span(model)} for model in range(len(data.scores))):
         told = "logits beyond 36 tie, as probabilities: an AUC of logits as they are needs no score scale"
     return replace(data, lost=(*data.lost, f"party {data.name!r}: {told}")) if told else data

@@ -1,6 +1,8 @@
 """Rows of tables to parties: every piece of columns is checked as it comes (`PartyData.from_columns`), and kept.
 
-What is kept of many rows of files is in an unnamed temporary file (`fhe_auc.rows.row_store`).
+What is kept of many rows of files is in an unnamed temporary file (`fhe_auc.rows.row_store`), for the several passes of
+a session: memory grows with pieces, not with rows. It does grow with the patients of rows, whose names are kept, and
+where their rows are compared; and up to four million scores that thresholds are made of (`default_thresholds`).
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from fhe_auc.question.analysis import Analysis, Questions
 from fhe_auc.rows.entries import Coded, incomplete_rows, level_text, require_one_spelling, shown_entry
 from fhe_auc.rows.party_data import Entries, PartyData, checked_name, left_out_beside, noted, rescaled
 from fhe_auc.rows.pieces import Piece, Table
-from fhe_auc.rows.row_store import Column, parted
+from fhe_auc.rows.row_store import Column, cut, parted
 
 
 class _Columns(NamedTuple):
@@ -113,13 +115,16 @@ class _Kept:
         self._with_rows: set[Table] = set()
         self._labels_seen = dict.fromkeys([name for name in [level_text(entries.positive_label)] if name is not None])
         self._in_memory = all(table.file is None for table in tables)
-        self._sites = Column(np.int32, in_memory=self._in_memory)
+        self._sites = Column(np.int32, in_memory=self._in_memory)  # of each row, where a column says so
+        self._sizes: Counter[int] = Counter()  # rows of each party
         self._rows: list[Column] = []  # as of `PartyData.arrays`
 
     def add(self, part: _Part) -> None:
         part = self._complete(part)
         if not len(part.rows):
             return
+        if self._columns.site is None and part.table.party in self._codes and part.table not in self._with_rows:
+            raise InputError(f"party {part.table.party!r} is there twice; every party needs its own name")
         self._with_rows.add(part.table)
         names = self._named(part)
         (label, scores, groups, cluster, _), piece, table = self._columns, part.piece, part.table
@@ -145,7 +150,10 @@ class _Kept:
             refuse=refuse,
         )
         data = rescaled(data, self._entries.score_scale, refuse=refuse)
-        self._sites.append(names[part.sites.codes])
+        if self._columns.site is None:
+            self._sizes[int(names[0])] += data.rows
+        else:
+            self._sites.append(names[part.sites.codes])
         self._rows = self._rows or [Column(array.dtype, in_memory=self._in_memory) for array in data.arrays]
         for kept, array in zip(self._rows, data.arrays, strict=True):
             kept.append(array)
@@ -160,7 +168,8 @@ class _Kept:
 
     def _named(self, part: _Part) -> NDArray[np.int32]:
         names = np.zeros(len(part.sites.names), np.int32)
-        first = {int(np.argmax(part.sites.codes == code)): int(code) for code in part.sites.present()}
+        present = part.sites.present().tolist()
+        first = {int(np.argmax(part.sites.codes == code)) if len(present) > 1 else 0: code for code in present}
         for row, code in sorted(first.items()):
             name = part.sites.names[code]
             if name is None:
@@ -177,12 +186,11 @@ class _Kept:
         if self._analysis.classes:
             return coded
         if wanted is None:
-            labels = coded.values(_label)
             odd = [code for code in coded.present() if _label(coded.names[code]) not in (0, 1, None)]
             if odd:
                 row = int(np.isin(coded.codes, odd).argmax())
                 raise refuse(row, f"label is {shown_entry(coded.names[coded.codes[row]])}; {self._of_labels(part)}")
-            return labels
+            return coded.values(_label)
         self._labels_seen |= dict.fromkeys(sorted({coded.names[code] or wanted for code in coded.present()}))
         try:
             require_one_spelling(self._labels_seen, self._columns.label)
@@ -216,15 +224,19 @@ class _Kept:
 
     def parties(self) -> list[PartyData]:
         """Return every party, its rows in the order of the tables."""
+        site = self._columns.site
         for table in self._tables:
             if table not in self._with_rows:
                 why = ": each of its rows has a missing entry and was left out" if self._dropped else ""
                 raise InputError(f"{table.title}: there are no rows{why}", file=table.file)
         if (pair := first_alike(self._codes)) is not None:
-            site = self._columns.site
             remedy = "every party needs its own name" if site is None else f"write one site in one way in {site!r}"
             raise InputError(f"party {pair[1]!r} is there twice, also as {pair[0]!r}; {remedy}", column=site)
-        of_party = parted(self._sites.finished(), len(self._codes), [column.finished() for column in self._rows])
+        columns = [column.finished() for column in self._rows]
+        if site is None:
+            of_party = cut(columns, [self._sizes[code] for code in self._codes.values()])
+        else:
+            of_party = parted(self._sites.finished(), len(self._codes), columns)
         models, groups = len(self._columns.scores), len(self._columns.groups)
         lost, named = left_out_beside(self._codes, self._dropped), any(table.names_columns for table in self._tables)
         made = (

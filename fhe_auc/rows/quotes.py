@@ -55,6 +55,9 @@ class Quotes:
         """Check more of the text; raise `QuoteError`."""
         if self._start < 0 and block.startswith(codecs.BOM_UTF8):
             self._start, block = self._start + 3, block[3:]
+        if len(self._rest) == 1 and b'"' not in block:
+            self._start, self._rest = self._start + len(block), block[-1:] or self._rest
+            return
         text, at = self._rest + block, 1
         while tidy := self._tidy.match(text, at):  # if only nothing
             quote = tidy.end()

@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from fhe_auc.base.files import naming
 
-BATCH = 2**20  # rows at a time
+BATCH = 2**16  # rows at a time: columns of so many fit into a processor's cache
 IN_MEMORY = 2**20  # rows of a column that are kept in memory; more go to a file
 
 
@@ -64,12 +65,14 @@ def parted(codes: NDArray[np.int32], parts: int, columns: Sequence[NDArray[Any]]
         in_order = in_order and bool(own[0] >= last and (own[1:] >= own[:-1]).all())
         last = int(own[-1])
         release(codes)
-    ends = np.cumsum(sizes)
     if not in_order:
-        columns = _sorted(codes, ends - sizes, columns)
-    return [
-        [each[start:end] for each in columns] for start, end in zip((ends - sizes).tolist(), ends.tolist(), strict=True)
-    ]
+        columns = _sorted(codes, np.cumsum(sizes) - sizes, columns)
+    return cut(columns, sizes.tolist())
+
+
+def cut(columns: Sequence[NDArray[Any]], sizes: Sequence[int]) -> list[list[NDArray[Any]]]:
+    """Return the columns of each part, so many rows each, one after the other."""
+    return [[each[end - size : end] for each in columns] for size, end in zip(sizes, accumulate(sizes), strict=True)]
 
 
 def _sorted(codes: NDArray[np.int32], starts: NDArray[np.int64], columns: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
@@ -82,7 +85,7 @@ def _sorted(codes: NDArray[np.int32], starts: NDArray[np.int64], columns: Sequen
         order = np.argsort(own, kind="stable")
         present, first = np.unique(own[order], return_index=True)
         ends = np.append(first[1:], len(own))
-        for source, target in zip(columns, made, strict=True):
+        for source, target in zip(map(np.asarray, columns), map(np.asarray, made), strict=True):
             rows = source[start : start + BATCH][order]
             for code, begin, end in zip(present, first, ends, strict=True):
                 target[place[code] : place[code] + end - begin] = rows[begin:end]

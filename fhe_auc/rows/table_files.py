@@ -24,6 +24,7 @@ from fhe_auc.rows.pieces import OPTIONS, Piece, Words, require_columns
 from fhe_auc.rows.quotes import QuoteError
 from fhe_auc.rows.row_store import BATCH
 
+_BUFFER = 2**18  # bytes of a column at a time
 OBJECTS = "it holds Python objects, which could run code; save numbers or text, as with astype(float) or astype(str)"
 
 
@@ -82,6 +83,7 @@ class TableFile(TextFile):
                 yield from text_pieces(self, numbers, texts)
             else:
                 yield from _READERS[self.suffix](self, numbers, texts)
+            pa.default_memory_pool().release_unused()  # Arrow would keep it for its next file
         except QuoteError as error:
             line = self.line_at(error.offset)
             raise InputError(f"file {self.name!r}: line {line}: {error}", file=self.name, line=line) from None
@@ -132,8 +134,8 @@ def _reason(error: Exception, wrong_encoding: str) -> str:
 def _parquet_pieces(file: TableFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
     from pyarrow.parquet import ParquetFile  # takes time to import
 
-    # Without pre_buffer=False it would hold all of the file.
-    with file.open_native() as opened, ParquetFile(opened, pre_buffer=False) as source:
+    # Otherwise it would hold all of the file, or of a group of rows.
+    with file.open_native() as opened, ParquetFile(opened, pre_buffer=False, buffer_size=_BUFFER) as source:
         require_columns((*texts, *numbers), source.schema_arrow.names)
         for batch in source.iter_batches(BATCH, columns=[*numbers, *texts]):
             yield _arrow_piece(batch, numbers, texts)

@@ -18,7 +18,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.messages import ENVELOPE_BYTES, Message, Protection, Rounds, in_envelope, require_protection
+from fhe_auc.session.messages import ENVELOPE_BYTES, MAC_KEY_BYTES, Message, Protection, Rounds, require_protection
 
 _SECRET_BYTES = 32
 Parse: TypeAlias = Callable[[int, bytes, Words], Words]
@@ -78,6 +78,7 @@ class Aggregator:
         self._ended = False
         self._goes_on = False  # whether it takes what is in the journal
         self._listed: dict[str, bytes] = {}  # digests of what the parties have submitted last
+        self._mac_keys: dict[str, bytes] = {}  # of their echoes
 
     @property
     def rounds(self) -> int:
@@ -128,6 +129,9 @@ class Aggregator:
                 raise MessageError("already submitted in this round (duplicate or replay)", field="sender")
             if self.journal is not None and not self._goes_on:
                 self.journal.add(self.round, party, submission)
+            if self.protection is not None and self.round + 1 == self._rounds.echo:
+                self._mac_keys[party] = payload[:MAC_KEY_BYTES]
+                payload = cast("bytes", memoryview(payload)[MAC_KEY_BYTES:])  # uncopied
             if self.round < self.rounds:  # in the last one parties confirm, with nothing
                 self._side.accept(self.round, party, payload)
         except DeserialisationError as error:
@@ -147,7 +151,9 @@ class Aggregator:
         protection = require_protection(self.manifest, self.protection)
         if protection is None:
             return message.unsealed, message.digest
-        return message.unseal(protection, AGGREGATOR if self._rounds.is_sealed(self.round) else ""), message.digest
+        recipient = AGGREGATOR if self._rounds.is_sealed(self.round) else ""
+        mac_key = self._mac_keys[party] if self.round == self._rounds.echo else None
+        return message.unseal(protection, recipient, mac_key), message.digest
 
     def finish_round(self) -> bytes | None:
         """Close the round and return the next message for all, or None when the session has ended.
@@ -254,7 +260,7 @@ class Aggregator:
         listed: tuple[tuple[str, bytes], ...] = ()
         if self.protection is not None and self._rounds.lists(number):
             listed = tuple((party, self._listed[party]) for party in self.counted if party in self._listed)
-        made = in_envelope(
+        made = Message.of(
             self.manifest, self.protection, number, AGGREGATOR, content, recipient=recipient, submissions=listed
         )
         message = made.to_bytes()

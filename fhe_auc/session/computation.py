@@ -26,13 +26,14 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.input_proofs.sessions import InputProof, InputProofs
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.packing import pack, packed_size, unpack
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
 from fhe_auc.rlwe.ring_parameters import RingParameters
 from fhe_auc.session.aggregator import RunningSum
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.plan import Plan
-from fhe_auc.sums.pads import pack, packed_size, pad, unpack
+from fhe_auc.sums.pads import pad
 
 Keys = TypeVar("Keys")  # what the aggregator computes with
 Secret = TypeVar("Secret")  # the secret key

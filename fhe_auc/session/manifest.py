@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -31,7 +31,7 @@ def _decoded(content: bytes, kind: type[P]) -> P:
     return decode(content, kind, "plan")
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """One session, as the key holder announces it; raises `InputError` if a field cannot be what it says.
 
     No two `parties` differ only in case or width of letters, and in a fleet's session there are none. The aggregator
@@ -176,7 +176,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Parse; raise `DeserialisationError` on anything else than a manifest."""
         return decode(data, cls, "manifest")
 
-    @property
+    @cached_property
     def digest(self) -> bytes:
         """SHA-256 of the manifest, 32 bytes; every message carries it."""
         return hashlib.sha256(b"fhe-auc manifest\0" + self.to_bytes()).digest()

@@ -5,11 +5,19 @@ others may read what carries messages, such as a shared folder. Echoes, and the 
 are not sealed. The sender signs what travels, and the recipient checks the signature before it unseals. In the
 aggregator's message each party looks for its own submission, and at how many they are. Without signatures a stranger on
 the link could add to a submission what a public key allows, or make up a result.
+
+An *echo* alone is not signed. It is for the other parties, who know it by a secret that the aggregator lacks
+(`fhe_auc_keys.roles.sealed`): a signature costs the server more than all else about it, and proves nothing more. It
+bears a MAC (HMAC-SHA256 of its digest), by a key that its sender has drawn and sealed to the aggregator with its signed
+answer before. Bare, junk that somebody puts where a party writes would be taken for its echo, and end the session for
+all without a number, in that party's name. Which round is of echoes say `Rounds`, and no message: there nothing counts
+but a MAC, elsewhere nothing but a signature.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import NamedTuple
@@ -26,6 +34,7 @@ _MAGIC, _WHAT = b"fheamsg", "fhe-auc message"
 ENVELOPE_BYTES = 2560  # more than any envelope and seal, with a name of reasonable length
 MESSAGE = b"message 2"  # the purpose of signatures on messages; a signature for one purpose says nothing for another
 SEALED = b"sealed message 1"  # the purpose of seals on messages
+MAC_KEY_BYTES = 32
 
 
 class Protection(ABC):
@@ -53,8 +62,14 @@ class Protection(ABC):
         """Return what was sealed to this role; raise `MessageError` where it was not, or for another purpose."""
 
 
-class _Content(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, dict=True):
-    """What a message says."""
+class Message(msgspec.Struct, frozen=True, array_like=True, dict=True):
+    """One message of a protocol.
+
+        7 bytes magic | 1 byte format version | 32 bytes digest | 1 byte, length of the signature | signature | content
+
+    All is hashed once: the digest finds damage, is what the sender signs, and names a submission. The content is all
+    fields but the signature.
+    """
 
     protocol: str  # name of the plug-in
     session: bytes  # its random id, 16 bytes
@@ -71,23 +86,7 @@ class _Content(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     time: (
         int  # Unix seconds by the sender's clock, for who compares clocks; 0 in sessions that are played in one process
     )
-
-
-class _Arrived(_Content, frozen=True):
-    """The same as it is parsed: the payload, most of the message, is not copied."""
-
-    payload: memoryview  # type: ignore[assignment]
-
-
-class Message(_Content, frozen=True):
-    """One message of a protocol.
-
-        7 bytes magic | 1 byte format version | 32 bytes digest | 1 byte, length of the signature | signature | content
-
-    All is hashed once: the digest finds damage, is what the sender signs, and names a submission.
-    """
-
-    signature: bytes  # the sender's, of the digest; empty in sessions that are played in one process
+    signature: bytes  # the sender's, of the digest, or an echo's MAC; empty in sessions that are played in one process
 
     def __repr__(self) -> str:
         return f"<Message {self.protocol} round {self.round} from {self.sender!r}, {len(self.payload)} bytes>"
@@ -106,23 +105,53 @@ class Message(_Content, frozen=True):
         """The payload, where it is not sealed: copied once for all parties that one process plays."""
         return bytes(self.payload)
 
-    def protected(self, protection: Protection, recipient: str = "") -> Message:
-        """Return the message sealed to `recipient`, where that is one alone, and signed by its sender."""
+    @classmethod
+    def of(
+        cls,
+        manifest: Manifest,
+        protection: Protection | None,
+        number: int,
+        sender: str,
+        payload: bytes,
+        *,
+        recipient: str,
+        submissions: tuple[tuple[str, bytes], ...] = (),
+        mac_key: bytes | None = None,
+    ) -> Message:
+        """Return a role's message of a round; between machines as of `protected`."""
+        time = 0 if protection is None else int(protection.clock.now().timestamp())
+        named = manifest.protocol, manifest.session, number, sender, manifest.digest
+        message = cls(*named, payload, submissions, time, b"")
+        return message if protection is None else message.protected(protection, recipient, mac_key)
+
+    def protected(self, protection: Protection, recipient: str = "", mac_key: bytes | None = None) -> Message:
+        """Return the message sealed to `recipient`, where that is one alone, and signed by its sender.
+
+        With a `mac_key` it bears a MAC by that key in place of the signature.
+        """
         message = self
         if recipient:
             sealed = protection.seal(recipient, SEALED, self._about(recipient), self.payload)
             message = msgspec.structs.replace(self, payload=sealed)
-        signed = msgspec.structs.replace(message, signature=protection.sign(MESSAGE, message.digest))
+        by = protection.sign(MESSAGE, message.digest) if mac_key is None else message._mac(mac_key)
+        signed = msgspec.structs.replace(message, signature=by)
         signed.__dict__.update(message.__dict__)  # content and digest, which are of all but the signature
         return signed
 
-    def unseal(self, protection: Protection, recipient: str = "") -> bytes:
+    def unseal(self, protection: Protection, recipient: str = "", mac_key: bytes | None = None) -> bytes:
         """Return the payload for this role, which is `recipient` where the payload is sealed.
 
-        Raises `MessageError`, with the field "signature" or "seal", unless the sender signed it and it can be unsealed.
+        Raises `MessageError`, with the field "signature" or "seal", unless the sender signed it (with a `mac_key`: made
+        its MAC) and it can be unsealed.
         """
-        protection.check(self.sender, MESSAGE, self.digest, self.signature)
+        if mac_key is None:
+            protection.check(self.sender, MESSAGE, self.digest, self.signature)
+        elif not hmac.compare_digest(self._mac(mac_key), self.signature):
+            raise MessageError(f"it bears no genuine MAC of {self.sender!r}", field="signature")
         return protection.unseal(SEALED, self._about(recipient), self.payload) if recipient else self.unsealed
+
+    def _mac(self, key: bytes) -> bytes:
+        return hmac.digest(key, self.digest, "sha256")
 
     def _about(self, recipient: str) -> bytes:
         return encode((self.round, self.sender, recipient))
@@ -149,10 +178,12 @@ class Message(_Content, frozen=True):
             digest = hashlib.sha256(content).digest()
             if digest != rest[:DIGEST]:
                 raise damaged(_WHAT)
-            fields = msgspec.structs.asdict(decode(content, _Arrived, _WHAT))
+            fields = decode(  # the payload, most of the message, is not copied
+                content, tuple[str, bytes, int, str, bytes, memoryview, tuple[tuple[str, bytes], ...], int], _WHAT
+            )
         except DeserialisationError as error:
             raise MessageError(str(error), field=error.field) from None
-        message = cls(**fields, signature=bytes(rest[DIGEST + 1 : start]))
+        message = cls(*fields, bytes(rest[DIGEST + 1 : start]))  # type: ignore[arg-type]
         message.__dict__.update(_content=content, digest=digest)  # the bytes that came, and that its sender has signed
         return message
 
@@ -183,6 +214,15 @@ class Rounds(NamedTuple):
         """Whether answers of the round are sealed to the aggregator."""
         return number <= self.number - self.unsealed
 
+    @property
+    def echo(self) -> int:
+        """The round whose answers are echoes, which bear a MAC: the first unsealed one, but for the last; 0: none is.
+
+        The key of the MAC goes with the answer before. With a helper there are no echoes.
+        """
+        first = self.number - self.unsealed + 1
+        return first if 1 < first < self.number and not self.of_helper else 0
+
     def lists(self, number: int) -> bool:
         """Whether the message of a round lists whose submissions count, with their digests.
 
@@ -197,21 +237,3 @@ def require_protection(manifest: Manifest, protection: Protection | None) -> Pro
     if manifest.aggregator and protection is None:
         raise EvaluationError("messages of this session are sealed and signed, and this role has no keys to do so")
     return protection
-
-
-def in_envelope(
-    manifest: Manifest,
-    protection: Protection | None,
-    round_number: int,
-    sender: str,
-    payload: bytes,
-    *,
-    recipient: str,
-    submissions: tuple[tuple[str, bytes], ...] = (),
-) -> Message:
-    """Return a role's message; between machines signed, and sealed to `recipient` if it is for one alone."""
-    time = 0 if protection is None else int(protection.clock.now().timestamp())
-    message = Message(
-        manifest.protocol, manifest.session, round_number, sender, manifest.digest, payload, submissions, time, b""
-    )
-    return message if protection is None else message.protected(protection, recipient)

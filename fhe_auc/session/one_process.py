@@ -67,8 +67,9 @@ def run(
     else:
         aggregator = attacks.aggregator(cheat, manifest, delivery.aggregator, rows=rows)
     roles = [plugin.party(manifest, delivery.parties[data.name], data) for data in parties if data.name != liar]
-    for party in roles:  # here nobody is to be kept from knowing about the others
-        party.own_warnings = plugin.own_warnings(manifest, parties)
+    warned = plugin.own_warnings(manifest, parties)  # here nobody is to be kept from knowing about the others
+    for party in roles:
+        party.own_warnings = warned
     everyone: list[Party[R] | Party[Outcome] | Party[Evaluation]] = [*roles]
     if delivery.helper is not None:
         everyone.append(plugin.helper(manifest, delivery.helper))

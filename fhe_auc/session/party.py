@@ -14,6 +14,7 @@ or lack together. So a list must not part fewer than five sites from the others 
 
 from __future__ import annotations
 
+import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
@@ -28,7 +29,7 @@ from fhe_auc.base.names import AGGREGATOR, HELPER, MAX_CHARACTERS
 from fhe_auc.base.serialise import frame, unframe
 from fhe_auc.results.evaluation import Outcome
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.messages import ENVELOPE_BYTES, Message, Protection, Rounds, in_envelope, require_protection
+from fhe_auc.session.messages import ENVELOPE_BYTES, MAC_KEY_BYTES, Message, Protection, Rounds, require_protection
 
 R = TypeVar("R", bound=Outcome)  # what a session yields to each party
 
@@ -128,6 +129,7 @@ class _PartyState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     bytes_received: int
     seconds: dict[str, float]
     own: bytes  # `PartySide.kept`
+    mac_key: bytes
 
     def __repr__(self) -> str:
         return f"<state of party {self.party!r} after round {self.round} (secret)>"
@@ -161,6 +163,7 @@ class Party(Generic[R]):
         self._answered = [each for each in everyone if (each in side.rounds.of_helper) == self._helps]
         self._round = 0
         self._sent = b""
+        self._mac_key = b""  # of its echo
         self._seconds: dict[str, float] = {}
         self._outcome: R | None = None
 
@@ -236,7 +239,11 @@ class Party(Generic[R]):
     def _sends(self, number: int, payload: bytes, received: int) -> bytes:
         """Return the submission of a round, whose message had so many bytes; the party has answered it then."""
         recipient = AGGREGATOR if self._rounds.is_sealed(number) else ""
-        sent = in_envelope(self.manifest, self.protection, number, self.name, payload, recipient=recipient)
+        if self.protection is not None and number + 1 == self._rounds.echo:
+            self._mac_key = secrets.token_bytes(MAC_KEY_BYTES)
+            payload = self._mac_key + payload
+        key = self._mac_key if number == self._rounds.echo else None
+        sent = Message.of(self.manifest, self.protection, number, self.name, payload, recipient=recipient, mac_key=key)
         submission = sent.to_bytes()
         self._round, self._sent = number, b"" if self.protection is None else sent.digest
         self.bytes_received += received
@@ -271,9 +278,9 @@ class Party(Generic[R]):
         It is secret, and belongs into a key store, before the submission is sent: then no round is ever answered in two
         ways. It holds no result, and after the last round nothing secret.
         """
-        own = b"" if self.ended else self._side.kept()
+        secret = (b"", b"") if self.ended else (self._side.kept(), self._mac_key)
         where = self.digest, self.name, self._round, self.ended, self._sent
-        return frame(_STATE_MAGIC, _PartyState(*where, self.bytes_sent, self.bytes_received, self._seconds, own))
+        return frame(_STATE_MAGIC, _PartyState(*where, self.bytes_sent, self.bytes_received, self._seconds, *secret))
 
     def restore(self, state: bytes) -> None:
         """Go on from what `saved` has returned.
@@ -289,6 +296,7 @@ class Party(Generic[R]):
         if not saved.ended:
             self._side.restore(saved.own)
         self._round, self.ended, self._seconds = saved.round, saved.ended, saved.seconds
+        self._mac_key = saved.mac_key
         self._sent, self.bytes_sent, self.bytes_received = saved.sent, saved.bytes_sent, saved.bytes_received
 
 

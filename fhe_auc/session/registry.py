@@ -1,9 +1,9 @@
 """Installed protocols, and attacks on them: entry-point groups ``fhe_auc.protocols`` and ``fhe_auc.attacks``."""
 
 from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar, cast
 
+from fhe_auc.base import plug_ins
 from fhe_auc.base.errors import InputError, UnknownProtocolError
 from fhe_auc.base.names import known_names
 from fhe_auc.base.options import Options
@@ -18,11 +18,11 @@ GROUP = "fhe_auc.protocols"
 ATTACKS_GROUP = "fhe_auc.attacks"
 
 
-@lru_cache(maxsize=2)  # it reads the metadata of every installed package
-def _installed(group: str) -> dict[str, set[EntryPoint]]:
+@lru_cache(maxsize=2)
+def _installed(group: str) -> dict[str, set[plug_ins.PlugIn]]:
     """Return the plug-ins of each name: a second one means that two packages fight over it."""
-    points: dict[str, set[EntryPoint]] = {}
-    for point in entry_points(group=group):
+    points: dict[str, set[plug_ins.PlugIn]] = {}
+    for point in plug_ins.installed(group):
         points.setdefault(point.name, set()).add(point)
     return points
 
@@ -81,7 +81,7 @@ def attacks(protocol: str) -> Attacks:
     return _made(Attacks, protocol, installed[protocol], brings="attacks on protocol")  # type: ignore[type-abstract]
 
 
-def _made(kind: type[T], name: str, points: set[EntryPoint], *, brings: str) -> T:
+def _made(kind: type[T], name: str, points: set[plug_ins.PlugIn], *, brings: str) -> T:
     if len({point.value for point in points}) > 1:
         values = " and ".join(sorted(point.value for point in points))
         raise UnknownProtocolError(f"more than one package brings {brings} {name!r} ({values}); remove one")

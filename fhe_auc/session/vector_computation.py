@@ -13,12 +13,12 @@ import msgspec
 from fhe_auc.base.errors import CapacityError
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.packing import pack
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.ring_parameters import RingParameters
 from fhe_auc.session.computation import PaddedComputation
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import VECTOR_SUMS, Keys, Parameter, Terms, describe_download, describe_upload
-from fhe_auc.sums.pads import pack
 from fhe_auc.sums.vector_sums import VectorAuthenticator, VectorSums
 
 HELPED_BYTES = 1240

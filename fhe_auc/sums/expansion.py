@@ -16,8 +16,8 @@ Of a term with the different factors A_i − B_i, each e_i times, and constants 
 
 import itertools
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial, reduce
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from fhe_auc.sums.terms import Factor, Over, Sum, Term, running_sums
 def encrypted_numbers(total: Sum, lengths: Mapping[str, int]) -> int:
     """Return how many numbers are encrypted for a sum over vectors of these lengths."""
     linear = sum(base.length(lengths) or 1 for base in total.bases)
-    return linear + sum(len(_of_two(_powers(term))) * term.length(lengths) for term in total.terms) + 1
+    return linear + sum(len(_of_two(term)) * term.length(lengths) for term in total.terms) + 1
 
 
 def monomials(total: Sum, at: Mapping[Factor, Residues], modulus: int) -> list[Residues]:
@@ -38,17 +38,15 @@ def monomials(total: Sum, at: Mapping[Factor, Residues], modulus: int) -> list[R
     `at` holds the B of each factor and base, from `Release.evaluate`.
     """
     zero: Residues = np.zeros(1, np.uint64)
-    negated = {factor: modular.subtract(zero, entries, modulus) for factor, entries in at.items()}
     of_two, last = list[Residues](), zero
     for term in total.terms:
-        powers, length = _powers(term), _length(term, at)
-        for j in _of_two(powers):
-            pair = [negated[factor] for factor, power in zip(powers, j, strict=True) for _ in range(power)]
+        powers, length = term.powers, _length(term, at)
+        for j in _of_two(term):
+            pair = [at[factor] for factor, power in zip(powers, j, strict=True) for _ in range(power)]
             of_two.append(_product(pair, 1, length, modulus))
-        own = [negated[factor] for factor in powers.elements()]
-        own += [at[factor] for factor in term.factors if factor.constants]
-        last = modular.add(last, modular.total(_product(own, 1, length, modulus), modulus)[None], modulus)
-    return [*[negated[base] for base in total.bases], *of_two, last]
+        product = modular.total(_product([at[factor] for factor in term.factors], 1, length, modulus), modulus)[None]
+        last = (modular.subtract if term.degree % 2 else modular.add)(last, product, modulus)
+    return [*[modular.subtract(zero, at[base], modulus) for base in total.bases], *of_two, last]
 
 
 def coefficients(total: Sum, at: Mapping[Factor, Residues], modulus: int) -> tuple[Residues, list[Residues]]:
@@ -59,22 +57,22 @@ def coefficients(total: Sum, at: Mapping[Factor, Residues], modulus: int) -> tup
     clear: Residues = np.zeros(1, np.uint64)
     linear, of_two = {base: np.zeros_like(at[base]) for base in total.bases}, list[Residues]()
     for term in total.terms:
-        powers = _powers(term)
+        powers = term.powers
         first = _coefficient(term, (0,) * len(powers), at, modulus)
         clear = modular.add(clear, modular.total(first, modulus)[None], modulus)
         for which, factor in enumerate(powers if term.degree > 1 else ()):
             one = tuple([int(other == which) for other in range(len(powers))])
             folded = _folded(_coefficient(term, one, at, modulus), factor, modulus)
             for base, over, scale in factor.maps:
-                own = modular.multiply(_transposed(folded, over, modulus), np.uint64(scale % modulus), modulus)
+                own = _product([_transposed(folded, over, modulus)], scale % modulus, len(linear[base]), modulus)
                 linear[base] = modular.add(linear[base], own, modulus)
-        of_two += [_coefficient(term, j, at, modulus) for j in _of_two(powers)]
+        of_two += [_coefficient(term, j, at, modulus) for j in _of_two(term)]
     return clear, [*linear.values(), *of_two, np.ones(1, np.uint64)]
 
 
 def _coefficient(term: Term, j: tuple[int, ...], at: Mapping[Factor, Residues], modulus: int) -> Residues:
     binomial, factors = 1, [at[factor] for factor in term.factors if factor.constants]
-    for (factor, power), exponent in zip(_powers(term).items(), j, strict=True):
+    for (factor, power), exponent in zip(term.powers.items(), j, strict=True):
         binomial *= math.comb(power, exponent)
         factors += [at[factor]] * (power - exponent)
     return _product(factors, binomial, _length(term, at), modulus)
@@ -98,23 +96,19 @@ def _transposed(weights: Residues, over: Over, modulus: int) -> Residues:
     return running[-1:] if over == "total" else modular.subtract(running[-1:], running, modulus)
 
 
-def _powers(term: Term) -> Counter[Factor]:
-    return Counter([factor for factor in term.factors if not factor.constants])
-
-
-def _of_two(powers: Counter[Factor]) -> list[tuple[int, ...]]:
+def _of_two(term: Term) -> list[tuple[int, ...]]:
     """Return j of all monomials with two B, of a term that has more factors."""
-    if powers.total() < 3:
+    if term.degree < 3:
         return []
-    return [j for j in itertools.product(*[range(power + 1) for power in powers.values()]) if sum(j) == 2]
+    return [j for j in itertools.product(*[range(power + 1) for power in term.powers.values()]) if sum(j) == 2]
 
 
 def _length(term: Term, at: Mapping[Factor, Residues]) -> int:
     return max(map(len, map(at.__getitem__, term.factors)))
 
 
-def _product(factors: Iterable[Residues], start: int, length: int, modulus: int) -> Residues:
-    product: Residues = np.full(length, start, np.uint64)
-    for factor in factors:
-        product = modular.multiply(product, factor, modulus)
-    return product
+def _product(factors: Sequence[Residues], start: int, length: int, modulus: int) -> Residues:
+    product = reduce(partial(modular.multiply, modulus=modulus), factors) if factors else np.ones(1, np.uint64)
+    if start != 1:
+        product = modular.multiply(product, np.uint64(start), modulus)
+    return product if len(product) == length else np.broadcast_to(product, length)

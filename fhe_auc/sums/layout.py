@@ -9,14 +9,14 @@ number is in, or in which ciphertext.
 
 **Two layers.** Two products of the same bases, as difference and ties are, take the same numbers but for one. They may
 share a place: the second then stands in a second result, made of the same ciphertexts with other coefficients. A result
-costs about as much as three ciphertexts, so there are two layers where they save as many.
+goes to each party, so there are two layers only where they save as many ciphertexts as with the default thresholds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 
 import numpy as np
@@ -30,7 +30,7 @@ from fhe_auc.sums.terms import Factor, Release
 
 MOST_CIPHERTEXTS = 2**10
 MOST_SLOTS = 2**14  # so many residues of 50 bits add up in 64
-LEAST_SAVED = 3  # ciphertexts, for which there is a second result
+LEAST_SAVED = 5  # ciphertexts, for which there is a second result
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class Layout:
     places: tuple[tuple[int, int], ...]  # of each sum: its layer, and its place
 
     @classmethod
+    @lru_cache(maxsize=16)  # every role of a process asks for it
     def of(cls, release: Release, slots: int) -> Layout:
         """Return the layout with the fewest ciphertexts of at most 2^14 slots; `CapacityError` beyond 2^10 of them."""
         if slots > MOST_SLOTS:

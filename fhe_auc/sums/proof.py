@@ -127,7 +127,7 @@ class Authenticator:
         """Return the authenticated sketch of the party with this index; `private` is its own, and used once."""
         t = self._modulus
         shares, of_sums = np.split(self._shares.total([party]), [self._release.sketch.size])
-        inverse = modular.inverse(self._point, t)
+        inverse: Residues = np.array([pow(int(self._point[0]), -1, t)], np.uint64)
         tags = modular.multiply(modular.subtract(shares, values, t), inverse, t)
         blinders, offsets = [], iter(of_sums[:, None])
         for degree in self._degrees:

@@ -12,9 +12,9 @@ A factor consists of *maps* of *bases*: Σ_{j<k} y_j, say, y a sum of vectors en
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from operator import itemgetter, lt
 from typing import Literal, TypeVar, get_args
 
@@ -41,6 +41,7 @@ Both bound what a manifest makes its readers compute: at most 128 MB of residues
 
 MOST_MODULUS_BITS = 50
 _CHUNK = 2 ** (63 - MOST_MODULUS_BITS)
+_LIGHT = 2 ** (64 - MOST_MODULUS_BITS)  # weights whose products with residues have 64 bits
 
 
 class MergedVectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -108,7 +109,7 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weight: int = 1
 
 
-class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """A sum of parts, or a public vector of constants of 64 bits; totals take any length.
 
     The entries of a sum of parts may be repeated, for the rows (`repeat`) or columns (`times`) of a table that is laid
@@ -140,7 +141,7 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         length = own.pop() if own else len(self.constants)
         return length * self.repeat * self.times or None
 
-    @property
+    @cached_property
     def maps(self) -> list[tuple[Factor, Over, int]]:
         """Return what it adds up: a base, how its entries are added up, and times which number.
 
@@ -159,15 +160,20 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return maps
 
 
-class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """The product, summed over entries, of 1 to 3 factors that are no constants, and of constants."""
 
     factors: tuple[Factor, ...]
 
-    @property
+    @cached_property
+    def powers(self) -> Counter[Factor]:
+        """The different factors that are no constants, and how often each is there."""
+        return Counter([factor for factor in self.factors if not factor.constants])
+
+    @cached_property
     def degree(self) -> int:
         """How many factors are no constants."""
-        return len([factor for factor in self.factors if not factor.constants])
+        return self.powers.total()
 
     def length(self, lengths: Mapping[str, int]) -> int:
         """Return how many entries are summed, 1 where there are totals alone; `InputError` where factors do not fit."""
@@ -179,7 +185,7 @@ class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return own.pop() if own else 1
 
 
-class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """A number that is released: the sum of its terms."""
 
     name: str
@@ -196,7 +202,7 @@ class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         degrees = [term.degree for term in self.terms]
         return max(degrees)
 
-    @property
+    @cached_property
     def bases(self) -> list[Factor]:
         """Return the bases of its products, each once."""
         factors = [factor for term in self.terms if term.degree > 1 for factor in term.factors]
@@ -240,8 +246,8 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         factors = [factor for total in chosen for term in total.terms for factor in term.factors]
         return Release(self.sketch.only({part.vector for factor in factors for part in factor.parts}), chosen)
 
-    def evaluate(self, values: Residues, modulus: int) -> dict[Factor, Residues]:
-        """Return entries of each factor, and of bases, at a sketch, shape (…, size), modulo a prime of at most 50 bits.
+    def evaluate(self, values: Residues, modulus: int, *, bases: bool = True) -> dict[Factor, Residues]:
+        """Return factors' entries, and those of `bases`, at a sketch, (…, size), modulo a prime of at most 50 bits.
 
         They have the shape (…, length), or (…, 1) where there are totals alone; of constants (length,).
         """
@@ -255,8 +261,8 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 running = running_sums(vectors[whose], modulus)
                 before = np.take(np.insert(running, 0, 0, axis=-1), [*own.starts, running.shape[-1]], axis=-1)
                 vectors[name] = modular.subtract(before[..., 1:], before[..., :-1], modulus)
-        bases = [base for total in self.sums for base in total.bases]
-        for factor in dict.fromkeys(self._factors + bases):
+        others = [base for total in self.sums for base in total.bases] if bases else []
+        for factor in dict.fromkeys(self._factors + others):
             entries = None if factor.parts else modular.residues(factor.constants, modulus)
             for part in factor.parts:
                 mapped = values = vectors[part.vector]
@@ -267,7 +273,9 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                         mapped = modular.subtract(running, values, modulus)
                     elif part.over == "above":
                         mapped = modular.subtract(mapped, running, modulus)
-                if part.weight != 1:
+                if 1 < part.weight < _LIGHT:
+                    mapped = mapped * np.uint64(part.weight) % np.uint64(modulus)
+                elif part.weight != 1:
                     mapped = modular.multiply(mapped, np.uint64(part.weight % modulus), modulus)
                 entries = mapped if entries is None else modular.add(entries, mapped, modulus)
             assert entries is not None  # noqa: S101 - a factor has parts or constants
@@ -276,7 +284,7 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def totals(self, values: Residues, modulus: int) -> Residues:
         """Return each sum at sketches, shape (…, size), modulo a prime, shape (…, sums); ValueError as `evaluate`."""
-        at, multiply = self.evaluate(values, modulus), partial(modular.multiply, modulus=modulus)
+        at, multiply = self.evaluate(values, modulus, bases=False), partial(modular.multiply, modulus=modulus)
         terms = [[reduce(multiply, map(at.__getitem__, term.factors)) for term in total.terms] for total in self.sums]
         products = [np.concatenate(of_sum, axis=-1) for of_sum in terms]
         return np.stack([modular.total(entries, modulus) for entries in products], axis=-1)

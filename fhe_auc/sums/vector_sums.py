@@ -20,7 +20,7 @@ from fhe_auc.base.errors import CapacityError, InputError, ResultCheckError, Ver
 from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.pads import packed_size
+from fhe_auc.rlwe.packing import packed_size
 from fhe_auc.sums.proof import CommonShares
 from fhe_auc.sums.terms import MOST_ENTRIES
 

@@ -20,18 +20,12 @@ Run = Callable[..., Any]
 pytestmark = pytest.mark.xdist_group("wheel")  # built once
 
 
-def install(target: Path, source: Path) -> None:
-    """Build a wheel of `source` and install it, without its dependencies, into a folder; needs no network."""
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index"]
-    output_of([*pip, "--no-deps", "--no-build-isolation", "--target", str(target), str(source)])
-
-
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with our wheel and the example's, as pip lays them out."""
+    """A folder with our wheel and the example's, as pip builds and lays them out; without dependencies, so offline."""
     target = tmp_path_factory.mktemp("site-packages")
-    for source in (ROOT, EXAMPLE):
-        install(target, source)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps"]
+    output_of([*pip, "--no-build-isolation", "--no-compile", "--target", str(target), str(ROOT), str(EXAMPLE)])
     return target
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
@@ -179,7 +179,6 @@ def test_shares_of_nobody_or_without_a_scale_are_refused_and_none_are_an_empty_a
     assert polya(0, 1.0, 3).shape == (0,)
 
 
-@settings(max_examples=40)
 @given(st.integers(2, 4096), st.floats(1e-6, 32))
 @example(2, 1e-6)
 @example(2, 32.0)

@@ -60,8 +60,7 @@ def test_the_table_is_that_of_the_guidelines_of_2024() -> None:
 
 
 def test_all_chains_are_within_the_table() -> None:
-    chains = [chain for of in (BFV_CHAINS, CKKS_CHAINS) for each in of.values() for chain in each]
-    for chain in chains:
+    for chain in (*BFV_CHAINS, *itertools.chain(*CKKS_CHAINS.values())):
         assert sum(chain.modulus_bits) + chain.special_bits <= TABLE[chain.ring_dimension], chain
 
 
@@ -81,16 +80,15 @@ ERROR = 3.19  # the least deviation of an error here: OpenFHE's; ours and SEAL's
 TERNARY = math.sqrt(2 / 3)
 PAGE = Path(__file__).parents[2] / "docs" / "security" / "encryption.md"
 ROWS = {
-    "BFV, t of up to 42 bits, OpenFHE": BFV_CHAINS["openfhe"][0],
-    "BFV, t of up to 42 bits, SEAL": BFV_CHAINS["tenseal"][0],
-    "BFV, t of 43 to 50 bits, OpenFHE": BFV_CHAINS["openfhe"][1],
-    "BFV, t of 43 to 50 bits, SEAL": BFV_CHAINS["tenseal"][1],
+    "BFV, t of up to 42 bits": BFV_CHAINS[0],
+    "BFV, the same, many more products": BFV_CHAINS[1],
+    "BFV, t of 43 to 50 bits": BFV_CHAINS[2],
     "CKKS, OpenFHE": CKKS_CHAINS["openfhe"][0],
     "CKKS, SEAL": CKKS_CHAINS["tenseal"][0],
     "CKKS, larger, OpenFHE": CKKS_CHAINS["openfhe"][1],
     "CKKS, larger, SEAL": CKKS_CHAINS["tenseal"][1],
 }
-"""The special prime of SEAL's keys counts: its BFV public keys are samples modulo all primes."""
+"""The special prime of SEAL does not count: nothing is published modulo it."""
 
 
 def block_size(n: int, log2_q: float, error: float, secret: float) -> int:
@@ -111,7 +109,7 @@ def block_size(n: int, log2_q: float, error: float, secret: float) -> int:
 
 
 def row(name: str, chain: Chain) -> tuple[str, ...]:
-    bits = sum(chain.modulus_bits) + chain.special_bits
+    bits = sum(chain.modulus_bits)
     beta = block_size(chain.ring_dimension, bits, ERROR, TERNARY)
     limit = MAX_MODULUS_BITS[chain.ring_dimension]
     return name, f"{chain.ring_dimension}", f"{bits}", f"{limit}", f"{beta}", f"{0.292 * beta:.1f}"
@@ -125,8 +123,7 @@ def test_the_estimate_gives_the_block_sizes_of_the_paper_that_it_is_from(n: int,
 
 
 def test_the_page_has_both_counts_of_every_chain() -> None:
-    chains = {chain for of in (BFV_CHAINS, CKKS_CHAINS) for each in of.values() for chain in each}
-    assert set(ROWS.values()) == chains
+    assert set(ROWS.values()) == {*BFV_CHAINS, *itertools.chain(*CKKS_CHAINS.values())}
     lines = (re.fullmatch(r"\| (.*) \|", line) for line in PAGE.read_text(encoding="utf-8").splitlines())
     written = [tuple(found[1].split(" | ")) for found in lines if found]
     assert [each for each in written if len(each) == 6][1:] == [row(*each) for each in ROWS.items()]

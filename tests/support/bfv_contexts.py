@@ -14,7 +14,7 @@ from fhe_auc import bfv
 from fhe_auc.bfv.parameters import CHAINS
 from fhe_auc.rlwe.ciphertexts import phase_of
 from fhe_auc.rlwe.modular import primes_above
-from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of
+from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of, values_of
 from tests.support.polynomials import integers
 
 SLOTS = 8192
@@ -27,8 +27,8 @@ KEPT = {"41 bits": 1, "50 bits": 2}
 
 
 def parameters_of(backend: Any, plain_moduli: Sequence[int], *, chain: int = 0) -> bfv.BfvParameters:
-    """Parameters on the smaller chain of primes, or on the larger one, 1."""
-    return bfv.BfvParameters(backend, *msgspec.structs.astuple(CHAINS[backend][chain]), tuple(plain_moduli))
+    """Parameters on the chain for most sessions, on that for more products, 1, or on that for large moduli, -1."""
+    return bfv.BfvParameters(backend, *msgspec.structs.astuple(CHAINS[chain]), tuple(plain_moduli))
 
 
 def some(seed: int, t: int) -> bfv.Residues:
@@ -42,6 +42,16 @@ def some(seed: int, t: int) -> bfv.Residues:
 def loaded(pair: bfv.KeyPair, values: bfv.Residues, prime: int = 0) -> bfv.Ciphertext:
     """The ciphertext of a submission."""
     return pair.public.ciphertext(pair.public.read_submission(pair.secret.encrypt(values, prime), prime), prime)
+
+
+def unflooded(public: bfv.PublicContext, ciphertext: bfv.Ciphertext) -> bfv.Flooded:
+    """As it is, for `dump_result`: what an aggregator must not send."""
+    return bfv.Flooded(ciphertext.prime, coefficients_of(public.ciphertext_shape, ciphertext.words))
+
+
+def words_of(secret: bfv.SecretContext, flooded: bfv.Flooded) -> Words:
+    """A flooded ciphertext's polynomials, as values at the roots of -1."""
+    return np.concatenate([values_of(secret.mask_shape, part) for part in np.split(flooded.coefficients, 2)])
 
 
 def scaled_noise(secret: bfv.SecretContext, words: Words, prime: int) -> list[int]:
@@ -68,7 +78,7 @@ class Case:
 
     @classmethod
     def of(cls, size: str, backend: str) -> Case:
-        parameters = parameters_of(backend, PRIMES[size], chain=list(PRIMES).index(size))
+        parameters = parameters_of(backend, PRIMES[size], chain=-list(PRIMES).index(size))
         return cls(bfv.generate(parameters), bfv.generate(parameters), KEPT[size])
 
     @property
@@ -89,22 +99,17 @@ class Case:
     def loaded(self, values: bfv.Residues, prime: int = 0) -> bfv.Ciphertext:
         return loaded(self.pair, values, prime)
 
-    def fresh(self, prime: int = 0) -> bfv.Ciphertext:
+    def fresh(self, prime: int = 0) -> bfv.Flooded:
         """An encryption under the public key."""
-        return self.pair.public.encrypt(self.some(1, prime), prime)
+        return self.pair.public.flood(self.pair.public.sum_of_products(prime, [], []), self.some(1, prime))
 
     def sum_of_products(self, products: int, prime: int = 0) -> tuple[bfv.Ciphertext, list[int]]:
-        """Σ plaintext·ciphertext + plaintext, not flooded, and what it is."""
-        public, t = self.pair.public, self.primes[prime]
-        mask = self.some(99, prime)
-        expected = mask.tolist()
-        made = []
-        for seed in range(products):
-            values, factors = self.some(seed, prime), self.some(100 + seed, prime)
-            made.append(public.multiply_values(self.loaded(values, prime), factors))
-            columns = zip(expected, values.tolist(), factors.tolist(), strict=True)
+        """Σ plaintext·ciphertext, not flooded, and what it is."""
+        t = self.primes[prime]
+        values, factors = ([self.some(first + seed, prime) for seed in range(products)] for first in (0, 100))
+        ciphertexts = [self.loaded(each, prime) for each in values]
+        expected = [0] * SLOTS
+        for value, factor in zip(values, factors, strict=True):
+            columns = zip(expected, value.tolist(), factor.tolist(), strict=True)
             expected = [(e + v * f) % t for e, v, f in columns]
-        total, *others = made
-        for each in others:
-            public.add_in_place(total, each)
-        return public.add_values(total, mask), expected
+        return self.pair.public.sum_of_products(prime, ciphertexts, factors), expected

@@ -70,7 +70,7 @@ class Bfv:
         return f"bfv modulo {self.primes[self.prime]}"
 
     def parameters(self, backend: Any, primes: tuple[int, ...] = primes) -> bfv.BfvParameters:
-        return bfv.BfvParameters(backend, *msgspec.structs.astuple(BFV_CHAINS[backend][0]), primes)
+        return bfv.BfvParameters(backend, *msgspec.structs.astuple(BFV_CHAINS[0]), primes)
 
     def other_parameters(self, backend: Any) -> bfv.BfvParameters:
         """Parameters that no test takes otherwise."""
@@ -88,10 +88,8 @@ class Bfv:
     def computed(self, public: bfv.PublicContext, total: Words) -> bytes:
         """All that is done with a ciphertext: times the numbers of the slots, plus them, and flooded."""
         ciphertext, slots = public.ciphertext(total, self.prime), np.arange(8192)
-        product = public.multiply_values(ciphertext, slots)
-        return public.dump_result(
-            public.flood(public.add_values(product, slots)), public.ciphertext_shape.shape[0] // 2
-        )
+        product = public.sum_of_products(self.prime, [ciphertext], [slots])
+        return public.dump_result(public.flood(product, slots), public.ciphertext_shape.shape[0] // 2)
 
     def expected(self, values: bfv.Residues) -> bfv.Residues:
         found = [(value * slot + slot) % self.primes[self.prime] for slot, value in enumerate(values.tolist())]

@@ -35,7 +35,7 @@ from tests.support.sealed_sessions import write_session
 SITES, HOLDER, HELPER = ("north", "south", "west"), "north", "registry"
 PATIENCE = 600.0  # seconds; only a broken test waits for them
 MOST_MEMORY = 65e6  # bytes, of a role that waits, over a folder
-HEAVY = ("flwr", "pandas", "pyarrow", "rich", "scipy", "sklearn", "tenseal", "openfhe")
+HEAVY = ("flwr", "pandas", "pyarrow", "scipy", "sklearn", "_sealapi_cpp", "openfhe")
 PROGRAM = f"""
 import atexit, sys
 from fhe_auc.cli import main
@@ -104,10 +104,14 @@ def kill(processes: Started, name: str, number: int = signal.SIGKILL) -> int:
 
 
 @contextmanager
-def serving(*names: str) -> Iterator[None]:
-    """Have roles serve in this process, whenever it waits (`until`): that is quicker than to start one for each."""
+def serving(*names: str, apart: bool = False) -> Iterator[None]:
+    """Have roles serve in this process, whenever it waits (`until`): that is quicker than to start one for each.
+
+    So is all that they do: to fork a process of many tests takes longer than most that a role does in one `apart`.
+    """
     with ExitStack() as servers:
-        own = [servers.enter_context(serve.Server(read_config(Path(f"{name}.toml"), None))) for name in names]
+        files = [Path(f"{name}.toml") for name in names]
+        own = [servers.enter_context(serve.Server(read_config(file, None), apart=apart)) for file in files]
         _HERE.extend(own)
         try:
             yield

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-for _name in ("click.testing", "cryptography.x509", "filelock", "msgspec", "numpy", "pyarrow.csv", "rich.console"):
+for _name in ("click.testing", "cryptography.x509", "filelock", "msgspec", "numpy", "pyarrow.csv"):
     importlib.import_module(_name)
-for _name in ("psutil", "tenseal", "threadpoolctl", "zstandard", "multiprocessing.pool", "tempfile"):
+for _name in ("psutil", "_sealapi_cpp", "threadpoolctl", "zstandard", "multiprocessing.pool", "tempfile"):
     importlib.import_module(_name)
 for _name in ("hypothesis", "opendp.prelude", "scipy.stats", "sklearn.metrics"):
     importlib.import_module(_name)

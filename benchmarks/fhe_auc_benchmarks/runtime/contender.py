@@ -1,4 +1,4 @@
-"""What is measured: one way to the pooled AUC of made-up rows, with all its roles; our own protocols, and peers."""
+"""What is measured: one way to the pooled AUC of made-up rows; here our own protocols, with all their roles."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from fhe_auc_keys.trust.message_signatures import SessionProtection
 
 _AT_ONCE = 100  # answers that the aggregator takes one after the other, as peers do: parties share no cache with it
 _DISTINCT = 20  # parties with rows of their own; party i + 20 has those of party i
-_ROWS_PER_PARTY, _POSITIVE = 100, 0.2
+_POSITIVE = 0.2
 
 ROLES = ("keys", "party", "aggregator", "helper")
 """Whose time is told apart: "keys" is all that happens before the first round."""
@@ -41,20 +41,24 @@ ROLES = ("keys", "party", "aggregator", "helper")
 
 @dataclass(frozen=True)
 class BenchmarkProblem:
-    """So many parties of a hundred rows each, made up by seeded generators, and so many thresholds, evenly spaced."""
+    """So many parties, thresholds, as by default, and rows in all, made up by seeded generators."""
 
     parties: int
     thresholds: int
+    rows: int
+
+    def __str__(self) -> str:
+        return f"{self.parties:,} parties, {self.thresholds:,} thresholds"
 
     @cached_property
     def points(self) -> NDArray[np.float64]:
         """The thresholds."""
-        return thresholds.uniform(self.thresholds)
+        return thresholds.hybrid(self.thresholds)
 
     def data(self, party: int) -> PartyData:
         """Return a party's rows."""
         rng = np.random.default_rng(party % _DISTINCT)
-        y_true = rng.random(_ROWS_PER_PARTY) < _POSITIVE
+        y_true = rng.random(self.rows // self.parties + (party < self.rows % self.parties)) < _POSITIVE
         y_score = np.clip(rng.normal(0.4 + 0.2 * y_true, 0.2), 0, 1)
         return PartyData.from_arrays(f"site {party}", y_true, y_score)
 
@@ -69,23 +73,21 @@ class BenchmarkProblem:
 
     @cached_property
     def auc(self) -> float:
-        """The AUC of the pooled counts, in exact integers."""
+        """What is right: the AUC of the pooled counts, in exact integers."""
         return trapezoid(self.total).auc
 
 
 class Played(NamedTuple):
-    """What a session gave and cost: CPU seconds by role, and the bytes of the party that has most.
+    """What a contender gave and cost.
 
-    "party" is the first that is asked in each round, which finds in no cache what others have computed before; "helper"
-    has the key; "aggregator" ends with its last message, without the answers to that, 0.15 ms each. `before_bytes` is
-    the bundle, or the session's file, that a party gets before.
+    Of a session: CPU seconds by role, and the bytes of the party that has most. "party" is the first that is asked in
+    each round, which finds in no cache what others have computed before; "helper" has the key; "aggregator" ends with
+    its last message, without the answers to that, 0.15 ms each. "before_bytes" is the bundle, or the session's file,
+    that a party gets before.
     """
 
     auc: float
-    cpu: dict[str, float]
-    upload_bytes: int
-    download_bytes: int
-    before_bytes: int = 0
+    costs: dict[str, float]
 
 
 class Clock:
@@ -111,11 +113,11 @@ class Contender(ABC):
 
     @abstractmethod
     def play(self) -> Played:
-        """Do all of it once, from the parties' counts to the AUC in one party's hand."""
+        """Do all of it once, to the AUC in one party's hand."""
 
 
 class OurProtocol(Contender):
-    """An installed protocol through its real roles, every message signed; `keys` and `options` as of `Request`."""
+    """An installed protocol through its real roles, messages signed; `keys` and `options` as of `Request`."""
 
     def __init__(self, problem: BenchmarkProblem, protocol: str, *, keys: str = "sealed", **options: Any) -> None:
         self.problem = problem
@@ -175,7 +177,8 @@ class OurProtocol(Contender):
         self.tolerance = rounded + type(self).tolerance
         self._before_bytes = self._before_bytes or _before_bytes(session, first)
         most_sent, most_received = (max(each[name] for name in parties) for each in (sent, received))
-        return Played(found.auc, clock.cpu, most_sent, most_received, self._before_bytes)
+        sizes = {"upload_bytes": most_sent, "download_bytes": most_received, "before_bytes": self._before_bytes}
+        return Played(found.auc, {role: clock.cpu[role] for role in ROLES} | sizes)
 
 
 def _before_bytes(session: Session, party: str) -> int:
@@ -203,28 +206,3 @@ def _sealed_and_opened(session: DealtSession) -> int:
         bundle = seal_bundle(signer, announced.parties[name], encode(session.secrets_of(name)), announced)
         open_for_party(bundle, announced, identities[name], members, at=at)
     return len(announcement) + len(bundle)
-
-
-class Plaintext(Contender):
-    """No privacy at all: every party sends its counts. Whoever adds them up sees them, and sends the AUC back."""
-
-    name = "plaintext counts (numpy)"
-    tolerance = 1e-12
-
-    def __init__(self, problem: BenchmarkProblem) -> None:
-        self.problem = problem
-        self._sent = [self._submission(party) for party in range(problem.parties)]
-
-    def play(self) -> Played:
-        """Time one submission, and adding up all."""
-        clock = Clock()
-        with clock.on("party"):
-            self._submission(0)
-        with clock.on("aggregator"):
-            total = np.sum([np.frombuffer(each, np.int64) for each in self._sent], axis=0)
-            auc = trapezoid(Counts(*total.reshape(2, -1))).auc
-        return Played(auc, clock.cpu, len(self._sent[0]), download_bytes=8)
-
-    def _submission(self, party: int) -> bytes:
-        counts = self.problem.counts(party)
-        return np.stack([counts.tp, counts.fp]).tobytes()

@@ -11,7 +11,7 @@ import psutil
 
 from fhe_auc.machines.processes import usable_cores
 
-_LIBRARIES = ("fhe-auc", "openfhe", "tenseal", "numpy", "scipy", "scikit-learn", "cryptography", "msgspec")
+_LIBRARIES = ("fhe-auc", "openfhe", "tenseal", "numpy", "pyarrow", "scikit-learn", "duckdb", "cryptography")
 
 
 def facts() -> dict[str, Any]:

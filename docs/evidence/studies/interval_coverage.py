@@ -1,6 +1,6 @@
 """How often intervals of 95 % hold what is true, and how wide they are, as `evaluate` and the report make them.
 
-    OMP_NUM_THREADS=1 python docs/evidence/studies/interval_coverage.py        # 8 minutes; --studies 200: 1
+    OMP_NUM_THREADS=1 python docs/evidence/studies/interval_coverage.py        # 20 minutes; --studies 200: 2
     OMP_NUM_THREADS=1 python docs/evidence/studies/interval_coverage.py --encrypted 20
 
 Counts are in the clear, and small ones hidden; `--encrypted` compares so many studies a cell with `federated_auc` and
@@ -25,12 +25,18 @@ from scipy.stats import norm
 from fhe_auc import federated_auc, federated_report
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.question import thresholds
-from fhe_auc.question.score_bins import next_number
+from fhe_auc.question.analysis import PLAIN
+from fhe_auc.question.score_bins import next_number, of_one_number
 from fhe_auc.results.decisions import decision
 from fhe_auc.results.intervals import FEWEST, Interval
 from fhe_auc.results.report_measures import score_measures
+from fhe_auc.rlwe import modular
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums
+from fhe_auc_protocols.exact_auc.release_part import Reading
+from fhe_auc_protocols.exact_auc.tie_sums import runs_of
 
+PRIME, MOST = 2**50 - 27, 10**4  # no sum of so many rows is as large
 Rows: TypeAlias = tuple[NDArray[np.bool_], NDArray[np.float64]]
 
 
@@ -75,6 +81,17 @@ def edges_of(cell: Cell) -> NDArray[np.float64]:
     return np.append(np.unique(np.concatenate([thresholds.resolve("hybrid:5000"), CUTS, *own])), 1.0)
 
 
+def evaluated(data: PartyData, sums: AnalysisSums, grid: NDArray[np.float64]) -> tuple[float, Interval | None]:
+    """Return AUC and interval as a session's sums have them: its standard error is of merged bins."""
+    sketch = sums.sketch(data, grid, MOST, PRIME)
+    totals = sums.release.totals(modular.residues(sketch, PRIME), PRIME)
+    reading = Reading(analysis=PLAIN, max_rows=MOST, modulus=PRIME, level=0.95)
+    sums.read_sums(modular.centred([totals], [PRIME]), reading)
+    headline = reading.sayings[0](reading).headline
+    assert headline is not None
+    return headline.auc, headline.interval
+
+
 def told(rows: Rows, edges: NDArray[np.float64]) -> dict[str, tuple[float, Interval | None]]:
     """Return value and interval of what needs no threshold, and of the rates at `CUTS`."""
     counted = Histogram.from_rows(PartyData.from_arrays("all", *rows), edges)
@@ -88,12 +105,14 @@ def of_cell(cell: Cell, studies: int) -> Iterator[str]:
     """Yield coverage and width of `NAMES`; the least, mean and highest coverage of rates, held and at `CUTS`."""
     rng, edges, found = np.random.default_rng(cell.rows), edges_of(cell), defaultdict(list)
     true = {name: value for name, (value, _) in told(drawn(rng, cell._replace(rows=4 * 10**6)), edges).items()}
+    sums = AnalysisSums(PLAIN, len(edges) - 1, True, runs=runs_of(of_one_number(edges[:-1])))
     while len(found["roc_auc"]) < studies:
         rows = drawn(rng, cell)
         rarer = int(np.bincount(rows[0], minlength=2).min())
         if rarer < 2 or (rarer < FEWEST) != cell.few:
             continue
-        for name, (value, interval) in told(rows, edges).items():
+        auc = {"roc_auc": evaluated(PartyData.from_arrays("all", *rows), sums, edges[:-1])}
+        for name, (value, interval) in (told(rows, edges) | auc).items():
             found[name].append((value, *((interval.low, interval.high) if interval else (np.nan, np.nan))))
     of = {name: np.transpose(each) for name, each in found.items()}
     for name in NAMES:  # no interval holds nothing

@@ -16,7 +16,7 @@ import msgspec
 from fhe_auc import bfv, ckks
 from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
-from fhe_auc.base.serialise import SecretStruct, decode, encode, frame, unframe
+from fhe_auc.base.serialise import SecretStruct, decode, encode, marked, unmarked
 from fhe_auc.rlwe.ciphertexts import kind_of, unwrap
 from fhe_auc.rlwe.ring_parameters import RingParameters
 from fhe_auc.session.manifest import Manifest
@@ -52,14 +52,18 @@ class _WithPadKey(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 
 def aggregator_material(context: bytes, pad_key: bytes) -> bytes:
     """Return what the aggregator gets: the public context if there is one, and with pads their key, nobody else's."""
-    return frame(_MAGIC, _WithPadKey(context, pad_key)) if pad_key else context
+    return marked(_MAGIC, encode(_WithPadKey(context, pad_key))) if pad_key else context
 
 
 def public_context(material: bytes) -> tuple[bytes, bytes]:
-    """Return context and pad key of such material, either perhaps empty; `DeserialisationError` for damage."""
+    """Return context and pad key of such material, either perhaps empty; `DeserialisationError` for other bytes.
+
+    There is no digest of both: bundles are sealed, and each has its own checks.
+    """
     if not material.startswith(_MAGIC):
         return material, b""
-    found = unframe(_MAGIC, material, _WithPadKey, "aggregator's keys")
+    what = "aggregator's keys"
+    found = decode(unmarked(_MAGIC, material, what), _WithPadKey, what)
     return found.context, found.pad_key
 
 

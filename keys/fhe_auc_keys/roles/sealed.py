@@ -24,7 +24,7 @@ import hmac
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Generic, cast
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, VerificationError
@@ -135,7 +135,7 @@ class SealedParty(PartySide[R], Generic[Values, Decrypted, R]):
             return encode(self._submit(self._task.encode(self._common_secret)).parts)
         who.check(decode(payload, Result, "result").counted)
         self._compared = payload
-        return self._echoes()[self._manifest.parties.index(self._task.party)]
+        return self._echoes[self._manifest.parties.index(self._task.party)]
 
     def read(self, payload: bytes, who: WhoCounts) -> R:
         """Return what the result says, once all parties were given the same."""
@@ -155,6 +155,7 @@ class SealedParty(PartySide[R], Generic[Values, Decrypted, R]):
         """Take it back."""
         self._compared = kept
 
+    @cached_property
     def _echoes(self) -> list[bytes]:
         """Return each party's echo of the result, 32 bytes, in the manifest's order."""
         key = derived_key(self._common_secret, self._manifest.digest, _ECHO_LABEL)
@@ -165,7 +166,7 @@ class SealedParty(PartySide[R], Generic[Values, Decrypted, R]):
         """Raise `VerificationError` where a party was given another result; `DeserialisationError` for too few."""
         if len(echoes) != len(parties):
             raise DeserialisationError(f"echoes of {len(echoes)} parties, of {len(parties)}")
-        expected = dict(zip(self._manifest.parties, self._echoes(), strict=True))
+        expected = dict(zip(self._manifest.parties, self._echoes, strict=True))
         for party, echo in zip(parties, echoes, strict=True):
             if not hmac.compare_digest(echo, expected[party]):
                 raise VerificationError(

@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.base.serialise import decode, encode, frame, unframe
+from fhe_auc.base.serialise import FRAME_BYTES, decode, encode, frame, unframe
 from fhe_auc.exchange.exchange import told
 from fhe_auc_keys.errors import KeysError, TamperedError, VersionError
 from fhe_auc_keys.trust.identity import Identity
@@ -92,7 +92,7 @@ def _unframed(kind: Kind, data: bytes) -> _Signed:
         found = unframe(kind.magic, data, _Signed, kind.name)
     except DeserialisationError as error:
         raise (VersionError if error.field == "version" else TamperedError)(told(error)) from None
-    if frame(kind.magic, found) != data:  # msgpack has several ways to write the same
+    if encode(found) != data[FRAME_BYTES:]:  # msgpack has several ways to write the same
         raise TamperedError(f"the {kind.name} has been written anew, by somebody else than its signer")
     return found
 

@@ -156,7 +156,7 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         parameters = self.parameters
         bits = parameters.modulus_bits[: parameters.kept]
         coefficients = self.squares * 2 * parameters.ring_dimension + 4 * self.runs
-        return coefficients * sum(-(-each // 8) for each in bits)
+        return coefficients * sum(bits) // 8
 
     def describe(self) -> list[Parameter]:
         """Return the parameters with their reasons."""

@@ -63,8 +63,7 @@ Ranged: TypeAlias = tuple[Sum, Callable[[int, int], Range]]
 _OF_HEADLINE = "auc", "binning_error", "fraction", "positives", "negatives", "standard_error", "interval"
 _SMALL_GROUPS = "small groups are shown (min_cell 1): a count from 1 to 9 may tell who is meant"
 _CROWDED = (
-    "scores crowd in few of the {bins} bins of the standard error of {names}: the one shown is as large as it can well "
-    "be"
+    "scores crowd in few of the {bins} bins of the standard error of {names}: it is taken large, and may still be off"
 )
 _NO_INTERVAL = "there is no confidence interval: each label needs two rows; give the numbers of rows instead"
 _NO_SPREAD = (
@@ -239,20 +238,17 @@ class AucSums(ReleasePart):
         data, classes = rows.data, self.analysis.classes_of_rows
         if int(data.labels.max()) >= classes:
             raise InputError(f"party {data.name!r} has rows of more classes than the session, {classes}")
-        groups = list(zip(data.groups, self.analysis.by, strict=True))
-        for codes, variable in groups:
+        for codes, variable in zip(data.groups, self.analysis.by, strict=True):
             if int(codes.max()) >= len(variable.levels):
                 raise InputError(
                     f"party {data.name!r} has rows of more levels of {variable.name!r} than the session, "
                     f"{len(variable.levels)}"
                 )
         counts = []
-        for bins in rows.bins:
-            counts.append(table(data.labels, bins, shape=(classes, self.bins)))
-            counts += [
-                table(codes, data.labels, bins, shape=(len(variable.levels), classes, self.bins))
-                for codes, variable in groups
-            ]
+        for cells, of_all in zip(rows.cells, rows.counts, strict=True):
+            shapes = [(len(variable.levels), len(of_all)) for variable in self.analysis.by]
+            of_levels = [table(codes, cells, shape=shape) for codes, shape in zip(data.groups, shapes, strict=True)]
+            counts += [of_all, *of_levels]
         return counts
 
     def read_sums(self, sums: Sequence[int], reading: Reading) -> None:
@@ -344,11 +340,11 @@ class AucSums(ReleasePart):
         return [text if "" in names else f"{', '.join(map(repr, names))}: {text}" for text, names in told]
 
     def _crowded(self, reading: Reading, estimates: Sequence[GroupEstimate]) -> list[str]:
-        """Warn of standard errors that merged bins leave so open that they are as large as they can well be."""
+        """Warn of standard errors that merged bins leave so open that they are taken large, if intervals use them."""
         told = [
             _named(estimate) or "the AUC"
             for contrast, own, estimate in zip(self.analysis.contrasts, reading.aucs, estimates, strict=False)
-            if contrast.interval and estimate.standard_error and own.crowded
+            if own.crowded and estimate.interval is not None and estimate.interval.method != intervals.NEWCOMBE
         ]
         advice = "" if reading.quantiles else "; take quantile:1000, which a session before finds"
         return [f"{_CROWDED.format(bins=len(self._starts), names=', '.join(told))}{advice}"] if told else []

@@ -19,12 +19,13 @@ from fhe_auc.input_proofs.sessions import InputProofs
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.packing import pack
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.ring_parameters import SECURITY_BITS
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import PaddedComputation, PartyTask, Submission, check_rows
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.sums.pads import PadKey, make_pad_key, pack
+from fhe_auc.sums.pads import PadKey, make_pad_key
 from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
 from fhe_auc_protocols.exact_auc.release_part import Said
 from fhe_auc_protocols.exact_auc.result_check import INTERVAL, accepted, authenticators

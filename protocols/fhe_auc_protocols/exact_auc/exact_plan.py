@@ -33,11 +33,11 @@ from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.score_bins import starts_of
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.packing import packed_size
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import plan as plans
 from fhe_auc.session.plan import Keys, Parameter, Terms
 from fhe_auc.sums.layout import Layout
-from fhe_auc.sums.pads import packed_size
 from fhe_auc.sums.proof import authenticated
 from fhe_auc.sums.terms import Release, Sketch
 from fhe_auc_protocols.exact_auc.auc_sums import AucSums, picked
@@ -144,7 +144,7 @@ class AnalysisSums:
                 f"session {wanted[0]} and {wanted[1]}"
             )
         grid = grids.explicit(thresholds)
-        rows = Rows(data, grid, starts_of(grid), session)
+        rows = Rows(data, grid, starts_of(grid), session, self.analysis.classes_of_rows)
         counted: Counts = np.zeros(1, np.int64)
         for batch in data.batches():
             own = replace(rows, data=batch)
@@ -350,7 +350,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def result_bytes(self) -> int:
         """Bytes of the result's ciphertexts: one for each prime and layer, both polynomials."""
         kept = self.parameters.modulus_bits[: self.kept]
-        return 2 * self.results * self.parameters.ring_dimension * sum(-(-bits // 8) for bits in kept)
+        return 2 * self.results * self.parameters.ring_dimension * sum(kept) // 8
 
     @property
     def download_bytes(self) -> int:

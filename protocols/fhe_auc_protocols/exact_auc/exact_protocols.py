@@ -290,8 +290,7 @@ def plan_exact(
         tried = range(max(2, parties), max_rows + 1)
         return tried[0] - 1 + bisect_left(tried, True, key=lambda rows: next(candidates(rows, privacy), None) is None)
 
-    # The noise of any number of parties is the same: what the first parameters do not hold, no others should.
-    if (parameters := next(candidates(max_rows), None)) is not None:
+    for parameters in candidates(max_rows):
         for kept in range(1, len(parameters.modulus_bits) + 1):
             try:
                 return planned(parameters=parameters, kept=kept)
@@ -312,21 +311,21 @@ def plan_exact(
 
 
 def _candidates(backend: BackendName, least: int, small_prime: int, *, prove: bool) -> Iterator[BfvParameters]:
-    """Yield ring, moduli and primes of a product from `least`: one prime where that does, then several small ones.
+    """Yield ring, moduli and primes of a product from `least`: one prime where that does, or several small ones.
 
-    Where parties `prove` their counts there is one prime, the largest of its length: proofs are the shorter then.
+    These are the same on every chain that takes them, the shortest first. Where parties `prove` their counts there is
+    one prime, the largest of its length: proofs are the shorter then.
     """
-    for number, chain in enumerate(CHAINS[backend]):
-        one = primes_above(max(small_prime, least - 1), 1, chain.ring_dimension)
-        if one[0].bit_length() <= (_LARGE_BITS if number else _SMALL_BITS):
-            if prove:
-                one = primes_below(one[0].bit_length(), 1, chain.ring_dimension)
-            yield BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, one)
-    if prove:
-        return
-    chain = CHAINS[backend][0]
-    for count in range(2, MAX_PLAIN_MODULI + 1):
-        several = primes_above(small_prime, count, chain.ring_dimension)
-        if math.prod(several) >= least:
-            yield BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, several)
-            return
+    *chains, large = CHAINS
+    primes = primes_above(max(small_prime, least - 1), 1, large.ring_dimension)
+    bits = primes[0].bit_length()
+    if bits > _LARGE_BITS:
+        counts = range(2, 2 if prove else MAX_PLAIN_MODULI + 1)
+        several = (primes_above(small_prime, count, large.ring_dimension) for count in counts)
+        primes = next((each for each in several if math.prod(each) >= least), ())
+    elif prove:
+        primes = primes_below(bits, 1, large.ring_dimension)
+    if _SMALL_BITS < bits <= _LARGE_BITS:
+        chains = [large]
+    for chain in chains if primes else []:
+        yield BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, primes)

@@ -58,11 +58,23 @@ class Rows:
     grid: NDArray[np.float64]
     starts: NDArray[np.float64]
     session: bytes  # the manifest's digest
+    classes: int = 2
 
     @cached_property
     def bins(self) -> list[Counts]:
         """The bin of each row's score, for each model."""
-        return [in_bins(scores, self.starts).astype(np.int64) for scores in self.data.scores]
+        return [in_bins(scores, self.starts) for scores in self.data.scores]
+
+    @cached_property
+    def cells(self) -> list[Counts]:
+        """The class and the bin of each row, as one index into (classes, bins), for each model."""
+        of_class = self.data.labels * np.int64(len(self.grid))
+        return [of_class + bins for bins in self.bins]
+
+    @cached_property
+    def counts(self) -> list[Counts]:
+        """The rows in each cell, for each model."""
+        return [np.bincount(cells, minlength=self.classes * len(self.grid)) for cells in self.cells]
 
 
 class VarianceSums(NamedTuple):
@@ -107,7 +119,7 @@ class AucOfSums(NamedTuple):
 
     @property
     def crowded(self) -> bool:
-        """Whether merged bins hide so much that the standard error is as large as it can well be."""
+        """Whether merged bins hide so much that the standard error is taken large."""
         return self.merged is not None and delong.crowded(self.merged, self.positives, self.negatives)
 
 

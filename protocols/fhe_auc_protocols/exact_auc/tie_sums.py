@@ -33,7 +33,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate, islice, pairwise
 
 import numpy as np
@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.question.score_bins import in_bins, numbers
+from fhe_auc.question.score_bins import in_bins, numbers, starts_of
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
 from fhe_auc_protocols.exact_auc.release_part import (
     AucOfSums,
@@ -55,6 +55,8 @@ from fhe_auc_protocols.exact_auc.release_part import (
 )
 
 DRAWS = 8
+_SIGNS = 2**DRAWS
+_MINUS = (np.arange(_SIGNS)[:, None] >> np.arange(DRAWS)[::-1] & 1).astype(np.float64)  # which of them are -1
 _DEVIATIONS = 5  # of Student's law with 7 degrees of freedom: beyond it in 0.1 %
 _FEW_BINS = 16  # so few wide bins are a bucket each: other bins' rows would be more than those that are merged
 _MOST_BUCKETS = 128
@@ -140,18 +142,24 @@ class TieSums(ReleasePart):
 
     def of_rows(self, rows: Rows) -> Sequence[Counts]:
         """Return the vectors of each draw, one after the other, for one model after the other."""
-        wide, vectors = self.buckets, []
-        if not wide:
+        buckets, vectors = self.buckets, []
+        if not buckets:
             return ()
-        of_bins = _hashed(shortest(rows.grid, rows.starts), rows.session)
+        of_bins = _signs_of_bins(rows.grid.tobytes(), rows.session)
+        of_class, wide = self.bucket_of.clip(0) * _SIGNS, np.tile(self.wide, rows.classes)
         for model, (scores, bins) in enumerate(zip(rows.data.scores, rows.bins, strict=True)):
-            own = self.wide[bins]
-            positive = rows.data.labels[own] == (model if self.analysis.classes else 1)
-            at, of_scores = positive * wide + self.bucket_of[bins[own]], _hashed(scores[own], rows.session)
-            for draw, hashed in itertools.product(range(DRAWS), (of_bins[bins[own]], of_scores)):
-                negative = ((hashed >> np.uint64(63 - draw)) & np.uint64(1)).astype(np.int64)
-                counted = np.bincount(at + 2 * wide * negative, minlength=4 * wide).reshape(2, -1)
-                vectors.append(counted.ravel() if self.proved else counted[0] - counted[1])
+            positive = [label == (model if self.analysis.classes else 1) for label in range(rows.classes)]
+            buckets_of = np.concatenate([of_class + sign * buckets * _SIGNS for sign in positive])
+            cells, counts = rows.cells[model], rows.counts[model]
+            if counts[~wide].any():
+                own = self.wide[bins]
+                scores, cells, counts = scores[own], cells[own], counts * wide
+            by_bins = buckets_of + np.tile(of_bins, rows.classes)
+            by_rows = buckets_of.take(cells) + _signs(scores, rows.session)
+            for_draws = [_by_sign(by_bins, buckets, counts), _by_sign(by_rows, buckets)]
+            for draw, counted in itertools.product(range(DRAWS), for_draws):
+                plus, minus = counted[:, draw]
+                vectors.append(np.concatenate([plus, minus]) if self.proved else plus - minus)
         return vectors
 
     def read_sums(self, sums: Sequence[int], reading: Reading) -> None:
@@ -195,10 +203,28 @@ def shortest(grid: NDArray[np.float64], starts: NDArray[np.float64]) -> NDArray[
     return decimals
 
 
-def _hashed(scores: NDArray[np.float64], session: bytes) -> NDArray[np.uint64]:
-    """Return 64 bits for each score, equal for those of one number, by multiplications with the session's key."""
+@lru_cache(4)
+def _signs_of_bins(grid: bytes, session: bytes) -> NDArray[np.int64]:
+    """Return the signs of the shortest decimal of each bin, shape (bins,)."""
+    thresholds = np.frombuffer(grid)
+    return _signs(shortest(thresholds, starts_of(thresholds)), session)
+
+
+def _signs(scores: NDArray[np.float64], session: bytes) -> NDArray[np.int64]:
+    """Return a bit for each draw, the first the highest, set where a score's sign is -1, equal for those of one number.
+
+    They are bits of a hash, by multiplications with the session's key.
+    """
     key = np.frombuffer(hashlib.blake2b(session, digest_size=32, person=b"ties").digest(), "<u8")
     bits: NDArray[np.uint64] = numbers(scores).view(np.uint64) ^ key[0]
     for word in key[1:]:
-        bits = (bits ^ (bits >> np.uint64(32))) * (word | np.uint64(1))
-    return bits
+        bits ^= bits >> np.uint64(32)
+        bits *= word | np.uint64(1)
+    return (bits >> np.uint64(64 - DRAWS)).view(np.int64)
+
+
+def _by_sign(cells: NDArray[np.int64], buckets: int, times: Counts | None = None) -> Counts:
+    """Return how many entries have each sign, (2, draws, 2 * buckets); `cells` are buckets, and signs of all draws."""
+    table = np.bincount(cells, times, minlength=2 * buckets * _SIGNS).reshape(2 * buckets, _SIGNS)
+    minus = table.astype(np.float64) @ _MINUS
+    return np.stack([table.sum(axis=1)[:, None] - minus, minus]).transpose(0, 2, 1).astype(np.int64)

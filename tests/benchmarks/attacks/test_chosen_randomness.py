@@ -13,7 +13,7 @@ from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.input_proofs.sessions import BLIND_BYTES, PART_BYTES, InputProof, InputProofs, PartyAtHelper, Submitted
 from fhe_auc.input_proofs.statement import PROOFS, Shape, Statement
 from fhe_auc.rlwe.modular import Residues, add
-from fhe_auc.sums.pads import pack, unpack
+from fhe_auc.rlwe.packing import pack, unpack
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import Making
 
 CAP, SESSION, SEED = 40, bytes(32), b"s" * 32

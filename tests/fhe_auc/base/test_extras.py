@@ -119,6 +119,7 @@ def test_commands_and_protocols_that_randomise_rows_need_no_extra_or_say_in_one_
         ("dp", ["calibrate", "fit", *FILES, "--model", "distributed-dp", "--epsilon", "1", "--out", "new.json"]),
         ("benchmark", ["compare-protocols", "north.csv", "south.csv"]),
         ("benchmark", ["attack"]),
+        ("benchmark", ["benchmark", "--quick"]),
     ]
     if sys.version_info >= (3, 11):  # which Flower needs
         need.append(("simulation", ["evaluate", "north.csv", "south.csv", "--flower"]))

@@ -4,12 +4,13 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
 import fhe_auc.cli
+from fhe_auc.base import plug_ins
 from fhe_auc.cli import main
 from fhe_auc.session import registry
 from tests.support.command_line import assert_fails, call, commands, told
@@ -28,7 +29,7 @@ def test_protocols_leads_to_one_and_reports_a_broken_one(monkeypatch: pytest.Mon
     (entry,) = told("protocols", "malicious")["protocols"]
     assert all(each in shown for each in (f"trust {entry['trust']}", "tolerance by how much executions may differ"))
     assert_fails(call("protocols", "malicous"), 2, "unknown protocol 'malicous'; did you mean 'malicious'")
-    broken = EntryPoint("broken", "no_such_module:Protocol", registry.GROUP)
+    broken = plug_ins.PlugIn("broken", "no_such_module:Protocol")
     installed = {**registry._installed(registry.GROUP), "broken": {broken}}
     monkeypatch.setattr(registry, "_installed", lambda group: installed)
     result = call("protocols", "--json")
@@ -63,7 +64,7 @@ def test_no_command_is_bad_usage_answered_with_the_help(group: tuple[str, ...]) 
 
 
 @pytest.fixture
-def plug_ins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def three_packages(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Three packages bring a command: a good one, one that cannot be imported, one that is no command."""
     Path("greeting.py").write_text(
         "import click\n"
@@ -79,14 +80,14 @@ def plug_ins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     )
     monkeypatch.syspath_prepend(folder)
     values = {"greet": "greeting:greet", "absent": "no_such_module:command", "number": "greeting:number"}
-    points = [EntryPoint(name, value, fhe_auc.cli.GROUP) for name, value in values.items()]
-    monkeypatch.setattr(fhe_auc.cli, "entry_points", lambda group: points)
+    points = [plug_ins.PlugIn(name, value) for name, value in values.items()]
+    monkeypatch.setattr(plug_ins, "installed", lambda group: points)
     monkeypatch.setattr(main, "commands", dict(main.commands))
     yield
     sys.modules.pop("greeting", None)
 
 
-@pytest.mark.usefixtures("plug_ins")
+@pytest.mark.usefixtures("three_packages")
 def test_a_plug_in_command_runs_like_ours_and_a_broken_one_is_a_warning_and_an_error() -> None:
     assert call("greet", "world").stdout == "hello, world\n"
     assert_fails(call("greet", "nobody"), 2, "there is nobody to greet")
@@ -114,11 +115,11 @@ def described() -> dict[str, list[str]]:
 def test_the_help_has_each_command_that_is_installed_with_this_package_below_one_of_three_headings() -> None:
     found = described()
     assert list(found) == ["Evaluate", "Between machines", "Laboratory"]
-    plug_ins = [point.name for point in entry_points(group=fhe_auc.cli.GROUP)]
+    added = [point.name for point in entry_points(group=fhe_auc.cli.GROUP)]
     here = [
         path.stem for path in Path(fhe_auc.cli.__file__).parent.glob("*.py") if call(path.stem, "--help").exit_code == 0
     ]
-    assert sorted(name for names in found.values() for name in names) == sorted({*plug_ins, *here})
+    assert sorted(name for names in found.values() for name in names) == sorted({*added, *here})
     assert {"demo", "evaluate", "report"} <= set(found["Evaluate"])
     assert {"keys", "session"} <= set(found["Between machines"])
     assert found["Laboratory"] == ["attack", "benchmark", "compare-protocols"]

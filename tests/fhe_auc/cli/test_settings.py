@@ -19,6 +19,8 @@ SECRET_OR_WEAKER = {
     *("--fleet", "--nothing"),
 }
 
+TWO = ("north.csv", "south.csv", "--interval", "none")
+
 
 @pytest.fixture(autouse=True)
 def files(folder: Path) -> None:
@@ -68,14 +70,14 @@ def test_a_study_is_evaluated_with_its_settings_and_it_is_told() -> None:
     Path("fhe-auc.toml").write_text(
         'label-column = "died"\nbackend = "tenseal"\n[evaluate]\nscore-column = "risk"\nthresholds = "uniform:50"\n'
     )
-    result = call("evaluate", "north.csv", "south.csv", "--json", "--backend", "tenseal")
+    result = call("evaluate", *TWO, "--json", "--backend", "tenseal")
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["thresholds"] == 50
     first = result.stderr.splitlines()[0]
     assert first == (
         "defaults: --label-column (fhe-auc.toml), --score-column (fhe-auc.toml), --thresholds (fhe-auc.toml)"
     )
-    there = call("--config", "fhe-auc.toml", "evaluate", "north.csv", "south.csv", "--thresholds=uniform:20", "--json")
+    there = call("--config", "fhe-auc.toml", "evaluate", *TWO, "--thresholds=uniform:20", "--json")
     assert json.loads(there.stdout)["thresholds"] == 20
     assert "--thresholds" not in there.stderr
 
@@ -92,7 +94,7 @@ def test_tables_of_commands_in_groups_and_lists_are_understood() -> None:
 def test_an_option_may_be_called_as_a_command_is() -> None:
     shared = 'label-column = "died"\nscore-column = "risk"\nthresholds = "uniform:50"\n'
     Path("fhe-auc.toml").write_text(shared)
-    result = call("evaluate", "north.csv", "south.csv", "--json")
+    result = call("evaluate", *TWO, "--json")
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["thresholds"] == 50
     told = call("thresholds", "none.csv", "--bins", "3", "--out", "edges.txt").stderr

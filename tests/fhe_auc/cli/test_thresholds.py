@@ -50,7 +50,8 @@ def test_a_file_of_thresholds_serves_several_evaluations(truth: float) -> None:
     assert again["thresholds"] == grid.tolist()
     assert (again["protocol"], again["rounds"], again["file"]) == ("boundaries-federated", 2, "again.csv")
     with_file, wished = (
-        told("evaluate", *FILES, "--thresholds", spec, *TENSEAL) for spec in ("found.txt", "quantile:40")
+        told("evaluate", *FILES, "--thresholds", spec, *TENSEAL, "--interval", "none")
+        for spec in ("found.txt", "quantile:40")
     )
     assert (with_file["auc"], with_file["rounds"]) == (pytest.approx(wished["auc"], abs=1e-6), 3)
 
@@ -63,7 +64,7 @@ def test_own_rows_make_a_file_without_a_session_and_one_process_makes_the_same_t
     assert_refused(call("thresholds", "few.csv", "--own-rows", "--out", "g.txt"), "takes 100 rows at least, got 99")
     made = told("thresholds", "points.csv", "--own-rows", "--out", "g.txt")
     with_file, by_rows, listed = (
-        told("evaluate", "points.csv", *more)
+        told("evaluate", "points.csv", "--interval", "none", *more)
         for more in (("--thresholds", "g.txt"), (), ("--thresholds", "values:0:9"))
     )
     assert (

@@ -34,7 +34,7 @@ from fhe_auc.input_proofs.sessions import (
 )
 from fhe_auc.input_proofs.statement import PROOFS, Statement
 from fhe_auc.rlwe.modular import Residues, add, inverse, multiply, subtract, uniform
-from fhe_auc.sums.pads import pack, unpack
+from fhe_auc.rlwe.packing import pack, unpack
 from tests.support.proved_counts import REAL, statement_of
 
 VECTORS = Path(__file__).with_name("vectors") / "input_proofs.json"

@@ -56,8 +56,6 @@ NEEDED = (
     "cryptography.hazmat.backends.openssl.backend",
     "fhe_auc.cli.serve",
     "pyarrow.csv",
-    "rich.cells",
-    "rich.table",
     "encodings.utf_16_be",
     "encodings.utf_8_sig",
 )

@@ -251,7 +251,7 @@ def test_a_fault_is_told_with_what_to_do(name: str) -> None:
         put()
     away = {"west"} if row.west_is_away else set[str]()
     with logging_into() as logged, ExitStack() as all_roles:
-        all_roles.enter_context(serving(*sorted({ADDER, *SITES} - away)))
+        all_roles.enter_context(serving(*sorted({ADDER, *SITES} - away), apart=True))
         if row.when:
             until(exists(row.when))
         first = place("north") / "round-1.submission"
@@ -261,7 +261,7 @@ def test_a_fault_is_told_with_what_to_do(name: str) -> None:
             put()
         until(lambda: logged(row.logs or row.says) and says(row))
         row.mend()
-        all_roles.enter_context(serving(*away))
+        all_roles.enter_context(serving(*away, apart=True))
         until(lambda: delivered(*row.ends))
         check_results(*row.ends, counted=row.ends)
         if row.ends:
@@ -275,7 +275,7 @@ def test_what_a_process_has_read_or_writes_for_others_can_vanish(here: Path) -> 
     Path("own").chmod(0o600)
     change("north", **{"passphrase-file": "own"})
     put()
-    with serving(ADDER, *SITES):
+    with serving(ADDER, *SITES, apart=True):
         until(exists(FIRST))
         Path("own").unlink()
         Path("north/state/status.json").write_text("{")
@@ -288,7 +288,7 @@ def test_what_a_process_has_read_or_writes_for_others_can_vanish(here: Path) -> 
     change("north", **{"passphrase-file": "passphrase"})
     for lock in ("north/state/lock", "north/store/serve.lock"):
         Path(lock).write_bytes(b"\xff" * 99)
-        with serving("north"):
+        with serving("north", apart=True):
             until(lambda: status("north")["wrong"] == "")
         Path(lock).unlink()
         Path(lock).mkdir()

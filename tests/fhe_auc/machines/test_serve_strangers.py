@@ -44,7 +44,7 @@ def test_nothing_that_the_maker_has_not_signed_for_this_session_starts_a_process
         Path("exchange", HOLDER, name, "aggregator.bundle").write_bytes(data)
         shutil.copy(place(HOLDER) / "session", Path("exchange", HOLDER, name))
     shutil.copytree(place(HOLDER), Path("exchange", "south", session))
-    with serving(ADDER):
+    with serving(ADDER, apart=True):
         look()
         assert [each.name for each in _HERE[0]._sessions.values() if each.work] == [session]
         steps = [(each["session"], each["step"]) for each in status(ADDER)["sessions"]]

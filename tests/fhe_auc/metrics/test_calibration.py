@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -76,7 +76,6 @@ def test_ends_between_bins_leave_the_range_narrow_and_a_map_that_steps_inside_on
     assert estimate.high >= (8 * 0.3 + 2 * 0.9 + 8 * 0.4 + 2 * 0.9) / 20
 
 
-@settings(max_examples=40)
 @given(
     scores=st.lists(st.one_of(st.integers(0, 1000), st.integers(0, 12).map(lambda k: 250 * k // 3)), min_size=1),
     fine=st.integers(1, 30),
@@ -108,7 +107,6 @@ def histograms_and_maps(draw: st.DrawFn) -> tuple[PartyData, Histogram, Calibrat
     return data, Histogram.from_rows(data, edges()), CalibrationMap(steps, answers)
 
 
-@settings(max_examples=50)
 @given(made=histograms_and_maps(), n_bins=st.integers(1, 5))
 @example(
     made=(
@@ -260,7 +258,6 @@ def test_the_line_of_real_rows_is_scikit_learns_and_of_true_scores_the_diagonal(
     assert abs(line.intercept) < 4 * line.intercept_error < 0.05
 
 
-@settings(max_examples=40)
 @given(
     scores=st.lists(st.floats(0, 1, allow_subnormal=False), min_size=4, max_size=20),
     edges=st.lists(st.floats(0, 1), max_size=6).map(lambda inner: np.unique([0, *inner, 1])),

@@ -90,7 +90,7 @@ def edges_over(lowest: float, highest: float) -> st.SearchStrategy[NDArray[np.fl
 
 
 def test_decisions_equal_scikit_learns_at_every_distinct_score() -> None:
-    data = make_rows(0, rows=150)
+    data = make_rows(0, rows=60)
     histogram = exact_histogram(data)
     for threshold in np.unique(data.y_score):
         found, predicted = precision_recall.decision_metrics(histogram, float(threshold)), data.y_score >= threshold
@@ -100,7 +100,6 @@ def test_decisions_equal_scikit_learns_at_every_distinct_score() -> None:
         assert precision_recall.confusion_matrix(histogram, float(threshold)).tolist() == matrix.tolist()
 
 
-@settings(max_examples=40)
 @given(data=rows_of_both_labels(-3, 5))
 def test_the_auc_of_rows_and_of_an_exact_histogram_is_the_fraction_of_pairs(data: PartyData) -> None:
     positives, negatives = data.y_score[data.y_true], data.y_score[~data.y_true]
@@ -219,7 +218,6 @@ def test_the_parts_of_the_brier_score_are_murphys_and_add_up() -> None:
     assert found.reliability - found.resolution + found.uncertainty == pytest.approx(brier, abs=EXACT)
 
 
-@settings(max_examples=60)
 @given(
     true=st.lists(st.integers(0, 20), min_size=1, max_size=12),
     noise=st.lists(st.floats(-30, 30), min_size=12, max_size=12) | st.just([0.0] * 12),

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fhe_auc.base.errors import EvaluationError, InputError
@@ -24,7 +24,6 @@ def small(values: np.ndarray, least: int) -> bool:
     return bool(((values > 0) & (values < least)).any())
 
 
-@settings(max_examples=80)
 @given(pairs=cells, least=st.sampled_from([1, 2, 5, 10]))
 def test_no_cell_is_small_and_all_is_done_at_once(pairs: list[tuple[int, int]], least: int) -> None:
     fine = histogram(pairs)
@@ -40,7 +39,6 @@ def test_no_cell_is_small_and_all_is_done_at_once(pairs: list[tuple[int, int]], 
     assert merge_small_cells(merged, least).edges.tolist() == merged.edges.tolist()
 
 
-@settings(max_examples=40)
 @given(pairs=cells, least=st.sampled_from([3, 10]))
 def test_no_other_merging_leaves_a_smaller_binning_error_or_more_bins(pairs: list[tuple[int, int]], least: int) -> None:
     """All ways to cut nine bins are tried, with few rows in none."""
@@ -103,7 +101,6 @@ def halved(counts: np.ndarray, low: int, high: int, least: int, middle: int | No
     return [*left, middle, *right], [*cores, *more]
 
 
-@settings(max_examples=60)
 @given(data=st.data(), least=st.sampled_from([2, 5, 10]), bits=st.integers(1, 4))
 def test_no_edge_tells_where_fewer_rows_than_are_shown_lie(data: st.DataObject, least: int, bits: int) -> None:
     """Wherever rows move inside a core, all edges stay; if all of a bin's rows are in one place, nothing changes."""
@@ -154,7 +151,6 @@ def test_bins_are_halved_between_thresholds_shown_whatever_their_number(bins: in
     assert crowded(fine, 20, shown).edges.tolist() == fine.edges[sorted(set(expected))].tolist()
 
 
-@settings(max_examples=80)
 @given(
     pairs=st.lists(st.tuples(counts, counts), min_size=2, max_size=9), least=st.sampled_from([2, 5, 10]), data=st.data()
 )

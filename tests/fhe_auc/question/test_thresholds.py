@@ -1,8 +1,10 @@
 """Grids have exactly the points they say, and whatever is no grid is refused with its position and value."""
 
 import hashlib
+import math
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -210,6 +212,44 @@ def test_numbers_are_relative_where_single_precision_ends() -> None:
     assert (numbers(tiny) > 0).all()
     assert not np.signbit(numbers(np.array([-0.0])))[0]
     assert numbers(np.array([1e-300]))[0] == pytest.approx(1e-300, rel=2**-24)
+
+
+def test_numbers_are_rounded_exactly_from_the_least_normal_float_to_beyond_single_precision() -> None:
+    powers = 2.0 ** np.array([-1021, -200, -149, -127, -126, -125, -1, 0, 20, 127, 128, 1022])
+    steps = np.arange(-6, 7) * 2.0**-25  # halves of the last bit, which go to the even number
+    near = np.multiply.outer(powers, 1 + steps).ravel()
+    values = np.concatenate([near, np.nextafter(near, np.inf), np.nextafter(near, 0)])
+    for own in (values, -values):
+        parts = [math.frexp(each) for each in own.tolist()]
+        assert numbers(own).tolist() == [math.ldexp(round(part * 2**24), power - 24) for part, power in parts]
+
+
+@pytest.mark.parametrize(
+    "grid",
+    [
+        *map(thresholds.parse, ("hybrid:5000", "uniform:1000", "dpauc:100", "values:0:9", "values:-3:3:0.5")),
+        np.sort(np.random.default_rng(1).normal(size=3000) * 10 ** np.random.default_rng(2).uniform(-9, 9, 3000)),
+        np.array([-2.0, 1.0]),
+        np.array([1.0, np.nextafter(1.0, 2)]),
+        np.array([-1e308, 0.0, 5e-324, 1e308]),
+        np.array([-3.0, -2.0, -1.0]),
+        np.array([-1.0, 0.0, 1e-310]),
+    ],
+    ids=lambda grid: f"{len(grid)} from {grid[0]:g}",
+)
+def test_many_scores_are_looked_up_in_the_bins_that_comparisons_with_each_threshold_give(grid: Any) -> None:
+    random = np.random.default_rng(0)
+    step = 1 << 40
+    starts = score_bins.starts_of(grid)
+    edges = (np.concatenate([grid, starts]).view(np.int64) // step * step).view(np.float64)
+    near = np.concatenate([grid, starts, edges, -edges, np.abs(edges) + grid[1], [0.0, -0.0, np.inf, -np.inf]])
+    some = [np.nextafter(near, way) for way in (np.inf, -np.inf)]
+    patterns = random.integers(-(2**63), 2**63, 40_000).view(np.float64)
+    scores = np.concatenate([near, *some, patterns[np.isfinite(patterns)], random.random(20_000)])
+    for ends in (grid, starts):
+        expected = np.clip(np.searchsorted(ends, scores, side="right") - 1, 0, None)
+        assert np.array_equal(score_bins.in_bins(scores, ends), expected)
+        assert np.array_equal(score_bins.in_bins(scores[:100], ends), expected[:100])
 
 
 @pytest.mark.parametrize("score", [0.1, 0.3, 0.7, 0.001, 0.999])

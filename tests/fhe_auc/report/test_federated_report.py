@@ -22,6 +22,8 @@ Figure = Lazy("matplotlib.figure").Figure
 roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 roc_curve = Lazy("sklearn.metrics").roc_curve
 
+pytestmark = pytest.mark.usefixtures("without_figures")  # in pages
+
 GRID = np.arange(20) / 20
 COLUMNS: dict[str, Any] = {"label": "died", "score": "risk", "site": "hospital"}
 
@@ -84,7 +86,6 @@ def test_a_notebook_shows_metrics_groups_and_warnings_but_those_of_own_rows(rows
     assert f"warning: {escape(odd)}" in shown
 
 
-@pytest.mark.usefixtures("without_figures")
 def test_it_is_saved_as_the_commands_and_a_pdf_of_before_does_not_stay(report: Report, tmp_path: Path) -> None:
     (tmp_path / "report.pdf").write_bytes(b"%PDF")
     saved = report.save(tmp_path)
@@ -98,7 +99,7 @@ def test_where_patients_have_several_rows_intervals_of_aucs_are_by_patients_and_
 ) -> None:
     rows = rows.assign(risk=(20 * rows["risk"]).round())
     repeated = pd.concat([rows] * 3).assign(patient=np.tile(np.arange(len(rows)), 3))
-    asked: dict[str, Any] = {**COLUMNS, "min_cell": 1, "backend": "tenseal"}
+    asked: dict[str, Any] = {**COLUMNS, "min_cell": 1, "thresholds": "values:0:20"}
     by_rows, by_patients = federated_report(repeated, **asked), federated_report(repeated, **asked, cluster="patient")
     once = federated_report(rows, **asked)
     # Rows that are there three times say as much as once.
@@ -185,15 +186,21 @@ def test_groups_do_not_go_with_noise_and_no_budget_is_spent(rows: pd.DataFrame) 
 OF_REPORTS = [name for name in fhe_auc.__all__ if name.startswith("plot_") and name != "plot_forest"]
 
 
+@pytest.fixture(scope="module")
+def labels(report: Report) -> list[str]:
+    return [draw(report, figure).axes[0].get_xlabel() for figure in FIGURES]
+
+
 @pytest.mark.parametrize("name", OF_REPORTS)
-def test_a_figure_is_drawn_on_the_axes_given_and_is_the_reports_and_its_cards(name: str, report: Report) -> None:
+def test_a_figure_is_drawn_on_the_axes_given_and_is_the_reports_and_its_cards(
+    name: str, report: Report, labels: list[str]
+) -> None:
     function = getattr(fhe_auc, name)
     of_report, of_card, empty = Figure().subplots(1, 3)
     assert (function(report, ax=of_report), function(report.card, ax=of_card)) == (of_report, of_card)
     drawn = [[line.get_xydata().tolist() for line in axes.lines] for axes in (of_report, of_card)]
     assert (drawn[0], (of_report.has_data(), empty.has_data())) == (drawn[1], (True, False))
-    of_figures = [draw(report, figure).axes[0].get_xlabel() for figure in FIGURES]
-    assert of_report.get_xlabel() in of_figures
+    assert of_report.get_xlabel() in labels
 
 
 def test_what_a_plot_does_not_draw_is_one_sentence_and_opens_no_figure(report: Report) -> None:

@@ -19,7 +19,7 @@ WORDS: dict[str, Any] = {"model": "net 2", "outcome": "sepsis", "cohort": "adult
 ROLES: dict[str, Any] = {"sites": ("north", "south", "west"), "maker": "north", "aggregator": "adder"}
 ROWS = {"north": 770, "south": 2587, "west": 4236}
 FOUND = QuantileThresholds(protocol="", backend="", parties=3, security_bits=0, grid=thresholds.uniform(9)[:-1])
-GROUPS = {"score_columns": ("a", "b"), "by": ("sex=F,M", "age=<1,1-4,5+"), "cluster": "id"}
+GROUPS = {"thresholds": "uniform:9", "score_columns": ("a", "b"), "by": ("sex=F,M", "age=<1,1-4,5+"), "cluster": "id"}
 
 
 def study(**more: Any) -> Study:
@@ -36,8 +36,8 @@ def first(of: Study) -> Session:
 
 CASES: list[dict[str, Any]] = [
     {},
-    {"thresholds": "quantile:8", **GROUPS},
-    {"thresholds": "quantile:8", **GROUPS, "report": True, "decisions": (0.1, 0.2), "title": "Sepsis"},
+    {**GROUPS, "thresholds": "quantile:8"},
+    {**GROUPS, "thresholds": "quantile:8", "report": True, "decisions": (0.1, 0.2), "title": "Sepsis"},
     {"helper": "registry", "row_caps": ROWS, "min_parties": 2},
     {"helper": "registry", "rows": ROWS, "epsilon": 1.0, "options": {"epsilon_unit": "label"}},
     {"protocol": "exact", "options": {"round_scores": 2}, "interval": 0.0},

@@ -23,6 +23,8 @@ pd = Lazy("pandas")
 roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 DescrStatsW = Lazy("statsmodels.stats.weightstats").DescrStatsW
 
+pytestmark = pytest.mark.usefixtures("without_figures")  # in pages
+
 GRID = np.arange(20) / 20
 BOTH: dict[str, Any] = {"label": "died", "score": ["risk", "$<b>_old"], "site": "hospital"}
 AT = 0.25
@@ -97,7 +99,6 @@ def test_each_model_has_the_numbers_of_a_report_of_its_own(rows: Any, report: Re
         assert {key: found[key] for key in second} == {key: alone[key] for key in second}
 
 
-@pytest.mark.usefixtures("without_figures")  # in the page
 def test_page_notebook_and_every_figure_show_both_by_name_and_take_names_for_text(
     report: Report, assert_texts_apart: Callable[..., None]
 ) -> None:
@@ -175,7 +176,7 @@ def test_where_few_rows_change_sides_the_difference_has_no_interval_and_the_page
 def test_where_small_counts_are_hidden_of_a_model_there_is_no_net_benefit(rows: Any) -> None:
     low = rows["risk"].to_numpy() / 5  # 4 rows or so are left at or above the threshold
     low[np.flatnonzero(rows["died"])[:4]] = 0.9
-    found = federated_report(rows.assign(**{"$<b>_old": low}), **BOTH, thresholds=GRID, threshold=AT)
+    found = federated_report(rows.assign(**{"$<b>_old": low}), **BOTH, thresholds=GRID, threshold=AT, interval=None)
     said = found.as_dict()["models"]
     assert [each.chosen[0].hidden == "" for each in found.cards.values()] == [True, False]
     assert (found.facts.net_benefits, said["net_benefit"]) == ((), {})
@@ -187,7 +188,7 @@ def test_where_small_counts_are_hidden_of_a_model_there_is_no_net_benefit(rows: 
 
 @pytest.mark.parametrize("threshold", [1.0, pytest.param(None, marks=pytest.mark.slow)])
 def test_without_a_threshold_below_1_there_is_no_net_benefit_either(rows: Any, threshold: float | None) -> None:
-    found = federated_report(rows, **BOTH, thresholds=GRID, threshold=threshold).facts
+    found = federated_report(rows, **BOTH, thresholds=GRID, threshold=threshold, interval=None).facts
     assert found.net_benefits == ()
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import _sealapi_cpp as seal
 import pytest
-import tenseal.sealapi as seal
 
 from fhe_auc.base.errors import BackendUnavailableError, InputError
 from fhe_auc.rlwe import seal_library

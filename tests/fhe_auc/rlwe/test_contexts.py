@@ -132,7 +132,7 @@ def test_coefficients_above_the_modulus_and_transparent_ciphertexts_are_refused(
             with pytest.raises(DeserialisationError, match="is damaged"):
                 scheme.library.load_secret(wrap(context.kind, fingerprint, encode(spoilt)))
             spoilt = msgspec.structs.replace(spoilt, checksum=hashlib.sha256(spoilt.secret_key).digest())
-        with pytest.raises(DeserialisationError, match="a coefficient is not below its modulus"):
+        with pytest.raises(DeserialisationError, match="is not below its modulus"):
             readers(scheme, pair)[context.kind](wrap(context.kind, fingerprint, encode(spoilt)))
     _, payload = unwrap(scheme.result, of_pair(scheme, pair)[scheme.result])
     shape = pair.public.ciphertext_shape
@@ -157,7 +157,8 @@ def test_a_changed_head_and_coefficients_that_cannot_be_are_refused(scheme: Any,
         fingerprint, payload = unwrap(kind, objects[kind])
         for damaged in DAMAGE.values():
             with pytest.raises(
-                DeserialisationError, match=r"bytes of coefficients|not below its modulus|of other parameters"
+                DeserialisationError,
+                match=r"bytes of coefficients|not below its modulus|are not zero|of other parameters",
             ):
                 read[kind](wrap(kind, fingerprint, damaged(bytes(payload))))
 
@@ -210,9 +211,9 @@ def test_nested_arrays_huge_claims_and_fingerprints_of_other_lengths_are_refused
                 read[context.kind](wrap(context.kind, bytes(length), payload))
 
 
-def test_no_secret_key_is_in_formats_public_contexts_or_submissions(scheme: Any, pair: Any) -> None:
-    for name in ("public_key", "secret_key", "submission"):
-        layout = getattr(library_for(pair.public.parameters).layouts, name)
+def test_no_secret_key_is_in_formats_public_contexts_or_submissions(scheme: Any, pair: Any, backend: str) -> None:
+    for name in ("secret_key", "submission"):
+        layout = getattr(library_for(SCHEMES["ckks"].parameters(backend)), name)
         words = layout.words(layout._template)
         assert words.size >= pair.public.parameters.slots
         assert not words.any(), name
@@ -264,8 +265,11 @@ def test_equal_values_never_encrypt_to_equal_bytes_of_half_a_ciphertext_and_a_se
     submission = scheme.encrypt(pair.secret, zeros)
     assert len({result_of(scheme, pair.public, submission) for _ in range(5)}) == 5
     size = len(submission)
-    assert 0 <= size - pair.public.parameters.submission_bytes - SEED_BYTES < 200
-    assert pair.public.parameters.submission_bytes * 2 == pair.public.ciphertext_shape.packed_size
+    half, planned = pair.public.ciphertext_shape.packed_size // 2, pair.public.parameters.submission_bytes
+    assert 0 <= size - half - SEED_BYTES < 200
+    # OpenFHE's primes for CKKS are on either side of a power of two, and some take a bit more.
+    openfhe_bits = len(pair.public.parameters.modulus_bits) if not pair.public.parameters.own_moduli else 0
+    assert planned <= half <= planned + openfhe_bits * pair.public.parameters.ring_dimension // 8
 
 
 @pytest.mark.parametrize("scheme", [SCHEMES["ckks"], *map(Bfv, range(3))], ids=str, scope="module")

@@ -1,5 +1,6 @@
 """Packed polynomials: what goes in comes out, sums are sums modulo each prime, and expanded ones are uniform."""
 
+import itertools
 import math
 from typing import Any
 
@@ -14,12 +15,12 @@ from fhe_auc.base.errors import BackendUnavailableError, DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.ciphertexts import FRESH_VARIANCE, SEED_BYTES, VARIANCE, Seeded, unpack_result
-from fhe_auc.rlwe.context import library_for
+from fhe_auc.rlwe.context import CoefficientLayout, _library, keys_for, library_for
 from fhe_auc.rlwe.modular import is_prime, primes_above, primes_below
 from fhe_auc.rlwe.polynomials import WORD, Polynomials, PolynomialSum, Words, coefficients_of, smallest_root, values_of
 from tests.support.bfv_contexts import parameters_of
 from tests.support.platforms import needs_fork
-from tests.support.polynomials import polynomial, signed
+from tests.support.polynomials import polynomial, residues, signed
 from tests.support.schemes import Ckks
 
 N = 4
@@ -49,16 +50,16 @@ def words(values: list[list[int]]) -> Words:
 
 @few
 @given(samples())
-def test_a_coefficient_is_its_integer_in_as_few_bytes_as_the_modulus_needs_and_comes_back(
+def test_a_coefficient_is_its_integer_in_as_few_bits_as_the_modulus_needs_and_comes_back(
     sample: tuple[Polynomials, list[list[list[int]]]],
 ) -> None:
     polynomials, (values,) = sample
     packed = polynomials.pack(words(values))
-    expected = b"".join(
-        value.to_bytes((len(f"{modulus:x}") + 1) // 2, "little")
-        for row, modulus in zip(values, polynomials.moduli, strict=True)
-        for value in row
-    )
+    expected = b""
+    for row, modulus in zip(values, polynomials.moduli, strict=True):
+        width = len(f"{modulus - 1:b}")
+        number = sum(value << width * place for place, value in enumerate(row))
+        expected += number.to_bytes(-(-width * N // 8), "little")
     assert (packed, polynomials.packed_size) == (expected, len(expected))
     assert polynomials.unpack(packed).tolist() == values
 
@@ -69,15 +70,14 @@ def test_other_lengths_and_coefficients_that_are_not_below_their_modulus_are_ref
         data = bytes(max(polynomials.packed_size + surplus, 0))
         with pytest.raises(DeserialisationError, match=f"expected {polynomials.packed_size} bytes .* got {len(data)}"):
             polynomials.unpack(data)
-    for row in range(len(MODULI)):
-        for position in [0, N - 1]:
-            values = np.array([[q - 1] * N for q in MODULI], np.uint64)
-            largest = (1 << 8 * polynomials.widths[row]) - 1
-            polynomials.unpack(polynomials.pack(values))  # as large as may be
-            for excess in {MODULI[row], largest}:
-                values[row, position] = excess
-                with pytest.raises(DeserialisationError, match="not below its modulus"):
-                    polynomials.unpack(polynomials.pack(values))
+    powers = Polynomials(N, tuple(2 ** modulus.bit_length() for modulus in MODULI))  # with bits for larger ones
+    for row, position in itertools.product(range(len(MODULI)), (0, N - 1)):
+        values = np.array([[q - 1] * N for q in MODULI], np.uint64)
+        polynomials.unpack(polynomials.pack(values))  # as large as may be
+        for excess in {MODULI[row], powers.moduli[row] - 1}:
+            values[row, position] = excess
+            with pytest.raises(DeserialisationError, match=f"residue {position} is not below its modulus"):
+                polynomials.unpack(powers.pack(values))
 
 
 def test_what_was_unpacked_may_be_added_to_a_thousand_times_without_overflow() -> None:
@@ -318,16 +318,16 @@ def test_the_root_is_the_smallest_primitive_one_and_57_bits_are_refused() -> Non
 
 
 def test_seal_keeps_the_same_values_in_the_same_order() -> None:
-    import tenseal.sealapi as seal
+    import _sealapi_cpp as seal
 
     from fhe_auc.rlwe import seal_library
 
-    library = library_for(parameters_of("tenseal", primes_above(2**41, 1, 8192)))
-    context, layout, ciphertext = library.context, library.layouts.submission, seal.Ciphertext()
+    library = library_for(Ckks().parameters("tenseal"))
+    context, layout, ciphertext = library.context, library.submission, seal.Ciphertext()
     seal.Encryptor(context, seal.KeyGenerator(context).secret_key()).encrypt_zero_symmetric(ciphertext)
-    before = layout.words(seal_library.save(ciphertext))
-    seal.Evaluator(context).transform_to_ntt_inplace(ciphertext)
-    assert np.array_equal(values_of(layout.polynomials, before), layout.words(seal_library.save(ciphertext)))
+    values = layout.words(seal_library.save(ciphertext))
+    seal.Evaluator(context).transform_from_ntt_inplace(ciphertext)
+    assert np.array_equal(coefficients_of(layout.polynomials, values), layout.words(seal_library.save(ciphertext)))
 
 
 # --- Seeds ------------------------------------------------------------------------------------------------------------
@@ -369,15 +369,13 @@ def test_encryptions_have_an_error_of_the_variance_that_bounds_reckon_with(pair:
 
 @pytest.mark.parametrize("name", ["ckks", "bfv"])
 def test_a_public_key_encrypts_zero_with_the_second_error_alone(name: str, backend: str) -> None:
-    """Under CKKS modulo Q, as only our own arithmetic takes it; under BFV modulo all primes of the library's keys."""
+    """Modulo Q, as only our own arithmetic takes it."""
     bfv_parameters = parameters_of(backend, primes_above(2**41, 1, 8192))
     made: Any = ckks.generate(Ckks().parameters(backend)) if name == "ckks" else bfv.generate(bfv_parameters)
-    library, secret_key = library_for(made.public.parameters), made.secret._stored.secret_key
-    seeded = Seeded(made.public.ciphertext_shape if name == "ckks" else library.layouts.public_key.polynomials)
-    half, special = seeded.half, name == "bfv" and backend == "tenseal"
-    assert len(half.moduli) == len(made.public.parameters.modulus_bits) + special
-    secret = library.layouts.secret_key.polynomials.unpack(secret_key)[: len(half.moduli)]
-    first, second = made.public._stored.public_key, library.new_public_key(secret_key)
+    keys, seeded, secret = keys_for(made.public.parameters), made.public._seeded, made.secret.secret_words
+    half = seeded.half
+    assert len(half.moduli) == len(made.public.parameters.modulus_bits)
+    first, second = made.public._stored.public_key, keys.new_public_key(made.secret._stored.secret_key)
     assert len(first) == half.packed_size + SEED_BYTES
     found = []
     for packed in first, second:
@@ -406,12 +404,17 @@ def test_an_error_repeated_under_another_seed_tells_no_key(pair: ckks.KeyPair, m
 def test_a_library_that_keeps_polynomials_otherwise_is_refused(
     pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    library = library_for.__wrapped__(pair.public.parameters)
-    assert library.shapes == (library.layouts.secret_key.polynomials, library.layouts.submission.polynomials)
-    product = Polynomials.multiply
-    monkeypatch.setattr(Polynomials, "multiply", lambda self, x, y: product(self, x, np.roll(y, 1, axis=1)))
-    with pytest.raises(BackendUnavailableError, match="install one that fhe-auc asks for"):
-        library_for.__wrapped__(pair.public.parameters).new_secret_key()
+    backend, chain = pair.public.parameters.backend, pair.public.parameters.chain
+    library = _library.__wrapped__(backend, chain)
+    assert library.shapes == (library.secret_key.polynomials, library.submission.polynomials)
+    product, unpacked = Polynomials.multiply, CoefficientLayout.words
+    refused = pytest.raises(BackendUnavailableError, match="install one that fhe-auc asks for")
+    with monkeypatch.context() as patched, refused:
+        patched.setattr(Polynomials, "multiply", lambda self, x, y: product(self, x, np.roll(y, 1, axis=1)))
+        _ = _library.__wrapped__(backend, chain).submission
+    with monkeypatch.context() as patched, refused:
+        patched.setattr(CoefficientLayout, "words", lambda self, raw: np.roll(unpacked(self, raw), 1, axis=1))
+        library.new_secret_key()
 
 
 _FORKS = """
@@ -488,14 +491,14 @@ def test_a_small_polynomial_is_refused_and_a_structured_one_passes_and_hides_not
     size, primes = 1024, (12289, 40961, 61441)
     half, largest = Polynomials(size, primes), math.prod(primes)
     random, bare = np.random.default_rng(1), 0
-    small = polynomial(half, random.integers(-largest // 100, largest // 100, size).tolist())
+    small = residues(half, random.integers(-largest // 100, largest // 100, size).tolist())
     with pytest.raises(DeserialisationError, match="not a ciphertext: "):
         unpack_result(half, half.pack(half.zeros()) + half.pack(small))
-    second = polynomial(half, [(largest - 1) // 2] * size)
+    second = residues(half, [(largest - 1) // 2] * size)
     unpack_result(half, half.pack(half.zeros()) + half.pack(second))
     for _ in range(20):
         key = random.integers(-1, 2, size)
-        times = coefficients_of(half, half.multiply(second, polynomial(half, key.tolist())))
+        times = coefficients_of(half, half.multiply(values_of(half, second), polynomial(half, key.tolist())))
         noise = max(map(abs, signed(half, times)))
         assert noise < size if key.sum() % 2 == 0 else noise > largest // 2 - size
         bare += noise < size

@@ -14,10 +14,11 @@ from pyarrow import dataset
 from fhe_auc import InputError, PartyData, federated_auc, federated_report, federated_thresholds
 from fhe_auc.base.terminal import shown
 from fhe_auc.question.analysis import Questions
-from fhe_auc.rows.frames import parties_of, questions_of
+from fhe_auc.rows.frames import MemoryTable, parties_of, questions_of
 from fhe_auc.rows.own_checks import left_out
 from fhe_auc.rows.party_data import Entries
 from fhe_auc.rows.party_files import read_for
+from fhe_auc.rows.party_rows import parties_in
 from tests.support.lazy import Lazy
 
 roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
@@ -373,3 +374,11 @@ def test_progress_is_a_bar_on_the_terminal_nothing_elsewhere_or_told_to_a_callab
         report("round 1", 1, 3)
     out, err = capsys.readouterr()
     assert (out, "Round 1" in err, "1 of 3 parties" in err) == ("", True, True)
+    assert (err.split("\r")[-2].strip(), err[-1]) == ("", "\r")  # nothing of it is left
+
+
+def test_two_tables_of_one_party_are_refused_by_whoever_gives_them() -> None:
+    table = patients()
+    own = [MemoryTable("party 'north'", "north", table), MemoryTable("party 'north'", "north", table)]
+    with pytest.raises(InputError, match="party 'north' is there twice"):
+        parties_in(own, questions_of(score="risk"), site=None, label="died", entries=Entries())

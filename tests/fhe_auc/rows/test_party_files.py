@@ -401,9 +401,12 @@ def test_quotes_within_entries_and_notes_of_several_lines_are_read(folder: Path)
     assert scores_of([*lines, '1,0.5,well,"north"']) == [*(k % 10 / 10 for k in range(1, 2001)), 0.5]
 
 
-@pytest.mark.parametrize("block", [1500, 1501, 1502, 1503, 4096])
-def test_where_the_readers_blocks_end_is_no_matter(folder: Path, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("block", "longest"), [(1500, 1500), (1501, 1501), (1502, 2**22), (1503, 2**22), (4096, 4096)])
+def test_where_the_readers_blocks_end_is_no_matter(
+    folder: Path, block: int, longest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(csv_files, "_BLOCK", block)
+    monkeypatch.setattr(csv_files, "_LONGEST", longest)
     monkeypatch.setattr(csv_files, "_SMALL", block // 3)
     notes = ['"say ""A, B"""', '"a\nb"', "6'1\"", '""', '"c, d"', "well", '"\n\n"']
     random = np.random.default_rng(1)
@@ -416,6 +419,21 @@ def test_where_the_readers_blocks_end_is_no_matter(folder: Path, block: int, mon
         stray = rows(1, r1="\"height 5'10")[1]
         for after in (5, 500):  # the entry fits into a block, or does not
             assert refusal([*lines, stray, *rows(after)[1:]]).line == line
+
+
+def test_a_row_may_be_longer_than_a_block_and_what_was_read_before_is_not_read_twice(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv_files, "_BLOCK", 1500)
+    monkeypatch.setattr(csv_files, "_SMALL", 500)
+    lines = rows(600, r300="long " * 2000, r301='"two\nlines"')
+    assert scores_of(lines) == [k % 10 / 10 for k in range(1, 601)]
+    lines[400] = lines[400].replace("0.", "x.")
+    with pytest.raises(InputError, match="line 402, column 'y_score': score is 'x"):
+        scores_of(lines)
+    monkeypatch.setattr(csv_files, "_LONGEST", 1500)
+    with pytest.raises(InputError, match="cannot be read"):
+        scores_of(rows(600, r300="long " * 2000))
 
 
 @pytest.mark.parametrize("end", range(1, 60))

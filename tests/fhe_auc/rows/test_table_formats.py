@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli import main
 from fhe_auc.question.analysis import Questions
-from fhe_auc.rows import csv_files, row_store
+from fhe_auc.rows import arrow_columns, csv_files, row_store, table_files
 from fhe_auc.rows.csv_files import TextFormat
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import FileEntries, read_for
@@ -282,6 +282,26 @@ def test_what_is_kept_in_a_file_is_as_in_memory(folder: Path, suffix: str, monke
         assert other.y_true.tolist() == one.y_true.tolist() == [bool(each) for each in rows["died"].to_pylist()]
 
 
+def test_many_rows_of_several_files_are_each_files_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    random, sizes = np.random.default_rng(6), {"a": 700, "b": 1500, "c": 3}
+    monkeypatch.setattr(row_store, "IN_MEMORY", 1000)
+    monkeypatch.setattr(table_files, "BATCH", 512)
+    tables = {
+        name: pa.table({"died": random.integers(0, 2, rows), "risk": random.random(rows)})
+        for name, rows in sizes.items()
+    }
+    for name, table in tables.items():
+        pq.write_table(table, f"{name}.parquet", row_group_size=600)
+    parties = read_parties([f"{name}.parquet" for name in tables], **COLUMNS)
+    assert isinstance(parties[0].y_score, np.memmap)
+    for (name, table), party in zip(tables.items(), parties, strict=True):
+        assert (party.name, party.y_score.tolist()) == (name, table["risk"].to_pylist())
+        assert party.labels.tolist() == table["died"].to_pylist()
+        assert party.span(0) == (min(table["risk"].to_pylist()), max(table["risk"].to_pylist()))
+        assert party.with_scores(lambda scores: 2 * scores).span(0) == (2 * party.span(0)[0], 2 * party.span(0)[1])
+    assert parties[1].place(1499).text == "b.parquet, row 1499"
+
+
 def test_arrows_threads_read_no_file_of_pythons_which_could_abort_the_process_at_its_end(
     folder: Path, pipe: Callable[[bytes], None]
 ) -> None:
@@ -336,3 +356,26 @@ def test_percent_signs_are_refused_with_the_remedy_and_bytes_that_are_no_text_st
     assert read("a.csv", score_scale="percent") == ([1, 0], [0.4915, 0.05])
     np.savez("a.npz", died=np.array([b"\xe4", b"\xf6"] * 2), risk=SCORES)
     assert read("a.npz", positive_label=r"\xe4") == (LABELS, SCORES)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        pa.array([1, 0, 1, 1]),
+        pa.array(range(-128, 128), pa.int8()),
+        pa.array([2**64 - 1, 2**64 - 2], pa.uint64()),
+        pa.array([-(2**63), 2**63 - 1]),
+        pa.array([-(2**31), 1 - 2**31]),
+        pa.array([2**31, 2**31 - 1]),
+        pa.array([7] * 3).slice(1),
+        pa.array([5, None, 6]),
+        pa.array(range(0, 600, 2)),
+        pa.array([], pa.int64()),
+    ],
+    ids=lambda entries: f"{entries.type} {len(entries)} {entries.null_count}",
+)
+def test_integers_are_the_texts_that_python_writes_in_whatever_range_they_lie(entries: pa.Array) -> None:
+    found = arrow_columns.coded(entries)
+    texts = [None if each is None else str(each) for each in entries.to_pylist()]
+    assert [found.names[code] for code in found.codes] == texts
+    assert {found.names[code] for code in found.present()} == set(texts)

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from functools import partial
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fhe_auc.api import federated_auc, options_for
+from fhe_auc.base import plug_ins
 from fhe_auc.base.errors import UnknownProtocolError
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Protocol
@@ -82,7 +82,7 @@ def test_an_unknown_name_lists_what_there_is_or_that_nothing_is_installed(monkey
         with pytest.raises(UnknownProtocolError, match=f"unknown protocol '{name}'.*semi-honest"):
             registry.load(name)
     registry._installed.cache_clear()
-    monkeypatch.setattr(registry, "entry_points", lambda group: [])
+    monkeypatch.setattr(plug_ins, "installed", lambda group: [])
     assert registry.names() == ()
     with pytest.raises(UnknownProtocolError, match=r"unknown protocol 'semi-honest'; there are none"):
         registry.load("semi-honest")
@@ -104,11 +104,11 @@ def test_what_is_no_protocol_or_cannot_be_loaded_is_named_and_not_constructed(th
 
 def test_a_plugin_cannot_take_the_name_of_an_installed_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
     # Whichever distribution comes first on the path: two of one name must not be resolved in silence.
-    genuine = EntryPoint("semi-honest", "fhe_auc_protocols.blinded_auc.semi_honest:SemiHonest", registry.GROUP)
-    intruder = EntryPoint("semi-honest", "intruder:Protocol", registry.GROUP)
+    genuine = plug_ins.PlugIn("semi-honest", "fhe_auc_protocols.blinded_auc.semi_honest:SemiHonest")
+    intruder = plug_ins.PlugIn("semi-honest", "intruder:Protocol")
     for points in ([genuine, intruder], [intruder, genuine]):
         registry._installed.cache_clear()
-        monkeypatch.setattr(registry, "entry_points", lambda group, points=points: points)
+        monkeypatch.setattr(plug_ins, "installed", lambda group, points=points: points)
         with pytest.raises(UnknownProtocolError, match="semi-honest"):
             registry.load("semi-honest")
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe.modular import multiply
+from fhe_auc.rlwe.packing import pack, packed_size, unpack
 from fhe_auc.sums.expansion import coefficients, monomials
 from fhe_auc.sums.layout import LEAST_SAVED, MOST_CIPHERTEXTS, Layout
-from fhe_auc.sums.pads import pack, packed_size, unpack
 from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 from tests.support.plain_sums import PRIMES, random_residues
 
@@ -113,18 +113,18 @@ def twins(entries: int, sums: int) -> Release:
 
 
 def test_two_sums_of_the_same_bases_share_a_place_where_that_saves_as_much_as_a_result_costs() -> None:
-    for entries, saved in ((7, LEAST_SAVED), (2, 0)):
+    for entries, saved in ((11, LEAST_SAVED), (7, 0)):
         layout = Layout.of(twins(entries, 2), 5)
         assert layout.places == (((0, 0), (1, 0)) if saved else ((0, 0), (0, 1)))
-        assert layout.ciphertexts == (4 if saved else 3)
-    assert Layout.of(twins(7, 3), 5).places == ((0, 0), (1, 0), (0, 1))
-    assert Layout.of(twins(7, 4), 5).places == ((0, 0), (1, 0), (0, 1), (1, 1))
+        assert layout.ciphertexts == (5 if saved else 8)
+    assert Layout.of(twins(11, 3), 5).places == ((0, 0), (1, 0), (0, 1))
+    assert Layout.of(twins(11, 4), 5).places == ((0, 0), (1, 0), (0, 1), (1, 1))
 
 
 @pytest.mark.parametrize("sums", [2, 3, 4])
 @pytest.mark.parametrize("prime", [101, PRIMES[3]])
 def test_results_of_both_layers_tell_each_sum_and_hide_all_else(sums: int, prime: int) -> None:
-    release, entries = twins(7, sums), 7
+    release, entries = twins(11, sums), 11
     layout = Layout.of(release, 5)
     hidden, clear = (release.evaluate(random_residues(seed, 2 * entries, prime), prime) for seed in (1, 2))
     encrypted = layout.monomials([monomials(total, hidden, prime) for total in release.sums])
@@ -134,7 +134,7 @@ def test_results_of_both_layers_tell_each_sum_and_hide_all_else(sums: int, prime
         products = multiply(encrypted, layout.coefficients(others, layer), prime).sum(axis=0) % np.uint64(prime)
         mask = layout.mask(KeyStream(bytes(32)), np.concatenate(firsts), prime, layer)
         results.append((products + mask) % np.uint64(prime))
-    pooled = (random_residues(2, 14, prime) + np.uint64(prime) - random_residues(1, 14, prime)) % np.uint64(prime)
+    pooled = (random_residues(2, 22, prime) + np.uint64(prime) - random_residues(1, 22, prime)) % np.uint64(prime)
     assert layout.totals(results, prime).tolist() == release.totals(pooled, prime).tolist()
     lone = [place for place, _ in enumerate(layout.widths) if (1, place) not in layout.places]
     assert lone == ([1] if sums == 3 else [])  # what nobody has in a second result is a mask alone
@@ -176,7 +176,7 @@ def test_a_wrong_length_a_residue_that_is_not_below_its_prime_and_padding_that_i
         assert caught.value.field == "length"
     for place, residue in itertools.product(range(3), (PRIME, PRIME + 1, 2**WIDTH - 1)):
         values = [residue if k == place else PRIME - 1 for k in range(3)]
-        with pytest.raises(DeserialisationError, match=f"residue {place} is not below its prime, {PRIME}"):
+        with pytest.raises(DeserialisationError, match=f"residue {place} is not below its modulus, {PRIME}"):
             unpack(packed(values, WIDTH), 3, PRIME)
     good = packed([1, 2, 3], WIDTH)
     assert unpack(good, 3, PRIME).tolist() == [1, 2, 3]
@@ -197,5 +197,5 @@ def test_what_is_read_has_one_form(data: bytes) -> None:
 def test_the_bit_order_is_pinned_and_what_is_no_residue_is_not_packed() -> None:
     assert pack(np.array([1, 2, PRIME - 1], np.uint64), PRIME).hex() == "01000000000400000000a8ffffffff07"
     for values in ([PRIME], [0, 2**63], [1, 2**64 - 1]):
-        with pytest.raises(ValueError, match="not below its prime"):
+        with pytest.raises(ValueError, match="not below its modulus"):
             pack(np.array(values, np.uint64), PRIME)

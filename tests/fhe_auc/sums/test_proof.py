@@ -22,7 +22,8 @@ from fhe_auc.base.errors import CapacityError, InputError, ResultCheckError, Ver
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues, is_prime
-from fhe_auc.sums.pads import pack, pad
+from fhe_auc.rlwe.packing import pack
+from fhe_auc.sums.pads import pad
 from fhe_auc.sums.proof import Authenticator, CommonShares, authenticated, released
 from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 from fhe_auc.sums.vector_sums import MODULUS, VectorAuthenticator, VectorSums

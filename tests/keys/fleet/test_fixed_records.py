@@ -30,8 +30,8 @@ from fhe_auc.input_proofs.sessions import (
 )
 from fhe_auc.input_proofs.statement import PROOFS
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
+from fhe_auc.rlwe.packing import pack, packed_size, unpack
 from fhe_auc.session.computation import Submission
-from fhe_auc.sums.pads import pack, packed_size, unpack
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, Making, View
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.fleet import aggregator, fleet_session, helper, tables

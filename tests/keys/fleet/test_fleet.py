@@ -23,11 +23,11 @@ from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.results.intervals import HANLEY_MCNEIL
 from fhe_auc.rlwe.modular import subtract
+from fhe_auc.rlwe.packing import unpack
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
-from fhe_auc.sums.pads import unpack
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.cli.fleet import fleet as command
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitError

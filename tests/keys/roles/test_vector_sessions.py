@@ -12,6 +12,7 @@ from fhe_auc.base.errors import DeserialisationError, InputError, VerificationEr
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.packing import pack
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
@@ -19,7 +20,6 @@ from fhe_auc.session.manifest import name_of
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request
 from fhe_auc.session.vector_computation import VectorPlan
-from fhe_auc.sums.pads import pack
 from fhe_auc.sums.proof import CommonShares
 from fhe_auc.sums.vector_sums import _LABEL, MODULUS
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, public_context
@@ -177,7 +177,7 @@ def common_secret_of(play: VectorPlay) -> bytes:
 
 
 def common_pads(play: VectorPlay) -> CommonShares:
-    secret, size = common_secret_of(play), play.computation.size
+    secret, size = common_secret_of(play), play.computation.sizes[0]
     return CommonShares(secret, play.manifest.digest, _LABEL, "pad", modulus=MODULUS, size=size)
 
 
@@ -277,7 +277,7 @@ def test_a_plan_of_other_entries_than_are_counted_is_refused_by_every_role() -> 
 def test_no_encryption_library_is_loaded(run_child: Any) -> None:
     code = """
 import json, sys
-sys.modules["openfhe"] = sys.modules["tenseal"] = None  # importing either fails
+sys.modules["openfhe"] = sys.modules["_sealapi_cpp"] = None  # importing either fails
 from tests.keys.roles.test_vector_sessions import KEYS, SITES, VectorPlay
 print(json.dumps([len(VectorPlay(SITES, keys=keys).until_result()) > 0 for keys in KEYS]))
 """

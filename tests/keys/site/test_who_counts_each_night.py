@@ -17,7 +17,7 @@ from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.machines.site_state import Records
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.messages import Message, in_envelope
+from fhe_auc.session.messages import Message
 from fhe_auc.session.party import Party
 from fhe_auc_keys.roles import local_consortium
 from tests.support.stored_sites import Consortium
@@ -242,7 +242,7 @@ def test_a_server_that_shows_a_site_another_list_than_the_helper_s_is_refused_an
     night.played(until=4)
     adder, message = night.adder, night.message
     listed = Message.from_bytes(message, limit=10**8)
-    shown = in_envelope(
+    shown = Message.of(
         adder.manifest,
         adder.protection,
         4,

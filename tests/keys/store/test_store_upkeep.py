@@ -173,34 +173,32 @@ def test_what_a_session_was_opened_with_is_erased_once_its_time_is_over_and_othe
     assert secrets_of(going_on)
 
 
-@pytest.mark.parametrize(
-    ("ahead", "over"),
-    [
-        ({0: 8, 1 / 24: 0, 1.9: 0}, False),  # 8 days ahead for an hour
-        ({0: 8, 1: 8, 1.9: 0}, False),  # for a day, through which something looks
-        ({0: 8, 1: 40}, True),  # and further ahead: that no clock tells from the end
-        ({0: 300, 1: 300, 1.9: 0, 2.1: 0, 9.9: 0}, False),
-        *(({hour / 4: days for hour in range(28)}, False) for days in (8, 56)),  # for a week
-        ({2.1: 0, 10: 0}, False),
-        ({2.1: 0, 10.2: 0}, True),
-        ({2.1: 8, 3: 0, 10.9: 0}, False),  # eight days from the look that was right
-        ({2.1: 8, 3: 0, 11: 0}, True),
-        ({2.1: 0, 5: -300, 10.2: 0}, True),  # each boot starts in the past, before the session
-        ({2.1: 0, 5: -300, 10: 0}, False),
-    ],
-)
-def test_a_session_is_over_once_its_end_was_seen_on_two_looks_at_the_clock_that_lie_8_days_apart(
-    ahead: dict[float, float], over: bool
-) -> None:
-    """By day on which something looks, how far its clock is ahead; the end is on day 2."""
+LOOKS: list[tuple[dict[float, float], bool]] = [
+    ({0: 8, 1 / 24: 0, 1.9: 0}, False),  # 8 days ahead for an hour
+    ({0: 8, 1: 8, 1.9: 0}, False),  # for a day, through which something looks
+    ({0: 8, 1: 40}, True),  # and further ahead: that no clock tells from the end
+    ({0: 300, 1: 300, 1.9: 0, 2.1: 0, 9.9: 0}, False),
+    *(({hour / 4: days for hour in range(28)}, False) for days in (8, 56)),  # for a week
+    ({2.1: 0, 10: 0}, False),
+    ({2.1: 0, 10.2: 0}, True),
+    ({2.1: 8, 3: 0, 10.9: 0}, False),  # eight days from the look that was right
+    ({2.1: 8, 3: 0, 11: 0}, True),
+    ({2.1: 0, 5: -300, 10.2: 0}, True),  # each boot starts in the past, before the session
+    ({2.1: 0, 5: -300, 10: 0}, False),
+]
+"""By day on which something looks, how far its clock is ahead; the end is on day 2. Is the session over then?"""
+
+
+def test_a_session_is_over_once_its_end_was_seen_on_two_looks_at_the_clock_that_lie_8_days_apart() -> None:
     make("short", days=2)
     session = bytes.fromhex(open_as("north", "short"))
     with store_of("north") as store:
-        for day, days in ahead.items():
-            found = session in key_erasure.note_ends(store, at=NOW + (day + days) * DAY)
-        assert found is over
-        key_erasure.note_ends(store, at=NOW)  # a clock that is set right is believed
-        assert Kept.stored(store, session).end_seen == 0
+        for ahead, over in LOOKS:
+            for day, days in ahead.items():
+                found = session in key_erasure.note_ends(store, at=NOW + (day + days) * DAY)
+            assert found is over, ahead
+            key_erasure.note_ends(store, at=NOW)  # a clock that is set right is believed
+            assert Kept.stored(store, session).end_seen == 0
 
 
 def test_a_site_that_closes_a_session_answers_the_same_again_and_nothing_new(

@@ -142,8 +142,13 @@ def test_the_library_builds_primes_of_the_stated_sizes_and_submissions_and_resul
         assert sum(chain.modulus_bits) - 0.01 < math.log2(math.prod(primes))
         assert math.log2(math.prod(primes)) + chain.special_bits <= MAX_MODULUS_BITS[chain.ring_dimension]
         submission = algebra.submission(counts_of(np.ones(16), np.ones(16)))
-        assert found.submission_bytes <= sum(map(len, submission)) <= found.submission_bytes + 1024
-        assert found.download_bytes <= len(algebra.result([submission])) <= found.download_bytes + 1024
+        result = algebra.result([submission])
+        for planned, made in (
+            (found.submission_bytes, sum(map(len, submission))),
+            (found.download_bytes, len(result)),
+        ):
+            spare = planned // 50 if backend == "openfhe" else 0  # whose primes are on either side of a power of two
+            assert planned <= made <= planned + 1024 + spare
 
 
 GENUINE = {split: msgspec.to_builtins(plan(typical(thresholds=16, split=split), "tenseal")) for split in (False, True)}

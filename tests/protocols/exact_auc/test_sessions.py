@@ -18,12 +18,12 @@ from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.rlwe.ciphertexts import kind_of
 from fhe_auc.rlwe.modular import primes_above
+from fhe_auc.rlwe.packing import pack, unpack
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
-from fhe_auc.sums.pads import pack, unpack
 from fhe_auc.sums.proof import Authenticator
 from fhe_auc_keys.bundles.session_keys import public_context
 from fhe_auc_keys.roles.local_consortium import Consortium
@@ -215,8 +215,8 @@ def test_a_malformed_submission_is_refused_by_name_and_changes_nothing(protocol:
         (lambda parts: (b"",), "expected .* bytes of residues"),
         (lambda parts: (), "expected 1 parts, got 0"),
         (lambda parts: parts * 2, "expected 1 parts, got 2"),
-        (lambda parts: (b"\xff" * 6 + parts[0][6:],), "residue 0 is not below its prime"),
-        (lambda parts: (parts[0][:-6] + b"\xff" * 5 + b"\x0f",), "residue .* is not below its prime"),
+        (lambda parts: (b"\xff" * 6 + parts[0][6:],), "residue 0 is not below its modulus"),
+        (lambda parts: (parts[0][:-6] + b"\xff" * 5 + b"\x0f",), "residue .* is not below its modulus"),
         (lambda parts: [list(parts), 1], "submission"),
     ]
     if protocol == "exact":  # 22 residues of 42 bits

@@ -17,6 +17,7 @@ from fhe_auc.ckks.encoding import coefficients
 from fhe_auc.question.analysis import PLAIN
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import centred
+from fhe_auc.rlwe.packing import unpack
 from fhe_auc.rlwe.polynomials import coefficients_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
@@ -25,7 +26,7 @@ from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc.sums.expansion import monomials
 from fhe_auc.sums.layout import Layout
-from fhe_auc.sums.pads import _MAGIC, _digest, _Stored, unpack
+from fhe_auc.sums.pads import _MAGIC, _digest, _Stored
 from fhe_auc.sums.proof import Authenticator
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
 from fhe_auc_keys.errors import TamperedError
@@ -36,6 +37,7 @@ from fhe_auc_keys.trust.sealing import PrivateKeys, unseal_under
 from fhe_auc_keys.trust.signatures import signed_bytes
 from fhe_auc_protocols.exact_auc.computations import ExactComputation
 from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums
+from tests.support.bfv_contexts import unflooded
 from tests.support.exact_sessions import GRID, Play, all_keys, both_protocols, found_in, material_of, pairs_of, rows
 from tests.support.pooled import exact_auc
 from tests.support.wire import changed, payload_of
@@ -214,9 +216,9 @@ def test_the_aggregator_and_a_party_read_a_few_pooled_counts_of_their_choice() -
     for power, each in enumerate(chosen):
         weights[start + each] = 1 << 10 * power
     totals[1] = sum(int(sent[(each + BINS) % (2 * BINS)]) << 10 * power for power, each in enumerate(chosen)) % prime
-    asked = public.multiply_values(opening.ciphertexts[0][0], weights)
-    asked = public.add_values(asked, layout.mask(KeyStream(bytes(32)), totals, prime))
-    lie = Result(NAMES, encode((public.dump_result(public.flood(asked), play.plan.kept),)))
+    asked = public.sum_of_products(0, opening.ciphertexts[0][:1], [weights])
+    flooded = public.flood(asked, layout.mask(KeyStream(bytes(32)), totals, prime))
+    lie = Result(NAMES, encode((public.dump_result(flooded, play.plan.kept),)))
     about = play.manifest.protocol, play.manifest.session, 3, "aggregator", play.manifest.digest
     answer = play.helper.respond(Message(*about, encode(lie), (), 0, b"").to_bytes())
     response = decode(payload_of(answer), Response, "")
@@ -249,7 +251,8 @@ def test_to_whom_a_party_gives_the_common_secret_any_sums_pass(liar: str) -> Non
         masks = (
             layout.mask(KeyStream(bytes(32)), *own) for layout, *own in zip(plan.layouts, forged, moduli, strict=True)
         )
-        encrypted = (public.flood(public.encrypt(mask, which)) for which, mask in enumerate(masks))
+        nothing = [public.sum_of_products(which, [], []) for which in range(len(moduli))]
+        encrypted = map(public.flood, nothing, masks)
         parts = tuple(public.dump_result(each, plan.kept) for each in encrypted)
         message = changed(message, payload=encode(Result(NAMES, encode(parts))))
     for found in play.read(message):
@@ -434,7 +437,9 @@ def test_the_aggregator_and_a_party_decrypt_the_pooled_sketch_from_the_opening()
     stored, layout = unframe(_MAGIC, opening, _Stored, ""), play.plan.layouts[0]
     prime, bins = secret.parameters.plain_moduli[0], len(GRID)
     slots = [
-        secret.decrypt(public.dump_result(public.ciphertext(public.read_submission(each, 0), 0), 1), 0, 1)
+        secret.decrypt(
+            public.dump_result(unflooded(public, public.ciphertext(public.read_submission(each, 0), 0)), 1), 0, 1
+        )
         for each in stored.ciphertexts[0]
     ]
     # The sum "ties" takes positives and negatives: first −positives, then −negatives, of all pads.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
@@ -12,10 +13,9 @@ import numpy as np
 from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, UndefinedAucError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.bfv import Ciphertext
 from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rlwe.modular import Residues, multiply
+from fhe_auc.rlwe.modular import Residues, multiply, total
 from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import Aggregator, conduct
@@ -108,23 +108,28 @@ class LyingExactSide(LyingSide):
             view = View(plan.computed[which], prime, [each[which] for each in own], self._guess, generator)
             claim, public, layout = self._strategy.tell(view), self.pad_key.public, plan.layouts[which]
             for layer in range(layout.layers):
-                mask = layout.mask(KeyStream(generator.bytes(32)), claim.constants(view), prime, layer)
-                found = public.encrypt(mask, which)
+                masks = [layout.mask(KeyStream(generator.bytes(32)), claim.constants(view), prime, layer)]
+                factors: list[Residues] = []
                 for each in claim.computed:
-                    public.add_in_place(found, evaluated(self.pad_key, which, each, layer))
-                made.append(public.dump_result(public.flood(found), plan.kept))
+                    own_factors, mask = evaluated(self.pad_key, which, each, layer)
+                    factors.extend(own_factors)
+                    masks.append(mask)
+                ciphertexts = [*self.pad_key.ciphertexts[which]] * len(claim.computed)
+                found = public.sum_of_products(which, ciphertexts, factors)
+                made.append(public.dump_result(public.flood(found, total(np.array(masks), prime, axis=0)), plan.kept))
         return encode(Result(counted, encode(tuple(made))))
 
 
-def evaluated(pad_key: PadKey, which: int, of: Computed, layer: int) -> Ciphertext:
-    """Return the sums of a layer of one prime, each times its weight, as an honest aggregator makes them."""
+def evaluated(pad_key: PadKey, which: int, of: Computed, layer: int) -> tuple[Residues, Residues]:
+    """Return what ciphertexts are multiplied by, and a mask, of a layer's sums of one prime, each times its weight."""
     release, prime = pad_key.releases[which], pad_key.public.parameters.plain_moduli[which]
     at, clear, hidden = release.evaluate(of.pooled, prime), list[Residues](), list[list[Residues]]()
     for index, own in enumerate(release.sums):
         weight, (first, others) = np.uint64(of.weights.get(index, 1) % prime), coefficients(own, at, prime)
         clear.append(multiply(first, weight, prime))
         hidden.append([multiply(vector, weight, prime) for vector in others])
-    return pad_key.combined(np.concatenate(clear), hidden, which, layer)
+    mask = pad_key.layouts[which].mask(KeyStream(secrets.token_bytes(32)), np.concatenate(clear), prime, layer)
+    return pad_key.layouts[which].coefficients(hidden, layer), mask
 
 
 class ExactAucAttacks(Attacks):

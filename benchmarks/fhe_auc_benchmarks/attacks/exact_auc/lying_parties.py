@@ -31,11 +31,11 @@ from fhe_auc.input_proofs.sessions import (
 from fhe_auc.input_proofs.statement import Statement
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe.modular import Residues, add, multiply, residues, subtract, total
+from fhe_auc.rlwe.packing import pack
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import Submission
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import Party
-from fhe_auc.sums.pads import pack
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.roles.helped import HelpedParty, helped_secrets
 from fhe_auc_protocols.exact_auc.computations import ExactComputation, ExactTask
