@@ -45,16 +45,8 @@ from numpy.typing import NDArray
 from fhe_auc.ckks import encoding
 from fhe_auc.ckks.encoding import Slots
 from fhe_auc.ckks.parameters import CkksParameters
-from fhe_auc.rlwe import ciphertexts
-from fhe_auc.rlwe.context import (
-    BasePublicContext,
-    BaseSecretContext,
-    PublicKeys,
-    SecretKey,
-    generated,
-    library_for,
-    loaded,
-)
+from fhe_auc.rlwe import ciphertexts, context
+from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey, generated, loaded
 from fhe_auc.rlwe.modular import centred
 from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of, values_of
 
@@ -116,7 +108,7 @@ class SecretContext(BaseSecretContext[CkksParameters]):
 
     @cached_property
     def _zero(self) -> Callable[[], Words]:
-        return library_for(self.parameters).zeros(self._key_words)
+        return context.library_for(self.parameters).zeros(self._key_words)
 
     def encrypt(self, values: Slots, mask: Words | None = None) -> bytes:
         """Return slots, shape (C, B), encrypted under the secret key, serialised, for `PublicContext.read_submission`.

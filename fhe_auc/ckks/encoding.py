@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.ckks.parameters import PRODUCTS
-from fhe_auc.rlwe.modular import multiply, residues
+from fhe_auc.rlwe.modular import add, multiply, reduced, residues
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 
 Slots: TypeAlias = NDArray[np.complex128]
@@ -55,7 +55,6 @@ def message(half: Polynomials, numbers: NDArray[np.float64]) -> Words:
     low = (whole - high * 2.0**_LOW_BITS).astype(np.uint64)
     words = half.zeros()
     for row, prime in zip(words, half.moduli, strict=True):
-        row[:] = multiply(residues(high.astype(np.int64), prime), np.uint64(2**_LOW_BITS % prime), prime)
-        row += low % np.uint64(prime)
-        row %= np.uint64(prime)
+        above = multiply(residues(high.astype(np.int64), prime), np.uint64(2**_LOW_BITS % prime), prime)
+        row[:] = add(above, reduced(low, prime), prime)
     return words

@@ -125,9 +125,7 @@ class Seeded:
         half = self.half
         keys = fresh_keys(secret, told)
         b = values_of(half, message.view(np.int64) + second_error(half.ring_dimension, keys.error))
-        a = half.zeros()
-        fill(KeyStream(keys.seed), half.moduli, a)
-        half.subtract_in_place(b, half.multiply(a, secret))
+        half.subtract_in_place(b, half.multiply(half.uniform(keys.seed), secret))
         return half.pack(b) + keys.seed
 
     def reseed(self, ciphertext: Words, secret: Words) -> bytes:
@@ -135,9 +133,7 @@ class Seeded:
         half = self.half
         b, a = ciphertext[: len(half.moduli)].copy(), ciphertext[len(half.moduli) :].copy()
         keys = fresh_keys(secret, b)
-        other = half.zeros()
-        fill(KeyStream(keys.seed), half.moduli, other)
-        half.subtract_in_place(a, other)
+        half.subtract_in_place(a, half.uniform(keys.seed))
         half.add_in_place(b, half.multiply(a, secret))
         half.add_in_place(b, values_of(half, second_error(half.ring_dimension, keys.error)))
         return half.pack(b) + keys.seed

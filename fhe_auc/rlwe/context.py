@@ -30,7 +30,7 @@ from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.ciphertexts import Seeded, check_small, unwrap, wrap
 from fhe_auc.rlwe.modular import Signed, signed
 from fhe_auc.rlwe.polynomials import WORD, Polynomials, Words, coefficients_of, values_of
-from fhe_auc.rlwe.ring_parameters import KEY_CHAINS, LIBRARIES, BackendName, Chain, RingParameters, choose_backend
+from fhe_auc.rlwe.ring_parameters import KEY_CHAIN, LIBRARIES, BackendName, Chain, RingParameters, choose_backend
 
 P = TypeVar("P", bound=RingParameters)
 
@@ -189,8 +189,7 @@ class OwnPrimes(Keys):
     def new_secret_key(self) -> bytes:
         """Return a fresh secret key, packed."""
         shape, _ = self.shapes
-        backend = choose_backend(self._parameters.backend)
-        _, ternary = _library(backend, KEY_CHAINS[backend]).drawn()
+        _, ternary = _library(choose_backend(self._parameters.backend), KEY_CHAIN).drawn()
         return shape.pack(values_of(shape, ternary))
 
 

@@ -84,12 +84,9 @@ class Polynomials:
 
     def multiply(self, left: Words, right: Words) -> Words:
         """Return the products, coefficient by coefficient; ValueError where a prime has more than 56 bits."""
-        product = np.empty(self.shape, np.uint64)
-        for row, x, y, modulus in zip(product, left, right, self.moduli, strict=True):
-            row[:] = multiply(x, y, modulus)
-        return product
+        return np.array([multiply(x, y, modulus) for x, y, modulus in zip(left, right, self.moduli, strict=True)])
 
-    def residues(self, numbers: Signed) -> Words:
+    def residues(self, numbers: Words | Signed) -> Words:
         """Return integers, shape (N,) or (polynomials, N), modulo each prime; sizes as of `modular.reduced`."""
         rows = np.broadcast_to(numbers, self.shape)
         return np.array([reduced(row, modulus) for row, modulus in zip(rows, self.moduli, strict=True)])
@@ -103,12 +100,9 @@ class Polynomials:
         """Return polynomials that are zero, shaped as `unpack` returns them."""
         return np.zeros(self.shape, np.uint64)
 
-    def uniform(self, seed: bytes, into: Words | None = None) -> Words:
-        """Return polynomials with independent uniform coefficients, expanded from a seed of 32 bytes by ChaCha20.
-
-        They are written `into` an array of their shape if there is one.
-        """
-        words = np.empty(self.shape, np.uint64) if into is None else into
+    def uniform(self, seed: bytes) -> Words:
+        """Return polynomials with independent uniform coefficients, expanded from a seed of 32 bytes by ChaCha20."""
+        words = self.zeros()
         fill(KeyStream(seed), self.moduli, words)
         return words
 
@@ -136,8 +130,7 @@ class PolynomialSum:
         return self._words
 
     def _reduce(self) -> None:
-        for row, modulus in zip(self._words, self.polynomials.moduli, strict=True):
-            row[:] = reduced(row, modulus)
+        self._words[:] = self.polynomials.residues(self._words)
         self._pending = 1
 
 
@@ -148,19 +141,6 @@ class _Factors(NamedTuple):
     over_modulus: NDArray[np.float64]
     again: bool
     """Whether products with these are to be reduced once more."""
-
-
-class _Room(NamedTuple):
-    """Arrays that products are made in, stage by stage: new ones take longer."""
-
-    quotients: NDArray[np.float64]
-    whole: Signed
-    products: Signed
-
-    @classmethod
-    def of(cls, size: int) -> _Room:
-        """Return arrays of so many numbers."""
-        return cls(np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64))
 
 
 class _Tables(NamedTuple):
@@ -192,14 +172,14 @@ def coefficients_of(polynomials: Polynomials, values: Words) -> Words:
     for into, row, modulus in zip(coefficients, values, polynomials.moduli, strict=True):
         _, stages, last = _tables(polynomials.ring_dimension, modulus)
         found = _through(stages, row.view(np.int64)[order], modulus)
-        into[:] = reduced(_times(found[order], last, modulus, _Room.of(len(order))), modulus)
+        into[:] = reduced(_times(found[order], last, modulus, np.empty((3, len(order)), np.int64)), modulus)
     return coefficients
 
 
 def _through(stages: list[_Factors], numbers: Signed, modulus: int) -> Signed:
     """Return what all stages make of the numbers: (x, y) become (x + factor·y, x - factor·y)."""
     half = len(numbers) // 2
-    made, room = np.empty((2, half, 2), np.int64), _Room.of(half)
+    made, room = np.empty((2, half, 2), np.int64), np.empty((3, half), np.int64)
     for stage, factors in enumerate(stages):
         pairs = made[stage % 2]
         product = _times(numbers[half:], factors, modulus, room)
@@ -209,9 +189,12 @@ def _through(stages: list[_Factors], numbers: Signed, modulus: int) -> Signed:
     return numbers
 
 
-def _times(numbers: Signed, factors: _Factors, modulus: int, room: _Room) -> Signed:
-    """Return what is left of the products, reduced `again` between -q/2 and q/2 (but for the last unit): in `room`."""
-    quotients, whole, products = room
+def _times(numbers: Signed, factors: _Factors, modulus: int, room: Signed) -> Signed:
+    """Return what is left of the products, reduced `again` between -q/2 and q/2 (but for the last unit).
+
+    They are made in `room`, shape (3, numbers): new arrays take longer.
+    """
+    quotients, whole, products = room[0].view(np.float64), room[1], np.asarray(room[2])
     np.multiply(numbers, factors.numbers, out=products)  # modulo 2^64, as the rest: the difference is small
     np.copyto(quotients, numbers)
     quotients *= factors.over_modulus

@@ -38,11 +38,7 @@ class Chain(msgspec.Struct, frozen=True):
     special_bits: int
 
 
-KEY_CHAINS: dict[BackendName, Chain] = {
-    "tenseal": Chain(8192, (50, 50, 50), 18),
-    "openfhe": Chain(8192, (50, 50, 50), 0),
-}
-"""Of contexts of which keys alone are taken, whatever their modulus."""
+KEY_CHAIN = Chain(8192, (50, 50, 50), 18)  # of contexts of which keys alone are taken, whatever their modulus
 
 
 class RingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -18,7 +18,7 @@ from fhe_auc.bfv.parameters import flooding_margin
 from fhe_auc.rlwe.ciphertexts import VARIANCE, Seeded, kept_shape, kind_of, wrap
 from fhe_auc.rlwe.modular import primes_above
 from fhe_auc.rlwe.polynomials import Polynomials
-from fhe_auc.rlwe.ring_parameters import KEY_CHAINS
+from fhe_auc.rlwe.ring_parameters import KEY_CHAIN
 from tests.support.bfv_contexts import PRIMES, SLOTS, Case, noise, parameters_of, unflooded
 
 SMALL, LARGE = PRIMES.values()
@@ -206,4 +206,4 @@ def test_openfhe_with_another_modulus_than_asked_for_is_not_used(monkeypatch: py
 
     monkeypatch.setattr(openfhe_library.openfhe, "CCParamsCKKSRNS", Shallow)
     with pytest.raises(CapacityError, match="not those that the parameters say"):
-        openfhe_library.Scheme(KEY_CHAINS["openfhe"]).drawn()
+        openfhe_library.Scheme(KEY_CHAIN).drawn()

@@ -102,6 +102,14 @@ def test_an_interval_takes_primes_for_the_cube_of_the_rows(models: int, max_rows
     assert math.prod(moduli) > (1, 2 * 16**2)[models - 1] * 4 * max_rows**3 / 27
 
 
+def test_where_the_shortest_modulus_leaves_too_little_flooding_the_next_one_is_taken() -> None:
+    short, long = (plan_exact(**SMALL, flooding_bits=bits) for bits in (40, 50))
+    assert short.flooding_margin < 50 <= long.flooding_margin
+    moduli = [plan.parameters.modulus_bits for plan in (short, long)]
+    assert (moduli, short.kept, long.kept) == ([(53, 50, 50), (54, 54, 54)], 1, 1)
+    assert short.parameters.plain_moduli == long.parameters.plain_moduli
+
+
 @pytest.mark.parametrize("parties", [1, 2, 1000, 100_000])
 def test_any_number_of_parties_has_the_same_plan(parties: int) -> None:
     """Their sketches are added up in the clear: there is no noise that could grow."""
