@@ -72,7 +72,7 @@ def make_folder(folder: Path, *, inside: bool = False) -> None:
 
 def place_of(name: str) -> str:
     """Return the place that a member alone writes into: its name, with what servers may not take as it is as =XX."""
-    return f"{_quoted(name)}/"
+    return f"{file_of(name)}/"
 
 
 MEMBERS = "members/"
@@ -81,10 +81,6 @@ MEMBERS = "members/"
 
 def file_of(name: str) -> str:
     """Return how the name of a file for a member begins, without what it ends with."""
-    return _quoted(name)
-
-
-def _quoted(name: str) -> str:
     quoted = quote(name, safe=" ").replace(".", "%2E").replace("%", "=")  # WebDAV takes %2E for a point
     return quoted if len(quoted) <= _LONGEST_NAME else f"=={hashlib.sha256(name.encode()).hexdigest()}"  # no name's own
 

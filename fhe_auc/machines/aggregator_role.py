@@ -52,7 +52,7 @@ def passes(
     After each pass it yields the seconds until the next one. Who breaks it off closes it, and may begin anew.
 
     `files` open the session, as of `fhe_auc.machines.site_state.SiteStorage.opens`. Of the configuration, ``store`` and
-    ``passphrase-file`` are as the plug-in there takes them. ``protocol``, ``thresholds``, ``min-parties``: what the
+    ``passphrase-file`` are as `site_storage` takes them. ``protocol``, ``thresholds``, ``min-parties``: what the
     session must be for; empty takes any. ``round-timeout``: seconds that a round may take. ``close-at``: with how many
     submissions the first round ends, whoever else may come; 0 waits for all. ``journal``: folder of
     `fhe_auc.session.journal`; where it holds a session that has begun, that goes on.

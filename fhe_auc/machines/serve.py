@@ -63,7 +63,7 @@ class Server:
     """Plays a role while it is open, a context manager; `config` has `ENTRIES` of its ``role``.
 
     ``exchange`` is a folder or a URL (`fhe_auc.exchange.remote`), ``state`` a folder of its own. ``store`` and
-    ``passphrase-file`` are as the plug-in of `fhe_auc.machines.site_state` takes them; with ``result-hours`` it is a
+    ``passphrase-file`` are as `fhe_auc.machines.site_state.site_storage` takes them; with ``result-hours`` it is a
     problem that the last result is older; the rest is as `site_role.answer`, `aggregator_role.passes` and `ResultHook`
     take it. An `exchange` may stand in place of the one configured. What is done `apart` has a process of its own
     (`fhe_auc.machines.isolation`). The configuration is read again once `file`, which it is from, has changed.

@@ -32,8 +32,8 @@ def answer(
 ) -> answers.Answer:
     """Return a site's answer to an aggregator's message; the same one where it has been asked before.
 
-    Of the configuration, ``store`` and ``passphrase-file`` are as the plug-in of
-    `fhe_auc.machines.site_state` takes them. ``data`` is the file with the rows; ``label-column``, ``score-column``
+    Of the configuration, ``store`` and ``passphrase-file`` are as `fhe_auc.machines.site_state.site_storage` takes
+    them. ``data`` is the file with the rows; ``label-column``, ``score-column``
     (where the session does not name the models), ``positive-label``, ``drop-missing``, ``score-scale``, ``delimiter``,
     ``decimal`` and ``encoding`` are as of `fhe_auc.rows.party_files.FileEntries`, whose `form` is of text.
     ``results`` is the folder for the sessions' outcomes, a file each (`fhe_auc.machines.outcomes.write`).

@@ -1,11 +1,11 @@
 """What a site keeps: the sessions that it has joined, and how far it is in each (`fhe_auc.machines.answers`).
 
-A plug-in (entry-point group ``fhe_auc.site_state``) keeps these things: transports know nothing of keys, and keys
-nothing of transports.
+Key stores keep these things (`site_storage`): transports know nothing of keys, and keys nothing of transports.
 """
 
 from __future__ import annotations
 
+import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -15,9 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from fhe_auc.base import plug_ins
 from fhe_auc.base.clock import SYSTEM, Clock
-from fhe_auc.base.errors import InputError
 from fhe_auc.exchange.exchange import Exchange, place_of
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.asked import Asked
@@ -28,8 +26,6 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Protection
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Session, Spending
-
-GROUP = "fhe_auc.site_state"
 
 
 class Records(ABC):
@@ -197,7 +193,7 @@ Newest: TypeAlias = Callable[[Meeting, Protection], int]
 
 
 class SiteStorage(ABC):
-    """A plug-in that keeps the state of sites, and opens sessions for aggregators."""
+    """What keeps the state of sites, and opens sessions for aggregators."""
 
     @abstractmethod
     def site(self, config: Mapping[str, Any]) -> AbstractContextManager[SiteState]:
@@ -276,13 +272,6 @@ class SiteStorage(ABC):
 
 @lru_cache(maxsize=64)
 def site_storage(clock: Clock = SYSTEM) -> SiteStorage:
-    """Return the installed plug-in, by whose clock members count; raise `InputError` unless there is exactly one."""
-    points = {point.value: point for point in plug_ins.installed(GROUP)}
-    if len(points) != 1:
-        names = sorted(points) or "none"
-        raise InputError(f"exactly one package must keep sessions (entry point {GROUP}), found {names}")
-    (point,) = points.values()
-    made = point.load()(clock)
-    if not isinstance(made, SiteStorage):
-        raise InputError(f"{point.value} is not a fhe_auc.machines.site_state.SiteStorage")
+    """Return the storage in key stores, by whose clock members count: of a package above, which knows of keys."""
+    made: SiteStorage = pkgutil.resolve_name("fhe_auc_keys.site.key_store_sites:KeyStoreStorage")(clock)
     return made

@@ -140,7 +140,7 @@ def report_steps(asked: Asked, base: Request = _ANY, own: Grids | None = None, s
             warnings.append(words.NO_DIFFERENCE)
         privacy, title = privacy + words.TWO_MODELS, " and ".join(names)
     facts = Facts(
-        title=report.title.strip() or f"{title} on the rows of {words.number_of(about)}",
+        title=report.title.strip() or f"{title} on the rows of {about.parties_text}",
         date=datetime.date.today(),
         privacy=privacy,
         session=words.session(first.evaluation, first.thresholds),

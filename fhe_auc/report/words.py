@@ -14,7 +14,7 @@ from fhe_auc.metrics.probabilities import of_probabilities
 from fhe_auc.metrics.recalibration import NEAREST_END
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.results.evaluation import Evaluation, Outcome, verified_as_dict
+from fhe_auc.results.evaluation import Evaluation, verified_as_dict
 from fhe_auc.results.intervals import BELOW_HALF, REVERSED
 from fhe_auc.results.report_card import ReportCard
 from fhe_auc.session import registry
@@ -45,11 +45,6 @@ _ONE_PROCESS = (
     "For this page one process has read the rows of all parties and has played every role in turn. The above describes "
     "what the roles exchange, and holds between sites where each runs its own role."
 )
-
-
-def number_of(outcome: Outcome) -> str:
-    """Return how many parties are in a result."""
-    return f"{outcome.parties:,} {'party' if outcome.parties == 1 else 'parties'}"
 
 
 def evaluation_privacy(protocol: str, analysis: Analysis, bins: int) -> str:

@@ -109,16 +109,12 @@ def decision(
         else:
             value, rate = found[name], rates.get(name, (0.0, 0.0))
             estimate = None if value is None else Estimate(value, value, value)
-            interval = rate_interval(*rate, level)
-            measures.append(Measure(name, *texts, estimate, interval, no_interval=_too_few(rate[1])))
+            interval, no_interval = rate_interval(*rate, level), TOO_FEW if 0 < rate[1] < FEWEST else ""
+            measures.append(Measure(name, *texts, estimate, interval, no_interval=no_interval))
     of_positive, of_negative = (
         (None, None) if label in few else row for label, row in zip(LABELS, ((fn, tp), (tn, fp)), strict=True)
     )
     return Decision(title, float(threshold), tuple(measures), (of_negative, of_positive), why)
-
-
-def _too_few(rows: float) -> str:
-    return TOO_FEW if 0 < rows < FEWEST else ""
 
 
 def net_benefits(

@@ -98,6 +98,11 @@ class Outcome:
     study: Study | None = None
     unproved_parties: tuple[str, ...] = ()
 
+    @property
+    def parties_text(self) -> str:
+        """How many parties are in it, in words."""
+        return f"{self.parties:,} {'party' if self.parties == 1 else 'parties'}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation(Outcome):
@@ -273,7 +278,7 @@ class Evaluation(Outcome):
         else:
             within = " (no interval; noise, which has no bound)"
         rows = "" if self.rows is None else f"; n {self.rows:,}, events {self.positives:,}"
-        return f"AUC {self.auc_text(4)}{within}{rows}; protocol {self.protocol}, {_parties(self)}"
+        return f"AUC {self.auc_text(4)}{within}{rows}; protocol {self.protocol}, {self.parties_text}"
 
     def __str__(self) -> str:
         """Return the headline, and how many warnings there are."""
@@ -317,10 +322,6 @@ def warnings_text(warnings: Sequence[str]) -> str:
     return f"; {len(warnings)} warning{'s' * (len(warnings) > 1)}, in .warnings" if warnings else ""
 
 
-def _parties(outcome: Outcome) -> str:
-    return f"{outcome.parties:,} {'party' if outcome.parties == 1 else 'parties'}"
-
-
 def verified_as_dict(
     aggregation: bool, inputs_proved: str = "", inputs_not_proved: tuple[str, ...] = ()
 ) -> dict[str, bool | str | list[str]]:
@@ -361,7 +362,7 @@ class QuantileThresholds(Outcome):
     def __repr__(self) -> str:
         """Return one line: number and range of the thresholds, protocol and parties."""
         span = f"{len(self.grid):,} from {self.grid[0]:g} to {self.grid[-1]:g}"
-        return f"<QuantileThresholds: {span}; protocol {self.protocol}, {_parties(self)}>"
+        return f"<QuantileThresholds: {span}; protocol {self.protocol}, {self.parties_text}>"
 
     def require(self, grid: ArrayLike, *, party: str) -> None:
         """Check the thresholds of an evaluation's manifest, which its key holder has made, against these.

@@ -171,11 +171,8 @@ def wilson(successes: ArrayLike, rows: ArrayLike, level: float) -> tuple[NDArray
     k, n = np.asarray(successes, np.float64), np.asarray(rows, np.float64)
     centre, reach = k + z**2 / 2, z * np.sqrt(np.maximum(k * (n - k), 0) / n + z**2 / 4)
     # The end beside a rate of 0 or 1 is that rate: rounding must not leave it out.
-    low, high = (
-        np.where(k <= 0, 0.0, (centre - reach) / (n + z**2)),
-        np.where(k >= n, 1.0, (centre + reach) / (n + z**2)),
-    )
-    return low, high
+    low = np.where(k <= 0, 0.0, (centre - reach) / (n + z**2))
+    return low, np.where(k >= n, 1.0, (centre + reach) / (n + z**2))
 
 
 def rate_interval(successes: float, rows: float, level: float | None) -> Interval | None:

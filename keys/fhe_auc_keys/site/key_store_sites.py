@@ -130,7 +130,7 @@ class StoredState(SiteState):
 
 
 class KeyStoreStorage(SiteStorage):
-    """Plug-in of ``fhe_auc.site_state``."""
+    """That of key stores, for `site_storage`."""
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._clock = clock

@@ -46,31 +46,28 @@ _CHANGES = {"semi-honest": (0.1, 0.12), "malicious": (0.002, 0.02)}
 _SHOWN_CHANGE = 0.07
 
 
-class LyingBlindedSide(LyingSide):
-    """What an aggregator sends that plays a strategy; `change` and `rows` are those of the `BlindedView`."""
+def lying_side(
+    manifest: Manifest,
+    material: bytes,
+    tell: Tell,
+    generator: np.random.Generator,
+    *,
+    rows: int,
+    change: float = _SHOWN_CHANGE,
+) -> LyingSide:
+    """Return what an aggregator sends that plays a strategy; `change` and `rows` are those of the `BlindedView`."""
+    computation, plan = trapezoid_computation(manifest), manifest.decoded_plan(AucPlan)
+    context = computation.keys(material)
 
-    def __init__(
-        self,
-        manifest: Manifest,
-        material: bytes,
-        tell: Tell,
-        generator: np.random.Generator,
-        *,
-        rows: int,
-        change: float = _SHOWN_CHANGE,
-    ) -> None:
-        computation, plan = trapezoid_computation(manifest), manifest.decoded_plan(AucPlan)
-        context = computation.keys(material)
+    def made(sent: Mapping[str, bytes], counted: tuple[str, ...]) -> bytes:
+        submissions = {
+            party: [context.read_submission(block) for block in decode(blocks, tuple[bytes, ...], "submission")]
+            for party, blocks in sent.items()
+        }
+        return encode(Result(counted, tell(BlindedView(context, plan, submissions, generator, rows, change))))
 
-        def made(sent: Mapping[str, bytes], counted: tuple[str, ...]) -> bytes:
-            submissions = {
-                party: [context.read_submission(block) for block in decode(blocks, tuple[bytes, ...], "submission")]
-                for party, blocks in sent.items()
-            }
-            return encode(Result(counted, tell(BlindedView(context, plan, submissions, generator, rows, change))))
-
-        total, limit = computation.running_sum(context), computation.payload_limit
-        super().__init__(SealedAggregator(total, bytes, limit, echo=plan.split), 1, made)
+    total, limit = computation.running_sum(context), computation.payload_limit
+    return LyingSide(SealedAggregator(total, bytes, limit, echo=plan.split), 1, made)
 
 
 class BlindedAucAttacks(Attacks):
@@ -82,7 +79,7 @@ class BlindedAucAttacks(Attacks):
         """Return an aggregator that plays a strategy; raise `InputError` for another name."""
         known(attack, STRATEGIES)
         generator, tell = np.random.default_rng(0), STRATEGIES[attack].tell
-        return Aggregator(manifest, LyingBlindedSide(manifest, material, tell, generator, rows=rows))
+        return Aggregator(manifest, lying_side(manifest, material, tell, generator, rows=rows))
 
 
 def play(tell: Tell, protocol: str, generator: np.random.Generator, backend: str | None = None) -> str:
@@ -95,7 +92,7 @@ def play(tell: Tell, protocol: str, generator: np.random.Generator, backend: str
     session = plugin.prepare(Request(parties=SITES, thresholds=_GRID, backend=backend))
     manifest, delivery = session.manifest, session.delivery()
     rows, change = sum(data.rows for data in sites), float(np.exp(generator.uniform(*np.log(_CHANGES[protocol]))))
-    side = LyingBlindedSide(manifest, delivery.aggregator, tell, generator, rows=rows, change=change)
+    side = lying_side(manifest, delivery.aggregator, tell, generator, rows=rows, change=change)
     roles = [plugin.party(manifest, delivery.parties[data.name], data) for data in sites]
     aggregator = Aggregator(manifest, side)
     first, *others = (count(data, _GRID) for data in sites)
