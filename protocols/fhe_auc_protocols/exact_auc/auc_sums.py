@@ -344,7 +344,7 @@ class AucSums(ReleasePart):
         told = [
             _named(estimate) or "the AUC"
             for contrast, own, estimate in zip(self.analysis.contrasts, reading.aucs, estimates, strict=False)
-            if own.crowded and estimate.interval is not None and estimate.interval.method != intervals.NEWCOMBE
+            if estimate.interval is not None and estimate.interval.method != intervals.NEWCOMBE and own.crowded
         ]
         advice = "" if reading.quantiles else "; take quantile:1000, which a session before finds"
         return [f"{_CROWDED.format(bins=len(self._starts), names=', '.join(told))}{advice}"] if told else []

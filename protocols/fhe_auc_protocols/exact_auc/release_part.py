@@ -120,7 +120,8 @@ class AucOfSums(NamedTuple):
     @property
     def crowded(self) -> bool:
         """Whether merged bins hide so much that the standard error is taken large."""
-        return self.merged is not None and delong.crowded(self.merged, self.positives, self.negatives)
+        rows = self.positives, self.negatives
+        return self.merged is not None and min(rows) > 1 and delong.crowded(self.merged, *rows)
 
 
 @dataclass(frozen=True)
