@@ -60,11 +60,10 @@ class InputError(FheAucError, ValueError):
         self.line = line
         self.column = column
 
-    def within(self, place: str, *, party: str | None = None, file: str | None = None) -> InputError:
+    def within(self, place: str, *, file: str | None = None) -> InputError:
         """Return an error of this type that names the place first, and keeps what this one knows."""
-        return type(self)(
-            f"{place}: {self}", party=self.party or party, file=self.file or file, line=self.line, column=self.column
-        )
+        file = self.file or file
+        return type(self)(f"{place}: {self}", party=self.party, file=file, line=self.line, column=self.column)
 
 
 class CapacityError(InputError):

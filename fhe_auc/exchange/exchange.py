@@ -273,14 +273,14 @@ class Arrivals:
             self.clear(name)
         return data
 
-    def take(self, name: str, parse: Callable[[bytes], T], longest: int = LONGEST) -> T | None:
+    def take(self, name: str, parse: Callable[[bytes], T]) -> T | None:
         """Return what `parse` makes of a file; None where there is none, or `FheAucError` has been raised."""
         version, now = self._listed.get(name), self.clock.monotonic()
         if version is None:
             return None
         good = self._good.get(name)
         if good is None or good[0] != version or name not in self._rested:
-            data = self.read(name, longest)
+            data = self.read(name)
             if data is not None:
                 try:
                     self._taken[name] = parse(data)

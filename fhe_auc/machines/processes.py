@@ -72,8 +72,8 @@ class Processes(AbstractContextManager["Processes"]):
         self._started.append(process)
         return process
 
-    def call(self, command: Sequence[str], *, timeout: float = 60.0, check: bool = True) -> str:
-        """Run a command and return what it prints; raise `EvaluationError` where it fails, unless not to `check`."""
+    def call(self, command: Sequence[str], *, timeout: float = 60.0) -> str:
+        """Run a command and return what it prints; raise `EvaluationError` where it fails."""
         try:
             done = subprocess.run(  # noqa: S603 - our own commands
                 command,
@@ -86,7 +86,7 @@ class Processes(AbstractContextManager["Processes"]):
             )
         except subprocess.TimeoutExpired:
             raise EvaluationError(f"{' '.join(command[:2])} has not ended within {timeout:g} s") from None
-        if check and done.returncode:
+        if done.returncode:
             raise EvaluationError(f"{' '.join(command[:2])} failed: {(done.stderr or done.stdout).strip()[-500:]}")
         return done.stdout
 

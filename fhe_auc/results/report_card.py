@@ -220,7 +220,7 @@ def _groups(
     rows = np.append(0, np.cumsum(bins.counts))
     for number in range(CALIBRATION_BINS, 1, -1):
         for weights in (bins.counts, bins.counts * scores * (1 - scores)):
-            cuts = _cuts(bins, weights, number)
+            cuts = _cuts(weights, number)
             moved = cuts.copy()
             for each in held if len(cuts) else ():
                 moved[np.abs(rows[cuts] - rows[each]).argmin()] = each
@@ -230,7 +230,7 @@ def _groups(
     return held[:0]
 
 
-def _cuts(fine: Histogram, weights: NDArray[np.float64], number: int) -> NDArray[np.intp]:
+def _cuts(weights: NDArray[np.float64], number: int) -> NDArray[np.intp]:
     """Return the first bin of each of at most so many groups of neighbours of about equal weight, but the first's."""
     some = np.flatnonzero(weights)
     middles = np.cumsum(weights[some]) - weights[some] / 2

@@ -77,19 +77,19 @@ def parties_in(
     found: dict[str, dict[str | None, None]] = {name: {} for name, levels in questions.by.items() if not levels}
     orders: dict[str, set[tuple[str, ...]]] = {name: set() for name in found}
     if found:  # they name the groups, whose codes the rows are to hold: so they are looked for first
-        for part in _parts(tables, columns._replace(scores=(), cluster=None), entries):
+        for part in _parts(tables, columns._replace(scores=(), cluster=None)):
             for name, seen in found.items():
                 coded = part.piece.texts[name]
                 seen.update(dict.fromkeys(coded.names[code] for code in coded.present()))
                 orders[name].add(coded.order)
     analysis = questions.analysis(found, {name: own.pop() for name, own in orders.items() if len(own) == 1})
     kept = _Kept(tables, columns, analysis, entries)
-    for part in _parts(tables, columns, entries):
+    for part in _parts(tables, columns):
         kept.add(part)
     return kept.parties(), analysis
 
 
-def _parts(tables: Sequence[Table], columns: _Columns, entries: Entries) -> Iterator[_Part]:
+def _parts(tables: Sequence[Table], columns: _Columns) -> Iterator[_Part]:
     for table in tables:
         start = 0
         for piece in table.pieces(columns.scores, columns.texts):
@@ -205,7 +205,7 @@ class _Kept:
     def _of_labels(self, part: _Part) -> str:
         """Say which labels there are, in all tables, and what to do about them."""
         words, labels = part.table.words, dict[str, None]()
-        for each in _parts(self._tables, self._columns._replace(scores=(), groups=(), cluster=None), self._entries):
+        for each in _parts(self._tables, self._columns._replace(scores=(), groups=(), cluster=None)):
             coded = each.piece.texts[self._columns.label]
             labels.update(dict.fromkeys(name for name in map(coded.names.__getitem__, coded.present()) if name))
         own = sorted(labels)
@@ -258,7 +258,7 @@ class _Kept:
 
 def _place(tables: Sequence[Table], columns: _Columns, entries: Entries, party: str, row: int) -> Place:
     """Return where a party's row, from 0, comes from. Rows do not remember it: the tables are read again."""
-    for part in _parts(tables, columns, entries):
+    for part in _parts(tables, columns):
         own = np.array([name == party for name in part.sites.names])[part.sites.codes]
         if entries.drop_missing:
             own &= ~part.missing

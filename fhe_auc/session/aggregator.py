@@ -230,16 +230,11 @@ class Aggregator:
 
     @property
     def _answered(self) -> tuple[str, ...]:
-        return tuple(name for name in self.asked if name in self._digests)
+        return tuple(name for name in self.asked if self.has_accepted(name))
 
-    def has_accepted(self, party: str, submission: bytes | None = None) -> bool:
-        """Whether the party's submission of this round was accepted; in signed sessions: exactly this `submission`."""
-        digest = self._digests.get(party)
-        if digest is None or submission is None:
-            return digest is not None
-        with contextlib.suppress(MessageError):
-            return Message.from_bytes(submission, limit=len(submission)).digest == digest
-        return False
+    def has_accepted(self, party: str) -> bool:
+        """Whether the party's submission of this round was accepted."""
+        return party in self._digests
 
     def _earlier_message(self) -> bytes | None:
         """Return the next round's message where it was sent before; `EvaluationError` where that is not ours."""

@@ -24,4 +24,4 @@ def test_an_error_says_what_is_wrong_to_programs_also_in_another_process_and_is_
     error = InputError("score is nan", line=7, column="score").within("file 'north.csv'", file="north.csv")
     assert str(error) == "file 'north.csv': score is nan"
     assert (error.party, error.file, error.line, error.column) == (None, "north.csv", 7, "score")
-    assert error.within("party 'north'", party="north", file="other.csv").file == "north.csv"
+    assert error.within("party 'north'", file="other.csv").file == "north.csv"
