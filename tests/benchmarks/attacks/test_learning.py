@@ -146,10 +146,12 @@ class Watched:
         for data in (each.read_bytes() for each in self.folder.rglob("*") if each.is_file()):
             self.seen[OUTSIDE] |= {data[start : start + PIECE + LONGEST] for start in range(0, len(data), PIECE)}
 
-    def _opened(self, payload: bytes, message: Message, protection: object, recipient: str = "") -> None:
+    def _opened(
+        self, payload: bytes, message: Message, protection: object, recipient: str = "", mac_key: object = None
+    ) -> None:
         self.seen[recipient or OUTSIDE].add(payload)
         if message.round == 1 and message.sender in self.sites:
-            some = payload[16:][:SEED_BYTES]  # with a key, or the pad, it tells counts
+            some = payload[48:][:SEED_BYTES]  # behind an echo's key; with a key, or the pad, it tells counts
             self.hidden[f"what {message.sender} has sent"] = of_bytes(some, message.sender, AGGREGATOR)
 
     def _unsealed(self, secret: bytes, helper: object, signed: Any) -> None:
