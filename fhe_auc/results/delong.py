@@ -26,10 +26,13 @@ positive and negative rows, and A of the merged bins, too:
 
 What positive rows of bin K are worth varies there by x_K²·(1 − Σ q³)/3, if rows of both labels have the same shares q
 of its scores. 1 − Σ q³ is at most 1, and 3/2 of 1 − Σ q²; x_K is at most √Σ x². So S10 is larger than merged bins say,
-by at most L = √(Σ x²)·min(τ/3, h/2)·P/(4(P − 1)); and S01, with π and N. Where labels lie unlike in bins, Δ tells:
-studies found S within another Δ/4. So S is that of merged bins plus L/2, where neither another L/2 nor Δ/4 makes SE
-larger by more than 0.5 %, or a tenth of what k rows on the wrong side leave uncertain about it, 1/(2√k). Elsewhere it
-is that plus L + Δ/4, and a result says so (`crowded`). docs/evidence/intervals.md has the studies.
+by at most L = √(Σ x²)·min(τ/3, h/2)·P/(4(P − 1)); and S01, with π and N. Where labels lie unlike in bins, and in all in
+one way, Δ tells: studies found S within another Δ/4. Nothing tells of labels that lie unlike in one way below the mean,
+and in the other above: `test_merged_bins.py` attacks so.
+
+So S is that of merged bins plus L/2, where neither another L/2 nor Δ/4 makes SE larger by more than 0.5 %, or a tenth
+of what k rows on the wrong side leave uncertain about it, 1/(2√k). Elsewhere it is that plus L + Δ/4, and a result says
+so (`crowded`). docs/evidence/intervals.md has the studies.
 """
 
 from __future__ import annotations
@@ -86,7 +89,7 @@ def components(merged: Merged, positives: int, negatives: int) -> tuple[Fraction
 
 
 def crowded(merged: Merged, positives: int, negatives: int) -> bool:
-    """Tell whether merging hides so much that S10 and S01 are as large as they can well be: a result says so."""
+    """Tell whether merging hides so much that S10 and S01 are taken large: a result says so."""
     middle, *others = (
         _variance(_enlarged(merged, positives, negatives, *by), positives, negatives)
         for by in ((_HALF, Fraction(0)), (Fraction(1), Fraction(0)), (_HALF, merged.moved))

@@ -44,10 +44,8 @@ def test_what_adds_up_over_a_year_of_nights_is_computed() -> None:
         "an echo is made up, for any of 20 sites": len(SITES) * (len(SITES) - 1) * 2.0 ** (-8 * ECHO_BYTES),
         "a false input passes: any of 20 sites": len(SITES) * 2.0**-FORGERY_BITS,
         "… any of a million records of devices": 1e6 * 2.0**-FORGERY_BITS,
-        "flooding fails: `verified` as planned": (
-            len(parameters.parameters.plain_moduli) * 2.0**-parameters.flooding_margin
-        ),
-        "… the least that is planned, λ = 40": 2.0**-DEFAULT_FLOODING_BITS,
+        "flooding fails: `verified` as planned": (parameters.results * 2.0**-parameters.flooding_margin),
+        "… the least that is planned, λ = 40, for each result": 2.0**-DEFAULT_FLOODING_BITS,
         "`histogram-distributed-dp`: its δ": _OVERFLOW,
         "`verified --epsilon`: a number wraps": 2.0 ** (1 - _OVERFLOW_BITS),
         "… honest noise makes an incident": 2.0**-_INCIDENT_BITS,

@@ -340,11 +340,11 @@ class AucSums(ReleasePart):
         return [text if "" in names else f"{', '.join(map(repr, names))}: {text}" for text, names in told]
 
     def _crowded(self, reading: Reading, estimates: Sequence[GroupEstimate]) -> list[str]:
-        """Warn of standard errors that merged bins leave so open that they are taken large, if intervals use them."""
+        """Warn of standard errors that merged bins leave so open that they are taken large."""
         told = [
             _named(estimate) or "the AUC"
             for contrast, own, estimate in zip(self.analysis.contrasts, reading.aucs, estimates, strict=False)
-            if estimate.interval is not None and estimate.interval.method != intervals.NEWCOMBE and own.crowded
+            if estimate.interval is not None and own.crowded
         ]
         advice = "" if reading.quantiles else "; take quantile:1000, which a session before finds"
         return [f"{_CROWDED.format(bins=len(self._starts), names=', '.join(told))}{advice}"] if told else []

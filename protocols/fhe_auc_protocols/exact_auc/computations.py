@@ -6,9 +6,11 @@ key, could decrypt the sum of the pads with it.
 
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from itertools import islice
+
+import numpy as np
 
 from fhe_auc import bfv
 from fhe_auc.base.errors import DeserialisationError, InputError, UndefinedAucError
@@ -26,6 +28,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import PaddedComputation, PartyTask, Submission, check_rows
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.sums.pads import PadKey, make_pad_key
+from fhe_auc_protocols.exact_auc.auc_sums import counts_name, merged_name
 from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
 from fhe_auc_protocols.exact_auc.release_part import Said
 from fhe_auc_protocols.exact_auc.result_check import INTERVAL, accepted, authenticators
@@ -161,12 +164,21 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         """
         plan = self.plan
         bins = plan.sums.bins * plan.analysis.classes_of_rows  # all rows' counts, of the first model, come first
-        counts = modular.centred([encoded[0][:bins]], plan.parameters.plain_moduli[:1])
-        if min(counts) < 0 or sum(counts) != self._data.rows:
+        first, *others = plan.parameters.plain_moduli
+        counts = modular.centred([encoded[0][:bins]], [first])
+        of_release = zip(plan.releases[1:], encoded[1:], others, strict=True)
+        same = all(self._counted(release.sketch.split(own), prime) for release, own, prime in of_release)
+        if min(counts) < 0 or sum(counts) != self._data.rows or not same:
             raise InputError(
                 f"party {self.party!r}: what is to be sent does not count its {self._data.rows:,} rows, so nothing is",
                 party=self.party,
             )
+
+    def _counted(self, vectors: Mapping[str, Residues], prime: int) -> bool:
+        """Tell whether all rows' counts modulo a further prime, of merged bins perhaps, are as many as the rows."""
+        names = [counts_name(0, 0, label) for label in range(self.plan.analysis.classes_of_rows)]
+        own = [vectors[name] for name in (*names, *map(merged_name, names)) if name in vectors]
+        return not own or int(modular.total(np.concatenate(own), prime)) == self._data.rows
 
     def read_result(self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> Evaluation:
         """Return what a result says: `decrypted` are its sums for each prime, shape (sums,).

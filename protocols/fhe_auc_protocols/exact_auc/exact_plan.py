@@ -85,7 +85,9 @@ class AnalysisSums:
     @cached_property
     def _made(self) -> tuple[tuple[ReleasePart, ...], TieSums, int]:
         analysis, bins, pairs = self.analysis, self.bins, self.analysis.comparisons
-        aucs, compared = AucSums(analysis, bins, self.interval, variance_bins=self.variance_bins), None
+        # A difference of models has a far smaller variance, of which merging might hide much.
+        variance_bins = bins if pairs else self.variance_bins
+        aucs, compared = AucSums(analysis, bins, self.interval, variance_bins=variance_bins), None
         signs_at = len(aucs.vectors) * bins
         if pairs:
             compared = ComparisonSums(pairs, bins, self.interval)
@@ -193,6 +195,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     privacy: Privacy | None = None
     """The budget, where what is released is noisy; `authenticated` then, `caps` its rows, without the other sums."""
     helpers: int = 0  # 1 where a helper has the key in place of the parties, else 0
+    variance_bins: int = VARIANCE_BINS  # most bins that the sums of standard errors are over
     caps: tuple[int, ...] = ()
     """Where parties prove their counts, the row cap of each, in the manifest's order; a fleet's devices have one for
     all. With a helper and one prime only. Empty: nothing is proved of what parties put in."""
@@ -205,7 +208,8 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             part.check_plan(agreed)
         if self.proved is not None:
             _ = self.proved.statement  # raises where the prime is too small for that
-        for name, number, least in (("parties", self.parties, 1), ("max_rows", self.max_rows, 2)):
+        bounds = ("parties", self.parties, 1), ("max_rows", self.max_rows, 2), ("variance_bins", self.variance_bins, 2)
+        for name, number, least in bounds:
             if number < least:
                 raise CapacityError(f"{name} must be at least {least}, got {number}")
         moduli = self.parameters.plain_moduli
@@ -251,7 +255,8 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @cached_property
     def sums(self) -> AnalysisSums:
         """What is released, and how it is read."""
-        return AnalysisSums(self.analysis, self.thresholds, self.interval, self.privacy, self.runs, bool(self.caps))
+        proved, asked = bool(self.caps), (self.analysis, self.thresholds, self.interval)
+        return AnalysisSums(*asked, self.privacy, self.runs, proved, self.variance_bins)
 
     @property
     def release(self) -> Release:

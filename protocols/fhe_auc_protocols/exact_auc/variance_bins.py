@@ -1,8 +1,8 @@
 """Bins that the cubic sums of standard errors are over: neighbours of a session's bins, merged.
 
-Cubic sums cost most, and need the fine bins least: a standard error over some 480 bins is that of the rows within half
-a percent, but where scores crowd (`fhe_auc.results.delong` has what merging can hide). Bins that can hold one number
-only are never merged: these merge nothing.
+Cubic sums cost most, and need the fine bins least: over some 480 bins a standard error is mostly within half a percent
+of that of the rows (`fhe_auc.results.delong` has what merging can hide). Bins that can hold one number only are not
+merged: these merge nothing. Nor are any where models are compared.
 """
 
 import numpy as np

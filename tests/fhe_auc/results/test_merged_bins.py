@@ -105,6 +105,17 @@ def test_rows_of_one_label_on_either_side_of_the_other_break_the_assumption_and_
     assert error_of(merged, ones, zeros) == pytest.approx(math.sqrt(2 / 3) - 1, abs=1e-3)
 
 
+def test_labels_that_lie_unlike_in_one_way_below_and_in_the_other_above_are_told_of_by_nothing() -> None:
+    """The attack that is left: D is as it was, and what positives are worth is nearer to the mean than it should be."""
+    lower, upper = 10.0 * np.arange(7), 10.0 * np.arange(7, 14)
+    ones = np.repeat(np.concatenate([lower + 1, upper + 9]), 7)
+    zeros = np.repeat(np.concatenate([lower + 9, upper + 1]), 350)
+    merged = merged_by(10, ones, zeros)
+    assert merged.moved == 0
+    assert not crowded(merged, len(ones), len(zeros))
+    assert error_of(merged, ones, zeros) == pytest.approx(-0.091, abs=0.001)
+
+
 def test_scores_that_do_not_crowd_are_not_told_of_and_those_of_one_value_are_not_enlarged() -> None:
     generator = np.random.default_rng(5)
     ones, zeros = generator.normal(1, 1, 400), generator.normal(0, 1, 1600)

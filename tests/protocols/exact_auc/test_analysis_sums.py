@@ -77,13 +77,13 @@ analyses = st.one_of(
 def test_every_estimate_is_that_of_all_pairs_of_its_rows(
     analysis: Analysis, bins: int, variance_bins: int | None, seed: int
 ) -> None:
-    """The sums of a variance are over merged bins, so many, where there are more."""
+    """The sums of a variance are over merged bins, so many, where there are more, and no models are compared."""
     parties, grid = made(analysis, 3, seed), thresholds.uniform(bins)
     rows = pool(parties)
     sums = AnalysisSums(analysis, bins, variance_bins is not None, variance_bins=variance_bins or 500)
     found = read_in_the_clear(sums, parties, grid)
     at = [binned(scores, grid) for scores in rows.scores]
-    pieces = min(variance_bins or bins, bins)
+    pieces = bins if analysis.comparisons else min(variance_bins or bins, bins)
     merging = np.arange(bins) * pieces // bins
     for contrast, estimate in zip(analysis.contrasts, found.aucs, strict=True):
         masks = [chosen(rows, analysis, cell) for cell in (contrast.positives, contrast.negatives)]
