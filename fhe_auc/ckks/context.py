@@ -120,11 +120,9 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         """
         numbers = encoding.coefficients(checked(values, self.parameters)) * self.parameters.scale
         words = self._zero()
-        message = values_of(self.mask_shape, encoding.message(self.mask_shape, numbers))
-        self.mask_shape.add_in_place(words[: len(message)], message)
         if mask is not None:
             self.mask_shape.add_in_place(words[: len(mask)], mask)
-        packed = self._seeded.reseed(words, self.secret_words)
+        packed = self._seeded.reseed(words, self.secret_words, encoding.message(self.mask_shape, numbers))
         return ciphertexts.wrap("submission", self.fingerprint, packed)
 
     def decrypt_sums(self, data: bytes, count: int) -> NDArray[np.complex128]:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.ckks.parameters import PRODUCTS
-from fhe_auc.rlwe.modular import add, multiply, reduced, residues
+from fhe_auc.rlwe.modular import add, multiply, reduced
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 
 Slots: TypeAlias = NDArray[np.complex128]
@@ -51,10 +51,10 @@ def coefficients(values: Slots) -> NDArray[np.float64]:
 def message(half: Polynomials, numbers: NDArray[np.float64]) -> Words:
     """Return numbers below 2^102 in size, rounded to integers, modulo each prime of `half`."""
     whole = np.rint(numbers)
-    high = np.floor(whole / 2.0**_LOW_BITS)
+    high = np.floor(whole / 2.0**_LOW_BITS).astype(np.int64)
     low = (whole - high * 2.0**_LOW_BITS).astype(np.uint64)
     words = half.zeros()
     for row, prime in zip(words, half.moduli, strict=True):
-        above = multiply(residues(high.astype(np.int64), prime), np.uint64(2**_LOW_BITS % prime), prime)
+        above = multiply(reduced(high, prime), np.uint64(2**_LOW_BITS % prime), prime)
         row[:] = add(above, reduced(low, prime), prime)
     return words

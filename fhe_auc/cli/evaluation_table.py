@@ -29,7 +29,7 @@ _PHASES = {
     "submit": "each party (mean): count, and encrypt, pad or add noise",
     "ingest": "aggregator: check and add up what arrives",
     "circuit": "aggregator: compute the result",
-    "recover": "each party (mean): decrypt or take pads off, check, and read the result",
+    "recover": "each party (at most): decrypt or take pads off, check, and read the result",
 }
 
 _KEYS = {

@@ -157,10 +157,17 @@ def with_bins_of(own: NDArray[np.float64], others: NDArray[np.float64]) -> NDArr
 
 
 def listed(grid: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """Return the values that thresholds list, ascending; None where thresholds are others."""
+    """Return the values that thresholds list, ascending, read-only; None where thresholds are others."""
+    return _listed(np.asarray(grid, np.float64).tobytes())
+
+
+@lru_cache(maxsize=4)  # in one process, all parties ask for those of the same thresholds
+def _listed(content: bytes) -> NDArray[np.float64] | None:
+    grid = np.frombuffer(content, np.float64)
     own = grid[of_one_number(grid)]
     if not 2 <= len(own) <= MOST_VALUES or not np.array_equal(with_bins_of(own, np.empty(0)), grid):
         return None
+    own.flags.writeable = False
     return own
 
 

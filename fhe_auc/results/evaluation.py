@@ -68,7 +68,7 @@ class Outcome:
     upload_bytes_per_party, download_bytes_per_party : int
         Bytes of protocol messages that the busiest party sent and received, without the bundles of a key holder.
     seconds : Mapping[str, float]
-        Wall-clock seconds by phase; means over the parties for the parties' own phases, such as "submit".
+        Wall-clock seconds by phase; of the parties' own phases the mean over all parties, and of "recover" the longest.
     settings : Mapping[str, bool | int | float | str]
         Parameters of the protocol on which the worth of its verdict depends, by name.
     warnings : tuple[str, ...]

@@ -17,8 +17,8 @@ fresh: of b = e - a·s + m and b' = e - a'·s + m the difference (a' - a)·s tel
     key    HMAC-SHA512(s, 32 bytes from the system's generator | b as the library made it | a message we add to it)
     e2     ChaCha20(key): each coefficient centred binomial, on [-21, 21], of variance 10.5, as SEAL's errors are
 
-Fresh bytes from the system are enough; should they repeat as well, b differs wherever the message does, and the key of
-HMAC is a secret. Half of the digest may be published: it seeds `a`, so that `a` never repeats under another message.
+Fresh bytes from the system are enough; should they repeat as well, the key differs wherever the message does, and that
+of HMAC is a secret. Half of the digest may be published: it seeds `a`, so that `a` never repeats under another message.
 
 **A smaller modulus.** A ciphertext (c0, c1) whose noise is far below its modulus Q says as much modulo q, both
 polynomials times q/Q: message and noise get smaller together, and rounding adds little (`fhe_auc.bfv.parameters`).
@@ -128,14 +128,18 @@ class Seeded:
         half.subtract_in_place(b, half.multiply(half.uniform(keys.seed), secret))
         return half.pack(b) + keys.seed
 
-    def reseed(self, ciphertext: Words, secret: Words) -> bytes:
-        """Return a fresh encryption under `secret` (of the shape `half`), a second error and a fresh seed's `a`."""
+    def reseed(self, ciphertext: Words, secret: Words, message: Words) -> bytes:
+        """Return a fresh encryption under `secret`, with a second error and a fresh seed's `a`.
+
+        The coefficients `message`, which like the secret have the shape `half`, are added to what is encrypted.
+        """
         half = self.half
         b, a = ciphertext[: len(half.moduli)].copy(), ciphertext[len(half.moduli) :].copy()
-        keys = fresh_keys(secret, b)
+        keys = fresh_keys(secret, b, message)
         half.subtract_in_place(a, half.uniform(keys.seed))
         half.add_in_place(b, half.multiply(a, secret))
-        half.add_in_place(b, values_of(half, second_error(half.ring_dimension, keys.error)))
+        error = second_error(half.ring_dimension, keys.error)
+        half.add_in_place(b, values_of(half, message.view(np.int64) + error))
         return half.pack(b) + keys.seed
 
     def verify(self, ciphertext: Words, secret: Words) -> None:
@@ -144,7 +148,7 @@ class Seeded:
         Raises `BackendUnavailableError` as `check_small`.
         """
         half = self.half
-        phase = phase_of(half, self.expand(self.reseed(ciphertext, secret)), secret)
+        phase = phase_of(half, self.expand(self.reseed(ciphertext, secret, half.zeros())), secret)
         check_small(half, coefficients_of(half, phase), _LARGEST_ERROR)
 
     def expand(self, packed: bytes | memoryview, into: Words | None = None) -> Words:

@@ -68,6 +68,8 @@ class PartyTask(ABC, Generic[Values, Decrypted, R]):
     def read_result(self, decrypted: Decrypted, counted: Sequence[str], common_secret: bytes) -> R:
         """Return the outcome of the decrypted result over these parties, without the session's costs.
 
+        It is the same for all parties of a session: nothing of this party's own rows is in it.
+
         Raises `EvaluationError` where the result fails a check, or is undefined.
         """
 

@@ -128,7 +128,7 @@ class OurProtocol(Contender):
         self._before_bytes = 0
 
     def play(self) -> Played:
-        """Play one session; all parties do all of their work."""
+        """Play one session; the first party does all of its work, and only its time counts."""
         plugin, clock, sent, received = self._plugin, Clock(), Counter[str](), Counter[str]()
         with clock.on("keys"):
             session = plugin.prepare(self._request)

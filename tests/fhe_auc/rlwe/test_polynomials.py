@@ -401,6 +401,17 @@ def test_an_error_repeated_under_another_seed_tells_no_key(pair: ckks.KeyPair, m
     assert (error**2).mean() == pytest.approx(2 * VARIANCE, rel=0.15)
 
 
+def test_though_all_random_numbers_repeat_another_message_has_another_seed(
+    pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repeated = encrypted_by_the_library(pair)
+    monkeypatch.setattr(pair.secret, "_zero", repeated.copy)
+    monkeypatch.setattr("secrets.token_bytes", bytes)
+    first, again, other = (pair.secret.encrypt(zeros(pair) + number) for number in (0, 0, 1))
+    assert first == again
+    assert first[-SEED_BYTES:] != other[-SEED_BYTES:]
+
+
 def test_a_library_that_keeps_polynomials_otherwise_is_refused(
     pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:

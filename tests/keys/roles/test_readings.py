@@ -1,0 +1,116 @@
+"""Parties in one process that are given one result, and have the same secrets, read it once; no others share it."""
+
+import gc
+from typing import Any
+
+import msgspec
+import pytest
+
+from fhe_auc.base.errors import EvaluationError, VerificationError
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.rlwe.ciphertexts import kind_of, unwrap, wrap
+from fhe_auc.session.computation import Result
+from fhe_auc.session.one_process import with_costs
+from fhe_auc_keys.bundles.session_keys import GENERATE, PartySecrets
+from fhe_auc_keys.roles import sealed
+from tests.support.exact_sessions import BACKENDS, Play
+from tests.support.malicious_sessions import sites
+from tests.support.wire import payload_of, with_fields
+
+PARTIES = sites(5)
+each_protocol = pytest.mark.parametrize("protocol", ["verified", "malicious", "semi-honest"])
+
+
+def to_the_last_message(protocol: str) -> tuple[Play, bytes, list[str]]:
+    """A session whose result waits to be read, and who has decrypted it."""
+    play, read = Play(protocol, PARTIES, backend=BACKENDS[0]), list[str]()
+    last = play.until(play.aggregator.rounds)
+    for party in play.parties:
+        noting(party, read)
+    return play, last, read
+
+
+def noting(party: Any, read: list[str]) -> None:
+    decrypt = party._side._decrypt
+
+    def noted(result: bytes) -> Any:
+        read.append(party.name)
+        return decrypt(result)
+
+    party._side._decrypt = noted
+
+
+@each_protocol
+def test_what_one_reads_for_all_is_what_each_reads_alone(protocol: str) -> None:
+    play, last, read = to_the_last_message(protocol)
+    play.answers(last)
+    assert read == ["site 0"]
+    for party in play.parties:
+        shared = party._outcome
+        sealed._IN_USE.clear()
+        alone = party._side.read(payload_of(last), party.who)
+        assert alone is not shared
+        assert repr(alone) == repr(shared)
+    assert read == ["site 0", *[party.name for party in play.parties]]
+
+
+@each_protocol
+def test_a_party_with_another_key_under_the_same_name_reads_by_its_own(protocol: str) -> None:
+    play, last, read = to_the_last_message(protocol)
+    own = decode(play.material["site 1"], PartySecrets, "material")
+    kind = kind_of(own.context)
+    fingerprint, payload = unwrap(kind, own.context)
+    parameters: Any = play.parties[0]._side._task.plan.parameters
+    other: Any = GENERATE[parameters.scheme](parameters).secret
+    digest = decode(payload, type(other).stored_as, kind).public_keys_digest
+    context = wrap(kind, fingerprint, encode(msgspec.structs.replace(other._stored, public_keys_digest=digest)))
+    play.material["site 1"] = encode(msgspec.structs.replace(own, context=context))
+    wrong: Any = play.party(PARTIES[1])
+    wrong.restore(play.parties[1].saved())
+    noting(wrong, read)
+    play.parties[1] = wrong
+    play.answers(last)
+    assert read == ["site 0", "site 1"]
+    assert wrong._side._reading is not play.parties[0]._side._reading is play.parties[2]._side._reading
+    with pytest.raises(EvaluationError):
+        wrong.result()
+
+
+def test_another_result_is_read_though_it_says_the_same() -> None:
+    play, last, read = to_the_last_message("semi-honest")
+    total = play.aggregator._side
+    other = with_fields(last, Result, content=total.aggregate(total.total.totals))
+    for party, message in zip(play.parties, [last, other, last, other, last], strict=True):
+        party.respond(message)
+    assert read == ["site 0", "site 1"]
+
+
+def test_a_refused_result_is_refused_by_each_itself() -> None:
+    play = Play("verified", PARTIES, backend=BACKENDS[0])
+    play.lie(lambda words: words[0].__setitem__((0, 0), words[0][0, 0] + 1))
+    last, read = play.until(play.aggregator.rounds), list[str]()
+    for party in play.parties:
+        noting(party, read)
+    play.answers(last)
+    assert read == [party.name for party in play.parties]
+    for party in play.parties:
+        with pytest.raises(VerificationError):
+            party.result()
+
+
+def test_nothing_is_kept_once_the_parties_are_gone() -> None:
+    play, last, _ = to_the_last_message("verified")
+    digest = play.manifest.digest
+    play.answers(last)
+    assert [name for name in sealed._IN_USE if digest in name]
+    del play
+    gc.collect()
+    assert not [name for name in sealed._IN_USE if digest in name]
+
+
+def test_the_seconds_of_reading_are_those_of_who_has_read() -> None:
+    play, last, _ = to_the_last_message("verified")
+    play.answers(last)
+    outcomes = {party.name: party.result() for party in play.parties}
+    each = [outcome.seconds["recover"] for outcome in outcomes.values()]
+    assert {outcome.seconds["recover"] for outcome in with_costs(outcomes, {}).values()} == {max(each)}
