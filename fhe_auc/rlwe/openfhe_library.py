@@ -8,7 +8,6 @@ No evaluation keys are made: OpenFHE keeps those in process-wide maps that only 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -23,7 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import openfhe
 from threadpoolctl import threadpool_limits
 
-from fhe_auc.base.errors import DeserialisationError, EvaluationError
+from fhe_auc.base.errors import EvaluationError
 from fhe_auc.rlwe.context import CoefficientLayout, Library, Run
 from fhe_auc.rlwe.ring_parameters import Chain
 
@@ -93,7 +92,6 @@ class Scheme(Library):
         self._context = openfhe.GenCryptoContext(settings)
         for feature in (openfhe.PKE, openfhe.KEYSWITCH, openfhe.LEVELEDSHE):
             self._context.Enable(feature)
-        self._zero = self._context.MakeCKKSPackedPlaintext([0.0])
         self._find = partial(_polynomials, ring_dimension=chain.ring_dimension)
         super().__init__(chain)
 
@@ -108,13 +106,6 @@ class Scheme(Library):
         # snapshot would make the same keys.
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(self.context.KeyGen).result().secretKey
-
-    def _encrypted_zero(self, key: bytes) -> Callable[[], Any]:
-        try:
-            parsed = openfhe.DeserializePrivateKeyString(key, openfhe.BINARY)
-        except RuntimeError as error:
-            raise DeserialisationError(f"OpenFHE refused the key: {error}") from None
-        return lambda: self.context.Encrypt(parsed, self._zero)
 
     def _saved(self, item: Any) -> bytes:
         return bytes(openfhe.Serialize(item, openfhe.BINARY))
