@@ -115,7 +115,8 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         """
         numbers = encoding.coefficients(checked(values, self.parameters)) * self.parameters.scale
         message = encoding.message(self.mask_shape, numbers)
-        packed = self._seeded.encrypt(self.secret_words, message, message, mask)
+        told = message if mask is None else np.concatenate([message, mask])
+        packed = self._seeded.encrypt(self.secret_words, message, told, mask)
         return ciphertexts.wrap("submission", self.fingerprint, packed)
 
     def decrypt_sums(self, data: bytes, count: int) -> NDArray[np.complex128]:

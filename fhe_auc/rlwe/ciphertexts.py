@@ -11,7 +11,7 @@ ciphertexts with the same `a` tell the difference of what they encrypt.
 **Errors.** A machine that is resumed twice from one snapshot repeats the numbers of a generator that was seeded before.
 With the same error e under other seeds, of b = e - a·s + m and b' = e - a'·s + m the difference (a' - a)·s tells s. So:
 
-    key    HMAC-SHA512(s, 32 bytes from the system's generator | the message)
+    key    HMAC-SHA512(s, 32 bytes from the system's generator | message and mask)
     e      ChaCha20(key): each coefficient centred binomial, on [-21, 21], of variance 10.5, as SEAL's errors are
 
 Fresh bytes from the system are enough; should they repeat as well, the key differs wherever the message does, and that
@@ -75,7 +75,7 @@ class EncryptionSeeds(NamedTuple):
 
 
 def fresh_keys(secret: Words, told: Words) -> EncryptionSeeds:
-    """Return keys for an encryption, of which these words tell the message, under the key `secret`."""
+    """Return keys for an encryption, of which these words tell what it is of, under the key `secret`."""
     drawn = secrets.token_bytes(_RANDOM_BYTES) + told.tobytes()
     drawn = hmac.digest(secret[0].tobytes(), drawn, "sha512")  # the key modulo one prime is all of it
     return EncryptionSeeds(drawn[:32], drawn[32:])
@@ -114,7 +114,8 @@ class Seeded:
     def encrypt(self, secret: Words, message: Words, told: Words, mask: Words | None = None) -> bytes:
         """Return a fresh encryption under `secret` of what has the coefficients `message`, both of the shape `half`.
 
-        Other messages are `told` by other words. A `mask` of that shape, if any, is added to the first polynomial.
+        A `mask`, values of that shape, is added to the first polynomial. Other messages and masks are `told` by other
+        words.
         """
         half = self.half
         keys = fresh_keys(secret, told)

@@ -1,4 +1,4 @@
-"""OpenFHE: contexts, keys and ciphertexts, of CKKS whatever is encrypted, and its process-wide state.
+"""OpenFHE: contexts and keys, of CKKS whatever is encrypted, and its process-wide state.
 
 No evaluation keys are made: OpenFHE keeps those in process-wide maps that only grow.
 """
@@ -33,7 +33,7 @@ if not _threads_chosen:
 _TESTED_WITH = "1.6.1"
 _found = getattr(openfhe, "__version__", "of an old version")
 if not _found.startswith(f"{_TESTED_WITH}."):
-    # Its serialised keys and ciphertexts are read and written here, and their noise was measured: of this version.
+    # Its serialised keys are read here, of this version.
     raise ImportError(
         f"OpenFHE {_found} is installed, and fhe-auc is tested with {_TESTED_WITH} alone: "
         f"pip install 'openfhe=={_TESTED_WITH}.*'"
@@ -45,8 +45,7 @@ _first_used_in: int | None = None
 def _refuse_forks() -> None:
     """Raise `EvaluationError` in a process that was forked from one that has used OpenFHE.
 
-    OpenFHE seeds its random numbers once, so that parent and children would draw the same ones: the same keys, and
-    encryptions with the same error under different `a`, whose difference tells the secret key.
+    OpenFHE seeds its random numbers once, so that parent and children would draw the same keys.
     """
     global _first_used_in
     if _first_used_in is None:

@@ -1,7 +1,4 @@
-"""SEAL: contexts, keys and ciphertexts, and how its objects become bytes and come back.
-
-SEAL loads nothing.
-"""
+"""SEAL: contexts and keys, and how its objects become bytes; it loads none."""
 
 from __future__ import annotations
 

@@ -389,13 +389,15 @@ def test_a_public_key_encrypts_zero_with_the_second_error_alone(name: str, backe
     assert abs(np.corrcoef(error, other_error)[0, 1]) < 0.1
 
 
-def test_though_all_random_numbers_repeat_another_message_has_another_seed(
+def test_though_all_random_numbers_repeat_another_message_or_mask_has_another_seed(
     pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("secrets.token_bytes", bytes)
+    mask = pair.secret.mask_shape.uniform(bytes(32))
     first, again, other = (pair.secret.encrypt(zeros(pair) + number) for number in (0, 0, 1))
     assert first == again
-    assert first[-SEED_BYTES:] != other[-SEED_BYTES:]
+    masked = [pair.secret.encrypt(zeros(pair), each) for each in (mask, mask[::-1])]
+    assert len({each[-SEED_BYTES:] for each in (first, other, *masked)}) == 4
 
 
 def test_a_library_that_keeps_polynomials_otherwise_is_refused(
