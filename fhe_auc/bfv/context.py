@@ -111,7 +111,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
             parts.append(coefficients_of(half, part))
         half.add_in_place(parts[0], encoded(half, self.parameters.plain_moduli[ciphertext.prime], summands))
         half.add_in_place(parts[0], uniform_noise(half, self.parameters.flooding_bits))
-        half.add_in_place(parts[1], half.residues(ciphertexts.second_error(half.ring_dimension, fresh())))
+        half.add_in_place(parts[1], half.residues(ciphertexts.fresh_error(half.ring_dimension, fresh())))
         return Flooded(ciphertext.prime, np.concatenate(parts))
 
     def dump_result(self, flooded: Flooded, kept: int) -> bytes:

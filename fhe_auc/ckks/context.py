@@ -4,8 +4,7 @@ What is encrypted is the slots of C components, complex numbers in plain units (
 the context's affair. The aggregator squares sums of submissions, slot by slot, and parties read the sums over all slots
 of some components. Nothing is rotated, relinearised or rescaled: there are no evaluation keys.
 
-The library makes secret keys and encryptions of zero. The rest is arithmetic on words, the same on every
-backend.
+The library makes secret keys. The rest is arithmetic on words, the same on every backend.
 
 Before it sends a product, the aggregator re-randomises it, so that the sums show and nothing else.
 
@@ -35,8 +34,8 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -45,7 +44,7 @@ from numpy.typing import NDArray
 from fhe_auc.ckks import encoding
 from fhe_auc.ckks.encoding import Slots
 from fhe_auc.ckks.parameters import CkksParameters
-from fhe_auc.rlwe import ciphertexts, context
+from fhe_auc.rlwe import ciphertexts
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey, generated, loaded
 from fhe_auc.rlwe.modular import centred
 from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of, values_of
@@ -106,10 +105,6 @@ class SecretContext(BaseSecretContext[CkksParameters]):
 
     kind, stored_as = "secret context", SecretKey[CkksParameters]
 
-    @cached_property
-    def _zero(self) -> Callable[[], Words]:
-        return context.library_for(self.parameters).zeros(self._key_words)
-
     def encrypt(self, values: Slots, mask: Words | None = None) -> bytes:
         """Return slots, shape (C, B), encrypted under the secret key, serialised, for `PublicContext.read_submission`.
 
@@ -119,10 +114,9 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         Raises `ValueError`: not one finite value a slot, or a value beyond the modulus.
         """
         numbers = encoding.coefficients(checked(values, self.parameters)) * self.parameters.scale
-        words = self._zero()
-        if mask is not None:
-            self.mask_shape.add_in_place(words[: len(mask)], mask)
-        packed = self._seeded.reseed(words, self.secret_words, encoding.message(self.mask_shape, numbers))
+        message = encoding.message(self.mask_shape, numbers)
+        told = message if mask is None else np.concatenate([message, mask])
+        packed = self._seeded.encrypt(self.secret_words, message, told, mask)
         return ciphertexts.wrap("submission", self.fingerprint, packed)
 
     def decrypt_sums(self, data: bytes, count: int) -> NDArray[np.complex128]:
@@ -177,7 +171,7 @@ def released(
     noise = [secrets.randbits(flooding_bits + 1) - 2**flooding_bits for _ in positions]
     half.add_in_place(parts[0], np.array([[each % prime for each in noise] for prime in half.moduli], np.uint64))
     for part in parts[1:]:
-        error = ciphertexts.second_error(half.ring_dimension, secrets.token_bytes(_SEED_BYTES))
+        error = ciphertexts.fresh_error(half.ring_dimension, secrets.token_bytes(_SEED_BYTES))
         half.add_in_place(part, half.residues(error))
     return [ciphertexts.divided(half, part, kept) for part in parts]
 

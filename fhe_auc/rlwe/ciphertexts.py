@@ -3,19 +3,16 @@
 **A seed for `a`.** Of (b, a), under a secret key s, `a` is random and nothing else, so whoever draws a seed may as well
 send that, which halves the size:
 
-    b + a·s = m + e + e2        a = ChaCha20(seed)        sent: b, seed
+    b + a·s = m + e        a = ChaCha20(seed)        sent: b, seed
 
-The libraries draw their own, a'. With it and s, b = b' + (a' - a)·s is the same encryption, message and error
-unchanged, under the `a` of a seed. Without a library, b = m + e2 - a·s is an encryption as well, of which e2 is the one
-error: public keys are made so, encryptions of zero, and all that is encrypted under BFV's secret keys. A seed is used
-once: two ciphertexts with the same `a` tell the difference of what they encrypt.
+So are public keys made, encryptions of zero, and all that is encrypted under secret keys. A seed is used once: two
+ciphertexts with the same `a` tell the difference of what they encrypt.
 
-**A second error**, e2, so that no secret depends on the library's random numbers alone. The libraries seed their
-generators once. A machine that is resumed twice from one snapshot repeats their errors, under seeds for `a` that are
-fresh: of b = e - a·s + m and b' = e - a'·s + m the difference (a' - a)·s tells s. So b gets an error of ours on top:
+**Errors.** A machine that is resumed twice from one snapshot repeats the numbers of a generator that was seeded before.
+With the same error e under other seeds, of b = e - a·s + m and b' = e - a'·s + m the difference (a' - a)·s tells s. So:
 
-    key    HMAC-SHA512(s, 32 bytes from the system's generator | b as the library made it | a message we add to it)
-    e2     ChaCha20(key): each coefficient centred binomial, on [-21, 21], of variance 10.5, as SEAL's errors are
+    key    HMAC-SHA512(s, 32 bytes from the system's generator | message and mask)
+    e      ChaCha20(key): each coefficient centred binomial, on [-21, 21], of variance 10.5, as SEAL's errors are
 
 Fresh bytes from the system are enough; should they repeat as well, the key differs wherever the message does, and that
 of HMAC is a secret. Half of the digest may be published: it seeds `a`, so that `a` never repeats under another message.
@@ -52,19 +49,16 @@ from fhe_auc.base.errors import BackendUnavailableError, DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import decode, encode, marked, unmarked
 from fhe_auc.rlwe.modular import Signed, fill, multiply, signed
-from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of, values_of
+from fhe_auc.rlwe.polynomials import Polynomials, Words, values_of
 from fhe_auc.rlwe.ring_parameters import FINGERPRINT_BYTES
 
 MAGIC = b"fherlwe"
 SEED_BYTES = 32
 _RANDOM_BYTES = 32
-_LARGEST_ERROR = 2**10  # more than any encryption has, and far below every modulus
 
 _COINS = 21
 _PAIRS, _FOURS, _BYTES = (np.uint64((2**64 - 1) // part) for part in (0b11, 0b101, 0x11))
-VARIANCE = _COINS / 2  # of a coefficient of the second error
-FRESH_VARIANCE = 3.25**2 + VARIANCE
-"""Of a coefficient of a fresh encryption's error; the libraries' own deviation is 3.24 (SEAL) and 3.19 (OpenFHE)."""
+VARIANCE = _COINS / 2  # of a coefficient of an encryption's error
 
 _LEAST_DISTANCE = 1 / 8
 """Mean distance of c1's coefficients from zero, over Q; uniform ones have 1/4, and of 8192 the mean is 0.002 off."""
@@ -77,17 +71,17 @@ class EncryptionSeeds(NamedTuple):
     """Of `a`; public."""
 
     error: bytes
-    """Of the second error; secret."""
+    """Of the error; secret."""
 
 
-def fresh_keys(secret: Words, *b: Words) -> EncryptionSeeds:
-    """Return keys for the encryption `b`, as the library made it and what is added to that, under the key `secret`."""
-    parts = secrets.token_bytes(_RANDOM_BYTES), *[words.tobytes() for words in b]
-    drawn = hmac.digest(secret[0].tobytes(), b"".join(parts), "sha512")  # the key modulo one prime is all of it
+def fresh_keys(secret: Words, told: Words) -> EncryptionSeeds:
+    """Return keys for an encryption, of which these words tell what it is of, under the key `secret`."""
+    drawn = secrets.token_bytes(_RANDOM_BYTES) + told.tobytes()
+    drawn = hmac.digest(secret[0].tobytes(), drawn, "sha512")  # the key modulo one prime is all of it
     return EncryptionSeeds(drawn[:32], drawn[32:])
 
 
-def second_error(size: int, key: bytes) -> Signed:
+def fresh_error(size: int, key: bytes) -> Signed:
     """Return the coefficients, so many, of a small polynomial."""
     words = KeyStream(key).words(size)
     # How many of 42 bits are set, in a time that tells nothing of them.
@@ -117,39 +111,19 @@ class Seeded:
         """Shape of b, and of a."""
         return Polynomials(self.whole.ring_dimension, self.whole.moduli[: len(self.whole.moduli) // 2])
 
-    def encrypt(self, secret: Words, message: Words, told: Words) -> bytes:
+    def encrypt(self, secret: Words, message: Words, told: Words, mask: Words | None = None) -> bytes:
         """Return a fresh encryption under `secret` of what has the coefficients `message`, both of the shape `half`.
 
-        Other messages are `told` by other words.
+        A `mask`, values of that shape, is added to the first polynomial. Other messages and masks are `told` by other
+        words.
         """
         half = self.half
         keys = fresh_keys(secret, told)
-        b = values_of(half, message.view(np.int64) + second_error(half.ring_dimension, keys.error))
+        b = values_of(half, message.view(np.int64) + fresh_error(half.ring_dimension, keys.error))
         half.subtract_in_place(b, half.multiply(half.uniform(keys.seed), secret))
+        if mask is not None:
+            half.add_in_place(b, mask)
         return half.pack(b) + keys.seed
-
-    def reseed(self, ciphertext: Words, secret: Words, message: Words) -> bytes:
-        """Return a fresh encryption under `secret`, with a second error and a fresh seed's `a`.
-
-        The coefficients `message`, which like the secret have the shape `half`, are added to what is encrypted.
-        """
-        half = self.half
-        b, a = ciphertext[: len(half.moduli)].copy(), ciphertext[len(half.moduli) :].copy()
-        keys = fresh_keys(secret, b, message)
-        half.subtract_in_place(a, half.uniform(keys.seed))
-        half.add_in_place(b, half.multiply(a, secret))
-        error = second_error(half.ring_dimension, keys.error)
-        half.add_in_place(b, values_of(half, message.view(np.int64) + error))
-        return half.pack(b) + keys.seed
-
-    def verify(self, ciphertext: Words, secret: Words) -> None:
-        """Check that an encryption of zero is one after reseeding: that the library keeps polynomials as supposed here.
-
-        Raises `BackendUnavailableError` as `check_small`.
-        """
-        half = self.half
-        phase = phase_of(half, self.expand(self.reseed(ciphertext, secret, half.zeros())), secret)
-        check_small(half, coefficients_of(half, phase), _LARGEST_ERROR)
 
     def expand(self, packed: bytes | memoryview, into: Words | None = None) -> Words:
         """Return both polynomials of a packed form, written `into` an array of their shape if there is one.
@@ -165,13 +139,6 @@ class Seeded:
         half.unpack(memoryview(packed)[: half.packed_size], whole[: len(half.moduli)])
         fill(KeyStream(bytes(packed[half.packed_size :])), half.moduli, whole[len(half.moduli) :])
         return whole
-
-
-def phase_of(half: Polynomials, words: Words, secret: Words) -> Words:
-    """Return c0 + c1·s of a ciphertext's polynomials and a secret key; all as values at roots of unity."""
-    phase = half.multiply(words[len(half.moduli) :], secret)
-    half.add_in_place(phase, words[: len(half.moduli)])
-    return phase
 
 
 def kept_shape(half: Polynomials, kept: int) -> Polynomials:

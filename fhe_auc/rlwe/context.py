@@ -1,14 +1,11 @@
 """Contexts of every scheme: keys, the library that makes them, what they are stored as, and how they come to life.
 
-An encryption library, OpenFHE or SEAL, makes secret keys, and under CKKS encryptions of zero. All else is done in
-words, the same on every library. Its objects, ciphertexts and keys, stay inside.
+An encryption library, OpenFHE or SEAL, makes secret keys. All else is done in words, the same on every library. Its
+objects stay inside.
 
-Only coefficients travel: what a library's parser sees of foreign bytes is never its header. Both libraries serialise an
-object as a header (parameters, sizes, pointers) around long runs of 64-bit coefficients. A changed header can abort the
-process (OpenFHE) and a coefficient outside its modulus is accepted (OpenFHE) or costs time (SEAL). So nobody sends
-headers: the receiver makes an object of the same kind itself, learns from it where the coefficients stand, and fills
-received coefficients into its own header after checking that each is below its modulus. As a second gain every
-coefficient takes only the bytes that its modulus needs (`fhe_auc.rlwe.polynomials`).
+Only coefficients travel, and a library's parser sees no foreign bytes. Both libraries serialise an object as a header
+(parameters, sizes, pointers) around long runs of 64-bit coefficients: of a throw-away key it is learned where these
+stand. Every coefficient takes only the bits that its modulus needs (`fhe_auc.rlwe.polynomials`).
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.ciphertexts import Seeded, check_small, unwrap, wrap
 from fhe_auc.rlwe.modular import Signed, signed
-from fhe_auc.rlwe.polynomials import WORD, Polynomials, Words, coefficients_of, values_of
+from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of, values_of
 from fhe_auc.rlwe.ring_parameters import KEY_CHAIN, LIBRARIES, BackendName, Chain, RingParameters, choose_backend
 
 P = TypeVar("P", bound=RingParameters)
@@ -45,18 +42,13 @@ class Run(NamedTuple):
 class CoefficientLayout:
     """Where the coefficients of one kind of object stand, polynomials modulo primes: of the shape `polynomials`.
 
-    It is learned from `template`, a serialised object of that kind that the receiver has made itself. `find` returns
-    where runs stand in the library's bytes.
+    It is learned from `template`, a serialised object of that kind. `find` returns where runs stand in the library's
+    bytes.
     """
 
     def __init__(self, template: bytes, ring_dimension: int, find: Callable[[bytes], list[Run]]) -> None:
         self._find = find
-        self._runs = find(template)
-        self.polynomials = Polynomials(ring_dimension, tuple(run.modulus for run in self._runs))
-        header = bytearray(template)  # of what it is learned from, maybe keys in use, no coefficient is kept
-        for run in self._runs:
-            header[run.offset : run.offset + ring_dimension * WORD] = bytes(ring_dimension * WORD)
-        self._template = bytes(header)
+        self.polynomials = Polynomials(ring_dimension, tuple(run.modulus for run in find(template)))
 
     def words(self, raw: bytes) -> Words:
         """Return the coefficients of the serialised object `raw`, which this process has made itself.
@@ -68,13 +60,6 @@ class CoefficientLayout:
             raise DeserialisationError("the library's object does not have the layout that these parameters call for")
         size = self.polynomials.ring_dimension
         return np.array([np.frombuffer(raw, "<u8", size, run.offset) for run in runs], np.uint64)
-
-    def raw(self, words: Words) -> bytes:
-        """Return bytes that the library can parse: this layout's header, and these coefficients."""
-        raw = bytearray(self._template)
-        for run, row in zip(self._runs, words, strict=True):
-            raw[run.offset : run.offset + row.nbytes] = row.data.cast("B")
-        return bytes(raw)
 
 
 class Keys(ABC):
@@ -98,7 +83,7 @@ class Keys(ABC):
 
 
 class Library(Keys):
-    """A library's context for one chain, and the layouts of its objects, learned from throw-away ones when needed.
+    """A library's context for one chain, and the layout of its keys, learned from a throw-away one when needed.
 
     It is a context of CKKS whatever the scheme. What comes of the library raises `BackendUnavailableError` as
     `check_small`, and `CapacityError` where the library has another ring or modulus.
@@ -123,16 +108,6 @@ class Library(Keys):
             raise CapacityError(f"the library has chosen primes of {found} bits, not those that the parameters say")
         return layout
 
-    @cached_property
-    def submission(self) -> CoefficientLayout:
-        """That of encryptions of zero, under CKKS."""
-        own_key = self._saved(self._new_key())
-        zero = self._encrypted_zero(own_key)
-        layout = self._layout(zero())
-        secret = self.secret_key.words(own_key)[: len(self.chain.modulus_bits)]
-        Seeded(layout.polynomials).verify(layout.words(self._saved(zero())), secret)
-        return layout
-
     def new_secret_key(self) -> bytes:
         """Return a fresh secret key of the library's primes, packed."""
         words, _ = self.drawn()
@@ -146,24 +121,9 @@ class Library(Keys):
         check_small(first, coefficients, 1)
         return words, signed(coefficients[0], first.moduli[0])
 
-    def zeros(self, key: Words) -> Callable[[], Words]:
-        """Return what encrypts zero under a secret key, given by its polynomials.
-
-        It returns both polynomials of a fresh encryption, as values at the roots of unity.
-        """
-        encrypted_zero = self._encrypted_zero(self.secret_key.raw(key))
-        return lambda: self.submission.words(self._saved(encrypted_zero()))
-
     @abstractmethod
     def _new_key(self) -> Any:
         """Return a fresh secret key."""
-
-    @abstractmethod
-    def _encrypted_zero(self, key: bytes) -> Callable[[], Any]:
-        """Return what makes fresh encryptions of zero under a secret key, as `CoefficientLayout.raw`.
-
-        Raises `DeserialisationError` where it is none.
-        """
 
     @abstractmethod
     def _saved(self, item: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""OpenFHE: contexts, keys and ciphertexts, of CKKS whatever is encrypted, and its process-wide state.
+"""OpenFHE: contexts and keys, of CKKS whatever is encrypted, and its process-wide state.
 
 No evaluation keys are made: OpenFHE keeps those in process-wide maps that only grow.
 """
@@ -8,7 +8,6 @@ No evaluation keys are made: OpenFHE keeps those in process-wide maps that only 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -23,7 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import openfhe
 from threadpoolctl import threadpool_limits
 
-from fhe_auc.base.errors import DeserialisationError, EvaluationError
+from fhe_auc.base.errors import EvaluationError
 from fhe_auc.rlwe.context import CoefficientLayout, Library, Run
 from fhe_auc.rlwe.ring_parameters import Chain
 
@@ -34,7 +33,7 @@ if not _threads_chosen:
 _TESTED_WITH = "1.6.1"
 _found = getattr(openfhe, "__version__", "of an old version")
 if not _found.startswith(f"{_TESTED_WITH}."):
-    # Its serialised keys and ciphertexts are read and written here, and their noise was measured: of this version.
+    # Its serialised keys are read here, of this version.
     raise ImportError(
         f"OpenFHE {_found} is installed, and fhe-auc is tested with {_TESTED_WITH} alone: "
         f"pip install 'openfhe=={_TESTED_WITH}.*'"
@@ -46,8 +45,7 @@ _first_used_in: int | None = None
 def _refuse_forks() -> None:
     """Raise `EvaluationError` in a process that was forked from one that has used OpenFHE.
 
-    OpenFHE seeds its random numbers once, so that parent and children would draw the same ones: the same keys, and
-    encryptions with the same error under different `a`, whose difference tells the secret key.
+    OpenFHE seeds its random numbers once, so that parent and children would draw the same keys.
     """
     global _first_used_in
     if _first_used_in is None:
@@ -93,7 +91,6 @@ class Scheme(Library):
         self._context = openfhe.GenCryptoContext(settings)
         for feature in (openfhe.PKE, openfhe.KEYSWITCH, openfhe.LEVELEDSHE):
             self._context.Enable(feature)
-        self._zero = self._context.MakeCKKSPackedPlaintext([0.0])
         self._find = partial(_polynomials, ring_dimension=chain.ring_dimension)
         super().__init__(chain)
 
@@ -108,13 +105,6 @@ class Scheme(Library):
         # snapshot would make the same keys.
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(self.context.KeyGen).result().secretKey
-
-    def _encrypted_zero(self, key: bytes) -> Callable[[], Any]:
-        try:
-            parsed = openfhe.DeserializePrivateKeyString(key, openfhe.BINARY)
-        except RuntimeError as error:
-            raise DeserialisationError(f"OpenFHE refused the key: {error}") from None
-        return lambda: self.context.Encrypt(parsed, self._zero)
 
     def _saved(self, item: Any) -> bytes:
         return bytes(openfhe.Serialize(item, openfhe.BINARY))

@@ -1,7 +1,4 @@
-"""SEAL: contexts, keys and ciphertexts, and how its objects become bytes and come back.
-
-SEAL's own loader sees only what SEAL has written on this machine, coefficients filled in (`fhe_auc.rlwe.context`).
-"""
+"""SEAL: contexts and keys, and how its objects become bytes; it loads none."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import os
 import struct
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from itertools import cycle, islice
@@ -31,12 +28,11 @@ _UNCOMPRESSED, _ZSTD = 0, 2
 
 
 @contextmanager
-def _private_file(content: bytes = b"") -> Iterator[str]:
+def _private_file() -> Iterator[str]:
     """Yield the path of a file that nobody else can open: SEAL takes paths only.
 
     Linux has such files in memory, so that keys stay off the disk. Elsewhere it is in a private folder, and is
-    overwritten before it goes. Raises `InputError` where SEAL would write to another path than this one, and
-    `DeserialisationError` where it refuses to load the `content`.
+    overwritten before it goes. Raises `InputError` where SEAL would write to another path than this one.
     """
     descriptor, folder = -1, None
     if sys.platform == "linux":
@@ -50,14 +46,10 @@ def _private_file(content: bytes = b"") -> Iterator[str]:
                 "SEAL cannot use on Windows: set TEMP to another folder of your own, as C:\\fhe-auc-temp"
             )
         path = os.path.join(folder.name, "object")
+    with open(path, "wb"):
+        pass
     try:
-        with open(path, "wb") as stream:
-            stream.write(content)
         yield path
-    except (RuntimeError, ValueError) as error:
-        if not content:
-            raise
-        raise DeserialisationError(f"SEAL refused the object: {error}") from None
     finally:
         if folder is None:
             os.close(descriptor)
@@ -127,22 +119,8 @@ class Scheme(Library):
     def _new_key(self) -> Any:
         return seal.KeyGenerator(self.context).secret_key()
 
-    def _encrypted_zero(self, key: bytes) -> Callable[[], Any]:
-        loaded = seal.SecretKey()
-        with _private_file(key) as path:
-            loaded.load(self.context, path)
-        encryptor = seal.Encryptor(self.context, loaded)
-
-        def made() -> Any:
-            ciphertext = seal.Ciphertext()
-            encryptor.encrypt_zero_symmetric(ciphertext)
-            return ciphertext
-
-        return made
-
     _saved = staticmethod(save)
 
     def _layout(self, item: Any) -> CoefficientLayout:
-        moduli = self._key_moduli[:-1] if isinstance(item, seal.Ciphertext) else self._key_moduli
-        find = partial(_polynomials, ring_dimension=self.chain.ring_dimension, moduli=moduli)
+        find = partial(_polynomials, ring_dimension=self.chain.ring_dimension, moduli=self._key_moduli)
         return CoefficientLayout(self._saved(item), self.chain.ring_dimension, find)

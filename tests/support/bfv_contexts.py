@@ -12,7 +12,6 @@ import numpy as np
 
 from fhe_auc import bfv
 from fhe_auc.bfv.parameters import CHAINS
-from fhe_auc.rlwe.ciphertexts import phase_of
 from fhe_auc.rlwe.modular import primes_above
 from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of, values_of
 from tests.support.polynomials import integers
@@ -24,6 +23,13 @@ PRIMES = {
 }
 KEPT = {"41 bits": 1, "50 bits": 2}
 """Primes of the modulus that the planner keeps of a result."""
+
+
+def phase_of(half: Polynomials, words: Words, secret: Words) -> Words:
+    """c0 + c1·s of a ciphertext's polynomials and a secret key; all as values at roots of unity."""
+    phase = half.multiply(words[len(half.moduli) :], secret)
+    half.add_in_place(phase, words[: len(half.moduli)])
+    return phase
 
 
 def parameters_of(backend: Any, plain_moduli: Sequence[int], *, chain: int = 0) -> bfv.BfvParameters:

@@ -23,7 +23,7 @@ from fhe_auc.base.errors import CapacityError
 from fhe_auc.ckks import CkksParameters
 from fhe_auc.ckks.parameters import PRODUCTS
 from fhe_auc.question.thresholds import MAX_SIZE
-from fhe_auc.rlwe.ciphertexts import FRESH_VARIANCE
+from fhe_auc.rlwe.ciphertexts import VARIANCE
 from fhe_auc.rlwe.ring_parameters import DEFAULT_FLOODING_BITS
 from fhe_auc.session import plan as plans
 from fhe_auc.session.plan import Keys, Parameter, Terms
@@ -40,7 +40,7 @@ MAX_AMPLIFICATION = 10.0  # secrets of masked shares are drawn so that they ampl
 WEIGHT = 4.0  # w of `encrypted_trapezoid`
 CHECK_WEIGHT = 2.0 ** (-5 / 3)  # κ of `semi_honest`
 _ENCODING = 2.0**-44  # of the double-precision transforms and of reading the result (measured: below 2^-47)
-_ERROR_VARIANCE = FRESH_VARIANCE + 1 / 12  # of a coefficient of an encryption: both errors, and rounding
+_ERROR_VARIANCE = VARIANCE + 1 / 12  # of a coefficient of an encryption: its error, and rounding
 
 _LEAST = {"thresholds": 1, "parties": 1, "max_rows": 2, "min_rows": 2}
 

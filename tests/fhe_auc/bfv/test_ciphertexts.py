@@ -20,7 +20,7 @@ from fhe_auc.bfv.parameters import (
     plain_product_bound,
     sum_variance,
 )
-from fhe_auc.rlwe.ciphertexts import divided, kept_shape, phase_of
+from fhe_auc.rlwe.ciphertexts import divided, kept_shape
 from fhe_auc.rlwe.modular import Residues, primes_above
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words, coefficients_of, values_of
 from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
@@ -32,6 +32,7 @@ from tests.support.bfv_contexts import (
     loaded,
     noise,
     parameters_of,
+    phase_of,
     scaled_noise,
     some,
     unflooded,

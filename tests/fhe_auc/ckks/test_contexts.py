@@ -20,7 +20,7 @@ from fhe_auc.ckks import context, encoding
 from fhe_auc.ckks.context import released
 from fhe_auc.ckks.encoding import MOST_BITS
 from fhe_auc.ckks.parameters import PRODUCTS
-from fhe_auc.rlwe.ciphertexts import VARIANCE, second_error, ternary, wrap
+from fhe_auc.rlwe.ciphertexts import VARIANCE, fresh_error, ternary, wrap
 from fhe_auc.rlwe.modular import primes_above
 from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of, values_of
 from tests.support import general_purpose_generators
@@ -307,7 +307,7 @@ def test_what_it_adds_to_the_phase_stays_below_two_to_the_nineteenth_at_seven_de
     for _ in range(4):
         secret = ternary(HALF, context.secrets.token_bytes(32))
         second = HALF.uniform(context.secrets.token_bytes(32))
-        first = values_of(HALF, second_error(N, context.secrets.token_bytes(32)))
+        first = values_of(HALF, fresh_error(N, context.secrets.token_bytes(32)))
         HALF.subtract_in_place(first, HALF.multiply(second, secret))
         parts = released(HALF, [first, second], [HALF.zeros()] * 3, 1, 0, **EVERYWHERE)
         c0, c1, c2 = (values_of(HALF, part) for part in parts)

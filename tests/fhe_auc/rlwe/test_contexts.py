@@ -26,7 +26,7 @@ from fhe_auc import ckks
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import encode
 from fhe_auc.rlwe.ciphertexts import SEED_BYTES, Seeded, unwrap, wrap
-from fhe_auc.rlwe.context import _IN_USE, library_for
+from fhe_auc.rlwe.context import _IN_USE
 from tests.support.schemes import SCHEMES, Bfv
 from tests.support.wire import DAMAGE, flipped
 
@@ -211,12 +211,7 @@ def test_nested_arrays_huge_claims_and_fingerprints_of_other_lengths_are_refused
                 read[context.kind](wrap(context.kind, bytes(length), payload))
 
 
-def test_no_secret_key_is_in_formats_public_contexts_or_submissions(scheme: Any, pair: Any, backend: str) -> None:
-    for name in ("secret_key", "submission"):
-        layout = getattr(library_for(SCHEMES["ckks"].parameters(backend)), name)
-        words = layout.words(layout._template)
-        assert words.size >= pair.public.parameters.slots
-        assert not words.any(), name
+def test_no_secret_key_is_in_public_contexts_or_submissions(scheme: Any, pair: Any) -> None:
     # Looked for are 200 pieces of seven bytes, of packed coefficients each: too many to occur by chance.
     key = pair.secret._stored.secret_key
     step = len(key) // 7 // 4 // 200
