@@ -393,10 +393,10 @@ def test_though_all_random_numbers_repeat_another_message_or_mask_has_another_se
     pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("secrets.token_bytes", bytes)
-    mask = pair.secret.mask_shape.uniform(bytes(32))
+    masks = [pair.secret.mask_shape.uniform(bytes([number]) * 32) for number in (1, 2)]
     first, again, other = (pair.secret.encrypt(zeros(pair) + number) for number in (0, 0, 1))
     assert first == again
-    masked = [pair.secret.encrypt(zeros(pair), each) for each in (mask, mask[::-1])]
+    masked = [pair.secret.encrypt(zeros(pair), each) for each in masks]
     assert len({each[-SEED_BYTES:] for each in (first, other, *masked)}) == 4
 
 
