@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import settings
 
@@ -21,6 +22,8 @@ from fhe_auc.session.protocol import Request, Session
 from fhe_auc_keys.store import key_store
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
+# Arrow's pipe for signals would live on in forks that close what they inherit: these abort when they fork in turn.
+pa.enable_signal_handlers(False)
 pytest.register_assert_rewrite("tests.support", "tests.suite")
 pytest_plugins = ["tests.support.cpu_time"]
 key_store._stretch = cache(key_store._stretch)  # it takes 3 ms, and tests open the same stores often
