@@ -71,5 +71,7 @@ def test_uploads_of_malicious_up_to_253_thresholds_and_above() -> None:
     few, many, most = found
     said = " ".join((SECURITY / "ckks.md").read_text(encoding="utf-8").split())
     assert many == most
-    assert f"Up to 253 thresholds both runs are in one ciphertext of a party, {few} (OpenFHE, SEAL), with L = 256" in said
+    assert (
+        f"Up to 253 thresholds both runs are in one ciphertext of a party, {few} (OpenFHE, SEAL), with L = 256" in said
+    )
     assert f"up to 1,021 each has its own, {many}, with L = 1024" in said

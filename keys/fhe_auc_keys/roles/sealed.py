@@ -156,12 +156,12 @@ class SealedParty(PartySide[R], Generic[Values, Decrypted, R]):
     def read(self, payload: bytes, who: WhoCounts) -> R:
         """Return what the result says, once all parties were given the same."""
         if self.rounds.number == _RESULT:
-            given, result = payload, decode(payload, Result, "result")
+            digest, result = hashlib.sha256(payload).digest(), decode(payload, Result, "result")
             who.check(result.counted)
         else:
-            given, result = self._compared, decode(self._compared, Result, "result")
+            digest, result = self._compared_digest, decode(self._compared, Result, "result")
             self._compare(decode(payload, tuple[bytes, ...], "echoes"), result.counted)
-        name = type(self._task), self._manifest.digest, self._secrets_digest, hashlib.sha256(given).digest()
+        name = type(self._task), self._manifest.digest, self._secrets_digest, digest
         self._reading = _IN_USE.get(name)
         if self._reading is None:
             decrypted = self._decrypt(result.content)
@@ -178,10 +178,14 @@ class SealedParty(PartySide[R], Generic[Values, Decrypted, R]):
         self._compared = kept
 
     @cached_property
+    def _compared_digest(self) -> bytes:
+        return hashlib.sha256(self._compared).digest()
+
+    @cached_property
     def _echoes(self) -> list[bytes]:
         """Return each party's echo of the result, 32 bytes, in the manifest's order."""
         key = derived_key(self._common_secret, self._manifest.digest, _ECHO_LABEL)
-        stream = KeyStream(hmac.digest(key, hashlib.sha256(self._compared).digest(), "sha256"))
+        stream = KeyStream(hmac.digest(key, self._compared_digest, "sha256"))
         return [echo.tobytes() for echo in stream.words(len(self._manifest.parties), ECHO_BYTES // 8)]
 
     def _compare(self, echoes: tuple[bytes, ...], parties: tuple[str, ...]) -> None:
