@@ -181,7 +181,8 @@ def step(name: str, night: str = "night-1") -> str:
 
 
 def results(name: str) -> list[Path]:
-    return sorted(Path(name, "results").glob("*.json"))
+    """A site's results, the first that was written first: several may be of one second, which names tell."""
+    return sorted(Path(name, "results").glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
 
 
 def delivered(*names: str, number: int = 1) -> bool:
