@@ -228,7 +228,8 @@ def federated_auc(
     >>> [(estimate.model, estimate.auc) for estimate in evaluation.estimates]
     [('a', 1.0), ('b', 0.5)]
 
-    >>> private = federated_auc({"north": site, "south": site}, label="died", score="a", protocol="dpauc-rr", epsilon=1)
+    >>> sites = {"north": site, "south": site}
+    >>> private = federated_auc(sites, label="died", score="a", protocol="dpauc-rr", epsilon=20)
     >>> private.protocol
     'dpauc-rr'
     """
