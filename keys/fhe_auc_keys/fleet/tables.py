@@ -16,7 +16,7 @@ import hashlib
 import re
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import copyfileobj
 from typing import Any, TypeAlias
@@ -63,6 +63,8 @@ class Digest:
 
     def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Go on with these rows, of the same columns each time."""
+        if not len(next(iter(columns.values()))):
+            return
         for name, column in columns.items():
             self._columns.setdefault(name, hashlib.sha256()).update(np.ascontiguousarray(column).data)
         self.rows += len(next(iter(columns.values())))
@@ -88,7 +90,8 @@ def batches(place: str, schema: pa.Schema, wanted: NDArray[np.uint32] | None = N
                 end = first + found.metadata.row_group(group).num_rows
                 if wanted is None or np.searchsorted(wanted, first) < np.searchsorted(wanted, end):
                     for batch in found.iter_batches(batch_size=BATCH, row_groups=[group]):
-                        yield first, {name: _viewed(batch.column(name)) for name in schema.names}
+                        if len(batch):
+                            yield first, {name: _viewed(batch.column(name)) for name in schema.names}
                         first += len(batch)
                 first = end
     except FileNotFoundError as error:
@@ -103,15 +106,13 @@ def listed_batches(place: str, schema: pa.Schema, rows: int, digest: bytes) -> I
     Raises `DeserialisationError` at its end where it is another one: what comes of it must not leave before.
     """
     found = Digest()
-    try:
+    with suppress(DeserialisationError):
         for _, columns in batches(place, schema):
             found.add(columns)
             if found.rows > rows:
                 break
             yield columns
-    except DeserialisationError:
-        found.rows = -1
-    if (found.rows, found.value if found.rows > 0 else b"") != (rows, digest):
+    if (found.rows, found.value) != (rows, digest):
         raise DeserialisationError(f"{place!r} is not the file that is listed; ask for it again, or put it back")
 
 
@@ -130,6 +131,8 @@ class Writer:
         """Write a batch as a row group; columns that the table has not are left out."""
         mine = {name: np.ascontiguousarray(columns[name]) for name in self._schema.names}
         self.digest.add(mine)
+        if not len(next(iter(mine.values()))):
+            return
         arrays = [
             pa.Array.from_buffers(kind.type, len(column), [None, pa.py_buffer(column)])
             for kind, column in zip(self._schema, mine.values(), strict=True)
@@ -230,13 +233,13 @@ def write_records(place: str, records: Sequence[Sequence[Any]]) -> None:
     with writing(place, schema) as file:
         for start in range(0, len(records), BATCH):
             own = slice(start, start + BATCH)
-            columns = {name: as_rows(column[own]) for name, column in zip(names, rest, strict=True)}
+            columns = {name: as_rows(column[own], len(column[0])) for name, column in zip(names, rest, strict=True)}
             file.add({"member": np.array(member[own], np.uint32), **columns})
 
 
-def as_rows(values: Collection[bytes]) -> NDArray[np.uint8]:
+def as_rows(values: Collection[bytes], length: int) -> NDArray[np.uint8]:
     """Return byte strings of one length as rows, shape (values, length)."""
-    return np.frombuffer(b"".join(values), np.uint8).reshape(len(values), -1)
+    return np.frombuffer(b"".join(values), np.uint8).reshape(len(values), length)
 
 
 def _ascending(place: str, found: Iterable[tuple[int, Columns]], last: bytes) -> Iterator[NDArray[np.uint8]]:

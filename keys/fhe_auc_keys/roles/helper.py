@@ -26,7 +26,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Collection, Mapping, Sequence
-from typing import Generic
+from typing import Generic, NamedTuple
 
 import msgspec
 import numpy as np
@@ -37,6 +37,7 @@ from fhe_auc.base.serialise import SecretStruct, decode, encode
 from fhe_auc.input_proofs.sessions import KEY_BYTES, NOT_PROVED, PART_BYTES, PartyAtHelper
 from fhe_auc.results.evaluation import Outcome
 from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.computation import Keys, PaddedComputation, Result, Secret
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Rounds
@@ -199,16 +200,12 @@ class Helper(PartySide[Outcome], Generic[Keys, Secret]):
         counted, word = self._secrets_in(payload, who)
         if not counted:
             return encode(PadKeyOf(word, b"", b""))
-        public, context, computation = b"", b"", self._computation
-        if computation.parameters is not None:
-            pair = GENERATE[computation.parameters.scheme](computation.parameters)
-            public, context = pair.public.to_bytes(), pair.secret.to_bytes()
-        index = self._manifest.parties.index
+        index, computation = self._manifest.parties.index, self._computation
         pads = computation.sum_of_pads([(index(party), text[:SEED_BYTES]) for party, text in counted.items()])
         response_keys = tuple([(party, text[SEED_BYTES:]) for party, text in counted.items()])
-        self._kept = _KeptKeys(context, response_keys, word.unproved)
-        pad_key = computation.pad_key(computation.secret(context), pads)
-        return encode(PadKeyOf(word, public, pad_key))
+        made = new_pad_key(computation, pads)
+        self._kept = _KeptKeys(made.context, response_keys, word.unproved)
+        return encode(PadKeyOf(word, made.public, made.pad_key))
 
     def _decrypted(self, payload: bytes) -> bytes:
         result, keys = decode(payload, Result, "result"), dict(self._kept.response_keys)
@@ -261,6 +258,26 @@ class Helper(PartySide[Outcome], Generic[Keys, Secret]):
         who.unpadded = who.listed = word.counted
         who.unproved = unproved
         return counted, word
+
+
+class NewPadKey(NamedTuple):
+    """What takes the sum of some pads off, and the keys under which it is."""
+
+    context: bytes  # secret; the helper's, for the result; empty where vectors are added up, as is the next
+    public: bytes
+    pad_key: bytes
+
+    def __repr__(self) -> str:
+        return "<a pad key, and the secret key (secret)>"
+
+
+def new_pad_key(computation: PaddedComputation[Keys, Secret], pads: Sequence[Words]) -> NewPadKey:
+    """Return new keys, and the pad key for a sum of pads: a session has one only."""
+    public, context = b"", b""
+    if computation.parameters is not None:
+        pair = GENERATE[computation.parameters.scheme](computation.parameters)
+        public, context = pair.public.to_bytes(), pair.secret.to_bytes()
+    return NewPadKey(context, public, computation.pad_key(computation.secret(context), pads))
 
 
 def rounds(computation: PaddedComputation[Keys, Secret]) -> Rounds:
