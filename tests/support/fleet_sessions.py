@@ -129,9 +129,10 @@ class Play:
 
     def write(self, records: Sequence[Record] | None = None) -> None:
         """Put records, by default everybody's, into the files of their members' ranges, as a receiver does."""
+        records = self.records if records is None else records
         for each in self.listed.ranges:
             own = range(each.first, each.first + each.number)
-            if mine := [one for one in (self.records if records is None else records) if one.member in own]:
+            if mine := [one for one in records if one.member in own]:
                 tables.write_records(tables.within(self.place("records"), each.name), mine)
 
     def collect(self) -> aggregator.Collected:
@@ -215,10 +216,12 @@ def about(play: Play, record: Record) -> bytes:
     return blob_about(play.announced.manifest.digest, record.member, hashlib.sha256(record.sketch).digest())
 
 
-def signed(play: Play, record: Record, signing: Ed25519PrivateKey, randomness: bytes = b"") -> Record:
-    """The record with a blob that who has this key has sealed and signed for its sketch."""
-    key = play.announced.helper.encryption_key
-    blob, signature = sealed_blob(key, signing, SEED + bytes(32), about=about(play, record), randomness=randomness)
+def signed(
+    play: Play, record: Record, signing: Ed25519PrivateKey, randomness: bytes = b"", *, to: bytes = b""
+) -> Record:
+    """The record with a blob that who has this key has sealed, to the helper or another key, and signed."""
+    to = to or play.helper.helper.encryption_key
+    blob, signature = sealed_blob(to, signing, SEED + bytes(32), about=about(play, record), randomness=randomness)
     return record._replace(blob=blob, signature=signature)
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.base.serialise import KeptFormat, SecretStruct
 from fhe_auc.input_proofs.sessions import KEY_BYTES
-from fhe_auc.question.fleet import Range
+from fhe_auc.question.fleet import KeyFile, Range
 from fhe_auc.rlwe import modular
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.errors import KeysError, TamperedError
@@ -135,17 +135,16 @@ def open_pads(
         (within(blobs, file.name), file, own, keys, answers) for file, own in zip(listed.files, ranges, strict=True)
     ]
     shared = to_own(session.identity, kept.content_key, manifest.digest, SUMS_FILE), workers.keys(vault)
-    verdicts, files, last = np.zeros(len(Verdict), np.int64), list[AnswerFile](), b""
-    total = computation.added([])
+    verdicts, files, total = np.zeros(len(Verdict), np.int64), list[AnswerFile](), computation.added([])
+    ends = list[tuple[bytes, bytes]]()
     found = workers.map(_opened, parts, manifest.to_bytes(), listed.key, *shared)
     for (_, file, *_), each in zip(parts, found, strict=True):
-        first, end = each.keys
-        if last >= first:
-            raise InputError(f"the keys of {file.name!r} are not above those of the file before: a member is there twice")
-        last, verdicts = end, verdicts + each.verdicts
+        ends.append(each.keys)
+        verdicts += each.verdicts
         files.append(AnswerFile(each.verdicts[Verdict.COUNTS], each.answers))
         pads = of_own(session.identity, each.pads, manifest.digest, file.name)
         total = computation.added([total, sum_of_bytes(pads)])
+    _require_ascending(listed.files, ends)
     if then is not None:
         if tuple(files) != then.files:
             raise EvaluationError("the answers are not as they were: put back the files that they were made of")
@@ -239,6 +238,13 @@ def _ranges_of(session: FleetSession, listed: BlobList) -> list[Range]:
     return [known[name] for name in names]
 
 
+def _require_ascending(files: Sequence[BlobFile | KeyFile], ends: Sequence[tuple[bytes, bytes]]) -> None:
+    """Raise `InputError` unless keys ascend from file to file, by the first and the last one of each."""
+    for file, (_, last), (first, _) in zip(files[1:], ends, ends[1:], strict=False):
+        if last >= first:
+            raise InputError(f"the keys of {file.name!r} are not above those of the file before: one may be there twice")
+
+
 def _opened(
     place: str,
     file: BlobFile,
@@ -266,16 +272,17 @@ def _opened(
             verdicts, secrets_in = _unsealed(session, me, own, known, columns)
             rows = np.flatnonzero(verdicts == Verdict.COUNTS)
             members, seeds = columns["member"][rows].tolist(), [each[:SEED_BYTES] for each in secrets_in]
-            pads = computation.pad_rows(members, seeds)
+            pads = computation.pads(members, seeds)
             counts = np.ones(len(rows), bool)
             if (proofs := computation.proofs) is not None:
                 shown = columns["randomness"][rows], columns["answers"][rows]
-                counts = proofs.held(key, members, seeds, pads[0][:, : proofs.digits], *shown)
+                counts = proofs.held(key, members, seeds, pads[0], *shown)
                 verdicts[rows[~counts]] = Verdict.UNPROVED
             again = counts & ~_first(columns["member"][rows] - np.uint32(own.first), counts, taken)
             verdicts[rows[again]] = Verdict.AGAIN
             counts &= ~again
-            sums = [modular.total(own_pads[counts], prime, axis=0)[None] for own_pads, prime in zip(pads, computation.primes, strict=True)]
+            of_parts = zip(pads, computation.sizes, computation.primes, strict=True)
+            sums = [modular.total(each[counts, :size], prime, axis=0)[None] for each, size, prime in of_parts]
             total = computation.added([total, sums])
             parts = np.zeros((len(verdicts), PART_BYTES), np.uint8)
             made = [

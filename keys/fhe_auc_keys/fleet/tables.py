@@ -37,6 +37,7 @@ Columns: TypeAlias = dict[str, NDArray[Any]]
 BATCH = 1024  # rows in memory, and of a row group that is written
 
 _NUMBERS = {"member": pa.uint32(), "row": pa.uint32(), "verdict": pa.uint8()}
+_DTYPES = {pa.uint32(): np.dtype("<u4"), pa.uint8(): np.dtype(np.uint8)}
 _MOST_ROWS, _MOST_BYTES = 2**17, 2**28  # of a row group, of which a reader may have a column in memory
 _LONGEST = 2**28  # bytes of a file that is no table
 _BUFFER = 2**20  # bytes of a column that are read at once
@@ -152,8 +153,10 @@ def writing(place: str, schema: pa.Schema) -> Iterator[Writer]:
     """
     with _new(place) as file:
         made = Writer(file, schema)
-        yield made
-        made.close()
+        try:
+            yield made
+        finally:
+            made.close()
 
 
 def names_in(folder: str) -> list[str]:
@@ -262,11 +265,11 @@ def _viewed(column: pa.Array) -> NDArray[Any]:
     """Return a column of a batch as an array over its buffer."""
     if column.null_count:
         raise DeserialisationError("a value is missing")
-    if not pa.types.is_fixed_size_binary(column.type):
-        return np.asarray(column.to_numpy(zero_copy_only=True))
-    length = column.type.byte_width
-    taken = {"count": len(column) * length, "offset": column.offset * length}
-    return np.frombuffer(column.buffers()[1], np.uint8, **taken).reshape(-1, length)
+    kind = _DTYPES.get(column.type, np.dtype(np.uint8))
+    length = 1 if column.type in _DTYPES else column.type.byte_width
+    place, count = column.offset * length * kind.itemsize, len(column) * length
+    found = np.frombuffer(column.buffers()[1], kind, count, place)
+    return found if column.type in _DTYPES else found.reshape(-1, length)
 
 
 def _checked(file: pq.ParquetFile, schema: pa.Schema) -> pq.ParquetFile:
