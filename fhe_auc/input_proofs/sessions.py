@@ -57,7 +57,7 @@ from fhe_auc.base.serialise import encode
 from fhe_auc.input_proofs.proofs import Query, prove
 from fhe_auc.input_proofs.statement import PROOFS, Statement
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform, uniform_rows
-from fhe_auc.rlwe.packing import Octets, pack, pack_rows, packed_size, unpack_rows
+from fhe_auc.rlwe.packing import Octets, byte_rows, octet_rows, pack, pack_rows, packed_size, unpack_rows
 
 PART_BYTES = BLIND_BYTES = SEED_BYTES = 32
 RANDOMNESS_BYTES = 2 * PART_BYTES  # at the front of a proof: both parts
@@ -130,6 +130,12 @@ def proof_bytes(statement: Statement) -> int:
     return _HEAD_BYTES + packed_size(statement.shape.size, statement.prime)
 
 
+def padded_proof(statement: Statement, digits: Residues, weights: Residues, pad: Residues) -> bytes:
+    """Return a fresh proof of digits under its pad, shape (`Shape.size`,), as bytes; other shapes as of `prove`."""
+    seeds = uniform(KeyStream(secrets.token_bytes(32)), statement.prime, *weights.shape)
+    return pack(add(prove(statement, digits, weights, seeds), pad, statement.prime), statement.prime)
+
+
 class Received(NamedTuple):
     """What the aggregator has of several parties' proofs."""
 
@@ -170,11 +176,10 @@ class InputProofs:
         `pad` what of it is for the proof, shape (size,). They are for one proof: two under one pad show how they
         differ.
         """
-        statement, t, blind = self._statement, self._statement.prime, secrets.token_bytes(BLIND_BYTES)
+        statement, blind = self._statement, secrets.token_bytes(BLIND_BYTES)
         parts = aggregators_part(blind, self._digest, party, padded), helpers_part(seed, self._digest, party)
         (of_digits,) = weights(statement, [joint_seed(self._digest, party, parts)])
-        seeds = uniform(KeyStream(secrets.token_bytes(32)), t, *of_digits.shape)
-        return b"".join((*parts, blind, pack(add(prove(statement, digits, of_digits, seeds), pad, t), t)))
+        return b"".join((*parts, blind, padded_proof(statement, digits, of_digits, pad)))
 
     def received(self, parties: Sequence[int], padded: Octets, proofs: Octets) -> Received:
         """Return what the aggregator needs of proofs, shape (parties, proof_bytes), and which ones are whole.
@@ -182,14 +187,13 @@ class InputProofs:
         `padded`, shape (parties, bytes), are the bytes that the digits came in. Raises ValueError for other shapes.
         """
         shares, fit = unpack_rows(proofs[:, _HEAD_BYTES:], self.size, self._statement.prime)
-        seeds, bound = np.empty((len(proofs), SEED_BYTES), np.uint8), np.empty(len(proofs), np.bool_)
-        heads = (row.tobytes() for row in proofs[:, :_HEAD_BYTES])
-        for number, (party, own, head) in enumerate(zip(parties, padded, heads, strict=True)):
-            parts, blind = _parts_of(head), head[RANDOMNESS_BYTES:]
-            expected = aggregators_part(blind, self._digest, party, own.tobytes())
-            bound[number] = hmac.compare_digest(parts[0], expected)
-            seeds[number] = np.frombuffer(joint_seed(self._digest, party, parts), np.uint8)
-        return Received(fit & bound, seeds, shares)
+        seeds, bound = list[bytes](), list[bool]()
+        for party, own, head in zip(parties, byte_rows(padded), byte_rows(proofs[:, :_HEAD_BYTES]), strict=True):
+            parts = _parts_of(head)
+            expected = aggregators_part(head[RANDOMNESS_BYTES:], self._digest, party, own)
+            bound.append(hmac.compare_digest(parts[0], expected))
+            seeds.append(joint_seed(self._digest, party, parts))
+        return Received(fit & np.array(bound, np.bool_), octet_rows(seeds, SEED_BYTES), shares)
 
     def answers(self, key: QueryKey, parties: Sequence[int], digits: Residues, received: Received) -> Octets:
         """Return the aggregator's answers for the helper, shape (parties, answer_bytes).
@@ -223,14 +227,14 @@ class InputProofs:
         """
         if len(key) != KEY_BYTES:
             raise DeserialisationError("the key of the query has another length")
-        statement, query, found = self._statement, self._query(key), np.empty(len(pads), np.bool_)
-        joint_seeds = list[bytes]()
-        for number, (party, seed, row, theirs) in enumerate(zip(parties, seeds, randomness, answers, strict=True)):
-            parts = _parts_of(row.tobytes())
+        statement, query, joint_seeds, bound = self._statement, self._query(key), list[bytes](), list[bool]()
+        theirs = byte_rows(answers[:, :SEED_BYTES])
+        for party, seed, head, joint in zip(parties, seeds, byte_rows(randomness), theirs, strict=True):
+            parts = _parts_of(head)
             joint_seeds.append(joint_seed(self._digest, party, parts))
-            found[number] = hmac.compare_digest(parts[1], helpers_part(seed, self._digest, party)) and (
-                hmac.compare_digest(joint_seeds[-1], theirs[:SEED_BYTES].tobytes())
-            )
+            as_signed = hmac.compare_digest(parts[1], helpers_part(seed, self._digest, party))
+            bound.append(as_signed and hmac.compare_digest(joint_seeds[-1], joint))
+        found = np.array(bound, np.bool_)
         for block in self._blocks(len(pads)):
             own = query.answers(pads[block, : self.digits], pads[block, -self.size :])
             others, fit = unpack_rows(answers[block, SEED_BYTES:], own.shape[1], statement.prime)

@@ -64,7 +64,7 @@ def product(x: Residues, y: Residues | np.uint64, prime: int) -> Residues:
     found = x * y
     found -= whole
     np.add(found, np.uint64(prime), out=whole)
-    return np.minimum(found, whole, out=found)  # negative numbers are large ones
+    return np.asarray(np.minimum(found, whole, out=found))  # negative numbers are large ones
 
 
 class Matrix:
@@ -112,10 +112,11 @@ class Matrix:
 
     def _joined(self, sums: NDArray[np.float64]) -> Residues:
         """Return what limbs stand for, side by side."""
-        prime, width, (*lower, high) = self._prime, self._width, np.split(sums, self._limbs, axis=1)
+        prime, width, limbs = self._prime, self._width, self._limbs
+        *lower, high = sums.reshape(len(sums), limbs, -1).swapaxes(0, 1)
         whole = high.astype(np.int64)
         for each in reversed(lower):
-            if len(lower) == 1 and prime.bit_length() + width < 64:
+            if limbs == 2 and prime.bit_length() + width < 64:
                 whole = (high - np.rint(high * (1 / prime)) * prime).astype(np.int64) << width  # 2^62 at most
             else:
                 whole = multiply(whole, np.uint64(2**width % prime), prime).view(np.int64)
@@ -135,13 +136,13 @@ def _without(quotients: NDArray[np.float64], numbers: Residues | Signed, moduli:
     return np.subtract(numbers.view(np.uint64), whole, out=whole)
 
 
-def add(x: Residues, y: Residues, modulus: int | Residues) -> Residues:
+def add(x: Residues, y: Residues | np.uint64, modulus: int | Residues) -> Residues:
     """Return x + y, element by element."""
     total = x + y
     return np.asarray(np.minimum(total, total - np.asarray(modulus, np.uint64)))  # smaller ones wrap around
 
 
-def subtract(x: Residues, y: Residues, modulus: int | Residues) -> Residues:
+def subtract(x: Residues, y: Residues | np.uint64, modulus: int | Residues) -> Residues:
     """Return x - y, element by element."""
     difference = x - y
     return np.asarray(np.minimum(difference, difference + np.asarray(modulus, np.uint64)))

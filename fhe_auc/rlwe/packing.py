@@ -54,6 +54,12 @@ def octet_rows(parts: Sequence[bytes | memoryview], size: int) -> Octets:
     return np.frombuffer(b"".join(parts), np.uint8).reshape(len(parts), size)
 
 
+def byte_rows(octets: Octets) -> list[bytes]:
+    """Return rows as byte strings."""
+    found: list[bytes] = np.ascontiguousarray(octets).view(f"V{octets.shape[1]}")[:, 0].tolist()
+    return found
+
+
 def pack_rows(values: Residues, modulus: int) -> Octets:
     """Return rows of residues, shape (rows, count), each as `pack` does: shape (rows, bytes). All are below it."""
     (rows, count), width = values.shape, _width(modulus)

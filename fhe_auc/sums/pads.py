@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.base.keystream import derived_key
+from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.base.serialise import encode, frame, unframe
 from fhe_auc.bfv import Ciphertext, PublicContext, SecretContext
 from fhe_auc.rlwe import modular
