@@ -56,13 +56,13 @@ class FleetList(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
             raise InputError(f"a fleet has at most {_MOST_FILES:,} files of keys, got {len(names):,}")
         if odd := next((name for name in names if not _NAME.fullmatch(name)), None):
             raise InputError(
-                f"a file of keys is named by small letters, digits, - and _, and .parquet behind them, got {odd[:100]!a}"
+                f"a file of keys is named by small letters, digits, - and _, and then .parquet, got {odd[:100]!a}"
             )
         if any(name >= after for name, after in pairwise(names)):
             raise InputError("a fleet's files of keys are listed in the order of their names, each once")
         for each in self.files:
             if not 1 <= each.number <= MOST_OF_A_FILE or len(each.digest) != DIGEST_BYTES:
-                raise InputError(f"{each.name!r} has 1 to {MOST_OF_A_FILE:,} members, and a digest of {DIGEST_BYTES} bytes")
+                raise InputError(f"{each.name!r} has not 1 to {MOST_OF_A_FILE:,} members, or its digest another length")
 
     @property
     def number(self) -> int:

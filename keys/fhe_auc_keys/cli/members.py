@@ -192,7 +192,7 @@ def remove(own: _Own, names: tuple[str, ...], stolen: bool, days: int) -> common
 @click.option(
     "--fleet",
     metavar="FOLDER",
-    help="Name the fleet whose Ed25519 keys are here, in place of others: Parquet files of a column key, 32 bytes each, "
+    help="Name the fleet whose Ed25519 keys are here, in place of others: Parquet files with a column key of 32 bytes, "
     "ascending from file to file.",
 )
 @days_option

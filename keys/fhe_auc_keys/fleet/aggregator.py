@@ -22,6 +22,7 @@ from fhe_auc.input_proofs.sessions import RANDOMNESS_BYTES, QueryKey, Submission
 from fhe_auc.question.fleet import Range
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.packing import octet_rows
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import records as why
@@ -325,7 +326,7 @@ def _unsealed(
             found.append(me.unseal(sketches[row].tobytes(), info=sketch_info(session.digest, member)))
         except TamperedError:
             opened[number] = False
-    return tables.as_rows(found, session.sketch_bytes - OVERHEAD), opened
+    return octet_rows(found, session.sketch_bytes - OVERHEAD), opened
 
 
 def _unpacked(session: Loaded, inside: NDArray[np.uint8]) -> tuple[list[Residues], NDArray[np.bool_]]:

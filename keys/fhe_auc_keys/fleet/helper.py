@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.base.serialise import KeptFormat, SecretStruct
 from fhe_auc.input_proofs.sessions import KEY_BYTES
-from fhe_auc.question.fleet import KeyFile, Range
+from fhe_auc.question.fleet import Range
 from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.packing import octet_rows
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
-from fhe_auc_keys.errors import KeysError, TamperedError
+from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.aggregator import (
     LIST_FILE,
@@ -55,7 +56,7 @@ from fhe_auc_keys.fleet.session import (
 )
 from fhe_auc_keys.fleet.tables import Columns, within
 from fhe_auc_keys.fleet.workers import OwnKeys, Workers
-from fhe_auc_keys.roles.blobs import RESPONSE_KEY_BYTES, blob_info, is_signed
+from fhe_auc_keys.roles.blobs import RESPONSE_KEY_BYTES, is_signed, secret_in
 from fhe_auc_keys.roles.helper import new_pad_key
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault
@@ -238,11 +239,11 @@ def _ranges_of(session: FleetSession, listed: BlobList) -> list[Range]:
     return [known[name] for name in names]
 
 
-def _require_ascending(files: Sequence[BlobFile | KeyFile], ends: Sequence[tuple[bytes, bytes]]) -> None:
+def _require_ascending(files: Sequence[BlobFile], ends: Sequence[tuple[bytes, bytes]]) -> None:
     """Raise `InputError` unless keys ascend from file to file, by the first and the last one of each."""
     for file, (_, last), (first, _) in zip(files[1:], ends, ends[1:], strict=False):
         if last >= first:
-            raise InputError(f"the keys of {file.name!r} are not above those of the file before: one may be there twice")
+            raise InputError(f"keys of '{file.name}' are not above those of the file before: one may be there twice")
 
 
 def _opened(
@@ -290,7 +291,7 @@ def _opened(
                 for member, secret, mine in zip(members, secrets_in, counts.tolist(), strict=True)
                 if mine
             ]
-            parts[rows[counts]] = tables.as_rows(made, PART_BYTES)
+            parts[rows[counts]] = octet_rows(made, PART_BYTES)
             written.add({"member": columns["member"], "verdict": verdicts, "part": parts})
             numbers += np.bincount(verdicts, minlength=len(Verdict))
     sealed = to_own(me, bytes_of_sum(total), session.digest, own.name)
@@ -310,10 +311,10 @@ def _unsealed(
         if not is_signed(key, blob, signature, about=about, randomness=randomness):
             verdicts[row] = Verdict.UNSIGNED
             continue
-        try:
-            found.append(me.unseal(blob, info=blob_info(about)))
-        except TamperedError:
+        if (secret := secret_in(blob, me, about=about)) is None:
             verdicts[row] = Verdict.UNOPENED
+        else:
+            found.append(secret)
     return verdicts, found
 
 

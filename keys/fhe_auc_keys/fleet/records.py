@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-
 from fhe_auc.input_proofs.sessions import RANDOMNESS_BYTES
 from fhe_auc.question.fleet import DIGEST_BYTES
+from fhe_auc.rlwe.packing import octet_rows
 from fhe_auc_keys.fleet.session import BLOB_BYTES, Loaded
-from fhe_auc_keys.fleet.tables import as_rows, table
+from fhe_auc_keys.fleet.tables import table
 from fhe_auc_keys.roles.blobs import SIGNATURE_BYTES
 
 UNREADABLE = "the file cannot be read, or not to its end"
@@ -45,7 +45,7 @@ def blobs_table(session: Loaded) -> pa.Schema:
 
 def digests_of(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the SHA-256 of each row, shape (rows, 32)."""
-    return as_rows([hashlib.sha256(row).digest() for row in rows], DIGEST_BYTES)
+    return octet_rows([hashlib.sha256(row).digest() for row in rows], DIGEST_BYTES)
 
 
 @dataclass

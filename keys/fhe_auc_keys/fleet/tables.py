@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import copyfileobj
@@ -29,7 +29,8 @@ from pyarrow import fs
 
 from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.files import replacing
-from fhe_auc.question.fleet import MEMBER_BYTES, MOST_OF_A_FILE, FleetList, KeyFile
+from fhe_auc.question.fleet import MEMBER_BYTES, FleetList, KeyFile
+from fhe_auc.rlwe.packing import octet_rows
 
 Columns: TypeAlias = dict[str, NDArray[Any]]
 """Of a batch, by name: numbers, of the shape (rows,), or bytes, (rows, length)."""
@@ -236,13 +237,8 @@ def write_records(place: str, records: Sequence[Sequence[Any]]) -> None:
     with writing(place, schema) as file:
         for start in range(0, len(records), BATCH):
             own = slice(start, start + BATCH)
-            columns = {name: as_rows(column[own], len(column[0])) for name, column in zip(names, rest, strict=True)}
+            columns = {name: octet_rows(column[own], len(column[0])) for name, column in zip(names, rest, strict=True)}
             file.add({"member": np.array(member[own], np.uint32), **columns})
-
-
-def as_rows(values: Collection[bytes], length: int) -> NDArray[np.uint8]:
-    """Return byte strings of one length as rows, shape (values, length)."""
-    return np.frombuffer(b"".join(values), np.uint8).reshape(len(values), length)
 
 
 def _ascending(place: str, found: Iterable[tuple[int, Columns]], last: bytes) -> Iterator[NDArray[np.uint8]]:
@@ -274,9 +270,7 @@ def _viewed(column: pa.Array) -> NDArray[Any]:
 
 def _checked(file: pq.ParquetFile, schema: pa.Schema) -> pq.ParquetFile:
     if not file.schema_arrow.equals(schema):
-        raise DeserialisationError(
-            f"its columns are not {', '.join(f'{each.name} ({each.type})' for each in schema)}"
-        )
+        raise DeserialisationError(f"its columns are not {', '.join(f'{each.name} ({each.type})' for each in schema)}")
     if file.metadata.num_rows > 2**32:
         raise DeserialisationError("it has more than 2^32 rows")
     for group in range(file.metadata.num_row_groups):

@@ -9,18 +9,27 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.rlwe.modular import Residues
+from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.trust.sealing import seal
 from fhe_auc_keys.trust.signatures import has_signed, signed_bytes
 
 RESPONSE_KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 _BLOB = b"helper's blob 1"
+
+
+class Unseals(Protocol):
+    """The private keys of a role, or its identity."""
+
+    def unseal(self, sealed: bytes, *, info: bytes) -> bytes:
+        """As `fhe_auc_keys.trust.sealing.PrivateKeys.unseal`."""
 
 
 def sealed_blob(
@@ -32,12 +41,20 @@ def sealed_blob(
 
 
 def is_signed(key: bytes, blob: bytes, signature: bytes, *, about: bytes, randomness: bytes = b"") -> bool:
-    """Return whether who has this signing key, 32 bytes, has sealed the blob."""
+    """Return whether who has this signing key, 32 bytes, has signed the blob."""
     return has_signed(key, _BLOB, _signed(about, blob, randomness), signature)
 
 
+def secret_in(blob: bytes, helper: Unseals, *, about: bytes) -> bytes | None:
+    """Return what is in a blob, for the helper, by its private keys; None where it is sealed otherwise."""
+    try:
+        return helper.unseal(blob, info=blob_info(about))
+    except TamperedError:
+        return None
+
+
 def blob_info(about: bytes) -> bytes:
-    """Return for what a blob is sealed and unsealed."""
+    """Return for what a blob is sealed."""
     return signed_bytes(_BLOB, about)
 
 

@@ -3,7 +3,6 @@
 import hashlib
 import shutil
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from fhe_auc_keys.fleet.session import (
     LIST,
     OPENING,
     RESULT,
+    FleetSession,
     Verdict,
     loaded,
     opened_part,
@@ -46,9 +46,7 @@ from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.members import Change
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from tests.support.fleet_sessions import (
-    CAP,
     GRID,
-    SEED,
     Play,
     about,
     convened,
@@ -320,7 +318,7 @@ def test_no_member_that_counts_makes_other_sums_though_it_knows_their_key(play: 
     with pytest.raises(DeserialisationError, match="sealed under another key"):
         play.read(0, sums=sealed_sums(play.helper.identity, bytes(32), 8, [np.zeros(4, np.uint64)], digest))
     with pytest.raises(DeserialisationError, match="not sealed to member 0"):  # that of another member
-        play.device(0).read(play.rows[0], member.response_key, play.parts()[3], tables.read_file(play.place("answers/sums")))
+        play.read(0, member.response_key)
 
 
 def test_asked_again_the_helper_gives_the_same_bytes_and_refuses_another_list_to_which_no_answer_fits(
@@ -396,23 +394,24 @@ def test_a_file_of_keys_blobs_or_answers_or_a_document_that_is_another_one_is_re
         play.decrypt(flipped(result, -1))
 
 
-def test_a_member_that_stands_twice_in_the_files_of_keys_is_refused_by_coordinator_and_helper(play: Play) -> None:
-    """In one file, or in two; though a list says so, as a coordinator's does that has not looked."""
-    first, second = play.file("keys"), play.file("keys", 1)
-    twice = np.concatenate([play.known[:3], play.known[2:3]])
-    for keys, file in ((twice, first), (play.known[3:7], second), (play.known[[5, 4, 6, 7]], second)):
-        whole = file.read_bytes()
+def test_a_member_that_stands_twice_in_the_files_of_keys_is_refused_by_coordinator_and_helper(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one file, or in two: by the helper though they are listed, as by a coordinator that has not looked."""
+    play.write()
+    play.collect()
+    for number, keys in ((0, [0, 1, 2, 2]), (1, [3, 4, 5, 6]), (1, [5, 4, 6, 7])):
+        whole = (file := play.file("keys", number)).read_bytes()
         with tables.writing(str(file), tables._KEYS) as written:
-            written.add({"key": keys})
+            written.add({"key": play.known[keys]})
         with pytest.raises(InputError, match=f"{file.name}': keys do not ascend"):
             tables.listed(play.place("keys"))
-        digests = [hashlib.sha256(each.tobytes()).digest() for each in (play.known[:4], play.known[4:])]
-        digests[0 if file == first else 1] = hashlib.sha256(keys.tobytes()).digest()
-        names = first.name, second.name
-        lie = FleetList(tuple(KeyFile(name, 4, digest) for name, digest in zip(names, digests, strict=True)))
-        with pytest.raises(InputError, match=r"keys do not ascend|above those of the file before"):
-            found = [tables.read_keys(play.place(f"keys/{each.name}"), each) for each in lie.files]
-            helper._require_ascending(lie.files, [(each[0].tobytes(), each[-1].tobytes()) for each in found])
+        files = [*play.listed.files]
+        files[number] = KeyFile(file.name, 4, hashlib.sha256(play.known[keys].tobytes()).digest())
+        with monkeypatch.context() as patch:
+            patch.setattr(FleetSession, "ranges", FleetList(tuple(files)).ranges)
+            with pytest.raises(InputError, match=rf"{file.name}'.*(do not ascend|not above those of the file before)"):
+                play.open()
         file.write_bytes(whole)
 
 
