@@ -274,6 +274,8 @@ def _opened(
             secrets_in[number] = secret
 
     if (proofs := session.computation.proofs) is not None and secrets_in:
+        if len(query) != KEY_BYTES:
+            raise DeserialisationError("the key of the query has another length")
         seal = AnswersSeal(query, session.digest, file.name)
         numbers, members_in = [*secrets_in], [rows[number].member for number in secrets_in]
         seeds = [secret[:SEED_BYTES] for secret in secrets_in.values()]
