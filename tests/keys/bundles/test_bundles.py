@@ -77,7 +77,7 @@ class Opening(Sealing):
         return bundles.seal_bundle(self.identities[HOLDER], announced.aggregator, material, announced)
 
     def kept(self, store: KeyStore, session: bytes) -> tuple[Announcement, bytes]:
-        return kept_for_party(store, session, self.identities["north"], self.members, at=NOW)
+        return kept_for_party(store, session, at=NOW)
 
 
 @pytest.fixture(scope="module")
