@@ -1,7 +1,7 @@
-"""What a device of a fleet works with: the wheel `fhe-auc-device`, which `device_wheel.py` builds, has this and no more.
+"""What a device of a fleet works with; the wheel `fhe-auc-device` has this, and what this loads (`device_wheel.py`).
 
-docs/guide/devices.md says how. It has the modules of `fhe-auc` in it, so only one of the two can be installed: where
-both are, no session's protocol loads, and the error says so.
+docs/guide/devices.md says how. These are modules of `fhe-auc`, so only one of the two can be installed: where both are,
+no session's protocol loads, and the error says so.
 """
 
 from fhe_auc.rows.party_data import PartyData as PartyData
