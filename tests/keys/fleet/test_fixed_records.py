@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fhe_auc_keys.fleet.fleet_session import AnswersSeal
 
 from fhe_auc.base.errors import EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.keystream import KeyStream
@@ -36,7 +37,6 @@ from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, Making
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.fleet import aggregator, fleet_session, helper, tables
 from fhe_auc_keys.fleet.device import Record, released, write_records
-from fhe_auc_keys.fleet.fleet_session import AnswersSeal
 from fhe_auc_keys.store.key_store import KeyStore
 from tests.keys.fleet.test_lying_devices import lying, query_listed
 from tests.support.fleet_sessions import GRID, SEED, Play, convened, padded, sending

@@ -9,6 +9,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from fhe_auc_keys.fleet.fleet_session import LIST, AnswersSeal, Verdict
+from fhe_auc_keys.fleet.record_checks import NO_PROOF, NOT_SEALED
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.input_proofs.sessions import NOT_PROVED
@@ -18,8 +20,6 @@ from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.aggregator import BlobList
 from fhe_auc_keys.fleet.device import Record
-from fhe_auc_keys.fleet.fleet_session import LIST, AnswersSeal, Verdict
-from fhe_auc_keys.fleet.record_checks import NO_PROOF, NOT_SEALED
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from tests.support.fleet_sessions import CAP, GRID, Play, convened, padded, sending
