@@ -1,6 +1,7 @@
 """The wheel `fhe-auc-device`, in an environment with the three packages that it depends on: its records count."""
 
 import json
+import re
 import sys
 import zipfile
 from collections.abc import Callable
@@ -112,3 +113,9 @@ def test_beside_the_other_package_no_session_opens(environment: Path, tmp_path: 
     assert answer.returncode
     assert "more than one package brings protocol 'exact'" in answer.stderr
     assert "remove one" in answer.stderr
+
+
+def test_the_page_imports_what_the_wheel_has(environment: Path) -> None:
+    page = (ROOT / "docs/guide/devices.md").read_text("utf-8")
+    (line,) = re.findall(r"^    (from fhe_auc_device import .*)$", page, re.M)
+    output_of([str(environment), "-I", "-c", line])
