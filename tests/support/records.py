@@ -63,12 +63,12 @@ def derived(secret: bytes, salt: bytes, about: bytes) -> bytes:
 
 def uniform(key: bytes, prime: int, count: int) -> list[int]:
     """Residues from ChaCha20 under a key, nonce and counter zero."""
-    width = prime.bit_length() if prime > 0.99 * 2 ** prime.bit_length() else 64
-    limit, found = 2**width // prime * prime, list[int]()
+    width, found = prime.bit_length(), list[int]()
+    assert prime > 0.99 * 2**width
     stream = Cipher(algorithms.ChaCha20(key, bytes(16)), None).encryptor()
     while len(found) < count:
         word = int.from_bytes(stream.update(bytes(8)), "little") % 2**width
-        found += [word % prime] * (word < limit)
+        found += [word] * (word < prime)
     return found
 
 
