@@ -8,6 +8,7 @@ import hmac
 import math
 import secrets
 import struct
+from bisect import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
@@ -43,16 +44,14 @@ class Session:
 
 
 def msgpack(*values: bytes | int) -> bytes:
-    """A short array of short bytes and whole numbers."""
+    """A short array of short bytes, and of numbers below 2^32."""
     found = bytes([0x90 + len(values)])
     for value in values:
         if isinstance(value, bytes):
             found += b"\xc4" + bytes([len(value)]) + value
-        elif value < 0x80:
-            found += bytes([value])
         else:
-            size = next(size for size in range(4) if value < 2 ** (8 * 2**size))
-            found += bytes([0xCC + size]) + value.to_bytes(2**size, "big")
+            size = sum(value >= least for least in (2**7, 2**8, 2**16))
+            found += bytes([0xCB + size] if size else []) + value.to_bytes(2 ** max(size - 1, 0), "big")
     return found
 
 
@@ -95,10 +94,6 @@ def starts(thresholds: Sequence[float]) -> list[float]:
     return found
 
 
-def bin_of(score: float, begins: Sequence[float]) -> int:
-    return max(sum(each <= score for each in begins) - 1, 0)
-
-
 def signs(digest: bytes, score: float) -> list[int]:
     """For each draw 1 where the score's sign is minus."""
     key = struct.unpack("<4Q", hashlib.blake2b(digest, digest_size=32, person=b"ties").digest())
@@ -116,10 +111,10 @@ def entries(session: Session, rows: Rows) -> list[int]:
     buckets = every if every <= 16 else min(max(1, min(len(counts) // 320, 128)), every)
     by_sign = [0] * (DRAWS * 8 * buckets)  # draws; bins, rows; plus, minus; labels; buckets
     for label, score in rows:
-        at = bin_of(score, begins)
+        at = max(bisect(begins, score) - 1, 0)
         counts[label * len(begins) + at] += 1
         for_bin = (math.ceil(session.thresholds[at] * 10.0**p - 1e-4) / 10.0**p for p in range(10))
-        shortest = next((each for each in for_bin if bin_of(each, begins) == at), session.thresholds[at])
+        shortest = next((each for each in for_bin if bisect(begins, each) == at + 1), session.thresholds[at])
         for kind, value in enumerate((shortest, score) if wide[at] else ()):
             for draw, sign in enumerate(signs(session.digest, value)):
                 place = label * buckets + before[at] * buckets // every
@@ -158,8 +153,8 @@ def sketch(session: Session, member: int, rows: Rows, seed: bytes, blind: bytes,
     pad = uniform(derived(seed, session.session, b"fhe-auc pad 1\0" + msgpack(member, 0)), t, size)
     padded, label = packed(map(add, digits, pad), t), b"fhe-auc input proofs: "
     part = msgpack(label + b"aggregator's part 1\0", *about, hashlib.sha256(padded).digest())
-    parts = [hmac.digest(blind, part, "sha256")]
-    parts.append(hmac.digest(seed, msgpack(label + b"helper's part 1\0", *about), "sha256"))
+    other = msgpack(label + b"helper's part 1\0", *about)
+    parts = hmac.digest(blind, part, "sha256"), hmac.digest(seed, other, "sha256")
     joint = hashlib.sha256(msgpack(label + b"weights 2\0", *about, *parts)).digest()
     made = packed(map(add, proof(session, digits, uniform(joint, t, len(seeds)), seeds), pad[len(digits) :]), t)
     return b"".join((padded, *parts, blind, made)), b"".join(parts)
