@@ -6,6 +6,7 @@ To make the file anew: python -m tests.keys.fleet.test_record_in_bytes
 import hashlib
 import json
 import secrets
+import struct
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -14,7 +15,10 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fhe_auc.base.serialise import encode
 from fhe_auc.question import thresholds
@@ -120,10 +124,23 @@ def test_a_device_makes_the_bytes_of_the_vector_and_its_seals_open(vector: Vecto
         assert is_signed(key, record.blob, record.signature, about=about, randomness=vector["proof"][:64])
 
 
-def test_the_sums_of_the_vector_open(vector: Vector) -> None:
-    key = session.opened_part(vector["response_key"], vector["part"], vector["digest"], MEMBER)
-    number, (sums,) = session.opened_sums(vector["sums"], vector.helper.signing_key, key, vector["digest"])
-    assert (number, sums.tolist()) == (vector.values["members"], vector.values["totals"])
+def test_the_sums_of_the_vector_open_by_code_and_page(vector: Vector) -> None:
+    digest, part, sums = vector["digest"], vector["part"], vector["sums"]
+    key = session.opened_part(vector["response_key"], part, digest, MEMBER)
+    number, (found,) = session.opened_sums(sums, vector.helper.signing_key, key, digest)
+    assert (number, found.tolist()) == (vector.values["members"], vector.values["totals"])
+
+    sealed, signature = sums[3:-66], sums[-64:]
+    assert sums == b"\x92\xc4" + bytes([len(sealed)]) + sealed + b"\xc4\x40" + signature
+    about = records.msgpack(b"fleet's response 1", digest, MEMBER)
+    content = ChaCha20Poly1305(vector["response_key"]).decrypt(bytes(12), part, about)
+    signer = Ed25519PublicKey.from_public_bytes(vector.helper.signing_key)
+    signer.verify(signature, b"fhe-auc fleet's sums 1\0" + digest + hashlib.sha256(sealed).digest())
+    both = HKDF(SHA256(), 64, None, b"fhe-auc group sealing 2").derive(content)
+    assert sealed[:32] == both[32:]
+    text = ChaCha20Poly1305(both[:32]).decrypt(bytes(12), sealed[32:], records.msgpack(b"fleet's response 1", digest))
+    residues = struct.pack(f"<{len(found)}Q", *vector.values["totals"])
+    assert text == b"\x92\xcd" + struct.pack(">H", number) + b"\x91\xc4" + bytes([len(residues)]) + residues
 
 
 def test_servers_count_the_records_of_another_maker(tmp_path: Path) -> None:
