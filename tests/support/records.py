@@ -79,8 +79,9 @@ def packed(numbers: Iterable[int], prime: int) -> bytes:
 
 
 def number(score: float) -> float:
-    """A score with 24 significant bits, as single precision has between 2^-126 and 2^128."""
-    return float(*struct.unpack("<f", struct.pack("<f", score))) + 0.0
+    """A score with 24 significant bits; -0.0 is 0.0."""
+    (word,) = struct.unpack("<q", struct.pack("<d", score + 0.0))
+    return float(*struct.unpack("<d", struct.pack("<q", word + 2**28 - 1 + (word >> 29 & 1) >> 29 << 29)))
 
 
 def starts(thresholds: Sequence[float]) -> list[float]:

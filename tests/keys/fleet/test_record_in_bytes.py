@@ -22,7 +22,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fhe_auc.base.serialise import encode
 from fhe_auc.question import thresholds
+from fhe_auc.question.analysis import PLAIN
 from fhe_auc.question.fleet import Fleet
+from fhe_auc.question.score_bins import of_one_number
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncodedPlan
@@ -33,13 +35,15 @@ from fhe_auc_keys.fleet.device import Device, Floor, Record
 from fhe_auc_keys.roles.blobs import is_signed
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.sealing import PrivateKeys
-from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
+from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums, ExactPlan
 from fhe_auc_protocols.exact_auc.exact_protocols import Exact
+from fhe_auc_protocols.exact_auc.tie_sums import runs_of
 from tests.support import records
 from tests.support.fleet_sessions import Play, fraction_of
 
 FILE = Path(__file__).parents[2] / "fleet_record.json"
 MEMBER, MEMBERS = 300, 1000
+NUMBERS = "prime", "base", "length", "calls", "chunk"
 SECRETS = "memory_salt", "seed", "response_key", "blind", "proof_key"  # in the order in which a device draws them
 
 
@@ -114,6 +118,21 @@ def test_another_maker_makes_the_bytes_of_the_vector(vector: Vector) -> None:
     assert vector.signing.sign(signed) == vector["signature"]
 
 
+@pytest.mark.parametrize("grid", [thresholds.uniform(12), thresholds.hybrid(60), thresholds.uniform(1001)], ids=len)
+def test_another_maker_counts_at_any_thresholds_as_we_do(grid: Any) -> None:
+    random, runs = np.random.default_rng(len(grid)), runs_of(of_one_number(grid))
+    sums = AnalysisSums(PLAIN, len(grid), interval=False, runs=runs, proved=True)
+    assert sums.signs[0].buckets == {12: 11, 60: 1, 1001: 6}[len(grid)]
+    public: dict[str, Any] = dict.fromkeys(("session", "aggregator", "helper"), b"") | dict.fromkeys(NUMBERS, 0)
+    for digest in map(random.bytes, [32] * 5):
+        labels, scores = random.integers(0, 2, 19), random.choice([random.random(), 1e-300, *grid], 19)
+        scores[:9] = np.clip(scores[:9] * (1 + random.normal(0, 1e-7, 9)), 0, 1)  # some of one number, others near it
+        counts = sums.sketch(PartyData.from_arrays("a device", labels, scores), grid, 19, 2**40, digest).tolist()
+        session_of = records.Session(digest=digest, thresholds=grid.tolist(), runs=runs, row_cap=19, **public)
+        rows = list(zip(labels.tolist(), scores.tolist(), strict=True))
+        assert records.entries(session_of, rows) == [*counts, 0]
+
+
 def test_a_device_makes_the_bytes_of_the_vector_and_its_seals_open(vector: Vector) -> None:
     assert hashlib.sha256(b"fhe-auc manifest\0" + vector["manifest"]).digest() == vector["digest"]
     sent = Record(MEMBER, vector["sketch"], vector["blob"], vector["signature"])
@@ -168,7 +187,7 @@ def statement_of(plan: ExactPlan, manifest: Manifest) -> dict[str, Any]:
     assert plan.proved is not None
     own, shape = plan.proved.statement, plan.proved.statement.shape
     calls, chunk = shape.calls, shape.chunk
-    numbers = {"prime": own.prime, "base": own.base, "length": own.length, "calls": calls, "chunk": chunk}
+    numbers = dict(zip(NUMBERS, (own.prime, own.base, own.length, calls, chunk), strict=True))
     return {
         "thresholds": manifest.thresholds.tolist(),
         "runs": list(plan.runs or ()),
