@@ -43,7 +43,7 @@ class Conducting(Part):
         super().tidy(exchange)
         for folder in self._journals.glob("*"):
             if self.is_past(folder.name):
-                for file in [*folder.glob("round-*.message"), *folder.glob("round-*.submissions")]:
+                for file in [*folder.glob("round-*.message"), *folder.glob("round-*.submission")]:
                     file.unlink()
 
     def attend(self, session: Session) -> None:
