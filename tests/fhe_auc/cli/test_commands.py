@@ -183,12 +183,6 @@ def test_bad_input_is_one_line_and_status_2(hospitals: list[str], arguments: str
     assert ESCAPE not in result.stderr
 
 
-@pytest.mark.usefixtures("folder")
-def test_rows_of_one_label_have_no_auc_and_that_is_status_1() -> None:
-    files = [write_csv("a.csv", y_true=[1, 1], y_score=[0.2, 0.9]), write_csv("b.csv", y_true=[1], y_score=[0.4])]
-    assert_fails(call("evaluate", *files, *SMALL), 1, "hold no negative row, so the AUC is undefined")
-
-
 def test_the_figure_is_refused_before_anything_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SessionOptions, "run", lambda *_: pytest.fail("computed first"))
     Path("taken.png").mkdir()
