@@ -145,7 +145,6 @@ def test_a_maker_that_cannot_reach_the_exchange_says_so_and_goes_on(monkeypatch)
                 with monkeypatch.context() as patch:
                     patch.setattr(world.exchange, name, fails)
                     world.exchange.files.clear()
-                    world.exchange._in.clear()
                     look(world, "north")
                     found = {problem["rule"] for problem in world.status("north")["problems"]}
                     assert "repeat" in found
