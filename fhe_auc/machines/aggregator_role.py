@@ -41,11 +41,7 @@ _NOT_GENUINE = "it is not whole, or not the party's for this round (the log says
 
 
 def passes(
-    config: Mapping[str, Any],
-    exchange: Exchange,
-    meeting: Meeting,
-    files: Mapping[str, bytes],
-    clock: Clock = SYSTEM,
+    config: Mapping[str, Any], exchange: Exchange, meeting: Meeting, files: Mapping[str, bytes], clock: Clock = SYSTEM
 ) -> Generator[float, None, SessionRecord]:
     """Play the aggregator of one session, or go on with it; return who took part, which is written down as well.
 

@@ -159,10 +159,7 @@ def test_the_figure_is_saved_before_json_is_shown(
         ("evaluate north.csv --protocol exact -o plain_interval=yes", "must be true or false, got 'yes'"),
         ("evaluate north.csv --round-scores 3 --thresholds hybrid:1000", "every rounded score is a"),
         ("evaluate north.csv --protocol exact -o round_scores=3 --thresholds quantile:9", "every rounded score is a"),
-        (
-            "evaluate north.csv --keys helper --protocol semi-honest",
-            "'semi-honest' has no helpers; exact",
-        ),
+        ("evaluate north.csv --keys helper --protocol semi-honest", "'semi-honest' has no helpers; exact"),
         ("evaluate north.csv --keys split", "'split' is not one of 'sealed', 'helper'"),
         ("plan --protocol verified --min-rows 1000 --max-rows 10", "--min-rows is 1,000, but --max-rows 10"),
         ("evaluate north.csv --level 0.9", "no such option --level: use --interval LEVEL"),
