@@ -124,11 +124,9 @@ class Journal(AbstractContextManager["Journal"]):
 
     def tell(self, *, deadline: float, **status: object) -> None:
         """Write the status, for whoever asks; the round ends at `deadline` (monotonic). A full disk ends no session."""
-        now = self.clock.now()
-        until = now + timedelta(seconds=deadline - self.clock.monotonic())
-        times = {"time": now.isoformat(timespec="seconds"), "until": until.isoformat(timespec="seconds")}
+        until = self.clock.now() + timedelta(seconds=deadline - self.clock.monotonic())
         with contextlib.suppress(OSError):
-            keep_status(self.folder, times | status)
+            keep_status(self.folder, {"until": until.isoformat(timespec="seconds"), **status})
 
     def _path(self, number: int, what: str) -> Path:
         return self.folder / f"round-{number}.{what}"
