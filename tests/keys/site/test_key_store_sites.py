@@ -17,9 +17,9 @@ from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.site import restored
 from fhe_auc_keys.site.session_files import keep_for_party
-from fhe_auc_keys.store import audit, known_members
+from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import OWN, own_identity
+from fhe_auc_keys.store.vault import own_identity
 from tests.support.certified import DAY, NOW
 from tests.support.certified import Consortium as People
 from tests.support.stored_sites import Consortium
@@ -80,9 +80,8 @@ def test_sessions_that_a_site_has_not_joined_or_whose_files_are_removed_are_neit
 
 
 def made_store(place: Path) -> KeyStore:
-    known, store = People("south", at=NOW), KeyStore.create(place, "four random words")
-    store.put("identity", OWN, known.identities["south"].to_bytes())
-    known_members.keep(store, known.members)
+    store = KeyStore.create(place, "four random words")
+    People("south").settle(store, "south")
     return store
 
 
