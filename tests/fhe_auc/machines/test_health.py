@@ -21,9 +21,10 @@ from fhe_auc_keys.cli import common
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.published import file_of
+from tests.support.command_line import told
 from tests.support.keys_folder import ADDER
 from tests.support.served import _HERE, HELPER, PASSPHRASE, SITES, look, make_roles, serving, status, until
-from tests.support.studies import STUDY, make, told, waits
+from tests.support.studies import STUDY, make, waits
 from tests.support.studies import roles as roles
 
 pytestmark = pytest.mark.usefixtures("roles")

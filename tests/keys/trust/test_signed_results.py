@@ -9,10 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from fhe_auc.base.errors import ResultCheckError
-from fhe_auc.cli import main
 from fhe_auc.machines import outcomes
 from fhe_auc.machines.site_state import Records
 from fhe_auc.rows.party_data import PartyData
@@ -26,6 +25,7 @@ from fhe_auc_keys.trust import signed_json
 from fhe_auc_keys.trust.members import Members
 from tests.support.certified import NOW
 from tests.support.certified import Consortium as Certified
+from tests.support.command_line import call
 from tests.support.stored_sites import Consortium
 
 RESULT_OF = {"session": "5e" * 16, "manifest": "3a" * 32, "time": NOW.isoformat()}
@@ -33,7 +33,7 @@ EVALUATION = {"auc": 0.75, "interval": {"low": 0.5, "high": 0.9}, "seconds": {"s
 
 
 def check(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["check", *map(str, arguments)])
+    return call("check", *map(str, arguments))
 
 
 def assert_says(told: Result, why: str, status: int = 1) -> None:
