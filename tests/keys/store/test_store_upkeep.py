@@ -103,14 +103,14 @@ def test_keys_that_are_another_session_s_or_incomplete_are_noticed() -> None:
 def test_what_nobody_wrote_is_named_and_a_session_whose_encryption_library_is_missing_here(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    strangers = ["north.csr", "store.sqlite~"]
+    strangers = [Path("north/store", each) for each in ("north.csr", "store.sqlite~")]
     for each in strangers:
-        Path("north/store", each).touch(mode=0o600)
+        each.touch(mode=0o600)
     assert [(found["entry"], found["remedy"]) for found in problems()] == [
-        (name, "move it elsewhere") for name in strangers
+        (each.name, "move it elsewhere") for each in strangers
     ]
     for each in strangers:
-        Path("north/store", each).unlink()
+        each.unlink()
     session = open_as("north")
     monkeypatch.setattr(ring, "_why_not", lambda name: "it is not installed")
     (found,) = problems()
