@@ -13,12 +13,11 @@ from click.testing import Result
 
 from fhe_auc.base.errors import ResultCheckError
 from fhe_auc.machines import outcomes
-from fhe_auc.machines.site_state import Records
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.party import Party
 from fhe_auc_keys.errors import RevokedError, TamperedError
-from fhe_auc_keys.site.key_store_sites import RESULT
+from fhe_auc_keys.site.key_store_sites import RESULT, Records
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.vault import own_identity
 from fhe_auc_keys.trust import signed_json
