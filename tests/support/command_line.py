@@ -22,13 +22,6 @@ def call(*arguments: str, input: str | None = None, **variables: str | None) -> 
     return CliRunner().invoke(main, arguments, input=input, env=variables)
 
 
-def ok(*arguments: str, **variables: str | None) -> Result:
-    """Call a command that must succeed."""
-    result = call(*arguments, **variables)
-    assert result.exit_code == 0, result.output
-    return result
-
-
 def write_csv(file: Path | str, **columns: Any) -> str:
     """Write a table by its columns, labels as 0 and 1, and return the name of the file."""
     cells = (

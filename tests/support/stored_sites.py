@@ -16,12 +16,13 @@ import numpy as np
 
 from fhe_auc.base.clock import Clock
 from fhe_auc.machines.answers import answer
-from fhe_auc.machines.site_state import LocalSites, Records, site_storage
+from fhe_auc.machines.site_state import LocalSites, site_storage
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Request, Session
+from fhe_auc_keys.site.key_store_sites import Records
 from fhe_auc_keys.store.key_store import KeyStore, Kind
 from fhe_auc_keys.store.vault import Vault
 

@@ -17,9 +17,9 @@ from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.site import restored
 from fhe_auc_keys.site.session_files import keep_for_party
-from fhe_auc_keys.store import audit, known_members
+from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import OWN, own_identity
+from fhe_auc_keys.store.vault import own_identity
 from tests.support.certified import DAY, NOW
 from tests.support.certified import Consortium as People
 from tests.support.stored_sites import Consortium
@@ -80,9 +80,8 @@ def test_sessions_that_a_site_has_not_joined_or_whose_files_are_removed_are_neit
 
 
 def made_store(place: Path) -> KeyStore:
-    known, store = People("south", at=NOW), KeyStore.create(place, "four random words")
-    store.put("identity", OWN, known.identities["south"].to_bytes())
-    known_members.keep(store, known.members)
+    store = KeyStore.create(place, "four random words")
+    People("south").settle(store, "south")
     return store
 
 
@@ -160,9 +159,7 @@ def test_the_aggregators_files_are_verified_and_no_party_is_among_them(consortiu
     announced = {"fingerprints": (), "aggregator": b"", "study": None}
     assert msgspec.structs.replace(joined.manifest, **announced) == consortium.session.manifest
     assert joined.material == consortium.session.aggregator_material
-    for changes, error, why in (
-        ({"store": ""}, InputError, "store is not configured"),
-        (consortium.made.sites["north"], KeysError, "not, with the keys that it has now, the aggregator"),
-    ):
-        with pytest.raises(error, match=why):
-            site_storage().aggregator({**config, **changes}, files)
+    with pytest.raises(InputError, match="store is not configured"):
+        site_storage().aggregator({**config, "store": ""}, files)
+    with pytest.raises(KeysError, match="not, with the keys that it has now, the aggregator"):
+        site_storage().aggregator(consortium.made.sites["north"], files)
