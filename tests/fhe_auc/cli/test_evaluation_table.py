@@ -183,7 +183,7 @@ def test_p_values_have_two_significant_digits() -> None:
     assert shown == ["0.00034", "0.050", "0.50", "1.0", "< 0.0001"]
 
 
-# --- Tables of any width: no number and no fingerprint is cut or parted, nor any word -----------------------------------
+# --- Tables of any width: no number and no fingerprint is cut or parted, nor any word ---------------------------------
 
 
 FINGERPRINT = spelled(bytes(range(200, 232)))
