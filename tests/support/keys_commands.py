@@ -59,7 +59,7 @@ def join(*names: str) -> None:
     changed("admit", *names, input="y\n" * len(names))
 
 
-def changed(command: str, *arguments: str, **options: str) -> None:
+def changed(command: str, *arguments: str, **options: str | None) -> None:
     """Have north change who is a member, and everybody take the next file in, as processes do at each look."""
     command_line.printed("members", command, "north/config.toml", *arguments, **options)
     for config in Path().glob("*/config.toml"):

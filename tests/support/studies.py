@@ -38,8 +38,7 @@ def make(*more: str) -> dict[str, Any]:
 
 
 def waits(name: str) -> dict[str, Any]:
-    said: dict[str, Any] = told("pending", f"{name}.toml")["waiting"]
-    return said
+    return dict(told("pending", f"{name}.toml")["waiting"])
 
 
 def agree(*names: str) -> None:
