@@ -46,7 +46,9 @@ def commands(context: click.Context | None = None) -> Iterator[click.Context]:
 
 def printed(*arguments: str, **variables: str | None) -> str:
     """What a command that must succeed prints on stdout."""
-    return ok(*arguments, **variables).stdout
+    result = call(*arguments, **variables)
+    assert result.exit_code == 0, result.output
+    return result.stdout
 
 
 def told(*arguments: str, **variables: str | None) -> dict[str, Any]:

@@ -85,20 +85,9 @@ class Consortium:
     def aggregator(self) -> Aggregator:
         return site_storage(self._clock).aggregator(self.made.aggregator, self.made.files).aggregator()
 
-    def answer(
-        self,
-        name: str,
-        message: bytes,
-        rows: Callable[[str], PartyData] | None = None,
-        keep: Callable[[], None] | None = None,
-    ) -> bytes:
-        """As a process of its own would: the key store is opened and closed.
-
-        `keep` is called in place of keeping the site's state, and of erasing what it needs no more.
-        """
+    def answer(self, name: str, message: bytes, rows: Callable[[str], PartyData] | None = None) -> bytes:
+        """As a process of its own would: the key store is opened and closed."""
         with site_storage().site(self.made.sites[name]) as site:
-            if keep is not None:
-                site.keep = lambda *_, **__: keep()  # type: ignore[method-assign]
             return answer(site, message, rows or (lambda name, _: self.sites[name]), self.done).submission
 
     @property
