@@ -203,11 +203,9 @@ def released(memory: bytes, word: bytes) -> bytes:
 
 def _digests_of(data: PartyData, salt: bytes) -> tuple[bytes, ...]:
     """Return, by model, what tells a device its own rows again: in whatever order, and beside whatever other models."""
-    batches = list(data.batches())
-    labels = np.concatenate([each.labels for each in batches]).astype("<i8")
-    found = []
-    for model in range(len(data.scores)):
-        scores = np.concatenate([each.scores[model] for each in batches]).astype("<f8") + 0.0  # -0.0 is 0.0
+    labels, found = data.labels.astype("<i8"), []
+    for own in data.scores:
+        scores = own.astype("<f8") + 0.0  # -0.0 is 0.0
         order = np.lexsort((labels, scores))
         found.append(hashlib.sha256(salt + labels[order].tobytes() + scores[order].tobytes()).digest())
     return tuple(found)

@@ -29,9 +29,7 @@ from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import making, policy
 from fhe_auc_keys.site.making import Made
 from fhe_auc_keys.site.policy import Site, WaitsForPersonError, admit, agree
-from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import OWN
 from fhe_auc_keys.trust.members import Change, Members, countersign
 from fhe_auc_keys.trust.signed_documents import claimed_body, sign_document
 from tests.support.certified import DAY, NOW, Consortium
@@ -84,8 +82,7 @@ def store_of(tmp_path: Path) -> Iterator[Stores]:
 
         def make(name: str) -> KeyStore:
             store = stores.enter_context(KeyStore.create(tmp_path / name, "four random words"))
-            store.put("identity", OWN, KNOWN.identities[name].to_bytes())
-            known_members.keep(store, KNOWN.members)
+            KNOWN.settle(store, name)
             return store
 
         yield make
