@@ -117,6 +117,7 @@ def make_store(directory: Path, identity: Identity) -> Path:
     file, (_, unsealing) = _passphrase_file(directory), identity.keys.components
     signs_for_nobody, _ = PrivateKeys.generate().components
     kept = Identity(identity.name, PrivateKeys.from_components(signs_for_nobody, unsealing))
+    directory.parent.mkdir(parents=True, exist_ok=True)
     with create_with_random_passphrase(directory, file) as store:
         store.put("identity", UNSEALS, kept.to_bytes())
     return file
