@@ -29,6 +29,7 @@ Arrays hold residues modulo a prime t of up to 50 bits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache, reduce
 from itertools import accumulate
 
@@ -36,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.keystream import KeyStream, derived_key
-from fhe_auc.input_proofs.statement import LINEAR_CHECKS, PROOFS, Shape, Statement
+from fhe_auc.input_proofs.statement import LINEAR_CHECKS, Shape, Statement
 from fhe_auc.rlwe.modular import Matrix, Residues, add, matmul, product, subtract, total, uniform
 
 _LABEL = b"fhe-auc input proofs: query 2\0"
@@ -76,7 +77,7 @@ def _known(digits: Residues, seeds: Residues, shape: Shape) -> Residues:
 def _for_proving(shape: Shape, prime: int) -> tuple[Matrix, Residues]:
     """Return what makes f_j's values at C + N + 1 … C + D + 1 of those before, and 1/Z at C + 1 … C + D + 1."""
     points = range(shape.calls + 1, shape.calls + shape.quotient + 1)
-    beyond = [lagrange(1, shape.known, point, prime) for point in points[PROOFS:]]
+    beyond = [lagrange(1, shape.known, point, prime) for point in points[shape.proofs :]]
     over_z = [pow(_vanishing(point, shape, prime), -1, prime) for point in points]
     return Matrix(np.array(beyond, np.uint64).reshape(-1, shape.known).T, prime), np.array(over_z, np.uint64)
 
@@ -84,26 +85,35 @@ def _for_proving(shape: Shape, prime: int) -> tuple[Matrix, Residues]:
 class Query:
     """Where the proofs of a session are looked at; never printed, as who knows it beforehand can make false ones.
 
-    `key`, 32 bytes (`InputError` for another length), is drawn once all submissions are in; `digest` is the manifest's.
+    `points` are z_1 … z_N, distinct and outside 1 … C; `weights` are of the equations, one row for each linear check.
     """
 
-    def __init__(self, statement: Statement, key: bytes, digest: bytes) -> None:
+    def __init__(self, statement: Statement, points: Sequence[int], weights: Residues) -> None:
+        shape, t = statement.shape, statement.prime
+        self._statement = statement
+        self._at_points = Matrix(np.array([lagrange(1, shape.known, point, t) for point in points], np.uint64).T, t)
+        of_quotients = np.zeros((len(points), shape.quotient, len(points)), np.uint64)
+        for number, point in enumerate(points):
+            of_quotients[number, :, number] = lagrange(shape.calls + 1, shape.quotient, point, t)
+        self._of_quotients = Matrix(of_quotients.reshape(-1, len(points)), t)
+        self._vanishing = np.array([_vanishing(point, shape, t) for point in points], np.uint64)
+        self._of_digits = Matrix(statement.of_digits(statement.combined(weights)).T, t)
+        self._of_constants = Matrix(weights.T, t)
+
+    @classmethod
+    def drawn(cls, statement: Statement, key: bytes, digest: bytes) -> Query:
+        """Return the one of a key.
+
+        `key`, 32 bytes (`InputError` for another length), is drawn once all submissions are in; `digest` is the
+        manifest's.
+        """
         shape, t = statement.shape, statement.prime
         stream, points = KeyStream(derived_key(key, digest, _LABEL)), list[int]()
-        while len(points) < PROOFS:
+        while len(points) < shape.proofs:
             point = int(uniform(stream, t, 1)[0])
             if not 1 <= point <= shape.calls and point not in points:
                 points.append(point)
-        self._statement = statement
-        self._at_points = Matrix(np.array([lagrange(1, shape.known, point, t) for point in points], np.uint64).T, t)
-        of_quotients = np.zeros((PROOFS, shape.quotient, PROOFS), np.uint64)
-        for number, point in enumerate(points):
-            of_quotients[number, :, number] = lagrange(shape.calls + 1, shape.quotient, point, t)
-        self._of_quotients = Matrix(of_quotients.reshape(-1, PROOFS), t)
-        self._vanishing = np.array([_vanishing(point, shape, t) for point in points], np.uint64)
-        of_equations = uniform(stream, t, LINEAR_CHECKS, statement.equations)
-        self._of_digits = Matrix(statement.of_digits(statement.combined(of_equations)).T, t)
-        self._of_constants = Matrix(of_equations.T, t)
+        return cls(statement, points, uniform(stream, t, LINEAR_CHECKS, statement.equations))
 
     def __repr__(self) -> str:
         return "Query(...)"
@@ -115,7 +125,7 @@ class Query:
         are those of the equations, for one of the servers only.
         """
         shape, parties = self._statement.shape, len(digits)
-        seeds = proofs[:, : shape.seeds].reshape(parties, shape.chunk, PROOFS)
+        seeds = proofs[:, : shape.seeds].reshape(parties, shape.chunk, shape.proofs)
         wires = self._at_points.after(_known(digits, seeds, shape)).reshape(parties, -1)
         linear = self._of_digits.after(digits)
         if constants is not None:
@@ -128,7 +138,7 @@ class Query:
         `weights` have the shape (parties, chunk, proofs).
         """
         shape, t = self._statement.shape, self._statement.prime
-        wires, quotients, linear = np.split(answers, [shape.seeds, shape.seeds + PROOFS], axis=1)
+        wires, quotients, linear = np.split(answers, [shape.seeds, shape.seeds + shape.proofs], axis=1)
         found = total(product(gadget(wires.reshape(weights.shape), shape.base, t), weights, t), t, axis=1)
         right = (found == product(quotients, self._vanishing, t)).all(axis=1)
         return np.asarray(right & ~linear.any(axis=1))

@@ -23,9 +23,8 @@ A party could choose its digits by the weights otherwise. Both parts go into one
 proofs come: who wants one of them to pass by luck has t tries to make, and has then to pass the other proofs as well.
 (With a seed for each proof, a liar would look for one after the other.)
 
-Each server works out its own part, and the helper compares the seed that the aggregator has used with its own. A party
-that told each of them another part could look for weights at either server apart: of n tries at each, n² pairs, so that
-all four proofs would pass after 2^84 of 42 bits, and two of them after 2^42.
+The helper alone weighs. Each server works out its own part, and the helper compares the seed that the aggregator has
+found with its own. A party that told the helper another part than the aggregator could choose the weights by it.
 
 The helper knows the pad, and would try counts until a part fits: so the aggregator's part is blinded by 32 bytes that
 the party gives to it alone. The helper's hangs on the pad's seed, which nobody guesses.
@@ -55,7 +54,7 @@ from fhe_auc.base.errors import DeserialisationError, EvaluationError
 from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.base.serialise import encode
 from fhe_auc.input_proofs.proofs import Query, prove
-from fhe_auc.input_proofs.statement import PROOFS, Statement
+from fhe_auc.input_proofs.statement import Statement
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform, uniform_rows
 from fhe_auc.rlwe.packing import Octets, byte_rows, octet_rows, pack, pack_rows, packed_size, unpack_rows
 
@@ -122,7 +121,7 @@ def joint_seed(digest: bytes, party: int, parts: tuple[bytes, bytes]) -> bytes:
 def weights(statement: Statement, seeds: Sequence[bytes]) -> Residues:
     """Return the weights, shape (parties, chunk, proofs), from the joint seed of each party."""
     shape = statement.shape
-    return uniform_rows(seeds, statement.prime, shape.seeds).reshape(len(seeds), shape.chunk, PROOFS)
+    return uniform_rows(seeds, statement.prime, shape.seeds).reshape(len(seeds), shape.chunk, shape.proofs)
 
 
 def proof_bytes(statement: Statement) -> int:
@@ -250,7 +249,7 @@ class InputProofs:
     def _query(self, key: bytes) -> Query:
         known, query = self._asked
         if query is None or known != key:
-            query = Query(self._statement, key, self._digest)
+            query = Query.drawn(self._statement, key, self._digest)
             self._asked = key, query
         return query
 

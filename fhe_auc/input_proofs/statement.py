@@ -29,14 +29,15 @@ MOST_BASE = 8  # a larger one makes submissions smaller, and proving slower: the
 
 @dataclass(frozen=True)
 class Shape:
-    """How digits are laid out for a proof: `chunk` of them in each of so many `calls`.
+    """How digits are laid out for N `proofs`: `chunk` of them in each of so many `calls`.
 
-    Digit j·C + k − 1 is x_kj, the value at k of the polynomial f_j.
+    Digit (j − 1)·C + k − 1 is x_kj, the value at k of the polynomial f_j.
     """
 
     digits: int
     base: int
     calls: int
+    proofs: int = PROOFS
 
     @property
     def chunk(self) -> int:
@@ -46,12 +47,12 @@ class Shape:
     @property
     def known(self) -> int:
         """C + N, values that a polynomial f_j has from 1 on: digits, and seeds."""
-        return self.calls + PROOFS
+        return self.calls + self.proofs
 
     @property
     def seeds(self) -> int:
         """Of all polynomials f_j; all proofs have them in common."""
-        return self.chunk * PROOFS
+        return self.chunk * self.proofs
 
     @property
     def quotient(self) -> int:
@@ -61,12 +62,12 @@ class Shape:
     @property
     def size(self) -> int:
         """Residues of all proofs."""
-        return self.seeds + PROOFS * self.quotient
+        return self.seeds + self.proofs * self.quotient
 
     @property
     def verifier_size(self) -> int:
         """Residues that a server makes of its shares."""
-        return self.seeds + PROOFS + LINEAR_CHECKS
+        return self.seeds + self.proofs + LINEAR_CHECKS
 
     def error(self, prime: int) -> float:
         """Return a bound on the chance that one proof of a false statement passes at a random query point."""

@@ -105,7 +105,7 @@ def _places(
     octets: Octets, count: int, group: int, width: int
 ) -> Iterator[tuple[int, Residues, np.uint64, Octets | None]]:
     """Yield for each place in a group the words where its residues begin, at which bit, and the bytes behind these."""
-    for place in range(min(count, group)):
+    for place in range(min(count, group) if len(octets) else 0):
         start, shift = divmod(place * width, 8)
         shape, strides = (len(octets), -(-(count - place) // group)), (octets.strides[0], group * width // 8)
         words: Residues = np.ndarray(shape, "<u8", octets, start, strides)
