@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 
@@ -33,7 +34,7 @@ from fhe_auc_keys.fleet.session import FleetSession
 from fhe_auc_keys.fleet.workers import Workers, peak
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase
-from fhe_auc_keys.trust.members import Change
+from fhe_auc_keys.trust.members import Change, Members
 
 MOST_ROWS = 19  # of a device
 
@@ -100,7 +101,7 @@ def simulate(
         row_caps=MOST_ROWS if proofs else None,
     )
     document = consortium.convene(registry.load("exact").prepare(request).manifest)
-    announced = open_announcement(document, consortium.members, holder=holder, at=at)
+    told = document, consortium.members.files, holder, at
 
     def role(name: str) -> tuple[FleetSession, Vault]:
         identity, vault = consortium.identities[name], Vault(folder.absolute() / name, folder / f"{name}.passphrase")
@@ -113,7 +114,7 @@ def simulate(
     with measured("devices", "submit"):
         wanted = frozenset(range(0, parties, -(-parties // _READERS)))
         parts = ((each, order[each.first : each.first + each.number]) for each in listed.ranges)
-        for counts, mine, size in workers.map(_submitted, parts, announced, seed, records, wanted):
+        for counts, mine, size in workers.map(_submitted, parts, told, seed, records, wanted):
             counted.append(counts)
             sizes.add(size)
             response_keys |= mine
@@ -127,9 +128,13 @@ def simulate(
         number = helper.decrypt(*trustee, result, answers, at=at)
     with measured("devices", f"{len(response_keys)} of them read"):
         read = [each for each in listed.ranges if wanted & set(range(each.first, each.first + each.number))]
-        found = _read(announced, (seed, order), read, answers, response_keys)
+        found = _read(_announced(*told), (seed, order), read, answers, response_keys)
     expected = trapezoid(sum(counted[1:], counted[0])).fraction
     return Simulated(parties, number, found, expected, max(sizes), dict(seconds), max(workers.peak, peak()))
+
+
+def _announced(document: bytes, members: tuple[bytes, ...], holder: str, at: datetime) -> Announcement:
+    return open_announcement(document, Members(members), holder=holder, at=at)
 
 
 def _signing(seed: bytes, device: int) -> Ed25519PrivateKey:
@@ -154,13 +159,13 @@ def _rows(seed: bytes, own: Range) -> list[PartyData]:
 def _submitted(
     own: Range,
     devices: NDArray[np.uint32],
-    announced: Announcement,
+    told: tuple[bytes, tuple[bytes, ...], str, datetime],
     seed: bytes,
     folder: str,
     wanted: frozenset[int],
 ) -> tuple[Counts, dict[int, bytes], int]:
     """Write a range's records; return their rows counted in the clear, response keys of those `wanted`, and a size."""
-    rows, records, keys = _rows(seed, own), [], dict[int, bytes]()
+    announced, rows, records, keys = _announced(*told), _rows(seed, own), [], dict[int, bytes]()
     for index, device, data in zip(range(own.first, own.first + own.number), devices.tolist(), rows, strict=True):
         submitted = Device(announced, index, _signing(seed, device), _FLOOR).submit(data, b"")
         records.append(submitted.record)
