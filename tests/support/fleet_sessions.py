@@ -27,7 +27,7 @@ from fhe_auc_keys.bundles.announcement import Announcement, announce, open_annou
 from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.device import Device, Floor, Record, Submitted, write_records
 from fhe_auc_keys.fleet.fleet_session import BLOB, FleetSession, blob_info, loaded, sealed_in, signed_of, sketch_info
-from fhe_auc_keys.fleet.tasks import Workers
+from fhe_auc_keys.fleet.workers import Workers
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import sealing

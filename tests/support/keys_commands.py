@@ -17,9 +17,8 @@ from fhe_auc.machines.file_transport import ANNOUNCEMENT
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.common import file_stem
 from fhe_auc_keys.site.session_files import keep_for_party
-from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import Vault, own_identity
+from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust import join_request
 from tests.support.certified import NOW, STUDY
 from tests.support.keys_folder import ADDER, SITES
@@ -105,6 +104,5 @@ def open_as(name: str, folder: str = "week") -> str:
     document, bundle = Path(folder, ANNOUNCEMENT).read_bytes(), Path(folder, f"{file_of(name)}.bundle")
     own = bundle.read_bytes() if bundle.exists() else b""
     with store_of(file_stem(name)) as store:
-        identity, members = own_identity(store), known_members.stored(store)
-        kept = keep_for_party(document, own, identity, members, store, at=common.now())
+        kept = keep_for_party(document, own, store, at=common.now())
     return kept.manifest.session.hex()

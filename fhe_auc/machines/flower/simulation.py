@@ -32,10 +32,10 @@ class Simulation(LocalCarrier):
         told = [{"exchange": str(exchange), "name": name, "wait": 0} for name, exchange in sites.items()]
         virtual.write_text(json.dumps(told), encoding="utf-8")
         command = ["flower-superlink", "--host", "127.0.0.1", "--port", str(port), "--insecure", "--simulation"]
-        self._superlink = self.start("superlink", command, **{VIRTUAL_SITES: str(virtual)})
+        self.start("flower-superlink", command, **{VIRTUAL_SITES: str(virtual)})
         deadline = time.monotonic() + _STARTING
         while not _listens(port):
-            self.require_alive(self._superlink)
+            self.require_alive()
             if time.monotonic() > deadline:
                 raise EvaluationError(f"Flower's SuperLink does not listen after {_STARTING:g} s")
             time.sleep(_POLL)
@@ -51,7 +51,7 @@ class Simulation(LocalCarrier):
 
     def check(self) -> None:
         """Raise `EvaluationError` where the SuperLink or the run has ended."""
-        self.require_alive(self._superlink)
+        self.require_alive()
         if time.monotonic() < self._asked + _ASK_FLOWER:
             return
         self._asked = time.monotonic()

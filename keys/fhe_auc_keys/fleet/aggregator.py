@@ -20,7 +20,7 @@ from fhe_auc_keys.fleet.device import Record
 from fhe_auc_keys.fleet.fleet_session import LIST, OPENING, RESULT, UNOPENED, AnswersSeal, FleetSession, Verdict, loaded
 from fhe_auc_keys.fleet.record_checks import RefusedRecords, WholeRecord, check_record, strange, unsealed
 from fhe_auc_keys.fleet.tables import BLOBS, RECORDS, RowGroup
-from fhe_auc_keys.fleet.tasks import Workers
+from fhe_auc_keys.fleet.workers import Workers
 from fhe_auc_keys.store import fixed_lists
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.identity import Identity

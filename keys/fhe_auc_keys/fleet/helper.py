@@ -45,7 +45,7 @@ from fhe_auc_keys.fleet.fleet_session import (
     signed_of,
 )
 from fhe_auc_keys.fleet.tables import BLOBS, RESPONSES
-from fhe_auc_keys.fleet.tasks import Workers
+from fhe_auc_keys.fleet.workers import Workers
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.sealing import seal_under

@@ -88,8 +88,7 @@ class StoredState(SiteState):
         self.name = self._identity.name
 
     def session(self, session: bytes) -> Joined:
-        members, at = known_members.stored(self._store), self._clock.now()
-        announced, material = session_files.kept_for_party(self._store, session, self._identity, members, at=at)
+        announced, material = session_files.kept_for_party(self._store, session, at=self._clock.now())
         store, earlier = self._store, sessions_before(self._store, announced)
         records = StoredRecords(lambda: nullcontext(store), self._identity, announced, self._clock, earlier)
         protection = announced.protection(self._identity, self._clock)
@@ -271,8 +270,7 @@ class KeyStoreStorage(SiteStorage):
             name, bundle = consortium.helper if role == HELPER else role, sealed.parties.get(role, b"")
             sites[role], store = stored(number, name)
             with store:
-                who = consortium.identities[name], consortium.members
-                session_files.keep_for_party(document, bundle, *who, store, at=at)
+                session_files.keep_for_party(document, bundle, store, at=at)
         aggregator, store = stored(len(sites), consortium.aggregator)
         store.close()
         drop_variable()  # which processes of carriers would inherit

@@ -165,10 +165,11 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         plan = self.plan
         bins = plan.sums.bins * plan.analysis.classes_of_rows  # all rows' counts, of the first model, come first
         first, *others = plan.parameters.plain_moduli
-        counts = modular.centred([encoded[0][:bins]], [first])
+        counts = modular.signed(encoded[0][:bins], first)
         of_release = zip(plan.releases[1:], encoded[1:], others, strict=True)
         same = all(self._counted(release.sketch.split(own), prime) for release, own, prime in of_release)
-        if min(counts) < 0 or sum(counts) != self._data.rows or not same:
+        possible = counts.min() >= 0 and counts.max() <= self._data.rows
+        if not possible or counts.sum() != self._data.rows or not same:
             raise InputError(
                 f"party {self.party!r}: what is to be sent does not count its {self._data.rows:,} rows, so nothing is",
                 party=self.party,

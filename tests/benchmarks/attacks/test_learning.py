@@ -40,7 +40,7 @@ from fhe_auc_benchmarks.attacks.laboratory import SITES, answering, made_up_site
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.fleet.fleet_session import AnswersSeal
 from fhe_auc_keys.fleet.simulation import simulate
-from fhe_auc_keys.fleet.tasks import Workers
+from fhe_auc_keys.fleet.workers import Workers
 from fhe_auc_keys.roles.helper import Helper
 from fhe_auc_keys.store.key_store import KeyStore
 

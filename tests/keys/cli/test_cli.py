@@ -88,14 +88,14 @@ def test_names_that_are_no_file_names() -> None:
         open_as(name, "next")
 
 
-# --- Passphrases ------------------------------------------------------------------------------------------------------
-
-
 def test_a_passphrase_is_right_or_comes_from_a_file_of_one_line_that_is_its_owner_s(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = Path("north/passphrase")
     passphrase = path.read_text().strip()
+    monkeypatch.delenv("FHE_AUC_PASSPHRASE", raising=False)
+    advice = "Name its file \\(passphrase-file\\), or set FHE_AUC_PASSPHRASE"
+    assert_fails(call("show", *NORTH[:2]), 2, f"which is the passphrase of 'north/store'\\? {advice}")
     monkeypatch.setenv("FHE_AUC_PASSPHRASE", passphrase)
     for file, inherits in ((None, True), (path, False)):  # children inherit none where a file is given
         Vault(Path("north/store"), file).open().close()
@@ -128,15 +128,6 @@ def test_a_random_passphrase_is_written_once_before_its_store_and_never_over_ano
     create_with_random_passphrase(Path("east"), new).close()
     (passphrase,) = new.read_text().splitlines()
     assert (len(bytes.fromhex(passphrase)), new.stat().st_mode & 0o777) == (32, 0o600)
-
-
-def test_without_a_passphrase_there_is_advice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("FHE_AUC_PASSPHRASE", raising=False)
-    advice = "Name its file \\(passphrase-file\\), or set FHE_AUC_PASSPHRASE"
-    assert_fails(call("show", *NORTH[:2]), 2, f"which is the passphrase of 'north/store'\\? {advice}")
-
-
-# --- show and help ----------------------------------------------------------------------------------------------------
 
 
 def test_show_tells_programs_what_is_in_a_store_by_names_and_iso_8601_times() -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.clock import SYSTEM
-from fhe_auc.base.errors import FheAucError
 from fhe_auc.base.files import read_config
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode
@@ -133,16 +131,3 @@ def test_each_party_gets_the_common_secret_sealed_to_it_alone_and_a_key_of_x2551
             broken.unseal(body.sealed, info=about)
     assert secrets[0] == secrets[1] != bytes(32)
     assert not any(secrets[0] in Path("helped", name).read_bytes() for name in os.listdir("helped"))
-    make("another", helper="registry")
-    for bundle, why in (
-        ("helped/north.bundle", "the bundle is sealed to the keys .*, not to those that 'south' has now"),
-        ("another/south.bundle", "of another session than the announcement beside it"),
-        ("another/session", "not a bundle"),
-    ):
-        Path("mixed").mkdir(exist_ok=True)
-        shutil.copy(bundle, "mixed/south.bundle")
-        shutil.copy("helped/session", "mixed/session")
-        with pytest.raises(FheAucError, match=why):
-            open_as("south", "mixed")
-    open_as("registry", "helped")
-    open_as("south", "helped")

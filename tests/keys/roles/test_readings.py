@@ -10,7 +10,6 @@ from fhe_auc.base.errors import EvaluationError, VerificationError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.ciphertexts import kind_of, unwrap, wrap
 from fhe_auc.session.computation import Result
-from fhe_auc.session.one_process import with_costs
 from fhe_auc_keys.bundles.session_keys import GENERATE, PartySecrets
 from fhe_auc_keys.roles import sealed
 from tests.support.exact_sessions import BACKENDS, Play
@@ -43,8 +42,10 @@ def noting(party: Any, read: list[str]) -> None:
 @each_protocol
 def test_what_one_reads_for_all_is_what_each_reads_alone(protocol: str) -> None:
     play, last, read = to_the_last_message(protocol)
+    digest = play.manifest.digest
     play.answers(last)
     assert read == ["site 0"]
+    assert [name for name in sealed._IN_USE if digest in name]
     for party in play.parties:
         shared = party._outcome
         sealed._IN_USE.clear()
@@ -52,6 +53,9 @@ def test_what_one_reads_for_all_is_what_each_reads_alone(protocol: str) -> None:
         assert alone is not shared
         assert repr(alone) == repr(shared)
     assert read == ["site 0", *[party.name for party in play.parties]]
+    del play, party
+    gc.collect()
+    assert not [name for name in sealed._IN_USE if digest in name]  # nothing is kept once the parties are gone
 
 
 @each_protocol
@@ -96,21 +100,3 @@ def test_a_refused_result_is_refused_by_each_itself() -> None:
     for party in play.parties:
         with pytest.raises(VerificationError):
             party.result()
-
-
-def test_nothing_is_kept_once_the_parties_are_gone() -> None:
-    play, last, _ = to_the_last_message("verified")
-    digest = play.manifest.digest
-    play.answers(last)
-    assert [name for name in sealed._IN_USE if digest in name]
-    del play
-    gc.collect()
-    assert not [name for name in sealed._IN_USE if digest in name]
-
-
-def test_the_seconds_of_reading_are_those_of_who_has_read() -> None:
-    play, last, _ = to_the_last_message("verified")
-    play.answers(last)
-    outcomes = {party.name: party.result() for party in play.parties}
-    each = [outcome.seconds["recover"] for outcome in outcomes.values()]
-    assert {outcome.seconds["recover"] for outcome in with_costs(outcomes, {}).values()} == {max(each)}

@@ -75,23 +75,26 @@ def test_sessions_that_a_site_has_not_joined_or_whose_files_are_removed_are_neit
     with pytest.raises(StoreError, match="has not been opened here"):
         consortium.answer("north", opening)
     document = consortium.made.files[ANNOUNCEMENT]
-    with consortium.store("north") as store:
-        own = own_identity(store), known_members.stored(store), store
-        with pytest.raises(KeysError, match="has been opened before"):
-            keep_for_party(document, b"", *own, at=now())
+    with consortium.store("north") as store, pytest.raises(KeysError, match="has been opened before"):
+        keep_for_party(document, b"", store, at=now())
+
+
+def made_store(place: Path) -> KeyStore:
+    known, store = People("south", at=NOW), KeyStore.create(place, "four random words")
+    store.put("identity", OWN, known.identities["south"].to_bytes())
+    known_members.keep(store, known.members)
+    return store
 
 
 @pytest.mark.parametrize("days", [0, -3], ids=["", "the clock is behind when it is noticed"])
 def test_a_store_that_was_put_back_is_noticed_though_commands_have_changed_it_since(days: int, tmp_path: Path) -> None:
     """It may have answered since, in sessions that count from before it was changed last."""
-    known, folder = People("south", at=NOW), tmp_path / "state"
-    place = tmp_path / "store"
-    with KeyStore.create(place, "four random words") as store:
-        store.put("identity", OWN, known.identities["south"].to_bytes())
-        known_members.keep(store, known.members)
+    place, folder = tmp_path / "store", tmp_path / "state"
+    with made_store(place) as store:
+        pass
     shutil.copytree(place, tmp_path / "backup")
     with KeyStore(place, "four random words") as store, restored.watched(store, folder, at=NOW):
-        audit.append_line(store, known.identities["south"], "submitted", at=NOW)
+        audit.append_line(store, own_identity(store), "submitted", at=NOW)
     with KeyStore(place, "four random words") as store, restored.watched(store, folder, at=NOW + DAY):
         assert not restored.warning(store)
     shutil.rmtree(place)
@@ -108,13 +111,11 @@ def test_a_store_that_was_put_back_is_noticed_though_commands_have_changed_it_si
 @pytest.mark.parametrize("lost", ["the count", "its line", "the folder"])
 def test_a_store_whose_count_is_lost_may_have_been_put_back(lost: str, tmp_path: Path) -> None:
     """Else who puts the store back, and takes the count away, has it answer anew."""
-    known, place, folder = People("south", at=NOW), tmp_path / "store", tmp_path / "state"
-    with KeyStore.create(place, "four random words") as store:
-        store.put("identity", OWN, known.identities["south"].to_bytes())
-        known_members.keep(store, known.members)
+    folder = tmp_path / "state"
+    with made_store(tmp_path / "store") as store:
         for _ in range(3):
             with restored.watched(store, folder, at=NOW):
-                audit.append_line(store, known.identities["south"], "submitted", at=NOW)
+                audit.append_line(store, own_identity(store), "submitted", at=NOW)
             assert not restored.warning(store)
         if lost == "the folder":
             folder = tmp_path / "another state"

@@ -6,11 +6,11 @@ import itertools
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -43,6 +43,11 @@ DAILY = Study(
     **{"sites": SITES, "maker": "north", "aggregator": ADDER, "protocol": "dpauc-laplace", "epsilon": 1.0},
     **{"thresholds": "uniform:8", "until": (NOW + 20 * DAY).date()},
 )
+PLAIN = msgspec.structs.replace(DAILY, protocol="exact", epsilon=0.0, helper=HELPER)
+
+
+Stores: TypeAlias = Callable[[str], KeyStore]
+"""Makes a member's store."""
 
 
 class Kill(BaseException):
@@ -74,8 +79,7 @@ class At(Clock):
 
 
 @pytest.fixture
-def store_of(tmp_path: Path) -> Iterator[Callable[[str], KeyStore]]:
-    """Make a member's store."""
+def store_of(tmp_path: Path) -> Iterator[Stores]:
     with ExitStack() as stores:
 
         def make(name: str) -> KeyStore:
@@ -95,119 +99,114 @@ def members(*left: str) -> Members:
     return KNOWN.members.newer(countersign(data, KNOWN.office.keys))
 
 
-def look(store: KeyStore, exchange: Folder, *left: str, at: datetime = NOW) -> Made:
-    """A look of the maker, which has one study."""
-    config = {"results": str(exchange.root.parent / "results")}
-    (stands,) = making.make_due(config, store, exchange, members(*left), At(at))
-    return stands
+@dataclass
+class Maker:
+    """North, which makes the sessions of one study."""
+
+    store: KeyStore
+    exchange: Folder
+
+    def look(self, *left: str, at: datetime = NOW) -> Made:
+        config = {"results": str(self.exchange.root.parent / "results")}
+        (stands,) = making.make_due(config, self.store, self.exchange, members(*left), At(at))
+        return stands
+
+    @property
+    def published(self) -> list[bytes]:
+        """What announces sessions, in the order of their names."""
+        return [path.read_bytes() for path in sorted(self.exchange.root.glob("*/*/session"))]
 
 
-def published(exchange: Folder) -> list[bytes]:
-    """What announces sessions, in the order of their names."""
-    return [path.read_bytes() for path in sorted(exchange.root.glob("*/*/session"))]
+@pytest.fixture
+def maker(tmp_path: Path, store_of: Stores) -> Maker:
+    made = Maker(store_of("north"), Folder(tmp_path / "exchange", make=True))
+    making.begin(made.store, DAILY)
+    return made
 
 
 def opened(document: bytes, at: datetime = NOW, holder: str = "north") -> Any:
     return open_announcement(document, KNOWN.members, holder=holder, at=at)
 
 
-def test_a_maker_that_is_killed_at_any_put_makes_no_second_session(
-    tmp_path: Path, store_of: Callable[[str], KeyStore]
-) -> None:
+def test_a_maker_that_is_killed_at_any_put_makes_no_second_session(tmp_path: Path, store_of: Stores) -> None:
     store = store_of("north")
-    making.begin(store, msgspec.structs.replace(DAILY, helper=HELPER, protocol="exact", epsilon=0.0))
+    making.begin(store, PLAIN)
     for puts in itertools.count():
         exchange = Dying(tmp_path / "exchange", puts)
+        maker = Maker(store, exchange)
         try:
-            stands = look(store, exchange)
+            stands = maker.look()
             break
         except Kill:
             continue
     assert puts == 3  # of four files: announcement, and a bundle for each party; the others were there
-    (document,) = published(exchange)
+    (document,) = maker.published
     assert opened(document).manifest.session == stands.session
     assert not stands.new
     exchange.puts = 99
-    for path in [*exchange.root.glob("*/*/*")]:  # whatever is lost is put again
+    for path in [*maker.exchange.root.glob("*/*/*")]:  # whatever is lost is put again
         data = path.read_bytes()
         path.unlink()
-        assert look(store, exchange) == stands
+        assert maker.look() == stands
         assert path.read_bytes() == data
 
 
 def test_each_turn_has_one_session_until_the_study_ends_and_what_is_over_leaves_store_and_exchange(
-    tmp_path: Path, store_of: Callable[[str], KeyStore]
+    maker: Maker,
 ) -> None:
-    store, exchange = store_of("north"), Folder(tmp_path / "exchange", make=True)
-    making.begin(store, DAILY)
     made = []
     for hours in range(0, 24 * 30, 7):
         at = NOW + timedelta(hours=hours)
-        stands = look(store, exchange, at=at)
+        stands = maker.look(at=at)
         made += [stands.session] if stands.new else []
         assert stands.ended == (at.date() > NOW.date() + timedelta(days=20))
     assert len(set(made)) == len(made) == 21
-    assert store.names("made") == ()
-    assert published(exchange) == []
+    assert maker.store.names("made") == ()
+    assert maker.published == []
 
 
-def test_a_session_whose_place_is_obstructed_keeps_no_later_one_from_the_exchange(
-    tmp_path: Path, store_of: Callable[[str], KeyStore]
-) -> None:
-    store, exchange = store_of("north"), Folder(tmp_path / "exchange", make=True)
-    making.begin(store, DAILY)
-    look(store, exchange)
-    (file,) = exchange.root.glob("*/*/session")
+def test_a_session_whose_place_is_obstructed_keeps_no_later_one_from_the_exchange(maker: Maker) -> None:
+    maker.look()
+    (file,) = maker.exchange.root.glob("*/*/session")
     file.unlink()
     file.mkdir()
     for day in (1, 2):
         with pytest.raises(OSError, match="directory"):
-            look(store, exchange, at=NOW + day * DAY)
-    assert sum(path.is_file() for path in exchange.root.glob("*/*/session")) == 2
+            maker.look(at=NOW + day * DAY)
+    assert sum(path.is_file() for path in maker.exchange.root.glob("*/*/session")) == 2
 
 
-def test_a_clock_that_goes_ahead_and_back_makes_no_second_session_of_any_turn(
-    tmp_path: Path, store_of: Callable[[str], KeyStore]
-) -> None:
-    store, exchange = store_of("north"), Folder(tmp_path / "exchange", make=True)
-    making.begin(store, DAILY)
+def test_a_clock_that_goes_ahead_and_back_makes_no_second_session_of_any_turn(maker: Maker) -> None:
     turns = []
     for hours in (0, 1, 25, 2, 24, 25, 48, 24, 25, 49):
-        stands = look(store, exchange, at=NOW + timedelta(hours=hours))
+        stands = maker.look(at=NOW + timedelta(hours=hours))
         turns += [hours // 24] if stands.new else []
         assert ("is of a later turn than it is by the clock" in stands.wrong) == (hours // 24 < max(turns))
     assert turns == [0, 1, 2]
-    assert len(published(exchange)) == 3
+    assert len(maker.published) == 3
 
 
-def test_a_clock_a_day_ahead_takes_back_nothing_that_is_still_answered(
-    tmp_path: Path, store_of: Callable[[str], KeyStore]
-) -> None:
-    store, exchange = store_of("north"), Folder(tmp_path / "exchange", make=True)
-    making.begin(store, msgspec.structs.replace(DAILY, every="", days=1))
-    made = look(store, exchange)
-    look(store, exchange, at=NOW + DAY + timedelta(minutes=5))
-    assert [opened(each).manifest.session for each in published(exchange)] == [made.session]
-    look(store, exchange, at=NOW + 2 * DAY + timedelta(minutes=5))
-    assert published(exchange) == []
+def test_a_clock_a_day_ahead_takes_back_nothing_that_is_still_answered(maker: Maker) -> None:
+    making.begin(maker.store, msgspec.structs.replace(DAILY, every="", days=1))
+    made = maker.look()
+    maker.look(at=NOW + DAY + timedelta(minutes=5))
+    assert [opened(each).manifest.session for each in maker.published] == [made.session]
+    maker.look(at=NOW + 2 * DAY + timedelta(minutes=5))
+    assert maker.published == []
 
 
-def test_who_is_no_member_any_more_is_left_out_of_the_next_session_unless_the_study_cannot_go_on(
-    tmp_path: Path, store_of: Callable[[str], KeyStore]
-) -> None:
-    store, exchange = store_of("north"), Folder(tmp_path / "exchange", make=True)
-    making.begin(store, DAILY)
-    assert look(store, exchange).new
-    assert look(store, exchange, "south", at=NOW + DAY).new
-    parties = [opened(each, NOW + DAY).manifest.parties for each in published(exchange)]
+def test_who_is_no_member_any_more_is_left_out_of_the_next_session_unless_the_study_cannot_go_on(maker: Maker) -> None:
+    assert maker.look().new
+    assert maker.look("south", at=NOW + DAY).new
+    parties = [opened(each, NOW + DAY).manifest.parties for each in maker.published]
     assert sorted(parties) == [("north", "south", "west"), ("north", "west")]
     for left, why in (
         (ADDER, "no session is made: 'adder' is no member"),
         ("south west", "sites: 1 of the study's take part"),
     ):
-        assert why in look(store, exchange, *left.split(), at=NOW + 2 * DAY).wrong
-    assert len(published(exchange)) == 2
-    assert look(store, exchange, at=NOW + 2 * DAY).new
+        assert why in maker.look(*left.split(), at=NOW + 2 * DAY).wrong
+    assert len(maker.published) == 2
+    assert maker.look(at=NOW + 2 * DAY).new
 
 
 def session(of: Study, at: datetime = NOW, parties: tuple[str, ...] = SITES, **changes: Any) -> Any:
@@ -241,9 +240,6 @@ def admitted(store: KeyStore, made: tuple[Any, bytes], at: datetime = NOW, site:
     admit(store, made[0], site, made[1], at=at)
 
 
-PLAIN = msgspec.structs.replace(DAILY, protocol="exact", epsilon=0.0, helper=HELPER)
-
-
 @pytest.mark.parametrize(
     ("study", "changes", "why"),
     [
@@ -264,7 +260,7 @@ PLAIN = msgspec.structs.replace(DAILY, protocol="exact", epsilon=0.0, helper=HEL
     ],
 )
 def test_a_session_that_the_study_does_not_make_waits_until_a_person_says_yes(
-    store_of: Callable[[str], KeyStore], study: Study, changes: dict[str, Any], why: str
+    store_of: Stores, study: Study, changes: dict[str, Any], why: str
 ) -> None:
     store, made = store_of("south"), session(study, **changes)
     site = Site(Path("."), (*SITES, ADDER))
@@ -282,9 +278,7 @@ def test_a_session_that_the_study_does_not_make_waits_until_a_person_says_yes(
     assert made[0].study in [each.study for each in policy.agreed(store)]
 
 
-def test_a_yes_is_to_what_the_person_has_seen_and_to_no_other_session_of_the_same_id(
-    store_of: Callable[[str], KeyStore],
-) -> None:
+def test_a_yes_is_to_what_the_person_has_seen_and_to_no_other_session_of_the_same_id(store_of: Stores) -> None:
     store = store_of("south")
     seen = session(DAILY)
     other = session(DAILY, study=msgspec.structs.replace(DAILY, by=("name=a,b",)), manifest=one_id(seen))
@@ -304,7 +298,7 @@ def test_a_yes_is_to_what_the_person_has_seen_and_to_no_other_session_of_the_sam
 
 
 def test_a_yes_at_the_question_is_to_what_was_shown_whatever_has_come_meanwhile(
-    store_of: Callable[[str], KeyStore], monkeypatch: pytest.MonkeyPatch
+    store_of: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Newer ones of its maker take no place; but what is shown may be over meanwhile, and another of its id come."""
     store, seen = store_of("south"), session(DAILY)
@@ -329,7 +323,7 @@ def one_id(made: Any) -> dict[str, Any]:
     return {"session": made[0].manifest.session}
 
 
-def test_a_study_is_answered_once_a_turn_by_any_clock(store_of: Callable[[str], KeyStore]) -> None:
+def test_a_study_is_answered_once_a_turn_by_any_clock(store_of: Stores) -> None:
     store = store_of("south")
     agree(store, DAILY)
     first = session(DAILY)
@@ -349,9 +343,7 @@ def test_a_study_is_answered_once_a_turn_by_any_clock(store_of: Callable[[str], 
     admitted(store, session(DAILY, NOW + 2 * DAY), NOW - DAY)  # a clock that was put back keeps nothing from going on
 
 
-def test_parties_other_than_those_of_the_last_session_are_for_a_person_beyond_most_away(
-    store_of: Callable[[str], KeyStore],
-) -> None:
+def test_parties_other_than_those_of_the_last_session_are_for_a_person_beyond_most_away(store_of: Stores) -> None:
     left = Site(Path("."), ("north", "south", ADDER))  # west is a member no more
     for most_away, name in ((0, "south"), (1, "west")):
         store, study = store_of(name), msgspec.structs.replace(DAILY, most_away=most_away)
@@ -368,9 +360,7 @@ def test_parties_other_than_those_of_the_last_session_are_for_a_person_beyond_mo
         admitted(store, session(study, NOW + 2 * DAY, ("north", "south")), NOW + 2 * DAY, left)
 
 
-def test_a_study_of_the_same_question_under_another_name_meets_the_same_last_parties(
-    store_of: Callable[[str], KeyStore],
-) -> None:
+def test_a_study_of_the_same_question_under_another_name_meets_the_same_last_parties(store_of: Stores) -> None:
     store, other = store_of("south"), msgspec.structs.replace(DAILY, cohort="all", sites=SITES[:2])
     for study in (DAILY, other):
         agree(store, study)
@@ -380,7 +370,7 @@ def test_a_study_of_the_same_question_under_another_name_meets_the_same_last_par
 
 
 def test_thresholds_of_the_rows_are_those_that_the_site_has_found_or_that_a_person_has_taken(
-    store_of: Callable[[str], KeyStore], tmp_path: Path
+    store_of: Stores, tmp_path: Path
 ) -> None:
     store, study = store_of("south"), msgspec.structs.replace(PLAIN, thresholds="quantile:8")
     agree(store, study)
@@ -417,7 +407,7 @@ def test_thresholds_of_the_rows_are_those_that_the_site_has_found_or_that_a_pers
     ],
 )
 def test_a_helper_opens_what_the_study_makes_and_nothing_else_but_for_thresholds_that_it_cannot_know(
-    store_of: Callable[[str], KeyStore], changes: dict[str, Any], why: str
+    store_of: Stores, changes: dict[str, Any], why: str
 ) -> None:
     helper, study = store_of(HELPER), msgspec.structs.replace(PLAIN, thresholds="quantile:8")
     agree(helper, study)
@@ -430,9 +420,7 @@ def test_a_helper_opens_what_the_study_makes_and_nothing_else_but_for_thresholds
         admitted(helper, odd, site=Site(None, None, helps=True))
 
 
-def test_who_announces_many_sessions_hides_nobody_else_s_and_those_that_are_over_do_not_wait(
-    store_of: Callable[[str], KeyStore],
-) -> None:
+def test_who_announces_many_sessions_hides_nobody_else_s_and_those_that_are_over_do_not_wait(store_of: Stores) -> None:
     store, most = store_of("south"), policy.MOST_WAITING
     honest = session(msgspec.structs.replace(DAILY, maker="west"), holder="west")
     with pytest.raises(WaitsForPersonError):
@@ -454,45 +442,44 @@ def test_who_announces_many_sessions_hides_nobody_else_s_and_those_that_are_over
 
 
 def test_a_maker_whose_store_is_put_back_makes_no_second_session_of_a_turn_and_where_it_is_lost_people_are_asked(
-    tmp_path: Path, store_of: Callable[[str], KeyStore]
+    tmp_path: Path, store_of: Stores, maker: Maker
 ) -> None:
-    store, exchange, south = store_of("north"), Folder(tmp_path / "exchange", make=True), store_of("south")
+    south = store_of("south")
     agree(south, DAILY)
-    making.begin(store, DAILY)
-    shutil.copytree(store.directory, tmp_path / "backup")
-    made = look(store, exchange)
-    (document,) = published(exchange)
+    shutil.copytree(maker.store.directory, tmp_path / "backup")
+    made = maker.look()
+    (document,) = maker.published
     admitted(south, (opened(document), document))
 
     def put_back(name: str) -> KeyStore:
         shutil.copytree(tmp_path / "backup", tmp_path / name)
         return KeyStore(tmp_path / name, "four random words")
 
-    with put_back("once") as back:
+    with put_back("once") as maker.store:
         for _ in range(2):
-            assert look(back, exchange) == replace(made, new=False)
-        assert published(exchange) == [document]
-        assert look(back, exchange, at=NOW + DAY).new
-        look(back, exchange, at=NOW + 30 * DAY)  # it takes out of the exchange what it has found there, too
-        assert published(exchange) == []
-    with put_back("twice") as back:
-        assert look(back, exchange).session != made.session
-        (document,) = published(exchange)
+            assert maker.look() == replace(made, new=False)
+        assert maker.published == [document]
+        assert maker.look(at=NOW + DAY).new
+        maker.look(at=NOW + 30 * DAY)  # it takes out of the exchange what it has found there, too
+        assert maker.published == []
+    with put_back("twice") as maker.store:
+        assert maker.look().session != made.session
+        (document,) = maker.published
         with pytest.raises(WaitsForPersonError, match=f"took part in session {made.session.hex()} of the same step"):
             admitted(south, (opened(document), document))
-        first = look(back, exchange)
-        making.begin(back, DAILY, again=True)
-        assert look(back, exchange).session != first.session  # as a person has asked
+        first = maker.look()
+        making.begin(maker.store, DAILY, again=True)
+        assert maker.look().session != first.session  # as a person has asked
 
 
-def test_a_study_that_another_site_makes_or_that_cannot_be_is_not_begun(store_of: Callable[[str], KeyStore]) -> None:
+def test_a_study_that_another_site_makes_or_that_cannot_be_is_not_begun(store_of: Stores) -> None:
     with pytest.raises(KeysError, match="the study's maker is 'north', and this is the store of 'south'"):
         making.begin(store_of("south"), DAILY)
     with pytest.raises(InputError, match=r"^epsilon:"):
         making.begin(store_of("north"), msgspec.structs.replace(DAILY, protocol="verified"))
 
 
-def test_an_agreement_is_taken_back_by_its_id(store_of: Callable[[str], KeyStore]) -> None:
+def test_an_agreement_is_taken_back_by_its_id(store_of: Stores) -> None:
     store = store_of("south")
     agree(store, DAILY)
     with pytest.raises(KeysError, match="0 sessions that wait, or agreed studies, begin with 'ffff'"):

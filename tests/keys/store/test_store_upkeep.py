@@ -50,9 +50,6 @@ def kept_of(session: str) -> bytes:
         return b"".join(store.get(kind, session) for kind in kinds)  # type: ignore[arg-type]
 
 
-# --- check ------------------------------------------------------------------------------------------------------------
-
-
 def test_nothing_is_wrong_with_stores_that_commands_have_made() -> None:
     open_as("north")
     link = json.loads(ok_of("members", "show", "north/config.toml", "--json").stdout)["link"]
@@ -129,9 +126,6 @@ def test_members_whose_file_has_ended_and_a_session_with_who_was_left_out_are_pr
     clock.at += 200 * DAY
     (found,) = problems()  # the session is over by now
     assert (found["entry"], found["remedy"][:32]) == ("trust/members", "ask the coordinator to renew it,")
-
-
-# --- close ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_session_that_can_go_on_is_not_closed_unless_its_loss_is_accepted_and_then_never_opened_again() -> None:

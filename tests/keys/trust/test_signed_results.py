@@ -57,10 +57,6 @@ def published(members: Members) -> tuple[str, ...]:
     return "--members", "members"
 
 
-def publish(made: Certified) -> tuple[str, ...]:
-    return published(made.members)
-
-
 def signed(certified: Certified, party: str, signer: str | None = None, **changes: Any) -> Path:
     told = {"party": party, **RESULT_OF, "evaluation": EVALUATION} | changes
     told = {name: value for name, value in told.items() if value is not None}
@@ -135,7 +131,7 @@ def test_blanks_and_the_order_of_names_do_not_matter_and_a_name_that_is_there_tw
     certified: Certified,
 ) -> None:
     """Readers differ about which of two values counts."""
-    file, trust = signed(certified, "north"), publish(certified)
+    file, trust = signed(certified, "north"), published(certified.members)
     text = file.read_text()
     file.write_text(json.dumps(json.loads(text), indent=4, sort_keys=True))
     assert check(file, *trust).exit_code == 0
@@ -161,7 +157,7 @@ def test_sites_that_say_different_things_are_named(
     certified: Certified, changes: dict[str, Any], told: str | None
 ) -> None:
     files = [signed(certified, "north"), signed(certified, "south", **changes), signed(certified, "west")]
-    found = check(*files, *publish(certified), "--json")
+    found = check(*files, *published(certified.members), "--json")
     problems = json.loads(found.stdout)["problems"]
     assert (found.exit_code, len(problems)) == ((1, 1) if told else (0, 0))
     if told:
@@ -171,20 +167,20 @@ def test_sites_that_say_different_things_are_named(
 def test_sessions_have_a_line_each_and_only_those_of_one_are_compared(certified: Certified) -> None:
     files = [signed(certified, "north"), signed(certified, "south", session="00" * 16, evaluation={"auc": 0.25})]
     files.append(signed(certified, "west", session="00" * 16, evaluation={"auc": 0.5}))
-    found = json.loads(check(*files[:2], *publish(certified), "--json").stdout)
+    found = json.loads(check(*files[:2], *published(certified.members), "--json").stdout)
     assert [(each["parties"], each["result"]) for each in found["sessions"]] == [
         (["north"], "AUC 0.75 (0.5 to 0.9)"),
         (["south"], "AUC 0.25"),
     ]
-    assert_says(check(*files[:2], *publish(certified)), f"{'00' * 16} south", 0)
-    assert_says(check(*files, *publish(certified)), "differs from south.json ('south'): auc 0.5", 1)
+    assert_says(check(*files[:2], *published(certified.members)), f"{'00' * 16} south", 0)
+    assert_says(check(*files, *published(certified.members)), "differs from south.json ('south'): auc 0.5", 1)
 
 
 def test_who_signs_in_anothers_name_and_who_is_no_member_are_refused(certified: Certified) -> None:
     forged, file = signed(certified, "west", signer="south"), signed(certified, "north")
-    assert_says(check(forged, *publish(certified)), "signed by 'south', and said to be another's")
-    assert_says(check(file, *publish(Certified("north"))), "it is not what 'north' has signed")
-    assert_says(check(file, *publish(Certified("south"))), "'north' is no member in version 2")
+    assert_says(check(forged, *published(certified.members)), "signed by 'south', and said to be another's")
+    assert_says(check(file, *published(Certified("north").members)), "it is not what 'north' has signed")
+    assert_says(check(file, *published(Certified("south").members)), "'north' is no member in version 2")
 
 
 def test_a_result_counts_after_its_signer_has_left_or_has_new_keys_unless_the_old_ones_were_stolen(
@@ -193,12 +189,12 @@ def test_a_result_counts_after_its_signer_has_left_or_has_new_keys_unless_the_ol
     north, south, west = (signed(certified, name) for name in ("north", "south", "west"))
     certified.change(remove=["south"])
     certified.rekey("west")
-    trust = publish(certified)
+    trust = published(certified.members)
     assert check(north, south, west, *trust).exit_code == 0
     assert check(signed(certified, "west"), *trust).exit_code == 0  # with the new ones
     assert_says(check(signed(certified, "south"), *trust), "'south' is no member in version 4")
     certified.change(remove=["north"], stolen=True)
-    assert_says(check(north, *publish(certified)), "the keys that 'north' had were stolen")
+    assert_says(check(north, *published(certified.members)), "the keys that 'north' had were stolen")
 
 
 SIGNATURE = '"signature": {"ed25519": "", "signer": "north", "members": 2}'
@@ -214,7 +210,7 @@ SIGNATURE = '"signature": {"ed25519": "", "signer": "north", "members": 2}'
 )
 def test_what_is_no_result_is_refused_in_a_sentence(certified: Certified, content: str) -> None:
     (file := Path("r.json")).write_text(content, errors="surrogateescape")
-    found = check(file, *publish(certified))
+    found = check(file, *published(certified.members))
     assert (found.exit_code, "REFUSED" in found.stdout, found.stderr) == (1, True, "")
 
 
@@ -224,7 +220,7 @@ def test_whatever_a_site_signs_steers_no_terminal_and_floods_none(certified: Cer
     files = [signed(certified, "north"), signed(certified, "south", evaluation=told)]
     files[1] = files[1].rename("south\x1b[2J.json")
     files.append(signed(certified, "west", session=name))
-    found = check(*files, *publish(certified))
+    found = check(*files, *published(certified.members))
     assert_says(found, "and 991 more")
     assert all(each.isprintable() or each == "\n" for each in found.output)
     assert len(found.output) < 6000
@@ -232,7 +228,7 @@ def test_whatever_a_site_signs_steers_no_terminal_and_floods_none(certified: Cer
 
 def test_what_a_site_signs_that_is_no_result_is_refused(certified: Certified) -> None:
     besides = {"type": "ResultCheckError", "message": "besides the evaluation"}
-    trust = publish(certified)
+    trust = published(certified.members)
     changes = {"session": None}, {"evaluation": None}, {"evaluation": 1}, {"manifest": 5}, {"error": besides}
     for each in changes:
         file = signed(certified, "north", **each)
@@ -252,7 +248,7 @@ def test_an_error_is_signed_as_a_result_is(certified: Certified) -> None:
 
     manifest = SimpleNamespace(session=bytes(16), digest=bytes(32), step=0)
     refusing: Any = SimpleNamespace(name="north", manifest=manifest, result=result)
-    found = check(outcomes.write(Path(), refusing, sign), *publish(certified), "--json")
+    found = check(outcomes.write(Path(), refusing, sign), *published(certified.members), "--json")
     assert json.loads(found.stdout)["results"][0]["result"] == "no result: ResultCheckError: refused"
 
 
