@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from fhe_auc import report
 from fhe_auc.base.errors import EvaluationError, UndefinedAucError, UndefinedMetricError
-from fhe_auc.figures.report_card import FIGURES, _shares, draw, png, svg
+from fhe_auc.figures.report_card import FIGURES, _shares, draw, svg
 from fhe_auc.metrics import precision_recall, probabilities, ranking, recalibration
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.smooth_calibration import smooth_calibration
@@ -38,7 +38,6 @@ from tests.support.lazy import Lazy
 from tests.support.quantile_edges import quantile_edges
 
 sklearn_metrics = Lazy("sklearn.metrics")
-brentq = Lazy("scipy.optimize").brentq
 expit = Lazy("scipy.special").expit
 logit = Lazy("scipy.special").logit
 binomtest = Lazy("scipy.stats").binomtest
@@ -202,12 +201,6 @@ def test_the_table_of_tripod_names_places_that_are_on_the_page(there: bool) -> N
     assert {"How good its decisions are", "ROC curve", "Reliability"} <= places
     for item, what, where in asked:
         assert texts.index(f"{item} {what}") < texts.index(where, texts.index(f"{item} {what}"))
-
-
-def test_the_same_report_and_figure_are_written_again() -> None:
-    assert report.render([card()], FACTS) == report.render([card()], FACTS)
-    one, other = (report.draw(card(), "roc") for _ in range(2))
-    assert (svg(one), png(one)) == (svg(other), png(other))
 
 
 def test_what_is_undefined_exact_or_without_an_interval_is_said_so() -> None:
@@ -500,34 +493,6 @@ def assert_intervals_hold(study: Callable[[], Histogram], **true: float) -> None
                 held[each.name].append(each.interval.low <= true[each.name] <= each.interval.high)
     assert {name: len(each) for name, each in held.items()} == dict.fromkeys(true, 100)
     assert all(np.mean(each) >= 0.88 for each in held.values()), held
-
-
-@pytest.mark.slow
-def test_intervals_of_events_hold_for_scores_that_are_three_times_too_extreme() -> None:
-    """Their log odds are three times those of the risk, so that errors cannot trust the scores."""
-    random = np.random.default_rng(5)
-    logits = norm.ppf((np.arange(200_000) + 0.5) / 200_000, -2, 1.5)
-    events = expit(logits).mean()
-    large = brentq(lambda a: expit(3 * logits + a).mean() - events, -50, 50)
-
-    def study() -> Histogram:
-        risks = random.normal(-2, 1.5, 500)
-        return binned(random.random(500) < expit(risks), expit(3 * risks))
-
-    ratio = events / expit(3 * logits).mean()
-    assert_intervals_hold(study, observed_expected_ratio=ratio, calibration_in_the_large=large)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shift", [-3.0, 0.0])
-def test_the_interval_of_the_scaled_brier_score_holds(shift: float) -> None:
-    random = np.random.default_rng(7)
-
-    def study(size: int = 500) -> Histogram:
-        logits = random.normal(shift, 1.5, size)
-        return binned(random.random(size) < expit(logits), expit(1.3 * logits))
-
-    assert_intervals_hold(study, scaled_brier=probabilities.scaled_brier_score(study(2_000_000))[0].value)
 
 
 @pytest.mark.slow
