@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from fhe_auc_keys.site import making
-from tests.suite.consortium import ADDER, CASES, HELPER, ROWS, SITES, TIMEOUT, Night, World
+from fhe_auc_keys.trust.published import file_of
+from tests.suite.consortium import ADDER, CASES, HELPER, ROWS, SITES, TIMEOUT, Night, World, certified
 from tests.suite.nights import DAY
 from tests.suite.test_told_nights import look
 
@@ -51,9 +52,11 @@ def replaced(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
     world.physics.passed += DAY
     night = world.make_night()
     look(world, ADDER)
-    old = world.exchange.read(before.file(ADDER, "round-1.message"))
-    world.exchange.put(night.file(ADDER, "round-1.message"), old)
+    name = night.file(ADDER, "round-1.message")
+    genuine = world.exchange.read(name)
+    world.exchange.put(name, world.exchange.read(before.file(ADDER, "round-1.message")))
     yield (ADDER,), "replaced"
+    assert world.exchange.read(name) == genuine
 
 
 def half(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -116,6 +119,25 @@ def row_caps_that_miss_sites(world: World) -> Iterator[tuple[tuple[str, ...], st
     ended(world, *SITES)
 
 
+def members_file_that_is_none(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
+    file = file_of("office", certified(SITES).members.version + 1)
+    world.exchange.put(file, b"{}")
+    look(world, times=9)  # until they ask who is a member
+    yield (*SITES, ADDER), "members"
+    assert "this is no members' file" in world.status("south")["health"]
+    world.exchange.remove(file)
+
+
+def members_file_that_ends_soon(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
+    for name in world.roles:
+        world.physics.ahead[name] = 336 * DAY
+    look(world, times=9)
+    yield (*SITES, ADDER), "members"
+    assert "`fhe-auc members renew`" in world.status(ADDER)["health"]
+    world.physics.ahead.clear()
+    look(world, times=9)
+
+
 def nothing_for_30_hours(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
     """Whatever it is that is silent: nobody can see it before."""
     ended(world)
@@ -141,6 +163,8 @@ def nothing_for_30_hours(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
         site_a_day_behind,
         repeat_that_failed,
         row_caps_that_miss_sites,
+        members_file_that_is_none,
+        members_file_that_ends_soon,
         nothing_for_30_hours,
     ],
 )

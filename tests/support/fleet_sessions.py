@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.input_proofs.sessions import RANDOMNESS_BYTES
 from fhe_auc.question import thresholds
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.results.evaluation import Evaluation
@@ -198,19 +199,19 @@ def resealed(play: Play, record: Record, identity: Identity) -> Record:
     return signed(record, sealing.seal(key, bytes(64), info=info_of(record)), identity)
 
 
-def sending(play: Play, index: int, padded: Submission | bytes, parts: tuple[bytes, ...] = ()) -> Record:
+def sending(play: Play, index: int, padded: Submission | bytes, randomness: bytes = b"") -> Record:
     """What a device that runs other code sends: whatever it likes, sealed and signed as its own, with `SEED`.
 
-    `parts` are those of the joint randomness that it signs, if they are not the ones in its proof.
+    `randomness` are the parts that it signs, if they are not the ones in its proof.
     """
     digest = play.announced.manifest.digest
     if isinstance(padded, Submission):
-        parts = parts or (padded.proof.parts if padded.proof else ())
+        randomness = randomness or padded.proof[:RANDOMNESS_BYTES]
         padded = sealed_in(padded)
     key = play.announced.aggregator.encryption_key
     record = Record(index, digest, sealing.seal(key, padded, info=sketch_info(digest, index)), b"", b"")
     blob = sealing.seal(play.announced.helper.encryption_key, SEED + bytes(32), info=info_of(record))
-    return signed(record, blob, play.identities[index], b"".join(parts))
+    return signed(record, blob, play.identities[index], randomness)
 
 
 def padded(play: Play, index: int, lie: Lie | None = None) -> Submission:

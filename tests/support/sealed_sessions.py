@@ -17,11 +17,10 @@ from fhe_auc_keys.site.session_files import keep_for_party
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import OWN, own_identity
-from tests.support.certified import DAY, NOW, STUDY, Consortium
+from tests.support.certified import NOW, STUDY, Consortium
 
 HOLDER = "key holder"
 ADDER = "coordinator"
-WEEK = 7 * DAY
 SEALED = msgspec.structs.replace(STUDY, aggregator=ADDER)
 replace = msgspec.structs.replace
 

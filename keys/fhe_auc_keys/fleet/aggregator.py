@@ -12,7 +12,8 @@ import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.serialise import encode
-from fhe_auc.input_proofs.sessions import QueryKey, Submissions, Submitted
+from fhe_auc.input_proofs.sessions import RANDOMNESS_BYTES, QueryKey, Submissions
+from fhe_auc.rlwe.packing import octet_rows
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.fleet import tables
@@ -198,7 +199,7 @@ def _collected(
             if isinstance(found, str):
                 refusals.add(found, f"{part.file}, row group {part.group}, row {number}: member {record.member}")
                 continue
-            randomness = b"".join(found.proof.parts) if found.proof else b""
+            randomness = found.proof[:RANDOMNESS_BYTES]
             digest = hashlib.sha256(record.sketch).digest()
             rows.append((record.member, digest, record.blob, record.signature, randomness))
             yield found
@@ -207,9 +208,13 @@ def _collected(
         if proofs is None:
             answers = [b"" for _ in whole()]
         else:
-            own = (Submitted(each.record.member, each.parts[0], each.proof) for each in whole() if each.proof)
-            found = proofs.answers(query, own)
-            answers = [seal.seal(row, rows[row][0], each) for row, each in enumerate(found)]
+            own = [*whole()]
+            members = [each.record.member for each in own]
+            padded = octet_rows([each.parts[0] for each in own], session.computation.part_bytes[0])
+            given = proofs.received(members, padded, octet_rows([each.proof for each in own], proofs.proof_bytes))
+            digits = session.computation.unpacked_rows(0, padded)[0][:, : proofs.digits]
+            found = proofs.answers(query, members, digits, given)
+            answers = [seal.seal(row, rows[row][0], each.tobytes()) for row, each in enumerate(found)]
     except DeserialisationError:
         raise EvaluationError(_CHANGED.format(folder=part.file)) from None
     if fixed and digest_now.digest() != fixed:

@@ -19,6 +19,7 @@ import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, decode, encode
+from fhe_auc.input_proofs.sessions import RANDOMNESS_BYTES
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.own_checks import check_scores, warnings_of
 from fhe_auc.rows.party_data import PartyData
@@ -137,7 +138,7 @@ class Device:
         sketch = sealing.seal(self._aggregator, fleet_session.sealed_in(padded), info=info)
         info = fleet_session.blob_info(self._digest, self.index, hashlib.sha256(sketch).digest())
         blob = sealing.seal(self._helper.encryption_key, seed + response_key, info=info)
-        randomness = b"" if padded.proof is None else b"".join(padded.proof.parts)
+        randomness = padded.proof[:RANDOMNESS_BYTES]
         signature = self._identity.sign(fleet_session.BLOB, fleet_session.signed_of(blob, info, randomness))
         return Submitted(Record(self.index, self._digest, sketch, blob, signature), response_key, remembered)
 

@@ -155,7 +155,7 @@ def sketch_info(digest: bytes, member: int) -> bytes:
 
 def sealed_in(padded: Submission) -> bytes:
     """Return what a device seals to the aggregator: its padded sketch, and behind it the proof where it has one."""
-    return b"".join(padded.parts) + (b"" if padded.proof is None else encode(padded.proof))
+    return b"".join(padded.parts) + padded.proof
 
 
 def blob_info(digest: bytes, member: int, sketch: bytes) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
-from fhe_auc.input_proofs.sessions import PART_BYTES
-from fhe_auc.input_proofs.sessions import PartyAtHelper as ShownToHelper
+from fhe_auc.input_proofs.sessions import RANDOMNESS_BYTES
 from fhe_auc.question.fleet import Members
+from fhe_auc.rlwe.packing import octet_rows
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_keys.bundles.session_keys import GENERATE, SEED_BYTES
 from fhe_auc_keys.errors import KeysError, TamperedError
@@ -273,16 +273,17 @@ def _opened(
         if verdicts[number] == Verdict.COUNTS:
             secrets_in[number] = secret
 
-    def shown() -> Iterator[ShownToHelper]:
+    if (proofs := session.computation.proofs) is not None and secrets_in:
+        if len(query) != KEY_BYTES:
+            raise DeserialisationError("the key of the query has another length")
         seal = AnswersSeal(query, session.digest, file.name)
-        for number, secret in secrets_in.items():
-            row = rows[number]
-            answers = seal.unseal(number, row.member, row.answers)
-            parts = row.randomness[:PART_BYTES], row.randomness[PART_BYTES:]
-            yield ShownToHelper(row.member, secret[:SEED_BYTES], parts, answers)
-
-    if (proofs := session.computation.proofs) is not None:
-        for number in proofs.unproved(query, tuple(secrets_in), shown()):
+        numbers, members_in = [*secrets_in], [rows[number].member for number in secrets_in]
+        seeds = [secret[:SEED_BYTES] for secret in secrets_in.values()]
+        randomness = octet_rows([rows[number].randomness for number in numbers], RANDOMNESS_BYTES)
+        unsealed = [seal.unseal(number, rows[number].member, rows[number].answers) for number in numbers]
+        pads = session.computation.pads(members_in, seeds)[0]
+        held = proofs.held(query, members_in, seeds, pads, randomness, octet_rows(unsealed, proofs.answer_bytes))
+        for number in np.array(numbers)[~held].tolist():
             verdicts[number] = Verdict.UNPROVED
             del secrets_in[number]
     unique: list[tuple[int, bytes]] = []

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.base.serialise import decode
-from fhe_auc.input_proofs.sessions import InputProof
+from fhe_auc.rlwe.packing import octet_rows
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.fleet.device import Record
 from fhe_auc_keys.fleet.fleet_session import BLOB_BYTES, SIGNATURE_BYTES, Loaded, sketch_info
@@ -34,7 +33,7 @@ class WholeRecord(NamedTuple):
 
     record: Record
     parts: list[bytes]
-    proof: InputProof | None
+    proof: bytes
 
 
 @dataclass
@@ -77,13 +76,10 @@ def check_record(record: Record, session: Loaded, me: Identity) -> WholeRecord |
     except DeserialisationError:
         return NO_SKETCH
     if computation.proofs is None:
-        return WholeRecord(record, parts, None)
-    try:
-        found = decode(proof, InputProof, "proof")
-        computation.proofs.check(record.member, parts[0], found)
-    except DeserialisationError:
-        return NO_PROOF
-    return WholeRecord(record, parts, found)
+        return WholeRecord(record, parts, b"")
+    padded, given = octet_rows([parts[0]], len(parts[0])), octet_rows([proof], len(proof))
+    whole = computation.proofs.received([record.member], padded, given).whole.all()
+    return WholeRecord(record, parts, proof) if whole else NO_PROOF
 
 
 def strange(record: Record, session: Loaded) -> str:
@@ -98,7 +94,7 @@ def strange(record: Record, session: Loaded) -> str:
 
 
 def unsealed(record: Record, session: Loaded, me: Identity) -> tuple[list[bytes], bytes]:
-    """Return a padded sketch, part by part, and an encoded proof; raise `TamperedError` where they do not open."""
+    """Return a padded sketch, part by part, and a proof; raise `TamperedError` where they do not open."""
     inside = me.unseal(record.sketch, info=sketch_info(session.digest, record.member))
     ends = [0, *itertools.accumulate(session.computation.part_bytes)]
     return [inside[start:end] for start, end in itertools.pairwise(ends)], inside[ends[-1] :]

@@ -34,9 +34,10 @@ import numpy as np
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.names import NAME_BYTES
 from fhe_auc.base.serialise import SecretStruct, decode, encode
-from fhe_auc.input_proofs.sessions import KEY_BYTES, NOT_PROVED, PART_BYTES, PartyAtHelper
+from fhe_auc.input_proofs.sessions import KEY_BYTES, NOT_PROVED, RANDOMNESS_BYTES
 from fhe_auc.results.evaluation import Outcome
 from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.packing import octet_rows
 from fhe_auc.session.computation import Keys, PaddedComputation, Result, Secret
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Rounds
@@ -113,7 +114,7 @@ class SignedBlob(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     party: str
     blob: bytes
     signature: bytes
-    randomness: tuple[bytes, ...] = ()  # the proof's `parts`, which the party has signed
+    randomness: bytes = b""  # the front of its proof, which the party has signed
     answers: bytes = b""  # the aggregator's, about the proof
 
 
@@ -175,7 +176,7 @@ class Helper(PartySide[Outcome], Generic[Keys, Secret]):
         most, proofs = len(manifest.parties), computation.proofs
         blob = NAME_BYTES + OVERHEAD + self._secret_bytes + 8 + SIGNATURE_BYTES + 16
         if proofs is not None:
-            blob += proofs.answer_bytes + 2 * PART_BYTES + 16
+            blob += proofs.answer_bytes + RANDOMNESS_BYTES + 16
         self.download_limit = max(blob * most + KEY_BYTES, computation.payload_limit + NAME_BYTES * most)
         self._kept = _KeptKeys()
 
@@ -246,12 +247,7 @@ class Helper(PartySide[Outcome], Generic[Keys, Secret]):
             raise DeserialisationError("the blobs are not of parties of the session, each once and in its order")
         fit = {name: secret for name, signed in blobs.items() if (secret := self.secret_in(signed)) is not None}
         unfit = tuple([party for party in blobs if party not in fit])
-        index, proofs = manifest.parties.index, self._computation.proofs
-        shown = [
-            PartyAtHelper(index(name), secret[:SEED_BYTES], blobs[name].randomness, blobs[name].answers)
-            for name, secret in fit.items()
-        ]
-        unproved = () if proofs is None else proofs.unproved(asked.key, fit, shown)
+        unproved = tuple([name for name, secret in fit.items() if not self._proved(secret, blobs[name], asked.key)])
         counted = {name: secret for name, secret in fit.items() if name not in unproved}
         enough = len(counted) >= manifest.min_parties
         apart = who.too_near(counted) if enough else ()
@@ -261,6 +257,15 @@ class Helper(PartySide[Outcome], Generic[Keys, Secret]):
         who.unpadded = who.listed = word.counted
         who.unproved = unproved
         return counted, word
+
+    def _proved(self, secret: bytes, signed: SignedBlob, key: bytes) -> bool:
+        """Return whether a party's proof holds, where the session has any; `key` is the query's."""
+        if (proofs := self._computation.proofs) is None:
+            return True
+        index, seed = [self._manifest.parties.index(signed.party)], secret[:SEED_BYTES]
+        randomness = octet_rows([signed.randomness], RANDOMNESS_BYTES)
+        answers, (pad, *_) = octet_rows([signed.answers], proofs.answer_bytes), self._computation.pads(index, [seed])
+        return bool(proofs.held(key, index, [seed], pad, randomness, answers)[0])
 
 
 def rounds(computation: PaddedComputation[Keys, Secret]) -> Rounds:
@@ -286,9 +291,9 @@ def response_of(session: bytes, counted: tuple[str, ...], unproved: tuple[str, .
     return encode((_RESPONSE, session, counted, unproved))
 
 
-def signed_of(associated: bytes, blob: bytes, randomness: tuple[bytes, ...]) -> bytes:
+def signed_of(associated: bytes, blob: bytes, randomness: bytes) -> bytes:
     """Return what a party signs: its blob, and the parts of its proof's joint randomness if it has one."""
-    return associated + hashlib.sha256(blob).digest() + encode(randomness)
+    return associated + hashlib.sha256(blob).digest() + randomness
 
 
 def associated_of(session: bytes, party: str) -> bytes:

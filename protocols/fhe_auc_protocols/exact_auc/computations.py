@@ -48,13 +48,10 @@ class ExactComputation(PaddedComputation[PadKey, SecretContext]):
         self.proved = proved = plan.proved
         super().__init__(manifest, plan.sizes, plan.parameters.plain_moduli)
         if proved is not None:
-            digits = proved.statement.digits
             self.proofs = InputProofs(
                 proved.statement,
                 manifest.digest,
-                digits_in=lambda padded: self.unpacked(0, padded)[0][:digits],
-                pad_of=lambda party, seed: self.pads(party, seed)[0][:digits],
-                constants_of=lambda party: proved.constants(plan.cap_of(party)),
+                constants_of=lambda parties: proved.constants([plan.cap_of(party) for party in parties]),
             )
 
     @property
@@ -94,9 +91,9 @@ class ExactComputation(PaddedComputation[PadKey, SecretContext]):
         """Return the padded sketch for each prime; raise `InputError` where it counts more rows than the row cap."""
         if self.proved is None or self.proofs is None:
             return super().under_pad(index, seed, values)
-        submitted = self.proved.submitted(values[0], self.plan.cap_of(index))
-        parts = super().under_pad(index, seed, [submitted]).parts
-        return Submission(parts, self.proofs.made(index, submitted[: self.proved.statement.digits], parts[0], seed))
+        submitted, pads = self.proved.submitted(values[0], self.plan.cap_of(index)), self.pads([index], [seed])
+        parts, pad = self.padded([submitted], pads), pads[0][0, -self.proofs.size :]
+        return Submission(parts, self.proofs.made(index, submitted[: self.proofs.digits], parts[0], seed, pad))
 
     def aggregate(self, keys: PadKey, totals: Sequence[Words]) -> bytes:
         """Return the encrypted sums, for each layer of each prime."""

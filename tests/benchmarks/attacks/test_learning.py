@@ -27,7 +27,7 @@ from fhe_auc.input_proofs.sessions import InputProofs
 from fhe_auc.machines.answers import answer
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rlwe.modular import residues
-from fhe_auc.rlwe.packing import pack
+from fhe_auc.rlwe.packing import Octets, byte_rows, pack
 from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
@@ -158,10 +158,10 @@ class Watched:
         self.hidden[f"seed of {signed.party}"] = of_bytes(secret[:SEED_BYTES], signed.party, HELPER)
         self.hidden[f"response key of {signed.party}"] = of_bytes(secret[SEED_BYTES:], signed.party, HELPER)
 
-    def _answered(self, answers: Sequence[bytes], proofs: object, key: bytes, submitted: object) -> None:
+    def _answered(self, answers: Octets, proofs: object, key: bytes, parties: Sequence[int], *others: object) -> None:
         self.hidden["key of the query"] = of_bytes(key, AGGREGATOR, HELPER)
-        for name, own in zip(self.sites, answers, strict=True):
-            self.hidden[f"answers about {name}"] = of_bytes(own, AGGREGATOR, HELPER)
+        for party, own in zip(parties, byte_rows(answers), strict=True):
+            self.hidden[f"answers about {[*self.sites][party]}"] = of_bytes(own, AGGREGATOR, HELPER)
 
 
 def generator() -> np.random.Generator:
@@ -199,7 +199,7 @@ def keys_in_a_fleets_files(folder: Path) -> set[str]:
     drawn = list[bytes]()
     with (
         listening(secrets, "token_bytes", lambda found, size: drawn.append(found)),
-        listening(InputProofs, "answers", lambda found, proofs, key, submitted: drawn.extend((key, *found))),
+        listening(InputProofs, "answers", lambda found, proofs, key, *_: drawn.extend((key, *byte_rows(found)))),
     ):
         simulate(8, GRID, folder, Workers(), proofs=True, progress=lambda *told: None)
         seen = [each.read_bytes() for each in folder.rglob("*") if each.is_file()]

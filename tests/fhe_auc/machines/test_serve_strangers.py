@@ -116,21 +116,6 @@ def test_what_fills_a_role_s_own_place_is_not_read_beyond_a_bound(here: Path, mo
         assert sum(map(len, part._own(session))) == 10_000
 
 
-def test_what_is_put_back_after_a_session_is_counted_once_and_red_for_one_look(here: Path) -> None:
-    make_session()
-    with serving(ADDER, *SITES):
-        until(lambda: delivered(*SITES))
-        last = max(place("south").glob("*.submission"))
-        said = last.read_bytes()
-        last.write_bytes(b"junk")
-        Path("south/state/decided").write_text("")  # it is looked at again, now
-        until(lambda: last.read_bytes() == said)
-        assert "it was replaced by another, and is put back" in status("south")["wrong"]
-        for _ in range(3):
-            look()
-            assert (status("south")["wrong"], status("south")["replaced"]) == ("", 1)
-
-
 def test_a_result_that_cannot_be_noted_as_taken_ends_nothing(here: Path) -> None:
     change("south", on_result=["/bin/true"])
     taken = Path("south/state/taken")

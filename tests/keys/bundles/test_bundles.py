@@ -1,7 +1,8 @@
-"""Bundles: each way in which one can be wrong is refused with its own error, and the aggregator gets no secret."""
+"""Announcements and bundles: each way to be wrong has its own error, and the aggregator gets no secret."""
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +15,8 @@ from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.ciphertexts import wrap
 from fhe_auc.session import registry
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles import sealed_bundles as bundles
@@ -22,7 +25,6 @@ from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, open_for_aggregat
 from fhe_auc_keys.bundles.session_keys import DealtSession, PartySecrets, aggregator_material, party_secrets
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, StoreError, TamperedError, UnfitError
 from fhe_auc_keys.site.session_files import kept_for_party
-from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import signatures
 from fhe_auc_keys.trust import signed_documents as documents
 from fhe_auc_keys.trust.identity import Identity
@@ -32,6 +34,8 @@ from tests.support.sealed_sessions import ADDER, HOLDER, Sealing
 from tests.support.wire import flipped, mended, reframed
 
 pytestmark = pytest.mark.backends("one")  # what is sealed and signed are bytes
+
+PARTIES = "north", "south", "east"
 
 
 def secrets_of(held: Session) -> PartySecrets:
@@ -49,11 +53,11 @@ class Opening(Sealing):
 
     def open(self, sealed: SealedBundles, name: str = "north", *, bundle: bytes = b"", at=NOW) -> bytes:
         """A party opens its bundle, or another one, beside a session's announcement."""
-        announced = open_announcement(sealed.announcement, self.members, at=at)
+        announced = self.open_announcement(sealed.announcement, at=at)
         return open_for_party(bundle or sealed.parties[name], announced, self.identities[name], self.members, at=at)
 
-    def open_announcement(self, data: bytes) -> Announcement:
-        return open_announcement(data, self.members, at=NOW)
+    def open_announcement(self, data: bytes, *, holder: str = "", at=NOW) -> Announcement:
+        return open_announcement(data, self.members, holder=holder, at=at)
 
     def open_aggregator(self, sealed: SealedBundles, *, name: str = ADDER, bundle: bytes = b"") -> Any:
         announced = self.open_announcement(sealed.announcement)
@@ -71,18 +75,10 @@ class Opening(Sealing):
         """A bundle that somebody's key signs although its parts do not belong together."""
         return documents.sign_document(bundles.BUNDLE, self.identities[by], bundles._Body(*fields))
 
-    def resigned_aggregator(self, sealed: SealedBundles, material: bytes) -> bytes:
-        """The aggregator's bundle with whatever the holder may sign and seal to it."""
-        announced = self.open_announcement(sealed.announcement)
-        return bundles.seal_bundle(self.identities[HOLDER], announced.aggregator, material, announced)
-
-    def kept(self, store: KeyStore, session: bytes) -> tuple[Announcement, bytes]:
-        return kept_for_party(store, session, at=NOW)
-
 
 @pytest.fixture(scope="module")
 def consortium() -> Opening:
-    return Opening("north", "south", "east")
+    return Opening(*PARTIES, "stranger")
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +176,9 @@ def test_the_aggregator_gets_the_session_s_public_keys_and_nothing_else_even_whe
     swaps = [wrap("public context", name, encode(swapped)) for name in names]
 
     def opened(of: SealedBundles, material: bytes) -> object:
-        return consortium.open_aggregator(of, bundle=consortium.resigned_aggregator(of, material))
+        announced = consortium.open_announcement(of.announcement)  # the holder may sign and seal whatever it likes
+        bundle = bundles.seal_bundle(consortium.identities[HOLDER], announced.aggregator, material, announced)
+        return consortium.open_aggregator(of, bundle=bundle)
 
     opened(sealed, public)
     others, none = "the aggregator's keys are of another context", "the aggregator's material is no public context"
@@ -249,21 +247,91 @@ def test_what_is_kept_comes_back_and_the_session_is_used_up(consortium, sealed, 
     session, second = prepared.manifest.session, consortium.seal(prepared, days=6)
     opened = consortium.keep(sealed.announcement, sealed.parties["north"], store)
     for each in (sealed, second):  # nor does another bundle of the session take its place
-        assert consortium.kept(store, session) == (opened, encode(prepared.common))
+        assert kept_for_party(store, session, at=NOW) == (opened, encode(prepared.common))
         with pytest.raises(KeysError, match="has been opened before"):
             consortium.keep(each.announcement, each.parties["north"], store)
     with pytest.raises(StoreError, match="has not been opened here"):
-        consortium.kept(store, bytes(16))
+        kept_for_party(store, bytes(16), at=NOW)
     assert len(store.names("opened")) == 1
+
+
+def signed(consortium, body: announcement._Body) -> bytes:
+    return documents.sign_document(announcement.KIND, consortium.identities[HOLDER], body)
 
 
 def test_an_end_that_no_calendar_has_is_refused(consortium, prepared) -> None:
     manifest = prepared.manifest
     for ends in (2**63 - 1, 2**64 - 1, 2**55, 10**12):
         body = announcement._Body(manifest.to_bytes(), ADDER, "", 0, ends)
-        document = documents.sign_document(announcement.KIND, consortium.identities[HOLDER], body)
         with pytest.raises(TamperedError, match="malformed"):
-            consortium.open_announcement(document)
+            consortium.open_announcement(signed(consortium, body))
+
+
+@pytest.fixture(scope="module")
+def convened() -> Manifest:
+    """A session without a key holder."""
+    request = Request(parties=PARTIES, thresholds=np.linspace(0, 1, 4), options={"epsilon": 1.0})
+    return registry.load("dpauc-laplace").prepare(request).manifest
+
+
+def test_another_convener_an_end_or_a_revoked_one(consortium, convened) -> None:
+    document = consortium.announce(convened)
+    with pytest.raises(KeysError, match=f"signed by '{HOLDER}', not by 'south'"):
+        consortium.open_announcement(document, holder="south")
+    with pytest.raises(ExpiredError):
+        consortium.open_announcement(document, at=NOW + 14 * DAY)
+    for who in (HOLDER, ADDER, "south"):
+        others = Opening(*PARTIES)
+        document = others.announce(convened)
+        others.change(remove=[who])
+        with pytest.raises(RevokedError, match=f"'{who}' is no member"):
+            others.open_announcement(document)
+        with pytest.raises(RevokedError):
+            others.announce(convened)
+
+
+def test_a_convener_cannot_slip_in_other_keys_than_the_members_file_has(consortium, convened) -> None:
+    announced = consortium.open_announcement(consortium.announce(convened)).manifest
+    (stranger,), (adder,) = consortium.named("stranger"), consortium.named(ADDER)
+    north, south, east = announced.fingerprints
+
+    def slip_in(names: tuple[str, str] = (ADDER, ""), **changes: Any) -> None:
+        body = announcement._Body(msgspec.structs.replace(announced, **changes).to_bytes(), *names, 0, 2**33)
+        consortium.open_announcement(signed(consortium, body))
+
+    for changes, error in (
+        ({"fingerprints": (north, bytes(32), east)}, RevokedError),
+        ({"fingerprints": (north, stranger.fingerprint, east)}, RevokedError),
+        ({"fingerprints": (south, north, east)}, RevokedError),
+        ({"parties": ("north", "stranger", "east")}, RevokedError),
+        ({"aggregator": bytes(32)}, RevokedError),
+        ({"names": ("stranger", "")}, RevokedError),
+        ({"names": ("south", "")}, RevokedError),
+        ({"names": ("nobody", "")}, RevokedError),
+        ({"names": (ADDER, "stranger")}, RevokedError),
+        ({"parties": ("north", "south", ADDER), "fingerprints": (north, south, adder.fingerprint)}, InputError),
+        ({"fingerprints": (), "aggregator": b"", "study": None}, TamperedError),
+    ):
+        with pytest.raises(error):
+            slip_in(**changes)
+    with pytest.raises(InputError, match="row-caps: 'west' is not a party"):
+        consortium.announce(convened, row_caps={"north": 5, "west": 5})
+
+
+def test_a_session_with_a_plan_that_cannot_be_read_is_not_used_up_unless_its_protocol_is_not_here(
+    consortium, prepared, store
+) -> None:
+    fields = msgspec.msgpack.decode(prepared.manifest.plan.content) | {"new": 1}
+    newer = EncodedPlan(prepared.manifest.plan.kind, msgspec.msgpack.encode(fields))
+    manifest = msgspec.structs.replace(prepared.manifest, plan=newer)
+    sealed = consortium.seal(replace(prepared, manifest=manifest))
+    for _ in range(2):  # the second time would say "opened before"
+        with pytest.raises(InputError, match="no valid plan"):
+            consortium.keep(sealed.announcement, sealed.parties["north"], store)
+    assert store.names("bundle") == ()
+    sealed = consortium.seal(replace(prepared, manifest=msgspec.structs.replace(manifest, protocol="elsewhere")))
+    consortium.keep(sealed.announcement, sealed.parties["north"], store)
+    assert store.names("bundle") == (manifest.session.hex(),)
 
 
 def test_who_adds_up_is_neither_a_party_nor_the_key_holder(consortium, prepared) -> None:

@@ -18,19 +18,11 @@ import pytest
 from fhe_auc.base.errors import EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import encode
-from fhe_auc.input_proofs.proofs import prove, root_of_unity
-from fhe_auc.input_proofs.sessions import (
-    NOT_PROVED,
-    SEED_BYTES,
-    InputProof,
-    PartyAtHelper,
-    QueryKey,
-    Submitted,
-    helpers_share,
-)
+from fhe_auc.input_proofs.proofs import prove
+from fhe_auc.input_proofs.sessions import NOT_PROVED, RANDOMNESS_BYTES, SEED_BYTES, QueryKey
 from fhe_auc.input_proofs.statement import PROOFS
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
-from fhe_auc.rlwe.packing import pack, packed_size, unpack
+from fhe_auc.rlwe.packing import octet_rows, pack
 from fhe_auc.session.computation import Submission
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, Making, View
 from fhe_auc_keys.errors import KeysError
@@ -40,9 +32,11 @@ from fhe_auc_keys.fleet.fleet_session import AnswersSeal
 from fhe_auc_keys.store.key_store import KeyStore
 from tests.keys.fleet.test_lying_devices import lying, query_listed
 from tests.support.fleet_sessions import GRID, SEED, Play, convened, padded, sending
+from tests.support.quotients import Oracle
 from tests.support.wire import flipped
 
 EVIL = 2
+_HEAD = 96  # bytes of a proof that are not padded
 
 
 @pytest.fixture(scope="module")
@@ -59,12 +53,11 @@ def play(made: Play, tmp_path: Path) -> Iterator[Play]:
 
 
 def probe(play: Play) -> Record:
-    """A whole record whose share of each proof is "the gadget's polynomial is y": the answer about it is the point."""
+    """A whole record whose padded proof says that each quotient is y: the answer about it is the point."""
     honest, statement = padded(play, EVIL), play.computation.plan.proved.statement
-    share = np.zeros((PROOFS, statement.shape.size), np.uint64)
-    share[:, statement.shape.wires + 1] = 1
-    assert honest.proof is not None
-    proof = InputProof(honest.proof.parts, honest.proof.blind, pack(share.reshape(-1), statement.prime))
+    shape, share = statement.shape, np.zeros(statement.shape.size, np.uint64)
+    share[shape.seeds :] = np.tile(np.arange(shape.quotient) + shape.calls + 1, PROOFS)
+    proof = honest.proof[:_HEAD] + pack(share, statement.prime)
     return sending(play, EVIL, Submission(honest.parts, proof))
 
 
@@ -73,35 +66,35 @@ def points_in(
 ) -> list[int]:
     """What stands in the answers about the probe where the points of the query would be."""
     statement, found = play.computation.plan.proved.statement, []
-    size = packed_size(statement.verifier_size, statement.prime)
+    shape, width = statement.shape, (statement.prime - 1).bit_length()
     parts, _ = tables.parts_of(play.place("blobs"), tables.BLOBS)
     for part in parts:
         for row, (member, *_, answers) in enumerate(tables.rows_of(part, tables.BLOBS)):
             if member == EVIL:
-                bits = unsealed(row, member, answers)[SEED_BYTES:][: size - 1] + b"\0"  # what is behind the points
-                residues = unpack(bits, statement.verifier_size, statement.prime)
-                step, place = statement.shape.verifier_size, statement.shape.wires
-                found += [int(residues[number * step + place]) for number in range(PROOFS)]
+                bits = int.from_bytes(unsealed(row, member, answers)[SEED_BYTES:], "little")
+                found += [bits >> width * (shape.seeds + number) & (1 << width) - 1 for number in range(PROOFS)]
     return found
 
 
 class Forging(Making):
-    """Its proofs vanish at the points."""
+    """Its quotients fit at the points, whatever its digits are."""
 
     points: list[int]
 
-    def proof(self) -> InputProof:
+    def proof(self) -> bytes:
         statement, t, shape = self.statement, self.statement.prime, self.statement.shape
-        made = prove(statement, self.digits, self.weights, uniform(KeyStream(bytes(32)), t, PROOFS, shape.wires))
-        calls = [pow(root_of_unity(shape.points, t), k, t) for k in range(1, shape.points)]
-        for row, point in zip(made, self.points, strict=True):
-            polynomial = [int(each) for each in row[shape.wires :]]
-            off = sum(sum(c * pow(y, e, t) for e, c in enumerate(polynomial)) for y in calls) % t
-            scale = -off * pow(sum(y - point for y in calls), -1, t) % t
-            row[shape.wires] = (polynomial[0] - scale * point) % t
-            row[shape.wires + 1] = (polynomial[1] + scale) % t
-        share = subtract(made, helpers_share(statement, self.seed, self.session, self.party), t)
-        return InputProof(self._parts, self.blind, pack(share.reshape(-1), t))
+        seeds = uniform(KeyStream(bytes(32)), t, shape.chunk, PROOFS)
+        made = prove(statement, self.digits, self.weights, seeds)
+        oracle, weights = Oracle(statement), self.weights.tolist()
+        for i, point in enumerate(self.points):
+            own = made[shape.seeds + i * shape.quotient :][: shape.quotient]
+            there = oracle.sums(oracle.wires(self.digits.tolist(), seeds.tolist(), point), weights)[i]
+            wanted = there * pow(oracle.vanishing(point), -1, t)
+            told = dict(zip(oracle.nodes, own.tolist(), strict=True))
+            first = {node: int(node == oracle.nodes[0]) for node in oracle.nodes}
+            more = (wanted - oracle.at(point, told)) * pow(oracle.at(point, first), -1, t)
+            own[0] = (int(own[0]) + more) % t
+        return b"".join((*self._parts, self.blind, pack(add(made, self.pad, t), t)))
 
 
 def forged(play: Play, points: list[int]) -> Submission:
@@ -117,7 +110,7 @@ def forged(play: Play, points: list[int]) -> Submission:
         return found
 
     def forging(making: Making, view: View) -> Making:
-        names = "statement", "session", "party", "digits", "padded", "seed", "blind"
+        names = "statement", "session", "party", "digits", "padded", "seed", "pad", "blind"
         made = Forging(**{name: getattr(making, name) for name in names})
         object.__setattr__(made, "points", points)
         return made
@@ -150,11 +143,11 @@ def test_a_second_collection_is_refused_after_which_a_device_would_know_the_quer
     points, proofs = true_points(play), play.computation.proofs  # more than it can see
     known, false = QueryKey(query_listed(play)), forged(play, points)
     assert proofs is not None
-    assert false.proof is not None
-    (answers,) = proofs.answers(known, [Submitted(EVIL, false.parts[0], false.proof)])
-    assert proofs.held(known, [PartyAtHelper(EVIL, SEED, false.proof.parts, answers)]) == [
-        True
-    ]  # under that query it passes
+    rows = octet_rows([false.parts[0]], len(false.parts[0])), octet_rows([false.proof], len(false.proof))
+    digits = play.computation.unpacked(0, false.parts[0])[:, : proofs.digits]
+    answers = proofs.answers(known, [EVIL], digits, proofs.received([EVIL], *rows))
+    (pad,), randomness = play.computation.pads([EVIL], [SEED]), rows[1][:, :RANDOMNESS_BYTES]
+    assert proofs.held(known, [EVIL], [SEED], pad, randomness, answers).all()  # under that query it passes
     assert not play.asked().opened
     shutil.rmtree(play.place("blobs"))
     others = [record for index, record in enumerate(play.records) if index != EVIL]

@@ -174,7 +174,7 @@ def test_blobs_that_do_not_open_are_left_out_and_the_others_count(play: Play) ->
     records[4] = records[4]._replace(sketch=play.device(4).submit(play.rows[4], b"").record.sketch)
     own = padded(play, 7)
     sent = sending(play, 7, own)
-    records[7] = signed(sent, flipped(sent.blob, -1), play.identities[7], b"".join(own.proof.parts))
+    records[7] = signed(sent, flipped(sent.blob, -1), play.identities[7], own.proof[:64])
     play.write(records)
     _, verdicts = play.to_the_end()
     assert verdicts == {"counts": 3, Verdict.UNSIGNED.sentence: 4, Verdict.UNOPENED.sentence: 1}
@@ -303,9 +303,10 @@ def test_members_whom_the_members_file_does_not_name_are_refused_by_all(play: Pl
 
 def counts_in(play: Play, sketch: bytes, seed: bytes, index: int) -> list[int]:
     """What a device has counted, from its padded sketch and its pad's seed."""
-    plan, pad = play.computation.plan, play.computation.pads(index, seed)[0]
+    plan, pad = play.computation.plan, play.computation.pads([index], [seed])[0][0]
     (prime,) = plan.parameters.plain_moduli
-    submitted = subtract(unpack(sketch[: play.computation.part_bytes[0]], len(pad), prime), pad, prime)
+    padded = unpack(sketch[: play.computation.part_bytes[0]], play.computation.sizes[0], prime)
+    submitted = subtract(padded, pad[: len(padded)], prime)
     counts: list[int] = plan.proved.sketch_of(submitted).tolist()
     return counts
 

@@ -236,6 +236,19 @@ def announced(of: Study, asked: Session, at: datetime, turn: int, **changes: Any
 ANY = Site(Path("."), None)
 
 
+WAITS = "waits? for a person|wait already"
+
+
+def waits(store: KeyStore, made: tuple[Any, bytes], why: str, at: datetime = NOW, site: Site = ANY) -> None:
+    with pytest.raises(WaitsForPersonError, match=why):
+        admitted(store, made, at, site)
+
+
+def refused(store: KeyStore, made: tuple[Any, bytes], why: str, at: datetime = NOW, site: Site = ANY) -> None:
+    with pytest.raises(KeysError, match=why):
+        admitted(store, made, at, site)
+
+
 def admitted(store: KeyStore, made: tuple[Any, bytes], at: datetime = NOW, site: Site = ANY) -> None:
     admit(store, made[0], site, made[1], at=at)
 
@@ -265,39 +278,18 @@ def test_a_session_that_the_study_does_not_make_waits_until_a_person_says_yes(
     store, made = store_of("south"), session(study, **changes)
     site = Site(Path("."), (*SITES, ADDER))
     agree(store, study)
-    with pytest.raises(WaitsForPersonError, match=why):
-        admitted(store, made, site=site)
+    waits(store, made, why, site=site)
     (waiting,) = policy.waiting(store).values()
     assert waiting.announcement == made[1]
     policy.decide(store, made[0], yes=False, at=NOW)
-    with pytest.raises(KeysError, match="a person has refused this session"):
-        admitted(store, made, site=site)
+    refused(store, made, "a person has refused this session", site=site)
     policy.decide(store, made[0], yes=True, at=NOW)
     admitted(store, made, site=site)
     assert policy.waiting(store) == {}
     assert made[0].study in [each.study for each in policy.agreed(store)]
 
 
-def test_a_yes_is_to_what_the_person_has_seen_and_to_no_other_session_of_the_same_id(store_of: Stores) -> None:
-    store = store_of("south")
-    seen = session(DAILY)
-    other = session(DAILY, study=msgspec.structs.replace(DAILY, by=("name=a,b",)), manifest=one_id(seen))
-    with pytest.raises(WaitsForPersonError):
-        admitted(store, seen)
-    with pytest.raises(KeysError, match="another session of the same id, which waits"):
-        admitted(store, other)
-    (waiting,) = policy.waiting(store).values()
-    assert waiting.announcement == seen[1]
-    policy.decide(store, seen[0], yes=True, at=NOW)
-    with pytest.raises(WaitsForPersonError, match="it differs from one that is in by"):
-        admitted(store, other)
-    policy.decide(store, other[0], yes=False, at=NOW)
-    for made in (seen, other):
-        with pytest.raises(KeysError, match="a person has refused this session"):
-            admitted(store, made)
-
-
-def test_a_yes_at_the_question_is_to_what_was_shown_whatever_has_come_meanwhile(
+def test_a_yes_is_to_what_the_person_has_seen_and_to_no_other_session_of_the_same_id(
     store_of: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Newer ones of its maker take no place; but what is shown may be over meanwhile, and another of its id come."""
@@ -305,18 +297,21 @@ def test_a_yes_at_the_question_is_to_what_was_shown_whatever_has_come_meanwhile(
     other = session(DAILY, study=msgspec.structs.replace(DAILY, by=("name=a,b",)), manifest=one_id(seen))
     late = [session(DAILY, NOW + timedelta(minutes=each)) for each in range(1, policy.MOST_WAITING + 1)]
     for made in (seen, *late):
-        with pytest.raises(WaitsForPersonError):
-            admitted(store, made, NOW + timedelta(minutes=30))
-    with pytest.raises(KeysError, match="another session of the same id"):
-        admitted(store, other, NOW + timedelta(minutes=30))
-    other = session(DAILY, NOW + 10 * DAY, study=other[0].study, manifest=one_id(seen))
-    with pytest.raises(WaitsForPersonError):
-        admitted(store, other, NOW + 10 * DAY)
+        waits(store, made, WAITS, NOW + timedelta(minutes=30))
+    refused(store, other, "another session of the same id, which waits", NOW + timedelta(minutes=30))
+    assert policy.waiting(store)[seen[0].manifest.session.hex()].announcement == seen[1]
+    after = session(DAILY, NOW + 10 * DAY, study=other[0].study, manifest=one_id(seen))
+    waits(store, after, WAITS, NOW + 10 * DAY)
     monkeypatch.setattr(common, "now", lambda: NOW)
     vault: Any = SimpleNamespace(open=lambda: nullcontext(store))
     with pytest.raises(KeysError, match="another one than was shown: nothing was agreed to"):
         studies._decided(vault, seen[0].manifest.session.hex(), yes=True, seen=seen[1])
     assert policy.agreed(store) == ()
+    policy.decide(store, seen[0], yes=True, at=NOW)
+    waits(store, other, "it differs from one that is in by")
+    policy.decide(store, other[0], yes=False, at=NOW)
+    for made in (seen, other):
+        refused(store, made, "a person has refused this session")
 
 
 def one_id(made: Any) -> dict[str, Any]:
@@ -329,17 +324,13 @@ def test_a_study_is_answered_once_a_turn_by_any_clock(store_of: Stores) -> None:
     first = session(DAILY)
     admitted(store, first)
     admitted(store, first)  # it may try again
-    with pytest.raises(WaitsForPersonError, match=r"took part in session .* of the same step and turn"):
-        admitted(store, session(DAILY, NOW + DAY / 4), NOW + DAY / 4)
+    waits(store, session(DAILY, NOW + DAY / 4), r"took part in session .* of the same step and turn", NOW + DAY / 4)
     tomorrow = session(DAILY, NOW + DAY)
-    with pytest.raises(KeysError, match="by its clock it is too soon"):
-        admitted(store, tomorrow, NOW + DAY / 4)
+    refused(store, tomorrow, "by its clock it is too soon", NOW + DAY / 4)
     admitted(store, tomorrow, NOW + DAY)
-    with pytest.raises(WaitsForPersonError, match="or a later one"):
-        admitted(store, session(DAILY, NOW + DAY / 3), NOW + 2 * DAY)  # of a day that is over
+    waits(store, session(DAILY, NOW + DAY / 3), "or a later one", NOW + 2 * DAY)
     late = NOW + 21 * DAY
-    with pytest.raises(KeysError, match="its study ended on 2030-05-21"):
-        admitted(store, session(DAILY, late), late)
+    refused(store, session(DAILY, late), "its study ended on 2030-05-21", late)
     admitted(store, session(DAILY, NOW + 2 * DAY), NOW - DAY)  # a clock that was put back keeps nothing from going on
 
 
@@ -353,8 +344,7 @@ def test_parties_other_than_those_of_the_last_session_are_for_a_person_beyond_mo
         if most_away:
             admitted(store, fewer, NOW + DAY, left)
             continue
-        with pytest.raises(WaitsForPersonError, match=r"differ from those of .* in 'west': two results would tell"):
-            admitted(store, fewer, NOW + DAY, left)
+        waits(store, fewer, r"differ from those of .* in 'west': two results would tell", NOW + DAY, left)
         policy.decide(store, fewer[0], yes=True, at=NOW)
         admitted(store, fewer, NOW + DAY, left)
         admitted(store, session(study, NOW + 2 * DAY, ("north", "south")), NOW + 2 * DAY, left)
@@ -365,8 +355,7 @@ def test_a_study_of_the_same_question_under_another_name_meets_the_same_last_par
     for study in (DAILY, other):
         agree(store, study)
     admitted(store, session(DAILY))
-    with pytest.raises(WaitsForPersonError, match="in 'west': two results would tell"):
-        admitted(store, session(other, parties=SITES[:2]))
+    waits(store, session(other, parties=SITES[:2]), "in 'west': two results would tell")
 
 
 def test_thresholds_of_the_rows_are_those_that_the_site_has_found_or_that_a_person_has_taken(
@@ -385,13 +374,11 @@ def test_thresholds_of_the_rows_are_those_that_the_site_has_found_or_that_a_pers
         return announced(study, replace(asked, step=2), NOW + day * DAY, study.turn(NOW + day * DAY), **roles)
 
     first = evaluation(0, np.arange(8) / 8)
-    with pytest.raises(WaitsForPersonError, match="has no result of step 1, which comes before it"):
-        admitted(store, first, site=site)
+    waits(store, first, "has no result of step 1, which comes before it", site=site)
     policy.decide(store, first[0], yes=True, at=NOW)
     admitted(store, first, site=site)
     admitted(store, evaluation(1, np.arange(8) / 8), NOW + DAY, site)
-    with pytest.raises(WaitsForPersonError, match="but for other grid"):
-        admitted(store, evaluation(2, np.arange(8) / 9), NOW + 2 * DAY, site)
+    waits(store, evaluation(2, np.arange(8) / 9), "but for other grid", NOW + 2 * DAY, site)
     helper, helps = store_of(HELPER), Site(None, None, helps=True)
     agree(helper, study)
     admitted(helper, evaluation(0, np.arange(8) / 9), site=helps)  # parties look after that
@@ -416,28 +403,24 @@ def test_a_helper_opens_what_the_study_makes_and_nothing_else_but_for_thresholds
     roles = {"holder": "north", "aggregator": ADDER, "helper": HELPER}
     turn = 0 if changes["step"] == 1 else study.turn(NOW)
     odd = announced(study, replace(asked, step=2), NOW, turn, manifest=changes, **roles)
-    with pytest.raises(WaitsForPersonError, match=why):
-        admitted(helper, odd, site=Site(None, None, helps=True))
+    waits(helper, odd, why, site=Site(None, None, helps=True))
 
 
 def test_who_announces_many_sessions_hides_nobody_else_s_and_those_that_are_over_do_not_wait(store_of: Stores) -> None:
     store, most = store_of("south"), policy.MOST_WAITING
     honest = session(msgspec.structs.replace(DAILY, maker="west"), holder="west")
-    with pytest.raises(WaitsForPersonError):
-        admitted(store, honest)
+    waits(store, honest, WAITS)
     for number in range(most + 3):
         at = NOW + timedelta(minutes=number)
         told = "nobody here has agreed to its study" if number < most else "10 sessions of its maker wait already"
-        with pytest.raises(WaitsForPersonError, match=told):
-            admitted(store, session(DAILY, at), at)
-    waits = policy.waiting(store)
-    assert honest[0].manifest.session.hex() in waits
-    ends = [each.ends for each in waits.values() if each.maker == "north"]
-    assert (len(waits), len(ends)) == (most + 1, most)
+        waits(store, session(DAILY, at), told, at)
+    found = policy.waiting(store)
+    assert honest[0].manifest.session.hex() in found
+    ends = [each.ends for each in found.values() if each.maker == "north"]
+    assert (len(found), len(ends)) == (most + 1, most)
     assert min(ends) == (NOW + timedelta(days=7)).timestamp()
     late = NOW + 10 * DAY
-    with pytest.raises(WaitsForPersonError):
-        admitted(store, session(DAILY, late), late)
+    waits(store, session(DAILY, late), WAITS, late)
     assert len(policy.waiting(store)) == 1
 
 
@@ -465,8 +448,7 @@ def test_a_maker_whose_store_is_put_back_makes_no_second_session_of_a_turn_and_w
     with put_back("twice") as maker.store:
         assert maker.look().session != made.session
         (document,) = maker.published
-        with pytest.raises(WaitsForPersonError, match=f"took part in session {made.session.hex()} of the same step"):
-            admitted(south, (opened(document), document))
+        waits(south, (opened(document), document), f"took part in session {made.session.hex()} of the same step")
         first = maker.look()
         making.begin(maker.store, DAILY, again=True)
         assert maker.look().session != first.session  # as a person has asked
@@ -477,16 +459,6 @@ def test_a_study_that_another_site_makes_or_that_cannot_be_is_not_begun(store_of
         making.begin(store_of("south"), DAILY)
     with pytest.raises(InputError, match=r"^epsilon:"):
         making.begin(store_of("north"), msgspec.structs.replace(DAILY, protocol="verified"))
-
-
-def test_an_agreement_is_taken_back_by_its_id(store_of: Stores) -> None:
-    store = store_of("south")
-    agree(store, DAILY)
-    with pytest.raises(KeysError, match="0 sessions that wait, or agreed studies, begin with 'ffff'"):
-        policy.withdraw(store, "ffff")
-    policy.withdraw(store, DAILY.digest.hex()[:8])
-    with pytest.raises(WaitsForPersonError, match="nobody here has agreed"):
-        admitted(store, session(DAILY))
 
 
 def test_the_manifest_of_a_step_is_within_its_bounds() -> None:

@@ -76,7 +76,7 @@ def read_by(identity: PrivateKeys, play: Play, sent: dict[str, HelpedSubmission]
     for index, name in enumerate(NAMES):
         info = signed_bytes(BLOB, associated_of(play.manifest.digest, name))
         secret = identity.unseal(sent[name].blob, info=info)
-        pads = computation.pads(index, secret[:32])[0]
+        pads = computation.pads([index], [secret[:32]])[0][0]
         padded = unpack(sent[name].parts[0], computation.sizes[0], prime)
         found[name] = modular.subtract(padded, pads, prime)[: 2 * BINS].tolist()
     return found
@@ -456,7 +456,7 @@ def test_what_the_aggregator_and_a_party_have_fits_other_rows_of_every_other_par
     computation, seeds = ExactComputation(play.manifest), play.session.seeds
     for number, prime in enumerate(play.plan.parameters.plain_moduli):
         told = [modular.residues(np.array(each), prime) for each in sketches]
-        pads = [computation.pads(party, seeds[name])[number] for party, name in enumerate(NAMES)]
+        pads = [computation.pads([party], [seeds[name]])[number][0] for party, name in enumerate(NAMES)]
         for name, sketch, pad in zip(NAMES, told, pads, strict=True):
             assert np.array_equal(modular.add(sketch, pad, prime), sent[name][number])
         swapped = [told[1], told[0], *told[2:]]
@@ -473,7 +473,7 @@ def test_the_aggregator_and_the_key_holder_read_every_party_s_sketch() -> None:
     computation = ExactComputation(play.manifest)
     prime = play.plan.parameters.plain_moduli[0]
     for party, (name, sketch) in enumerate(zip(NAMES, sketches, strict=True)):
-        pad = computation.pads(party, play.session.seeds[name])[0]
+        pad = computation.pads([party], [play.session.seeds[name]])[0][0]
         assert modular.subtract(sent[name][0], pad, prime).tolist() == sketch
 
 
