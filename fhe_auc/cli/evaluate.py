@@ -56,13 +56,7 @@ def evaluate(files: inputs.PartyFiles, session: SessionOptions, plot: Path | Non
         evaluation, wall_seconds = _over_flower(session, parties, analysis)
     else:
         evaluation, wall_seconds = session.run(parties, analysis=analysis)
-    print_evaluation(
-        evaluation,
-        form,
-        wall_seconds=wall_seconds,
-        specification=session.specification,
-        plot=plot,
-    )
+    print_evaluation(evaluation, form, wall_seconds=wall_seconds, specification=session.specification, plot=plot)
 
 
 def _over_flower(session: SessionOptions, parties: Sequence[PartyData], analysis: Analysis) -> tuple[Evaluation, float]:

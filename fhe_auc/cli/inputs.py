@@ -151,10 +151,7 @@ class PartyFiles:
 
 
 score_scale_option = option(
-    "--score-scale SCALE",
-    f"What scores are: {', '.join(SCALES)}.",
-    type=click.Choice(SCALES),
-    default=DEFAULT_SCALE,
+    "--score-scale SCALE", f"What scores are: {', '.join(SCALES)}.", type=click.Choice(SCALES), default=DEFAULT_SCALE
 )
 
 text_options = gathered(

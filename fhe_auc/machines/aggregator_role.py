@@ -41,11 +41,7 @@ _NOT_GENUINE = "it is not whole, or not the party's for this round (the log says
 
 
 def passes(
-    config: Mapping[str, Any],
-    exchange: Exchange,
-    meeting: Meeting,
-    files: Mapping[str, bytes],
-    clock: Clock = SYSTEM,
+    config: Mapping[str, Any], exchange: Exchange, meeting: Meeting, files: Mapping[str, bytes], clock: Clock = SYSTEM
 ) -> Generator[float, None, SessionRecord]:
     """Play the aggregator of one session, or go on with it; return who took part, which is written down as well.
 
@@ -124,7 +120,7 @@ class _Rounds:
         self._trouble = ""  # what is wrong on this side
         self._clocks: dict[str, tuple[float, str]] = {}  # by member: when it was heard, and how far its clock is off
         self._replaced: tuple[int, str] = 0, ""  # how often others have changed what it has written, and what last
-        self._left_out: dict[str, str] = {}  # parties that have submitted and do not count, and why
+        self._left_out = set[str]()  # parties that have submitted and do not count
         self._told: dict[str, Any] = {}
         begun = newest_round(self._view, self._place, meeting.session, protection=aggregator.protection)
         journal.require_sent(begun and begun.number, self._view.shown(self._place))
@@ -160,7 +156,7 @@ class _Rounds:
         self._failures = {}
         for party, why in aggregator.refusals.items():
             if aggregator.round > 1 and party not in (*aggregator.counted, *self._left_out, HELPER):
-                self._left_out[party] = why
+                self._left_out.add(party)
                 log.warning("left out: %s", why, extra={"party": party})
         yield from self._exchanged(message)
         for party in self._awaited():
@@ -228,29 +224,20 @@ class _Rounds:
 
     def _tell(self, awaited: Mapping[str, str], deadline: float) -> None:
         """Write down who is awaited, and why, where that has changed; the round ends at `deadline` (monotonic)."""
-        aggregator, view = self.aggregator, self._view
-        told: dict[str, Any] = {
+        view = self._view
+        state: dict[str, Any] = {
+            "round": self.aggregator.round,
+            "rounds": self.aggregator.rounds,
+            "awaited": dict(awaited),
             "skipped": {view.shown(name): why for name, why in view.skipped.items()},
-            "left-out": dict(self._left_out),
             "stuck": [view.shown(name) for name in view.stuck],
             "clocks": dict(self._clocks),
             "trouble": self._trouble,
-            "replaced": self._replaced if self._replaced[0] else (),
-        }
-        state = {
-            "round": aggregator.round,
-            "awaited": dict(awaited),
-            **{name: found for name, found in told.items() if found},
+            "replaced": self._replaced,
         }
         if state != self._told:
             self._told = state
-            self.journal.tell(
-                deadline=deadline,
-                session=aggregator.manifest.session.hex(),
-                rounds=aggregator.rounds,
-                counted=len(aggregator.counted),
-                **state,
-            )
+            self.journal.tell(deadline=deadline, **state)
 
 
 def _require(manifest: Manifest, config: Mapping[str, Any]) -> None:

@@ -95,9 +95,9 @@ class Sketch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def taken(self, counts: NDArray[np.int64], other: Sketch) -> NDArray[np.int64]:
         """Return the entries, shape (other.size,), of a sketch that `only` has made, of those of this one."""
+        if other.vectors == self.vectors and counts.shape == (self.size,):
+            return counts  # with one prime, which all are taken modulo
         vectors = self.split(counts)
-        if other.vectors == self.vectors:
-            return counts  # of one prime all are taken, as they are
         for own in self.merged:
             vectors |= {name: np.add.reduceat(vectors[whose], own.starts) for name, whose in own.names}
         return np.concatenate([vectors[name] for name, _ in other.vectors])

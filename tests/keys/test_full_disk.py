@@ -35,7 +35,7 @@ def _journalled(act: Callable[[Journal], object]) -> Callable[[Path], None]:
         (lambda folder: outcomes.write_json(folder / "result.json", {}), "result.json"),
         (_journalled(lambda journal: journal.bind(bytes(16))), "journal/session"),
         (_journalled(lambda journal: journal.keep_message(1, b"message")), "journal/round-1.message"),
-        (_journalled(lambda journal: journal.add(1, "north", b"submission")), "journal/round-1.submissions"),
+        (_journalled(lambda journal: journal.add(1, "north", b"submission")), "journal/round-1.north.submission"),
         (_journalled(lambda journal: journal.close_round(1, ("north",))), "journal/round-1.closed"),
         (_journalled(lambda journal: journal.keep_record({"counted": ["north"], "delivered": []})), "record.json"),
     ],

@@ -18,8 +18,15 @@ PROGRAM = [sys.executable, "-c", "from fhe_auc.cli import main; main()"]
 """For a process of its own."""
 
 
-def call(*arguments: str, **variables: str | None) -> Result:
-    return CliRunner().invoke(main, arguments, env=variables)
+def call(*arguments: str, input: str | None = None, **variables: str | None) -> Result:
+    return CliRunner().invoke(main, arguments, input=input, env=variables)
+
+
+def ok(*arguments: str, **variables: str | None) -> Result:
+    """Call a command that must succeed."""
+    result = call(*arguments, **variables)
+    assert result.exit_code == 0, result.output
+    return result
 
 
 def write_csv(file: Path | str, **columns: Any) -> str:
@@ -46,9 +53,7 @@ def commands(context: click.Context | None = None) -> Iterator[click.Context]:
 
 def printed(*arguments: str, **variables: str | None) -> str:
     """What a command that must succeed prints on stdout."""
-    result = call(*arguments, **variables)
-    assert result.exit_code == 0, result.output
-    return result.stdout
+    return ok(*arguments, **variables).stdout
 
 
 def told(*arguments: str, **variables: str | None) -> dict[str, Any]:

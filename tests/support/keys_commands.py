@@ -4,14 +4,14 @@ import json
 import re
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from fhe_auc.cli import main
 from fhe_auc.exchange.exchange import file_of
 from fhe_auc.machines.file_transport import ANNOUNCEMENT
 from fhe_auc_keys.cli import common
@@ -20,6 +20,7 @@ from fhe_auc_keys.site.session_files import keep_for_party
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust import join_request
+from tests.support import command_line
 from tests.support.certified import NOW, STUDY
 from tests.support.keys_folder import ADDER, SITES
 from tests.support.sealed_sessions import write_session
@@ -37,27 +38,8 @@ class Clock:
         return self.at
 
 
-def call(*arguments: str, **options: str) -> Result:
-    return CliRunner().invoke(main, ["keys", *arguments], **options)
-
-
-def ok(*arguments: str, **options: str) -> Result:
-    result = call(*arguments, **options)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def ok_of(*arguments: str, **options: str) -> Result:
-    """Of a command that is not one of ``fhe-auc keys``."""
-    result = CliRunner().invoke(main, arguments, **options)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def json_of(*arguments: str, **options: str) -> dict[str, Any]:
-    """What a command says with --json."""
-    said: dict[str, Any] = json.loads(ok(*arguments, "--json", **options).stdout)
-    return said
+call, ok, json_of = (partial(getattr(command_line, name), "keys") for name in ("call", "ok", "told"))
+ok_of = command_line.ok  # of a command that is not one of ``fhe-auc keys``
 
 
 def store_of(name: str) -> KeyStore:
@@ -78,7 +60,7 @@ def join(*names: str) -> None:
     changed("admit", *names, input="y\n" * len(names))
 
 
-def changed(command: str, *arguments: str, **options: str) -> None:
+def changed(command: str, *arguments: str, **options: str | None) -> None:
     """Have north change who is a member, and everybody take the next file in, as processes do at each look."""
     ok_of("members", command, "north/config.toml", *arguments, **options)
     for config in Path().glob("*/config.toml"):

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 import fhe_auc
 from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc_keys.errors import StoreError
-from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.sealing import PrivateKeys
@@ -43,7 +42,7 @@ STORE_VARIABLE = "FHE_AUC_STORE"  # of a worker of Dask's: the key store that `m
 UNSEALS = "unseals"
 """The entry in a worker's key store: of its role, what unseals. Nobody plays a role with it, whose entry is `OWN`."""
 
-MOST_DEATHS = 4  # of workers, with one task
+MOST_DEATHS = 4  # of processes, with one task; Dask has a setting, and gives up at the fourth, too
 _MOST_ON_WINDOWS = 61  # that it can wait for
 _AHEAD = 2  # tasks a worker that are under way at a time
 _THREADS = "OMP_NUM_THREADS"  # of a process that computes
@@ -94,19 +93,19 @@ class OwnKeys:
     def identity(self) -> Identity:
         """Return the role's identity, which this process then keeps; the store must be closed; errors as `Vault.open`.
 
-        A worker's own signs for nobody.
+        That of a worker's own store signs for nobody.
         """
-        return _identity(self)
+        if self.directory:
+            return _identity(self.directory, self.passphrase_file, OWN)
+        if not (directory := os.environ.get(STORE_VARIABLE)):
+            raise StoreError(f"a worker has no {STORE_VARIABLE}, its key store: `fhe-auc fleet worker` makes one")
+        file = _passphrase_file(Path(directory))
+        return _identity(directory, str(file) if file.exists() else None, UNSEALS)
 
 
 @lru_cache(maxsize=2)
-def _identity(keys: OwnKeys) -> Identity:
-    directory, passphrase, entry = keys.directory, keys.passphrase_file, OWN
-    if not directory:
-        if not (directory := os.environ.get(STORE_VARIABLE, "")):
-            raise StoreError(f"a worker has no {STORE_VARIABLE}, its key store: `fhe-auc fleet worker` makes one")
-        passphrase, entry = str(_passphrase_file(Path(directory))), UNSEALS
-    with Vault(Path(directory), Path(passphrase) if passphrase else None).open() as store:
+def _identity(directory: str, passphrase_file: str | None, entry: str) -> Identity:
+    with Vault(Path(directory), None if passphrase_file is None else Path(passphrase_file)).open() as store:
         return Identity.from_bytes(store.get("identity", entry))
 
 
@@ -119,12 +118,8 @@ def make_store(directory: Path, identity: Identity) -> Path:
     signs_for_nobody, _ = PrivateKeys.generate().components
     kept = Identity(identity.name, PrivateKeys.from_components(signs_for_nobody, unsealing))
     with create_with_random_passphrase(directory, file) as store:
-        _put(store, kept)
+        store.put("identity", UNSEALS, kept.to_bytes())
     return file
-
-
-def _put(store: KeyStore, identity: Identity) -> None:
-    store.put("identity", UNSEALS, identity.to_bytes())
 
 
 def _passphrase_file(directory: Path) -> Path:
@@ -142,6 +137,8 @@ class Workers(AbstractContextManager["Workers"]):
         self.number = number
         self.seconds, self.peak = 0.0, 0
         """CPU time of tasks in other processes than this one, and the most memory that one of these has had."""
+        self.own_stores = False
+        """Whether workers have key stores of their own for the role."""
         self._threads = os.environ.get(_THREADS)
 
     @classmethod
@@ -163,6 +160,8 @@ class Workers(AbstractContextManager["Workers"]):
 
     def keys(self, vault: Vault) -> OwnKeys:
         """Return where tasks find the private keys of the role whose key store is `vault`."""
+        if self.own_stores:
+            return OwnKeys()
         return OwnKeys(str(vault.directory), None if vault.passphrase_file is None else str(vault.passphrase_file))
 
     def map(self, function: Callable[..., R], parts: Iterable[tuple[object, ...]], *shared: object) -> Iterator[R]:
@@ -203,8 +202,8 @@ class Workers(AbstractContextManager["Workers"]):
             first = part[0]
             name = first if isinstance(first, str) else getattr(first, "name", first)
             raise EvaluationError(
-                f"{str(name)!r}: {MOST_DEATHS} workers have died over it. Is there enough memory? Nothing of it is "
-                "counted; run the command once more"
+                f"{str(name)!r}: each worker that had it has died. Is there enough memory? Nothing of it is counted: "
+                "run the command once more"
             ) from None
 
     def _engine(self, function: Callable[..., R], shared: tuple[object, ...]) -> Engine[R] | None:
@@ -254,16 +253,13 @@ class _DaskWorkers(Workers):
             raise InputError(f"a scheduler needs Dask: pip install 'fhe-auc[dask]' ({error})") from None
         self._client, number = connected(scheduler)
         super().__init__(number)
+        self.own_stores = True
 
     def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, *error: object) -> None:
         self._client.close()
-
-    def keys(self, vault: Vault) -> OwnKeys:
-        """Return the workers' own."""
-        return OwnKeys()
 
     def _engine(self, function: Callable[..., R], shared: tuple[object, ...]) -> Engine[R]:
         return _OnDask(self._client, function, shared)
@@ -282,9 +278,9 @@ class _OnDask(Generic[R]):
 
     def alone(self, part: tuple[object, ...], others: Sequence[Future[R]]) -> Done[R]:
         # Dask gives up on what only waited at workers that died, too: which task it was, this tells.
-        from distributed import wait
-
-        wait([each.future for each in others if isinstance(each, _DaskFuture)])
+        for each in others:
+            with suppress(Exception):
+                each.result()
         return self.submit(part).result()
 
     def close(self) -> None:
@@ -293,11 +289,11 @@ class _OnDask(Generic[R]):
 
 class _DaskFuture(Generic[R]):
     def __init__(self, future: distributed.Future[Done[R]]) -> None:
-        self.future = future
+        self._future = future
 
     def result(self) -> Done[R]:
         try:
-            return self.future.result()
+            return self._future.result()
         except concurrent.futures.CancelledError:
             raise EvaluationError("Dask's scheduler has gone; run the command once more") from None
 

@@ -41,9 +41,9 @@ from fhe_auc.session.protocol import Announce, Delivery, KeyKind, Session
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, DealtSession, PartySecrets
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.roles import helper
+from fhe_auc_keys.roles.blobs import RESPONSE_KEY_BYTES, SIGNATURE_BYTES, sealed_blob, totals_of
 from fhe_auc_keys.roles.helper import Word
-from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys, seal, unseal_under
-from fhe_auc_keys.trust.signatures import signed_bytes
+from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys, unseal_under
 
 _WRAPPED_BYTES = 48
 
@@ -95,7 +95,7 @@ class HelpedAggregator(AggregatorSide, Generic[Keys, Secret]):
         """Keep a submission, or what the helper has answered."""
         if number == 1:
             submission = decode(payload, HelpedSubmission, "submission")
-            lengths = OVERHEAD + helper.secret_bytes(self.computation), helper.SIGNATURE_BYTES
+            lengths = OVERHEAD + helper.secret_bytes(self.computation), SIGNATURE_BYTES
             if (len(submission.blob), len(submission.signature)) != lengths:
                 raise DeserialisationError("a submission whose blob, or its signature, is of another length")
             self.computation.running_sum().add(submission.parts)  # raises where they cannot be added
@@ -190,19 +190,18 @@ class HelpedParty(PartySide[R], Generic[Keys, Secret, R]):
 
     def restore(self, kept: bytes) -> None:
         """Take it back."""
-        if len(kept) not in (0, 0 if self._computation.parameters is None else helper.RESPONSE_KEY_BYTES):
+        if len(kept) not in (0, 0 if self._computation.parameters is None else RESPONSE_KEY_BYTES):
             raise DeserialisationError("the state is that of another kind of party")
         self._response_key = kept
 
     def answer(self, number: int, payload: bytes, who: WhoCounts) -> bytes:
         """Return the submission."""
-        seed, associated = secrets.token_bytes(SEED_BYTES), helper.associated_of(self._digest, self._task.party)
+        seed, about = secrets.token_bytes(SEED_BYTES), helper.about_of(self._digest, self._task.party)
         index, values = self._manifest.parties.index(self._task.party), self._task.encode(self._own.common_secret)
         parts, proof = self._computation.under_pad(index, seed, values)
         self._response_key = secrets.token_bytes(helper.secret_bytes(self._computation) - SEED_BYTES)
-        secret, info = seed + self._response_key, signed_bytes(helper.BLOB, associated)
-        blob = seal(self._own.helper_encryption_key, secret, info=info)
-        signature = self._private.sign(helper.BLOB, helper.signed_of(associated, blob, proof[:RANDOMNESS_BYTES]))
+        to, secret, randomness = self._own.helper_encryption_key, seed + self._response_key, proof[:RANDOMNESS_BYTES]
+        blob, signature = sealed_blob(to, self._private.signing, secret, about=about, randomness=randomness)
         return encode(HelpedSubmission(parts, blob, signature, proof))
 
     def left_out(self, payload: bytes) -> str:
@@ -243,7 +242,7 @@ class HelpedParty(PartySide[R], Generic[Keys, Secret, R]):
         except TamperedError as error:
             who = self._task.party
             raise DeserialisationError(f"the sums of {HELPER} are not sealed to {who!r}: {error}") from None
-        totals = helper.totals_of(decode(sums, tuple[bytes, ...], "sums"))
+        totals = totals_of(decode(sums, tuple[bytes, ...], "sums"))
         self._response_key = b""
         return totals
 

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
+from fhe_auc_keys.fleet.fleet_session import AnswersSeal
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, VerificationError
@@ -38,7 +39,6 @@ from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import GRID, request_for
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import BIN, WEIGHT
 from fhe_auc_benchmarks.attacks.laboratory import SITES, answering, made_up_sites
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
-from fhe_auc_keys.fleet.fleet_session import AnswersSeal
 from fhe_auc_keys.fleet.simulation import simulate
 from fhe_auc_keys.fleet.workers import Workers
 from fhe_auc_keys.roles.helper import Helper

@@ -136,7 +136,11 @@ def test_the_table_shows_what_json_says_headline_first(shown: str, found: dict[s
     places = [shown.index(word) for word in order]
     assert places == sorted(places)
     learnt = "how many rows of each label each group has, also of groups that are not shown"
-    assert learnt in " ".join(shown.split())
+    assert learnt in (flat := " ".join(shown.split()))
+    for each in found["sites"]:
+        ends, mean = each["prediction"], f"fixed-effect mean {each['mean']:.4f} (IVhet); between: I² "
+        assert f"a new site {ends['low']:.4f} to {ends['high']:.4f} " in flat
+        assert f"{mean}{100 * each['i2']:.0f} %, " in flat
 
 
 def test_plain_intervals_of_few_rows_are_warned_of_by_group_but_not_of_groups_that_are_not_shown(
@@ -154,20 +158,6 @@ def test_plain_intervals_of_few_rows_are_warned_of_by_group_but_not_of_groups_th
         found = told("evaluate", *files(tmp_path), *options, "--thresholds", "uniform:20", "--min-cell", min_cell)
         few = [each for each in found["warnings"] if "fewer than 30 positive or negative" in each]
         assert [each.startswith("'band: 80+': ") for each in few] == [True] * warned
-
-
-def test_sites_are_summed_up_for_one_model_too(folder: Path) -> None:
-    plain = ("--label-column", "died", "--score-column", "risk_a", "--thresholds", "uniform:25", "--heterogeneity")
-    evaluation = told("evaluate", *files(folder), *plain)
-    (summary,) = evaluation["sites"]
-    table = " ".join(call("evaluate", *files(folder), *plain).stdout.split())
-    assert f"within sites {summary['within']:.4f} " in table
-    assert "0 of 5 sites have rows of one label only" in table
-    prediction = summary["prediction"]
-    assert f"a new site {prediction['low']:.4f} to {prediction['high']:.4f} 95 % prediction interval" in table
-    around = f"around their fixed-effect mean {summary['mean']:.4f} (IVhet); between: I² {100 * summary['i2']:.0f} %, "
-    assert f"from 5 sites whose AUC has a standard error, {around}" in table
-    assert summary["model"] == evaluation["estimates"][0]["model"] == ""
 
 
 def test_the_average_over_classes_says_what_it_is(tmp_path: Path) -> None:
