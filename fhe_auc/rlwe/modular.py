@@ -83,9 +83,10 @@ class Matrix:
             for limbs, width in ((limbs, -(-bits // limbs)) for limbs in itertools.count(1))
             if rows * limbs << 2 * width - 1 <= 1 << _EXACT_BITS
         )
-        weights = [np.uint64(pow(2, limb * self._width, prime)) for limb in range(self._limbs)]
-        shifted = signed(np.concatenate([multiply(y, weight, prime) for weight in weights]), prime)
-        half = 1 << self._width - 1
+        half, above = 1 << self._width - 1, [y]
+        while len(above) < self._limbs:
+            above.append(product(above[-1], np.uint64(2**self._width % prime), prime))
+        shifted = signed(np.concatenate(above), prime)
         cut = self._cut(shifted + sum(half << limb * self._width for limb in range(self._limbs - 1)))
         cut[:, :-1] -= half
         self._cut_y = cut.reshape(len(shifted), -1)
