@@ -1,7 +1,6 @@
 """Packed polynomials: what goes in comes out, sums are sums modulo each prime, and expanded ones are uniform."""
 
 import math
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from fhe_auc.base.errors import BackendUnavailableError, DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.ciphertexts import SEED_BYTES, VARIANCE, Seeded, unpack_result
-from fhe_auc.rlwe.context import CoefficientLayout, _library, keys_for, library_for
+from fhe_auc.rlwe.context import _library, keys_for, library_for
 from fhe_auc.rlwe.modular import is_prime, primes_above, primes_below
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words, coefficients_of, smallest_root, values_of
 from tests.support.bfv_contexts import parameters_of
@@ -281,12 +280,15 @@ def test_seal_keeps_the_same_values_in_the_same_order() -> None:
     library = library_for(Ckks().parameters("tenseal"))
     context, ciphertext, (_, shape) = library.context, seal.Ciphertext(), library.shapes
     seal.Encryptor(context, seal.KeyGenerator(context).secret_key()).encrypt_zero_symmetric(ciphertext)
-    find = partial(seal_library._polynomials, ring_dimension=shape.ring_dimension, moduli=shape.moduli)
-    layout = CoefficientLayout(seal_library.save(ciphertext), shape.ring_dimension, find)
-    assert layout.polynomials == shape
-    values = layout.words(seal_library.save(ciphertext))
+
+    def words() -> Words:
+        moduli, rows = zip(*seal_library.polynomials(seal_library.save(ciphertext), 8192, shape.moduli), strict=True)
+        assert moduli == shape.moduli
+        return np.array(rows)
+
+    values = words()
     seal.Evaluator(context).transform_from_ntt_inplace(ciphertext)
-    assert np.array_equal(coefficients_of(layout.polynomials, values), layout.words(seal_library.save(ciphertext)))
+    assert np.array_equal(coefficients_of(shape, values), words())
 
 
 # --- Seeds ------------------------------------------------------------------------------------------------------------
@@ -358,13 +360,11 @@ def test_though_all_random_numbers_repeat_another_message_or_mask_has_another_se
 def test_a_library_that_keeps_polynomials_otherwise_is_refused(
     pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend, chain = pair.public.parameters.backend, pair.public.parameters.chain
-    library = _library.__wrapped__(backend, chain)
-    assert library.shapes[0] == library.secret_key.polynomials
-    unpacked = CoefficientLayout.words
-    refused = pytest.raises(BackendUnavailableError, match="install one that fhe-auc asks for")
-    with monkeypatch.context() as patched, refused:
-        patched.setattr(CoefficientLayout, "words", lambda self, raw: np.roll(unpacked(self, raw), 1, axis=1))
+    library = _library.__wrapped__(pair.public.parameters.backend, pair.public.parameters.chain)
+    key = library._new_key()
+    assert library.shapes[0] == Polynomials(8192, tuple(modulus for modulus, _ in key))
+    monkeypatch.setattr(library, "_new_key", lambda: [(modulus, np.roll(row, 1)) for modulus, row in key])
+    with pytest.raises(BackendUnavailableError, match="install one that fhe-auc asks for"):
         library.new_secret_key()
 
 
