@@ -11,7 +11,6 @@ import itertools
 import json
 import math
 import pickle
-import threading
 import weakref
 from collections.abc import Callable
 from functools import lru_cache
@@ -266,21 +265,6 @@ def test_contexts_from_bytes_are_as_they_were_and_work_with_the_originals(scheme
             result = result_of(scheme, evaluator, submission)
             for decryptor in (pair.secret, secret):
                 assert scheme.agree(scheme.decrypt(decryptor, result), scheme.expected(values))
-
-
-def test_contexts_made_side_by_side_in_threads_do_not_mix(scheme: Any, backend: str) -> None:
-    pairs: list[Any] = []
-    fresh = scheme.other_parameters(backend)  # no scheme for these is at hand yet
-    threads = [threading.Thread(target=lambda: pairs.append(scheme.library.generate(fresh))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len({each.public.fingerprint for each in pairs}) == 4
-    values = scheme.some(14)
-    for each in pairs:
-        result = result_of(scheme, each.public, scheme.encrypt(each.secret, values))
-        assert scheme.agree(scheme.decrypt(each.secret, result), scheme.expected(values))
 
 
 def test_a_context_is_the_same_while_somebody_uses_it_and_then_forgotten(scheme: Any, pair: Any, backend: str) -> None:
