@@ -24,7 +24,7 @@ from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import FheAucError, InputError
@@ -41,8 +41,12 @@ from fhe_auc.machines.isolation import Isolation, sentence
 from fhe_auc.machines.result_hook import ResultHook
 from fhe_auc.machines.role_config import ENTRIES, required_role
 from fhe_auc.machines.served_session import SESSION, Part, Session
-from fhe_auc.machines.site_state import SiteStorage, Standing, site_storage
+from fhe_auc.machines.site_state import Standing, site_storage
 from fhe_auc.session import journal
+
+if TYPE_CHECKING:
+    from fhe_auc.machines.site_state import SiteStorage
+
 
 _FIXED = ("role", "exchange", "state", "store")  # entries that a process has to be started again for
 

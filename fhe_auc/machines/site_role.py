@@ -12,13 +12,14 @@ from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.machines import answers, outcomes
-from fhe_auc.machines.site_state import Joined, Records, site_storage
+from fhe_auc.machines.site_state import Joined, site_storage
 from fhe_auc.question.analysis import Questions
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.messages import Message
 from fhe_auc.session.party import Party
 
 if TYPE_CHECKING:
+    from fhe_auc.machines.site_state import Records
     from fhe_auc.rows.party_files import FileEntries
 
 

@@ -39,13 +39,17 @@ _MAGIC = b"fhepads"
 _SEED_BYTES = 32
 
 
-def pad(seed: bytes, session: bytes, party: int, prime: int, modulus: int, size: int) -> Residues:
-    """Return the pad of one party for one prime, shape (size,), uniform in [0, modulus).
+def pads(
+    seeds: Sequence[bytes], session: bytes, parties: Sequence[int], prime: int, modulus: int, size: int
+) -> Residues:
+    """Return the pads of parties for one prime, shape (parties, size), uniform in [0, modulus).
 
-    The `seed`, 32 bytes (`InputError` for another length), is known to the party and to who makes the pad key;
-    `session`, the session's random id, before that is made. `party` and `prime` are indices, `modulus` is the prime.
+    Each of the `seeds`, 32 bytes (`InputError` for another length), is known to its party and to who makes the pad key;
+    `session`, the session's random id, before that is made. `parties` and `prime` are indices, `modulus` is the prime.
     """
-    return modular.uniform(KeyStream(derived_key(seed, session, _LABEL, party, prime)), modulus, size)
+    own = zip(seeds, parties, strict=True)
+    keys = [derived_key(seed, session, _LABEL, party, prime) for seed, party in own]
+    return modular.uniform_rows(keys, modulus, size)
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

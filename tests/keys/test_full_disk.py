@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fhe_auc.base.files import replacing, write_atomically
 from fhe_auc.machines import outcomes
 from fhe_auc.rows import row_store
 from fhe_auc.session.journal import Journal
@@ -30,18 +29,9 @@ def _journalled(act: Callable[[Journal], object]) -> Callable[[Path], None]:
     return write
 
 
-def _gone_on(folder: Path) -> None:
-    with replacing(folder / "table") as file:
-        file.write(b"1")
-        file.flush()
-
-
 @pytest.mark.parametrize(
     ("write", "name"),
     [
-        (lambda folder: write_atomically(folder / "result", b"1", mode=0o600), "result"),
-        (lambda folder: write_atomically("/dev/full", b"1"), "/dev/full"),
-        (_gone_on, "table"),
         (lambda folder: outcomes.write_json(folder / "result.json", {}), "result.json"),
         (_journalled(lambda journal: journal.bind(bytes(16))), "journal/session"),
         (_journalled(lambda journal: journal.keep_message(1, b"message")), "journal/round-1.message"),

@@ -17,10 +17,9 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncodedPlan, Plan
 from fhe_auc_keys.bundles.session_keys import party_secrets
 from fhe_auc_protocols.blinded_auc import semi_honest
-from fhe_auc_protocols.blinded_auc.blinded_plan import AucPlan, Workload
+from fhe_auc_protocols.blinded_auc.blinded_plan import AucPlan, Workload, smallest_plan
 from fhe_auc_protocols.blinded_auc.blinded_protocol import trapezoid_computation
 from fhe_auc_protocols.blinded_auc.blinding import RandomBits
-from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_sums, packed
 from fhe_auc_protocols.blinded_auc.masked_shares import Run, runs
 from fhe_auc_protocols.blinded_auc.result_check import Recovered, Totals, accept, recover
@@ -73,7 +72,7 @@ class Algebra:
     """One context and either protocol's algebra on it, without rounds: for sweeps over many counts."""
 
     def __init__(self, backend: Any, **workload: Any) -> None:
-        self.plan: AucPlan = plan(Workload(**{"thresholds": 100, "parties": 100, **workload}), backend)
+        self.plan: AucPlan = smallest_plan(Workload(**{"thresholds": 100, "parties": 100, **workload}), backend)
         self.keys = ckks.generate(self.plan.parameters)
         self.runs = runs(secrets.token_bytes(32), bytes(32), self.plan) if self.plan.split else []
 

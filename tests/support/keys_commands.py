@@ -17,9 +17,8 @@ from fhe_auc.machines.file_transport import ANNOUNCEMENT
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.common import file_stem
 from fhe_auc_keys.site.session_files import keep_for_party
-from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import Vault, own_identity
+from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust import join_request
 from tests.support import command_line
 from tests.support.certified import NOW, STUDY
@@ -39,8 +38,7 @@ class Clock:
         return self.at
 
 
-call, ok, json_of = (partial(getattr(command_line, name), "keys") for name in ("call", "ok", "told"))
-ok_of = command_line.ok  # of a command that is not one of ``fhe-auc keys``
+call, ok, json_of = (partial(each, "keys") for each in (command_line.call, command_line.printed, command_line.told))
 
 
 def store_of(name: str) -> KeyStore:
@@ -55,17 +53,17 @@ def assert_fails(result: Result, status: int, message: str) -> None:
 
 def join(*names: str) -> None:
     """Make these members, whom north lets in, with a folder each; the exchange is here, and no process starts."""
-    link = json.loads(ok_of("members", "show", "north/config.toml", "--json").stdout)["link"]
+    link = command_line.told("members", "show", "north/config.toml")["link"]
     for name in names:
-        ok_of("join", link, name, "--no-start", input="y\n")
+        command_line.printed("join", link, name, "--no-start", input="y\n")
     changed("admit", *names, input="y\n" * len(names))
 
 
 def changed(command: str, *arguments: str, **options: str | None) -> None:
     """Have north change who is a member, and everybody take the next file in, as processes do at each look."""
-    ok_of("members", command, "north/config.toml", *arguments, **options)
+    command_line.printed("members", command, "north/config.toml", *arguments, **options)
     for config in Path().glob("*/config.toml"):
-        ok_of("members", "show", str(config))
+        command_line.printed("members", "show", str(config))
 
 
 def settings(patch: pytest.MonkeyPatch, clock: Callable[[], datetime]) -> None:
@@ -87,6 +85,5 @@ def open_as(name: str, folder: str = "week") -> str:
     document, bundle = Path(folder, ANNOUNCEMENT).read_bytes(), Path(folder, f"{file_of(name)}.bundle")
     own = bundle.read_bytes() if bundle.exists() else b""
     with store_of(file_stem(name)) as store:
-        identity, members = own_identity(store), known_members.stored(store)
-        kept = keep_for_party(document, own, identity, members, store, at=common.now())
+        kept = keep_for_party(document, own, store, at=common.now())
     return kept.manifest.session.hex()

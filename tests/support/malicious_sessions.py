@@ -13,8 +13,7 @@ from fhe_auc.metrics.trapezoid import Trapezoid, trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.protocol import Request
-from fhe_auc_protocols.blinded_auc.blinded_plan import AucPlan, Workload
-from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
+from fhe_auc_protocols.blinded_auc.blinded_plan import AucPlan, Workload, smallest_plan
 from tests.support.pooled import pooled_counts
 
 BACKENDS = ckks.available_backends()
@@ -55,4 +54,5 @@ def assert_silent(error: BaseException) -> None:
 
 @lru_cache(maxsize=32)
 def plan_for(*, backend: str = "tenseal", tolerance: float | None = None, **changes: Any) -> AucPlan:
-    return plan(Workload(**{"thresholds": 16, "parties": 5, "split": True, **changes}), backend, tolerance=tolerance)
+    workload = Workload(**{"thresholds": 16, "parties": 5, "split": True, **changes})
+    return smallest_plan(workload, backend, tolerance=tolerance)

@@ -17,11 +17,10 @@ from fhe_auc_keys.site.session_files import keep_for_party
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import own_identity
-from tests.support.certified import DAY, NOW, STUDY, Consortium
+from tests.support.certified import NOW, STUDY, Consortium
 
 HOLDER = "key holder"
 ADDER = "coordinator"
-WEEK = 7 * DAY
 SEALED = msgspec.structs.replace(STUDY, aggregator=ADDER)
 replace = msgspec.structs.replace
 
@@ -52,7 +51,8 @@ class Sealing(Consortium):
 
     def keep(self, document: bytes, bundle: bytes, store: KeyStore, name: str = "north") -> Announcement:
         """A party opens a session, and keeps it."""
-        return keep_for_party(document, bundle, self.identities[name], self.members, store, at=NOW)
+        self.settle(store, name)
+        return keep_for_party(document, bundle, store, at=NOW)
 
     def announced(self, manifest: Manifest) -> Manifest:
         """The manifest with everybody's keys, as it is announced."""

@@ -28,9 +28,8 @@ from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import guessed_polynomial
 from fhe_auc_benchmarks.attacks.laboratory import HARMLESS, PASSED, refused_by
 from fhe_auc_protocols.blinded_auc import masked_shares
-from fhe_auc_protocols.blinded_auc.blinded_plan import EXTRA, MAX_TOLERANCE, AucPlan, Workload
+from fhe_auc_protocols.blinded_auc.blinded_plan import EXTRA, MAX_TOLERANCE, AucPlan, Workload, smallest_plan
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS
-from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.masked_shares import Complex
 from fhe_auc_protocols.blinded_auc.result_check import accept
 
@@ -85,7 +84,8 @@ def _setting(tolerance: float | None) -> tuple[AucPlan, Counts]:
     labels = rng.random(_ROWS) < 0.3
     scores = rng.beta(np.where(labels, 3.0, 2.0), np.where(labels, 2.0, 3.5))
     workload = Workload(thresholds=len(grid), parties=_PARTIES, split=True)
-    return plan(workload, "tenseal", tolerance=tolerance), count(PartyData.from_arrays("all", labels, scores), grid)
+    plan = smallest_plan(workload, "tenseal", tolerance=tolerance)
+    return plan, count(PartyData.from_arrays("all", labels, scores), grid)
 
 
 def play_numbers(

@@ -9,7 +9,6 @@ from fhe_auc_benchmarks.attacks import simulated
 from fhe_auc_benchmarks.attacks.blinded_auc import ciphertexts as blinded
 from fhe_auc_benchmarks.attacks.blinded_auc import strategies as of_blinded
 from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts as exact
-from fhe_auc_benchmarks.attacks.exact_auc import helped
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, Strategy
 from fhe_auc_benchmarks.attacks.laboratory import HARMLESS, PASSED, Row
@@ -54,18 +53,18 @@ def on_verified(keys: str) -> dict[str, Row]:
         small = f"guess the point, with the one prime {simulated.SMALL_PRIME}"
         lucky, play = {"verified": _REFUSED | {PASSED}}, simulated.play_small_field
         return found | {"guess-point-small": Row("aggregator", small, lucky, play, _IN_BULK, simulated.PROVED)}
-    for name in helped.FORGED:
+    for name in exact.FORGED:
         own = STRATEGIES[name]
-        found[f"helper-{name}"] = Row("helper", own.what, _may(own), partial(helped.play_forged, own))
+        found[f"helper-{name}"] = Row("helper", own.what, _may(own), partial(exact.play_forged, own))
     for name, lie in LIES.items():
         protocols = PROTOCOLS["verified"][lie.spoils_tags :]
-        by = helped.THE_AGGREGATOR if lie.unbound else helped.THE_HELPER
+        by = exact.THE_AGGREGATOR if lie.unbound else exact.THE_HELPER
         may = _REFUSED if lie.spoils_tags else frozenset([f"{by} names it"])
-        found[name] = Row("a party", lie.what, dict.fromkeys(protocols, may), partial(helped.play_party, name, True))
+        found[name] = Row("a party", lie.what, dict.fromkeys(protocols, may), partial(exact.play_party, name, True))
         if not (lie.on_proofs or lie.spoils_tags):
             what = f"{lie.what}, where nobody proves anything"
             anything = dict[str, frozenset[str] | None].fromkeys(protocols)
-            found[f"{name}-unproved"] = Row("a party", what, anything, partial(helped.play_party, name, False))
+            found[f"{name}-unproved"] = Row("a party", what, anything, partial(exact.play_party, name, False))
     return found
 
 

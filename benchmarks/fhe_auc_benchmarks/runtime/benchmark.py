@@ -6,17 +6,24 @@ All contenders of one problem are measured in turn, so that noise hits them alik
 from __future__ import annotations
 
 import gc
+import platform
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from itertools import product
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
+import psutil
 
 from fhe_auc import ckks
 from fhe_auc.base.errors import EvaluationError
+from fhe_auc.machines.processes import usable_cores
 from fhe_auc_benchmarks.runtime.contender import BenchmarkProblem, Contender, OurProtocol, Played
 from fhe_auc_benchmarks.runtime.whole_commands import PROGRAMS, FileProblem, WholeCommand
 
@@ -35,6 +42,7 @@ _OURS = ("verified", "exact")
 _ON_CKKS = ("semi-honest", "malicious")  # on each library
 _RUNS = 3
 _ONCE = 100  # parties from which one run takes seconds; with so many, chance evens out
+_LIBRARIES = ("fhe-auc", "openfhe", "tenseal", "numpy", "pyarrow", "scikit-learn", "duckdb", "cryptography")
 
 Report = Callable[[str, int, int], None]
 Maker = Callable[[], Contender]
@@ -137,3 +145,25 @@ def _measurement(problem: BenchmarkProblem, name: str, played: list[Played]) -> 
         auc=played[-1].auc,
         exact_auc=problem.auc,
     )
+
+
+def machine_facts() -> dict[str, Any]:
+    """Return machine, system and versions: nothing that names the machine or its user."""
+    processor, versions = platform.processor() or "unknown", dict[str, str]()
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        processor = names[0] if names else processor
+    for name in _LIBRARIES:
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return {
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "processor": processor,
+        "cores": usable_cores(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        "load_average": round(psutil.getloadavg()[0], 2),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "versions": versions,
+    }

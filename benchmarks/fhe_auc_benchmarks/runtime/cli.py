@@ -45,8 +45,8 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
     require("benchmark")
     from threadpoolctl import threadpool_limits
 
-    from fhe_auc_benchmarks.runtime import machine, summary
-    from fhe_auc_benchmarks.runtime.benchmark import Benchmark, Measurement
+    from fhe_auc_benchmarks.runtime import summary
+    from fhe_auc_benchmarks.runtime.benchmark import Benchmark, Measurement, machine_facts
 
     everything = folder / _EVERYTHING
     try:
@@ -60,7 +60,7 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
         raise InputError(f"folder {str(folder)!r} cannot be written to: {error.strerror}; choose another") from None
     except (msgspec.DecodeError, msgspec.ValidationError, KeyError, TypeError):
         raise InputError(f"{str(everything)!r} is of no benchmark; choose another folder") from None
-    machines = [*earlier["machines"], machine.facts()]
+    machines = [*earlier["machines"], machine_facts()]
 
     def found() -> dict[str, Any]:
         return {"machines": machines, "measurements": msgspec.to_builtins(measured.measurements)}

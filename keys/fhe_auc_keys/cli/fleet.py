@@ -29,7 +29,7 @@ from fhe_auc_keys.errors import about
 from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.fleet_session import FleetSession
 from fhe_auc_keys.fleet.simulation import MOST_ROWS, simulate
-from fhe_auc_keys.fleet.tasks import Workers
+from fhe_auc_keys.fleet.workers import Workers
 from fhe_auc_keys.store import audit, known_members
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault, own_identity

@@ -1,49 +1,77 @@
-"""The aggregator of a fleet: it collects records, and adds the sketches of those that count."""
+"""The aggregator of a fleet: it collects records and adds them up, and takes off those that do not count.
+
+Every record is unsealed once. What they all sum to is in the aggregator's key store until the helper has said who
+counts, and nowhere else: what it differs by from the sum of those that count is, where one does not, that device's.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import itertools
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
-from fhe_auc.base.serialise import encode
-from fhe_auc.input_proofs.sessions import QueryKey, Submissions, Submitted
+from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
+from fhe_auc.input_proofs.sessions import RANDOMNESS_BYTES, QueryKey, Submissions
+from fhe_auc.question.fleet import Range
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.packing import octet_rows
 from fhe_auc.rlwe.polynomials import Words
-from fhe_auc_keys.errors import KeysError
+from fhe_auc_keys.errors import KeysError, TamperedError
+from fhe_auc_keys.fleet import records as why
 from fhe_auc_keys.fleet import tables
-from fhe_auc_keys.fleet.device import Record
-from fhe_auc_keys.fleet.fleet_session import LIST, OPENING, RESULT, UNOPENED, AnswersSeal, FleetSession, Verdict, loaded
-from fhe_auc_keys.fleet.record_checks import RefusedRecords, WholeRecord, check_record, strange, unsealed
-from fhe_auc_keys.fleet.tables import BLOBS, RECORDS, RowGroup
-from fhe_auc_keys.fleet.tasks import Workers
+from fhe_auc_keys.fleet.records import ANSWERS, RefusedRecords, blobs_table, digests_of, records_table
+from fhe_auc_keys.fleet.session import (
+    LIST,
+    OPENING,
+    RESULT,
+    UNOPENED,
+    AnswersCipher,
+    FleetSession,
+    Loaded,
+    Verdict,
+    bytes_of_sum,
+    loaded,
+    of_own,
+    sketch_info,
+    sum_of_bytes,
+    to_own,
+)
+from fhe_auc_keys.fleet.tables import Columns, Digest, within
+from fhe_auc_keys.fleet.workers import OwnKeys, Workers
 from fhe_auc_keys.store import fixed_lists
-from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.sealing import OVERHEAD
 from fhe_auc_keys.trust.signatures import has_signed
 
-LIST_FILE = "list"
+LIST_FILE, OPENING_FILE = "list", "opening"
 
-UNREADABLE = "the file cannot be read, or not to its end"
+_CHANGED = (
+    "{file!r} does not hold the records that were collected: put back what has gone, and take out what has come since"
+)
 
 
 class BlobFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A file of blobs in the folder for the helper, of so many rows."""
 
-    name: str
+    name: str  # the range's
     rows: int
-    digest: bytes  # SHA-256
+    digest: bytes  # `tables.Digest`
 
 
 class BlobList(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What the helper is asked to open, signed by the aggregator."""
 
     session: bytes  # the manifest's digest
-    files: tuple[BlobFile, ...]
+    files: tuple[BlobFile, ...]  # in the ranges' order
     key: bytes = b""  # of the query, sealed to the helper, where devices prove their counts
 
     @property
@@ -52,12 +80,20 @@ class BlobList(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
         return hashlib.sha256(encode((self.session, self.files))).digest()
 
 
+class AnswerFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The helper's answers about a file of blobs: how many count, and the digest."""
+
+    counted: int
+    digest: bytes
+
+
 class Opened(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The helper's answer, signed by it."""
 
     session: bytes
     blobs: bytes  # `BlobList.digest`
-    verdicts: bytes  # one a blob, in the list's order
+    verdicts: tuple[int, ...]  # how many blobs there are of each `Verdict`
+    files: tuple[AnswerFile, ...]  # in the list's order
     context: bytes  # public
     opening: bytes  # sealed to the aggregator
 
@@ -70,6 +106,16 @@ class FleetResult(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     ciphertext: bytes  # sealed to the helper
 
 
+class _Added(SecretStruct, frozen=True):
+    """Of a session, in the key store."""
+
+    blobs: bytes  # digest of the list
+    total: bytes  # of all sketches that it lists, padded
+
+
+_FORMAT = KeptFormat(b"fhefadd", _Added, "sum of a fleet's sketches")
+
+
 class Collected(NamedTuple):
     """What collecting has found: how many records the helper is to open, and which it need not."""
 
@@ -77,173 +123,254 @@ class Collected(NamedTuple):
     refusals: RefusedRecords
 
 
+class _Whole(NamedTuple):
+    """What a task has found in a range's records: how many are whole, and their sum, sealed."""
+
+    rows: int
+    digest: bytes
+    total: bytes
+    refusals: RefusedRecords
+
+
 def collect(
-    session: FleetSession, store: KeyStore, records: str, blobs: str, workers: Workers, *, at: datetime
+    session: FleetSession, vault: Vault, records: str, blobs: str, workers: Workers, *, at: datetime
 ) -> Collected:
     """Fix all records in a folder, check them, and write the blobs of those that are whole into the folder `blobs`.
 
-    They are read twice. At first every byte goes into the digest that the aggregator's `store` keeps; only then is
+    They are read twice. At first every byte goes into the digest that the aggregator's key store keeps; only then is
     there a key of a query, by which proofs are asked. So the records must stay as they are until `add`: done again, the
-    same ones make the same list. Raises `KeysError` where this is not the aggregator, or other records were fixed;
-    `EvaluationError` where a file has changed in between: put it back, and collect again; `InputError` where `blobs`
-    holds a list already, `records` no records, or a folder cannot be read or written.
+    same ones make the same list. The store, of `vault`, is closed while workers work.
+
+    Raises `KeysError` where this is not the aggregator, or other records were fixed; `EvaluationError` where a file has
+    changed in between: put it back, and collect again; `InputError` where `blobs` holds a list already, `records` no
+    records, or a folder cannot be read or written.
     """
     session.require(session.announced.aggregator, at=at)
-    if tables.is_there(tables.within(blobs, LIST_FILE)):
+    if tables.is_there(within(blobs, LIST_FILE)):
         raise InputError(f"{blobs!r} holds a list of blobs already: a session has one; give a new folder")
-    parts, unreadable = tables.parts_of(records, RECORDS)
-    if not parts:  # before it would be the session's one list
-        raise InputError(f"{records!r} holds no records")
-    refusals = RefusedRecords()
-    for file, why in unreadable.items():
-        refusals.add(UNREADABLE, f"{file}: {why}")
-    files = []
-    fixed, digests = Submissions(len(parts)), list[bytes]()
-    for digest, why in workers.map(_digest_of, ((part,) for part in parts)):
-        fixed.add(digest)
-        digests.append(digest)
-        if not digest:  # none of a part counts that cannot be read to its end
-            refusals.add(UNREADABLE, why)
-    secret = fixed_lists.fix(store, session.identity, session.manifest, fixed.digest)
-    query = fixed.query_key(secret, session.manifest.digest)
-    names = [f"blobs-{number:06}.parquet" for number in range(len(parts))]
-    tasks = ((part, digest, blobs, name) for part, digest, name in zip(parts, digests, names, strict=True))
-    found = workers.map(_collected, tasks, session.manifest.to_bytes(), session.identity.to_bytes(), query)
-    for name, (rows, digest, refused) in zip(names, found, strict=True):
-        refusals.merge(refused)
-        files.append(BlobFile(name, rows, digest))
-    sealed = b"" if session.loaded.computation.proofs is None else session.seal(LIST, session.helper, query)
-    signed = session.sign(LIST, BlobList(session.manifest.digest, tuple(files), sealed))
-    tables.write_file(tables.within(blobs, LIST_FILE), signed)
+    manifest, ranges, there = session.manifest, session.ranges, set(tables.names_in(records))
+    if not (mine := [each for each in ranges if each.name in there]):  # before it would be the session's one list
+        raise InputError(f"{records!r} holds no records of the fleet's, in files named as those of its keys are")
+    refusals, digests = RefusedRecords(), dict[str, bytes]()
+    for name in sorted(there - {each.name for each in mine}):
+        refusals.add(why.UNREADABLE, f"{within(records, name)}: no file of keys has its name")
+    parts = ((within(records, each.name),) for each in mine)
+    for each, (digest, problem) in zip(mine, workers.map(_digest_of, parts, manifest.to_bytes()), strict=True):
+        digests[each.name] = digest
+        if not digest:  # none of a file counts that cannot be read to its end
+            refusals.add(why.UNREADABLE, problem)
+    fixed = Submissions(len(ranges))
+    for each in ranges:
+        fixed.add(digests.get(each.name, b""))
+    with vault.open() as store:
+        secret = fixed_lists.fix(store, session.identity, manifest, fixed.digest)
+    query, own = fixed.query_key(secret, manifest.digest), workers.keys(vault)
+    readable = [each for each in mine if digests[each.name]]
+    tasks = ((within(records, each.name), each, digests[each.name], blobs) for each in readable)
+    sealed = to_own(session.identity, query, manifest.digest, LIST_FILE)
+    files, total = list[BlobFile](), session.loaded.computation.added([])
+    for each, found in zip(readable, workers.map(_collected, tasks, manifest.to_bytes(), sealed, own), strict=True):
+        refusals.merge(found.refusals)
+        files.append(BlobFile(each.name, found.rows, found.digest))
+        part = of_own(session.identity, found.total, manifest.digest, each.name)
+        total = session.loaded.computation.added([total, sum_of_bytes(part)])
+    for_helper = b"" if session.loaded.computation.proofs is None else session.seal(LIST, session.helper, query)
+    listed = BlobList(manifest.digest, tuple(files), for_helper)
+    with vault.open() as store:
+        kept = _FORMAT.frame(_Added(listed.digest, bytes_of_sum(total)))
+        store.put("fleet", manifest.session.hex(), kept, replace=True)
+    tables.write_file(within(blobs, LIST_FILE), session.sign(LIST, listed))
     return Collected(sum(each.rows for each in files), refusals)
 
 
 def add(
-    session: FleetSession, records: str, blobs: str, opening: bytes, workers: Workers, *, at: datetime
+    session: FleetSession, vault: Vault, records: str, blobs: str, answers: str, workers: Workers, *, at: datetime
 ) -> tuple[bytes, dict[str, int]]:
     """Return the encrypted result, for the helper, and how many records do not count, by reason.
 
-    `records` and `blobs` are as of `collect`, and `opening` is the helper's answer. Raises `KeysError` where this is no
-    aggregator, or the answer not the helper's or for other blobs; `EvaluationError` where the records have changed
-    since; `TooFewPartiesError` where fewer count than the session takes, or the helper says that it opened nothing.
+    `records` and `blobs` are as of `collect`, and `answers` is the helper's folder. Raises `KeysError` where this is no
+    aggregator, or the answer not the helper's or for other blobs; `EvaluationError` where a record has changed that is
+    to be taken off; `DeserialisationError` where a file of answers or blobs is another than is listed;
+    `TooFewPartiesError` where fewer count than the session takes, or the helper says that it opened nothing.
     """
     session.require(session.announced.aggregator, at=at)
     manifest, computation = session.manifest, session.loaded.computation
-    signed = tables.read_file(tables.within(blobs, LIST_FILE))
+    signed, opening = (tables.read_file(within(*each)) for each in ((blobs, LIST_FILE), (answers, OPENING_FILE)))
     listed = session.read(LIST, signed, BlobList, session.announced.aggregator, at=at)
     if has_signed(session.helper.signing_key, UNOPENED, manifest.digest, opening):
         raise TooFewPartiesError("the helper has opened nothing, as too few count: the session has ended")
     answer = session.read(OPENING, opening, Opened, session.helper, at=at)
-    if {listed.session, answer.session} != {manifest.digest} or answer.blobs != listed.digest:
+    with vault.open() as store:
+        kept = store.load("fleet", manifest.session.hex(), _FORMAT)
+    if {listed.session, answer.session} != {manifest.digest} or {answer.blobs, kept.blobs} != {listed.digest}:
         raise KeysError("the helper's answer is for another session, or for other blobs than are listed here")
-    verdicts = np.frombuffer(answer.verdicts, np.uint8)
-    if len(verdicts) != sum(each.rows for each in listed.files):
-        raise DeserialisationError("the helper has not said of each blob whether it counts")
-    counted = int((verdicts == Verdict.COUNTS).sum())
+    if len(answer.files) != len(listed.files) or len(answer.verdicts) != len(Verdict):
+        raise DeserialisationError("the helper has not said of each file of blobs how many count")
+    counted = sum(each.counted for each in answer.files)
     if counted < manifest.min_parties:
         raise TooFewPartiesError(f"{counted} members count, at least {manifest.min_parties} are needed")
-    keys = computation.keys(answer.context, session.unseal(OPENING, answer.opening))
-    parts, _ = tables.parts_of(records, RECORDS)
-    if len(parts) != len(listed.files):
-        raise EvaluationError(_CHANGED.format(folder=records))
-    ends = np.cumsum([each.rows for each in listed.files])[:-1]
-    tasks = (
-        (part, tables.within(blobs, file.name), file.digest, mine.tobytes())
-        for part, file, mine in zip(parts, listed.files, np.split(verdicts, ends), strict=True)
-    )
-    totals = computation.added(workers.map(_added, tasks, manifest.to_bytes(), session.identity.to_bytes()))
-    sealed = session.seal(RESULT, session.helper, computation.aggregate(keys, totals))
+    keys, first = computation.keys(answer.context, session.unseal(OPENING, answer.opening)), _firsts(session)
+    total, own = sum_of_bytes(kept.total), workers.keys(vault)
+    tasks = [
+        (within(records, file.name), file, first[file.name], said, blobs, answers)
+        for file, said in zip(listed.files, answer.files, strict=True)
+        if said.counted < file.rows
+    ]
+    for (_, file, *_), found in zip(tasks, workers.map(_left_out, tasks, manifest.to_bytes(), own), strict=True):
+        off = sum_of_bytes(of_own(session.identity, found, manifest.digest, file.name))
+        total = [modular.subtract(*each) for each in zip(total, off, computation.primes, strict=True)]
+    sealed = session.seal(RESULT, session.helper, computation.aggregate(keys, total))
     body = FleetResult(manifest.digest, hashlib.sha256(opening).digest(), sealed)
-    left_out = {each.sentence: int((verdicts == each).sum()) for each in Verdict if each != Verdict.COUNTS}
-    return session.sign(RESULT, body), {why: count for why, count in left_out.items() if count}
+    return session.sign(RESULT, body), {
+        each.sentence: number
+        for each, number in zip(Verdict, answer.verdicts, strict=True)
+        if number and each != Verdict.COUNTS
+    }
 
 
-_CHANGED = (
-    "{folder!r} does not hold the records that were collected: put back what has gone, and take out what has come since"
-)
+def _firsts(session: FleetSession) -> dict[str, Range]:
+    return {each.name: each for each in session.ranges}
 
 
-def _hashed(part: RowGroup, digest: hashlib._Hash) -> Iterator[Record]:
-    """Yield a part's records, each with all its bytes in the digest; errors as `tables.rows_of`."""
-    for row in tables.rows_of(part, RECORDS):
-        digest.update(encode(row))
-        yield Record(*row)
-
-
-def _digest_of(part: RowGroup) -> tuple[bytes, str]:
-    """Return the digest of a part's rows; or none, and why, where it cannot be read to its end."""
-    digest = hashlib.sha256()
+def _digest_of(place: str, manifest: bytes) -> tuple[bytes, str]:
+    """Return the digest of a file's records; or none, and why, where it cannot be read to its end."""
+    digest = Digest()
     try:
-        for _ in _hashed(part, digest):
-            pass
+        for _, columns in tables.batches(place, records_table(loaded(manifest))):
+            digest.add({**columns, "sketch": digests_of(columns["sketch"])})
     except DeserialisationError as error:
         return b"", str(error)
-    return digest.digest(), ""
+    return digest.value, ""
 
 
 def _collected(
-    part: RowGroup, fixed: bytes, blobs: str, name: str, manifest: bytes, identity: bytes, query: QueryKey
-) -> tuple[int, bytes, RefusedRecords]:
-    """Write the blobs of a part's records that are whole; return how many, the file's SHA-256, and the others.
+    place: str, own: Range, fixed: bytes, blobs: str, manifest: bytes, query: bytes, keys: OwnKeys
+) -> _Whole:
+    """Write the blobs of a range's records that are whole; return how many, the file's digest, and their sum.
 
-    Nothing is written of a part whose digest is not the one `fixed`: `EvaluationError`.
+    Nothing is written where the records' digest is not the one `fixed`: `EvaluationError`.
     """
-    session, me = loaded(manifest), Identity.from_bytes(identity)
-    proofs, refusals, rows = session.computation.proofs, RefusedRecords(), list[tuple[Any, ...]]()
-    seal, digest_now = AnswersSeal(query, session.digest, name), hashlib.sha256()
+    session, me = loaded(manifest), keys.identity()
+    key = QueryKey(of_own(me, query, session.digest, LIST_FILE))
+    computation, refusals, digest = session.computation, RefusedRecords(), Digest()
+    cipher, total = AnswersCipher(key, session.digest, own.name), computation.added([])
+    with tables.writing(within(blobs, own.name), blobs_table(session)) as file:
+        try:
+            for first, columns in tables.batches(place, records_table(session)):
+                sketch_digests = digests_of(columns["sketch"])
+                digest.add({**columns, "sketch": sketch_digests})
+                rows, sketches, shown = _whole(session, me, own, columns, place, first, refusals, key)
+                total = computation.added([total, _sum_of(session, sketches)])
+                listed = {"member": columns["member"][rows], "row": (first + rows).astype(np.uint32)}
+                listed |= {name: columns[name][rows] for name in ("blob", "signature")}
+                if "answers" in shown:
+                    shown["answers"] = cipher.next(shown["answers"])
+                file.add({**listed, "sketch_digest": sketch_digests[rows], **shown})
+        except DeserialisationError:
+            raise EvaluationError(_CHANGED.format(file=place)) from None
+        if digest.value != fixed:
+            raise EvaluationError(_CHANGED.format(file=place))
+    sealed = to_own(me, bytes_of_sum(total), session.digest, own.name)
+    return _Whole(file.digest.rows, file.digest.value, sealed, refusals)
 
-    def whole() -> Iterator[WholeRecord]:
-        for number, record in enumerate(_hashed(part, digest_now) if fixed else ()):
-            found = check_record(record, session, me)
-            if isinstance(found, str):
-                refusals.add(found, f"{part.file}, row group {part.group}, row {number}: member {record.member}")
-                continue
-            randomness = b"".join(found.proof.parts) if found.proof else b""
-            digest = hashlib.sha256(record.sketch).digest()
-            rows.append((record.member, digest, record.blob, record.signature, randomness))
-            yield found
 
+def _whole(
+    session: Loaded,
+    me: Identity,
+    own: Range,
+    columns: Columns,
+    place: str,
+    start: int,
+    refusals: RefusedRecords,
+    key: QueryKey,
+) -> tuple[NDArray[np.intp], list[Residues], Columns]:
+    """Return the rows of a batch that are whole, their padded sketches, and what the helper is shown of their proofs.
+
+    `place` and `start`, the batch's first row, are for those that are not.
+    """
+    computation, members = session.computation, columns["member"]
+
+    def kept(rows: NDArray[np.intp], fit: NDArray[np.bool_], reason: str) -> NDArray[np.intp]:
+        off = rows[~fit]
+        refusals.add_rows(reason, place, start + off, members[off])
+        return rows[fit]
+
+    rows = kept(np.arange(len(members)), members < session.fleet.members, why.NO_MEMBER)
+    rows = kept(rows, _of_range(own, members[rows]), why.OTHER_FILE)
+    inside, opened = _unsealed(session, me, members, columns["sketch"], rows)
+    rows = kept(rows, opened, why.NOT_SEALED)
+    sketches, fit = _unpacked(session, inside)
+    rows = kept(rows, fit, why.NO_SKETCH)
+    if (proofs := computation.proofs) is None:
+        return rows, [each[fit] for each in sketches], {}
+    inside, sketches, parties = inside[fit], [each[fit] for each in sketches], members[rows].tolist()
+    padded, proof = inside[:, : computation.part_bytes[0]], inside[:, sum(computation.part_bytes) :]
+    received = proofs.received(parties, padded, proof)
+    answers = proofs.answers(key, parties, sketches[0][:, : proofs.digits], received)
+    rows, whole = kept(rows, received.whole, why.NO_PROOF), received.whole
+    shown = {"randomness": proof[whole, :RANDOMNESS_BYTES], "answers": answers[whole]}
+    return rows, [each[whole] for each in sketches], shown
+
+
+def _of_range(own: Range, members: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    return (members >= own.first) & (members.astype(np.int64) < own.first + own.number)
+
+
+def _unsealed(
+    session: Loaded, me: Identity, members: NDArray[np.uint32], sketches: NDArray[np.uint8], rows: NDArray[np.intp]
+) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    """Return what is in those of these rows that open, and which they are."""
+    found, opened = list[bytes](), np.ones(len(rows), bool)
+    for number, (row, member) in enumerate(zip(rows.tolist(), members[rows].tolist(), strict=True)):
+        try:
+            found.append(me.unseal(sketches[row].tobytes(), info=sketch_info(session.digest, member)))
+        except TamperedError:
+            opened[number] = False
+    return octet_rows(found, session.sketch_bytes - OVERHEAD), opened
+
+
+def _unpacked(session: Loaded, inside: NDArray[np.uint8]) -> tuple[list[Residues], NDArray[np.bool_]]:
+    """Return padded sketches that stand at the beginning of rows, part by part, and which of them are some."""
+    computation, found, fit = session.computation, list[Residues](), np.ones(len(inside), bool)
+    ends = [0, *itertools.accumulate(computation.part_bytes)]
+    for number, (start, end) in enumerate(itertools.pairwise(ends)):
+        residues, own = computation.unpacked_rows(number, inside[:, start:end])
+        found.append(residues)
+        fit &= own
+    return found, fit
+
+
+def _sum_of(session: Loaded, sketches: Sequence[Residues]) -> list[Words]:
+    primes = session.computation.primes
+    return [modular.total(rows, prime, axis=0)[None] for rows, prime in zip(sketches, primes, strict=True)]
+
+
+def _left_out(
+    place: str, file: BlobFile, own: Range, said: AnswerFile, blobs: str, answers: str, manifest: bytes, keys: OwnKeys
+) -> bytes:
+    """Return the sum, sealed, of the sketches of a range's records that are listed and do not count."""
+    session, me = loaded(manifest), keys.identity()
+    found = tables.listed_batches(within(answers, file.name), ANSWERS, file.rows, said.digest)
+    off = np.concatenate([each["verdict"] for each in found]) != Verdict.COUNTS
+    listed, at = list[Columns](), 0
+    for columns in tables.listed_batches(within(blobs, file.name), blobs_table(session), file.rows, file.digest):
+        own_rows = off[at : (at := at + len(columns["row"]))]
+        listed.append({name: columns[name][own_rows] for name in ("member", "row", "sketch_digest")})
+    member, row, digest = (np.concatenate([each[name] for each in listed]) for name in listed[0])
+    total, left = session.computation.added([]), len(row)
+    changed = EvaluationError(_CHANGED.format(file=place))
     try:
-        if proofs is None:
-            answers = [b"" for _ in whole()]
-        else:
-            own = (Submitted(each.record.member, each.parts[0], each.proof) for each in whole() if each.proof)
-            found = proofs.answers(query, own)
-            answers = [seal.seal(row, rows[row][0], each) for row, each in enumerate(found)]
-    except DeserialisationError:
-        raise EvaluationError(_CHANGED.format(folder=part.file)) from None
-    if fixed and digest_now.digest() != fixed:
-        raise EvaluationError(_CHANGED.format(folder=part.file))
-    listed = [(*row, answer) for row, answer in zip(rows, answers, strict=True)]
-    data = tables.as_file(list(zip(*listed, strict=True)) or [()] * len(BLOBS), BLOBS)
-    tables.write_file(tables.within(blobs, name), data)
-    return len(rows), hashlib.sha256(data).digest(), refusals
-
-
-def _added(part: RowGroup, blobs: str, digest: bytes, verdicts: bytes, manifest: bytes, identity: bytes) -> list[Words]:
-    """Return the sum of the sketches of a part's records that count."""
-    session, me = loaded(manifest), Identity.from_bytes(identity)
-    total = session.computation.running_sum()
-    if not verdicts:
-        return total.totals
-    data = tables.read_file(blobs)
-    if hashlib.sha256(data).digest() != digest:
-        raise EvaluationError(f"{blobs!r} has changed since it was written: put it back")
-    changed = EvaluationError(_CHANGED.format(folder=part.file))
-    listed = tables.rows_in(data, BLOBS, ["member", "sketch_digest"]).to_pydict()
-    collected = iter(zip(listed["member"], listed["sketch_digest"], verdicts, strict=True))
-    sought = next(collected, None)
-    try:
-        for record in map(Record._make, tables.rows_of(part, RECORDS)):
-            if sought is None or strange(record, session):
-                continue
-            # Of what is not strange, member and sketch alone decide whether it was collected.
-            if (record.member, hashlib.sha256(record.sketch).digest()) == sought[:2]:
-                if sought[2] == Verdict.COUNTS:
-                    total.add(unsealed(record, session, me)[0])
-                sought = next(collected, None)
+        for first, columns in tables.batches(place, records_table(session), row):
+            here = slice(*np.searchsorted(row, [first, first + len(columns["member"])]))
+            rows = row[here].astype(np.intp) - first
+            same = digests_of(columns["sketch"][rows]) == digest[here]
+            if not same.all() or (columns["member"][rows] != member[here]).any():
+                raise changed
+            inside, _ = _unsealed(session, me, columns["member"], columns["sketch"], rows)
+            total = session.computation.added([total, _sum_of(session, _unpacked(session, inside)[0])])
+            left -= len(rows)
     except DeserialisationError:
         raise changed from None
-    if sought is not None:
+    if left:
         raise changed
-    return total.totals
+    return to_own(me, bytes_of_sum(total), session.digest, file.name)

@@ -7,91 +7,85 @@ whatever dies in between, and another question has none: two openings, or two re
 from __future__ import annotations
 
 import hashlib
+import itertools
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import DeserialisationError, EvaluationError
-from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
-from fhe_auc.input_proofs.sessions import PART_BYTES
-from fhe_auc.input_proofs.sessions import PartyAtHelper as ShownToHelper
-from fhe_auc.question.fleet import Members
-from fhe_auc.rlwe.polynomials import Words
-from fhe_auc_keys.bundles.session_keys import GENERATE, SEED_BYTES
-from fhe_auc_keys.errors import KeysError, TamperedError
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
+from fhe_auc.base.serialise import KeptFormat, SecretStruct
+from fhe_auc.input_proofs.sessions import KEY_BYTES
+from fhe_auc.question.fleet import Range
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.packing import octet_rows
+from fhe_auc_keys.bundles.session_keys import SEED_BYTES
+from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.fleet import tables
-from fhe_auc_keys.fleet.aggregator import LIST_FILE, BlobFile, BlobList, FleetResult, Opened
-from fhe_auc_keys.fleet.fleet_session import (
-    BLOB,
-    BLOB_BYTES,
-    DIGEST_BYTES,
-    KEY_BYTES,
+from fhe_auc_keys.fleet.aggregator import (
+    LIST_FILE,
+    OPENING_FILE,
+    AnswerFile,
+    BlobFile,
+    BlobList,
+    FleetResult,
+    Opened,
+)
+from fhe_auc_keys.fleet.records import ANSWERS, PART_BYTES, blobs_table
+from fhe_auc_keys.fleet.session import (
     LIST,
     OPENING,
-    RESPONSE,
     RESULT,
-    SIGNATURE_BYTES,
     UNOPENED,
-    AnswersSeal,
+    AnswersCipher,
     FleetSession,
+    Loaded,
     Verdict,
-    blob_info,
+    blob_about,
+    bytes_of_sum,
     loaded,
-    signed_of,
+    of_own,
+    part_for,
+    sealed_sums,
+    sum_of_bytes,
+    to_own,
 )
-from fhe_auc_keys.fleet.tables import BLOBS, RESPONSES
-from fhe_auc_keys.fleet.tasks import Workers
+from fhe_auc_keys.fleet.tables import Columns, within
+from fhe_auc_keys.fleet.workers import OwnKeys, Workers
+from fhe_auc_keys.roles.blobs import RESPONSE_KEY_BYTES, is_signed, secret_in
+from fhe_auc_keys.roles.helper import new_pad_key
 from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.sealing import seal_under
-from fhe_auc_keys.trust.signatures import has_signed
 
 SUMS_FILE = "sums"
-_RESPONSES_A_FILE = 100_000
 
 
 class _HelperState(SecretStruct, frozen=True):
-    """Of a session, in the key store. Once the responses are written, nothing secret is left in it."""
+    """Of a session, in the key store. Once the sums are written, nothing secret is left in it."""
 
     blobs: bytes  # digest of the one list that it takes, from the first look at it on; empty where it took none
+    content_key: bytes = b""  # under which the sums will be sealed: a member that counts is given it with its verdict
     answer: bytes = b""  # the opening; or the word that nothing was opened, for `ended`
     ended: bool = False
     material: bytes = b""  # secret key
-    members: bytes = b""  # of those that count, 4 bytes each, the lowest first
-    response_keys: bytes = b""  # theirs
     result: bytes = b""  # SHA-256 of the one that is decrypted
-    content_key: bytes = b""  # under which its sums are sealed
 
 
-_FORMAT = KeptFormat(b"fhefhlp", _HelperState, "fleet's session", version=4)
+_FORMAT = KeptFormat(b"fhefhlp", _HelperState, "fleet's session", version=5)
 
 
-class _BlobRow(NamedTuple):
-    """The columns of `tables.BLOBS`."""
-
-    member: int
-    sketch_digest: bytes
-    blob: bytes
-    signature: bytes
-    randomness: bytes  # both parts of what its proof hangs on; empty without proofs
-    answers: bytes  # the aggregator's, about its proof, sealed
-
-
-class _Secrets(NamedTuple):
+class _Found(NamedTuple):
     """What a task has found in a file of blobs."""
 
-    verdicts: NDArray[np.uint8]  # a blob
-    response_keys: NDArray[np.uint8]  # shape (blobs, 32)
-    pads: list[Words]  # the sum of those that count, but for contested members
-    contested: list[tuple[int, bytes]]  # of those, the rows of blobs that open, and the pads' seeds
-
-    def __repr__(self) -> str:
-        return "_Secrets(...)"
+    verdicts: tuple[int, ...]  # how many of each
+    answers: bytes  # digest of the file of answers
+    pads: bytes  # the sum of those that count, sealed
+    keys: tuple[bytes, bytes]  # the range's first and last
 
 
 class HelperAnswer(NamedTuple):
@@ -103,75 +97,70 @@ class HelperAnswer(NamedTuple):
 
 
 def open_pads(
-    session: FleetSession, store: KeyStore, members: str, blobs: str, workers: Workers, *, at: datetime
+    session: FleetSession, vault: Vault, keys: str, blobs: str, answers: str, workers: Workers, *, at: datetime
 ) -> HelperAnswer:
-    """Return the answer for the aggregator: the same one each time.
+    """Return the answer for the aggregator, the same one each time, and write it into the folder `answers`, for all.
 
     The first list that the helper is given is the session's, from before it looks at an answer about a proof: asked
     about a proof in two lists it could be made to tell counts. Where fewer count than the session takes, the session
-    ends unopened. `members` is the fleet's file, `blobs` the aggregator's folder. Of a member's records the first
-    counts that opens, and whose proof holds where devices prove their counts.
+    ends unopened. `keys` is the folder of the fleet's files, `blobs` the aggregator's. Of a member's records the first
+    counts that opens, and whose proof holds where devices prove their counts. The store, of `vault`, is closed while
+    workers work.
 
     Raises `KeysError` where this is not the helper, the list not the aggregator's or of another session, or another
-    list than the session's; `InputError` where the members are not the fleet's, or a file cannot be read;
-    `DeserialisationError` where a file of blobs is not the one listed, or malformed; `TamperedError` where the keys are
-    not sealed to this helper.
+    list than the session's; `InputError` where keys do not ascend, or a file cannot be read; `DeserialisationError`
+    where a file of keys or blobs is not the one listed; `TamperedError` where the query is not sealed to this helper.
     """
     session.require(session.helper, at=at)
     manifest, computation = session.manifest, session.loaded.computation
-    signed = tables.read_file(tables.within(blobs, LIST_FILE))
+    signed = tables.read_file(within(blobs, LIST_FILE))
     listed = session.read(LIST, signed, BlobList, session.announced.aggregator, at=at)
     if listed.session != manifest.digest:
         raise KeysError("the list of blobs is of another session")
-    fleet = tables.read_members(members)
-    session.loaded.fleet.require(fleet)
-    kept, name = _kept(store, manifest.session), manifest.session.hex()
-    if kept is None:
-        kept = _HelperState(listed.digest)
-        store.put("fleet", name, _FORMAT.frame(kept))
+    ranges = _ranges_of(session, listed)
+    if computation.proofs is not None and len(session.unseal(LIST, listed.key)) != KEY_BYTES:
+        raise DeserialisationError("the key of the query has another length")
+    with vault.open() as store:
+        kept = _kept(store, manifest.session)
+        if kept is None:
+            kept = _HelperState(listed.digest, secrets.token_bytes(RESPONSE_KEY_BYTES))
+            store.put("fleet", manifest.session.hex(), _FORMAT.frame(kept))
     if kept.blobs not in (b"", listed.digest):
         raise KeysError("the helper has been given another list: a session has one; make a new session")
     if kept.ended:
-        return HelperAnswer(kept.answer, {}, opened=False)
-    if kept.answer:
-        verdicts_then = session.read(OPENING, kept.answer, Opened, session.helper, at=at).verdicts
-        return HelperAnswer(kept.answer, _tally(verdicts_then), opened=True)
-    tasks = [(tables.within(blobs, each.name), each) for each in listed.files]
-    members_in = (np.asarray(_read(*task, ["member"])["member"], np.uint32) for task in tasks)
-    named = np.concatenate([np.empty(0, np.uint32), *members_in])
-    found, times = np.unique(named, return_counts=True)
-    query = b"" if computation.proofs is None else session.unseal(LIST, listed.key)
-    shared = manifest.to_bytes(), session.identity.to_bytes(), query, fleet, found[times > 1]
-    opened = workers.map(_opened, tasks, *shared)
-    verdicts, keys, seeds = np.empty(len(named), np.uint8), np.empty((len(named), KEY_BYTES), np.uint8), []
-    pads, taken, at_row = computation.added([]), set[int](), 0
-    for each in opened:
-        rows = slice(at_row, at_row + len(each.verdicts))
-        verdicts[rows], keys[rows] = each.verdicts, each.response_keys
-        pads = computation.added([pads, each.pads])
-        for row, seed in each.contested:
-            member = int(named[at_row + row])
-            if member in taken:
-                verdicts[at_row + row] = Verdict.AGAIN
-            else:
-                taken.add(member)
-                seeds.append((member, seed))
-        at_row = rows.stop
-    counts = verdicts == Verdict.COUNTS
-    if int(counts.sum()) < manifest.min_parties:
-        return HelperAnswer(end(session, store, at=at), _tally(verdicts.tobytes()), opened=False)
-    public, secret = GENERATE[session.loaded.parameters.scheme](session.loaded.parameters)
-    material = secret.to_bytes()
-    opening = computation.pad_key(
-        computation.secret(material), computation.added([pads, computation.sum_of_pads(seeds)])
-    )
-    sealed = session.seal(OPENING, session.announced.aggregator, opening)
-    body = Opened(manifest.digest, listed.digest, verdicts.tobytes(), public.to_bytes(), sealed)
-    answer = session.sign(OPENING, body)
-    mine = named[counts].astype("<u4").tobytes(), keys[counts].tobytes()
-    opened_now = _HelperState(listed.digest, answer, False, material, *mine)
-    store.put("fleet", name, _FORMAT.frame(opened_now), replace=True)
-    return HelperAnswer(answer, _tally(verdicts.tobytes()), opened=True)
+        return _written(answers, HelperAnswer(kept.answer, {}, opened=False))
+    then = session.read(OPENING, kept.answer, Opened, session.helper, at=at) if kept.answer else None
+    if then is not None and not kept.content_key:  # what made the answers is erased
+        return _written(answers, HelperAnswer(kept.answer, _told(then.verdicts), opened=True))
+    parts = [
+        (within(blobs, file.name), file, own, keys, answers) for file, own in zip(listed.files, ranges, strict=True)
+    ]
+    shared = to_own(session.identity, kept.content_key, manifest.digest, SUMS_FILE), workers.keys(vault)
+    verdicts, files, total = np.zeros(len(Verdict), np.int64), list[AnswerFile](), computation.added([])
+    ends = list[tuple[bytes, bytes]]()
+    found = workers.map(_opened, parts, manifest.to_bytes(), listed.key, *shared)
+    for (_, file, *_), each in zip(parts, found, strict=True):
+        ends.append(each.keys)
+        verdicts += each.verdicts
+        files.append(AnswerFile(each.verdicts[Verdict.COUNTS], each.answers))
+        pads = of_own(session.identity, each.pads, manifest.digest, file.name)
+        total = computation.added([total, sum_of_bytes(pads)])
+    _require_ascending(listed.files, ends)
+    if then is not None:
+        if tuple(files) != then.files:
+            raise EvaluationError("the answers are not as they were: put back the files that they were made of")
+        return _written(answers, HelperAnswer(kept.answer, _told(then.verdicts), opened=True))
+    if verdicts[Verdict.COUNTS] < manifest.min_parties:
+        with vault.open() as store:
+            word = end(session, store, at=at)
+        return _written(answers, HelperAnswer(word, _told(verdicts), opened=False))
+    made = new_pad_key(computation, total)
+    sealed = session.seal(OPENING, session.announced.aggregator, made.pad_key)
+    body = Opened(manifest.digest, listed.digest, tuple(verdicts.tolist()), tuple(files), made.public, sealed)
+    opened = msgspec.structs.replace(kept, answer=session.sign(OPENING, body), material=made.context)
+    with vault.open() as store:
+        store.put("fleet", manifest.session.hex(), _FORMAT.frame(opened), replace=True)
+    return _written(answers, HelperAnswer(opened.answer, _told(verdicts), opened=True))
 
 
 def end(session: FleetSession, store: KeyStore, *, at: datetime) -> bytes:
@@ -184,51 +173,46 @@ def end(session: FleetSession, store: KeyStore, *, at: datetime) -> bytes:
     if kept.answer and not kept.ended:
         raise KeysError("pads of this session have been opened: that cannot be taken back")
     if not kept.ended:
-        kept = _HelperState(kept.blobs, session.identity.sign(UNOPENED, session.manifest.digest), ended=True)
+        word = session.identity.sign(UNOPENED, session.manifest.digest)
+        kept = _HelperState(kept.blobs, answer=word, ended=True)
         store.put("fleet", session.manifest.session.hex(), _FORMAT.frame(kept), replace=True)
     return kept.answer
 
 
-def decrypt(session: FleetSession, store: KeyStore, result: bytes, out: str, *, at: datetime) -> int:
-    """Decrypt the aggregator's result, and write the responses into a folder; return how many.
+def decrypt(session: FleetSession, vault: Vault, result: bytes, answers: str, *, at: datetime) -> int:
+    """Decrypt the aggregator's result, and write the sums into the folder `answers`; return over how many they are.
 
-    A file holds the sums, sealed once, and others for each member that counts what it opens them with. Once they are
-    written, the key store has no secret of the session any more.
+    They are sealed under the key that each member that counts has been given, and signed. Once they are written, the
+    key store has no secret of the session any more.
 
     Raises `KeysError` where this is not the helper, the result not the aggregator's or of another opening, another one
-    has been decrypted, or the responses are written; `EvaluationError` where nothing has been opened;
+    has been decrypted, or the sums are written; `EvaluationError` where nothing has been opened;
     `DeserialisationError` where the result is malformed; no other one is decrypted after it.
     """
     session.require(session.helper, at=at)
     manifest, computation = session.manifest, session.loaded.computation
-    kept = _kept(store, manifest.session)
-    if kept is None or not kept.answer or kept.ended:
-        raise EvaluationError("no pads of this session have been opened, so no result can be decrypted")
-    body = session.read(RESULT, result, FleetResult, session.announced.aggregator, at=at)
-    if body.session != manifest.digest or body.opening != hashlib.sha256(kept.answer).digest():
-        raise KeysError("the result is of another session, or of another opening than this helper gave")
-    digest = hashlib.sha256(body.ciphertext).digest()
-    if kept.result not in (b"", digest):
-        raise KeysError("another result has been decrypted: a session has one")
-    if not kept.material:
-        raise KeysError("the responses to this result have been written, and what made them is erased")
-    if not kept.result:
-        kept = msgspec.structs.replace(kept, result=digest, content_key=secrets.token_bytes(KEY_BYTES))
-        store.put("fleet", manifest.session.hex(), _FORMAT.frame(kept), replace=True)
-    counted = np.frombuffer(kept.members, "<u4")
-    totals = computation.decrypt(computation.secret(kept.material), session.unseal(RESULT, body.ciphertext))
-    sums = tuple(np.ascontiguousarray(each, "<u8").tobytes() for each in totals)
-    keys = (kept.response_keys[start : start + KEY_BYTES] for start in range(0, len(kept.response_keys), KEY_BYTES))
-    text, about = encode((len(counted), sums)), encode((RESPONSE, manifest.digest))
-    sealed, parts = seal_under(keys, text, associated=about, content_key=kept.content_key)
-    tables.write_file(tables.within(out, SUMS_FILE), sealed)
-    for number, start in enumerate(range(0, len(parts), _RESPONSES_A_FILE)):
-        rows = slice(start, start + _RESPONSES_A_FILE)
-        data = tables.as_file([counted[rows], parts[rows]], RESPONSES)
-        tables.write_file(tables.within(out, f"responses-{number:06}.parquet"), data)
-    ended = _HelperState(kept.blobs, kept.answer, result=digest)
-    store.put("fleet", manifest.session.hex(), _FORMAT.frame(ended), replace=True)
-    return len(parts)
+    with vault.open() as store:
+        kept = _kept(store, manifest.session)
+        if kept is None or not kept.answer or kept.ended:
+            raise EvaluationError("no pads of this session have been opened, so no result can be decrypted")
+        body = session.read(RESULT, result, FleetResult, session.announced.aggregator, at=at)
+        if body.session != manifest.digest or body.opening != hashlib.sha256(kept.answer).digest():
+            raise KeysError("the result is of another session, or of another opening than this helper gave")
+        digest = hashlib.sha256(body.ciphertext).digest()
+        if kept.result not in (b"", digest):
+            raise KeysError("another result has been decrypted: a session has one")
+        if not kept.material:
+            raise KeysError("the sums of this result have been written, and what made them is erased")
+        if not kept.result:
+            kept = msgspec.structs.replace(kept, result=digest)
+            store.put("fleet", manifest.session.hex(), _FORMAT.frame(kept), replace=True)
+        number = session.read(OPENING, kept.answer, Opened, session.helper, at=at).verdicts[Verdict.COUNTS]
+        totals = computation.decrypt(computation.secret(kept.material), session.unseal(RESULT, body.ciphertext))
+        sums = sealed_sums(session.identity, kept.content_key, number, totals, manifest.digest)
+        tables.write_file(within(answers, SUMS_FILE), sums)
+        ended = _HelperState(kept.blobs, answer=kept.answer, result=digest)
+        store.put("fleet", manifest.session.hex(), _FORMAT.frame(ended), replace=True)
+    return number
 
 
 def _kept(store: KeyStore, session: bytes) -> _HelperState | None:
@@ -237,76 +221,108 @@ def _kept(store: KeyStore, session: bytes) -> _HelperState | None:
     return store.load("fleet", session.hex(), _FORMAT)
 
 
-def _tally(verdicts: bytes) -> dict[str, int]:
-    found = np.frombuffer(verdicts, np.uint8)
-    return {each.sentence: number for each in Verdict if (number := int((found == each).sum()))}
+def _written(answers: str, answer: HelperAnswer) -> HelperAnswer:
+    tables.write_file(within(answers, OPENING_FILE), answer.document)
+    return answer
 
 
-def _read(place: str, file: BlobFile, columns: list[str] | None = None) -> Mapping[str, list[Any]]:
-    """Return the columns of a file of blobs; raise `DeserialisationError` where it is not the one that is listed."""
-    data = tables.read_file(place)
-    if hashlib.sha256(data).digest() != file.digest:
-        raise DeserialisationError(f"{place!r} is not the file that the aggregator has listed; ask for it again")
-    found = tables.rows_in(data, BLOBS, columns)
-    if found.num_rows != file.rows or any(column.null_count for column in found.columns):
-        raise DeserialisationError(f"{place!r} has other rows than the aggregator has listed")
-    columns_found: dict[str, list[Any]] = found.to_pydict()
-    return columns_found
+def _told(verdicts: Sequence[int]) -> dict[str, int]:
+    return {each.sentence: int(number) for each, number in zip(Verdict, verdicts, strict=True) if number}
+
+
+def _ranges_of(session: FleetSession, listed: BlobList) -> list[Range]:
+    """Return the ranges that a list is about; raise `DeserialisationError` unless it has each once, and in order."""
+    known = {each.name: each for each in session.ranges}
+    names = [each.name for each in listed.files]
+    if not set(names) <= set(known) or any(name >= after for name, after in itertools.pairwise(names)):
+        raise DeserialisationError("the list of blobs is not about files of the fleet's, each once and in order")
+    return [known[name] for name in names]
+
+
+def _require_ascending(files: Sequence[BlobFile], ends: Sequence[tuple[bytes, bytes]]) -> None:
+    """Raise `InputError` unless keys ascend from file to file, by the first and the last one of each."""
+    for file, (_, last), (first, _) in zip(files[1:], ends, ends[1:], strict=False):
+        if last >= first:
+            raise InputError(f"keys of '{file.name}' are not above those of the file before: one may be there twice")
 
 
 def _opened(
     place: str,
     file: BlobFile,
+    own: Range,
+    keys: str,
+    answers: str,
     manifest: bytes,
-    identity: bytes,
     query: bytes,
-    fleet: Members,
-    contested: NDArray[np.uint32],
-) -> _Secrets:
-    """Open the blobs of a file, and add up the pads of those that count."""
-    session, me = loaded(manifest), Identity.from_bytes(identity)
-    rows = [_BlobRow(*row) for row in zip(*_read(place, file).values(), strict=True)]
-    verdicts, keys = np.empty(len(rows), np.uint8), np.zeros((len(rows), KEY_BYTES), np.uint8)
-    secrets_in: dict[int, bytes] = {}
-    for number, row in enumerate(rows):
-        verdicts[number], secret = _verdict(row, fleet, me, session.digest)
-        if verdicts[number] == Verdict.COUNTS:
-            secrets_in[number] = secret
+    content: bytes,
+    of_role: OwnKeys,
+) -> _Found:
+    """Open the blobs of a range, add up the pads of those that count, and write down what is answered to each member.
 
-    def shown() -> Iterator[ShownToHelper]:
-        seal = AnswersSeal(query, session.digest, file.name)
-        for number, secret in secrets_in.items():
-            row = rows[number]
-            answers = seal.unseal(number, row.member, row.answers)
-            parts = row.randomness[:PART_BYTES], row.randomness[PART_BYTES:]
-            yield ShownToHelper(row.member, secret[:SEED_BYTES], parts, answers)
+    Nothing is written where a file of keys or blobs is not the one listed: `DeserialisationError`.
+    """
+    session, me = loaded(manifest), of_role.identity()
+    computation, content_key = session.computation, of_own(me, content, session.digest, SUMS_FILE)
+    key = bytes(KEY_BYTES) if computation.proofs is None else me.unseal(query, info=session.info_of(LIST))
+    known, taken = tables.read_keys(within(keys, own.name), own), np.zeros(own.number, bool)
+    cipher, total, numbers = AnswersCipher(key, session.digest, own.name), computation.added([]), np.zeros(5, np.int64)
+    with tables.writing(within(answers, own.name), ANSWERS) as written:
+        for columns in tables.listed_batches(place, blobs_table(session), file.rows, file.digest):
+            if "answers" in columns:
+                columns["answers"] = cipher.next(columns["answers"])
+            verdicts, secrets_in = _unsealed(session, me, own, known, columns)
+            rows = np.flatnonzero(verdicts == Verdict.COUNTS)
+            members, seeds = columns["member"][rows].tolist(), [each[:SEED_BYTES] for each in secrets_in]
+            pads = computation.pads(members, seeds)
+            counts = np.ones(len(rows), bool)
+            if (proofs := computation.proofs) is not None:
+                shown = columns["randomness"][rows], columns["answers"][rows]
+                counts = proofs.held(key, members, seeds, pads[0], *shown)
+                verdicts[rows[~counts]] = Verdict.UNPROVED
+            again = counts & ~_first(columns["member"][rows] - np.uint32(own.first), counts, taken)
+            verdicts[rows[again]] = Verdict.AGAIN
+            counts &= ~again
+            of_parts = zip(pads, computation.sizes, computation.primes, strict=True)
+            sums = [modular.total(each[counts, :size], prime, axis=0)[None] for each, size, prime in of_parts]
+            total = computation.added([total, sums])
+            parts = np.zeros((len(verdicts), PART_BYTES), np.uint8)
+            made = [
+                part_for(secret[SEED_BYTES:], content_key, session.digest, member)
+                for member, secret, mine in zip(members, secrets_in, counts.tolist(), strict=True)
+                if mine
+            ]
+            parts[rows[counts]] = octet_rows(made, PART_BYTES)
+            written.add({"member": columns["member"], "verdict": verdicts, "part": parts})
+            numbers += np.bincount(verdicts, minlength=len(Verdict))
+    sealed = to_own(me, bytes_of_sum(total), session.digest, own.name)
+    return _Found(tuple(numbers.tolist()), written.digest.value, sealed, (known[0].tobytes(), known[-1].tobytes()))
 
-    if (proofs := session.computation.proofs) is not None:
-        for number in proofs.unproved(query, tuple(secrets_in), shown()):
-            verdicts[number] = Verdict.UNPROVED
-            del secrets_in[number]
-    unique: list[tuple[int, bytes]] = []
-    several: list[tuple[int, bytes]] = []
-    disputed = set(contested.tolist())
-    for number, secret in secrets_in.items():
-        keys[number] = np.frombuffer(secret[SEED_BYTES:], np.uint8)
-        if (member := rows[number].member) in disputed:
-            several.append((number, secret[:SEED_BYTES]))
+
+def _unsealed(
+    session: Loaded, me: Identity, own: Range, known: NDArray[np.uint8], columns: Columns
+) -> tuple[NDArray[np.uint8], list[bytes]]:
+    """Return whether each blob of a batch counts, as far as its signature and its seal say, and what is in those."""
+    verdicts, found = np.full(len(columns["member"]), Verdict.COUNTS, np.uint8), list[bytes]()
+    for row, member in enumerate(columns["member"].tolist()):
+        digest, blob, signature = (columns[name][row].tobytes() for name in ("sketch_digest", "blob", "signature"))
+        about, place = blob_about(session.digest, member, digest), member - own.first
+        randomness = columns["randomness"][row].tobytes() if "randomness" in columns else b""
+        key = known[place].tobytes() if 0 <= place < len(known) else b""
+        if not is_signed(key, blob, signature, about=about, randomness=randomness):
+            verdicts[row] = Verdict.UNSIGNED
+            continue
+        if (secret := secret_in(blob, me, about=about)) is None:
+            verdicts[row] = Verdict.UNOPENED
         else:
-            unique.append((member, secret[:SEED_BYTES]))
-    return _Secrets(verdicts, keys, session.computation.sum_of_pads(unique), several)
+            found.append(secret)
+    return verdicts, found
 
 
-def _verdict(row: _BlobRow, members: Members, me: Identity, digest: bytes) -> tuple[Verdict, bytes]:
-    """Return whether a blob counts, and what is in it."""
-    lengths = len(row.sketch_digest), len(row.blob), len(row.signature)
-    if row.member >= len(members) or lengths != (DIGEST_BYTES, BLOB_BYTES, SIGNATURE_BYTES):
-        return Verdict.UNOPENED, b""
-    info = blob_info(digest, row.member, row.sketch_digest)
-    about = signed_of(row.blob, info, row.randomness)
-    if not has_signed(members[row.member].tobytes(), BLOB, about, row.signature):
-        return Verdict.UNSIGNED, b""
-    try:
-        return Verdict.COUNTS, me.unseal(row.blob, info=info)
-    except TamperedError:
-        return Verdict.UNOPENED, b""
+def _first(places: NDArray[np.uint32], counts: NDArray[np.bool_], taken: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which of those that count are the first ones of their members, by place in the range, and take these."""
+    found = np.zeros(len(places), bool)
+    rows = np.flatnonzero(counts)
+    members, firsts = np.unique(places[rows], return_index=True)
+    found[rows[firsts[~taken[members]]]] = True
+    taken[members] = True
+    return found

@@ -8,7 +8,8 @@ with n the bound on pooled rows, n²/2 the largest den = 2PN, ρ the blinding bi
 by, and s what redundancy or masks add to den.
 
 By how much noise and rounding may put the AUC off follows from the plan alone. Bounds on errors are relative to den =
-2PN, and hold for every balance of the classes, down to one row of either.
+2PN, and hold for every balance of the classes, down to one row of either, at the least number of rows and the smallest
+multiplier. The scale takes all the room that capacity leaves (`smallest_plan`).
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ import msgspec
 
 from fhe_auc.base import quantities
 from fhe_auc.base.errors import CapacityError
-from fhe_auc.ckks import CkksParameters
-from fhe_auc.ckks.parameters import PRODUCTS
+from fhe_auc.ckks import BackendName, CkksParameters
+from fhe_auc.ckks.parameters import CHAINS, PRODUCTS
 from fhe_auc.question.thresholds import MAX_SIZE
 from fhe_auc.rlwe.ciphertexts import VARIANCE
-from fhe_auc.rlwe.ring_parameters import DEFAULT_FLOODING_BITS
+from fhe_auc.rlwe.ring_parameters import DEFAULT_FLOODING_BITS, Chain
 from fhe_auc.session import plan as plans
 from fhe_auc.session.plan import Keys, Parameter, Terms
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
@@ -223,6 +224,47 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             ],
             {"max_rows": workload.max_rows, "min_rows": workload.min_rows},
         )
+
+
+def smallest_plan(workload: Workload, backend: BackendName, *, tolerance: float | None = None) -> AucPlan:
+    """Return the plan with the smallest upload.
+
+    The bound on the AUC's error is below 1e-8 from ``workload.min_rows`` rows on. `tolerance` None: ten times what
+    honest runs may differ by.
+
+    Raises `CapacityError`: an argument is out of range, or no parameters with 128-bit security do.
+    """
+    if tolerance is not None:
+        check_tolerance(workload, tolerance)
+    tried = (_filled(workload, backend, chain, tolerance) for chain in CHAINS[backend])
+    fitting = [found for found in tried if found is not None]
+    if not fitting:
+        asked, larger = ("", "") if tolerance is None else (f" and a tolerance of {tolerance:g}", ", or more tolerance")
+        raise CapacityError(
+            f"no parameters with 128-bit security hold {workload.max_rows:,} pooled rows, {workload.thresholds:,} "
+            f"thresholds and {workload.parties:,} parties with an AUC error below {PRECISION:g} from "
+            f"{workload.min_rows:,} rows on{asked}; lower max_rows, raise min_rows, or take fewer thresholds{larger}"
+        )
+    return min(fitting, key=lambda found: (found.submission_bytes, found.parameters.ring_dimension))
+
+
+def _filled(workload: Workload, backend: BackendName, chain: Chain, tolerance: float | None) -> AucPlan | None:
+    """Return the plan on this chain, or None where it has not the room, or is not precise enough."""
+    ring = chain.ring_dimension
+    chained = CkksParameters(backend, ring, chain.modulus_bits, chain.special_bits, 1.0, components(workload, ring))
+    # Quarter bits; the tenth of a bit is for primes a little below powers of two.
+    room = math.floor(2 * (chained.log2_modulus - needed_bits(workload, chained) - 0.1)) / 4
+    try:
+        parameters = msgspec.structs.replace(chained, log2_scale=1 + room)
+        found = AucPlan(workload=workload, parameters=parameters, tolerance=MAX_TOLERANCE if workload.split else 0.0)
+    except CapacityError:
+        return None
+    if not workload.split:
+        return found
+    least = least_tolerance(found)
+    accepted = least if tolerance is None else tolerance
+    # Where a tolerance is asked for that honest results might exceed, there is another chain, or none.
+    return msgspec.structs.replace(found, tolerance=accepted) if least <= accepted <= MAX_TOLERANCE else None
 
 
 def check_tolerance(workload: Workload, tolerance: float) -> None:

@@ -16,7 +16,7 @@ from fhe_auc.session.computation import PartyTask, check_rows
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import KeyKind, Protocol, Request
 from fhe_auc_keys.roles.sealed import SealedKeys
-from fhe_auc_protocols.blinded_auc import ckks_parameter_choice
+from fhe_auc_protocols.blinded_auc import blinded_plan
 from fhe_auc_protocols.blinded_auc.blinded_plan import AucPlan, Workload, error_bound
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_sums
 from fhe_auc_protocols.blinded_auc.result_check import Recovered
@@ -64,7 +64,7 @@ class BlindedAuc(Protocol[Evaluation]):
             split=self.split,
         )
         backend = choose_backend(request.backend)
-        return ckks_parameter_choice.plan(workload, backend, tolerance=self.tolerance(request))
+        return blinded_plan.smallest_plan(workload, backend, tolerance=self.tolerance(request))
 
 
 class BlindedTask(PartyTask[Slots, Sums, Evaluation]):

@@ -38,7 +38,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.question.thresholds import MAX_SIZE
 from fhe_auc.results.intervals import expit
 from fhe_auc_protocols.dpauc.roc import STATISTICS, Curve
-from fhe_auc_protocols.option_values import EPSILON_ADVICE, is_whole, positive_number
+from fhe_auc_protocols.options import EPSILON_ADVICE, is_whole, positive_number
 
 _COIN = 0.5 - 1e-9  # debiasing divides by 1 - 2ρ
 _MAX_EPSILON = 100.0  # e^100: no label is protected in any sense, so that it must be a mistake, or a trick

@@ -49,7 +49,7 @@ from fhe_auc.session.plan import Parameter
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.exact_sampling import Source, integers, secure
 from fhe_auc_protocols.noise_shares import MOST_SCALE, polya
-from fhe_auc_protocols.option_values import checked_epsilon, is_whole
+from fhe_auc_protocols.options import checked_epsilon, is_whole
 
 Unit = Literal["row", "label"]
 

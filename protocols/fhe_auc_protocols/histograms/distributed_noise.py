@@ -19,7 +19,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
 from fhe_auc_protocols.histograms.readout import PrivateReadout
 from fhe_auc_protocols.noise_shares import polya
-from fhe_auc_protocols.option_values import checked_epsilon
+from fhe_auc_protocols.options import checked_epsilon
 
 _OVERFLOW = 2.0**-40
 """Probability that some count's noise exceeds the room for it, in one session: then a share is cut, or no result."""

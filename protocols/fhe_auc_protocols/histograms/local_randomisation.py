@@ -44,7 +44,7 @@ from fhe_auc.session.protocol import Spending
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, ReadoutProtocol
-from fhe_auc_protocols.option_values import checked_epsilon
+from fhe_auc_protocols.options import checked_epsilon
 from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, UnencryptedProtocol
 
 _HALF = 2**63

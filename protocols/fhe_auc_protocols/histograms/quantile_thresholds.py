@@ -29,7 +29,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import result_warnings
 from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, Readout, all_levels
-from fhe_auc_protocols.option_values import is_whole, privacy_budget
+from fhe_auc_protocols.options import is_whole, privacy_budget
 
 _TIES = "some scores have more rows than a bin should hold"
 _CROWDED = (

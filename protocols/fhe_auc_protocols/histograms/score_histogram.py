@@ -37,7 +37,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import result_warnings
 from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, Readout
-from fhe_auc_protocols.option_values import checked_epsilon, positive_number, privacy_budget
+from fhe_auc_protocols.options import checked_epsilon, positive_number, privacy_budget
 
 _LABELS = 2  # positives and negatives
 _MOST_CELLS = 2**21  # of a grid of 2^20 thresholds, without groups

@@ -70,7 +70,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.special_functions import root
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.exact_sampling import Source
-from fhe_auc_protocols.option_values import checked_epsilon
+from fhe_auc_protocols.options import checked_epsilon
 
 MAX_VALUES = 4096  # the estimate multiplies by a k × k matrix
 MAX_DEPTH = 20

@@ -30,7 +30,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, Spending
 from fhe_auc_protocols import exact_sampling, result_warnings
 from fhe_auc_protocols import options as options_of
-from fhe_auc_protocols.option_values import is_whole, privacy_budget
+from fhe_auc_protocols.options import is_whole, privacy_budget
 from fhe_auc_protocols.u_statistics.mechanisms import HadamardTree, Mechanism, RandomisedResponse, bins_by_rule
 from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, UnencryptedProtocol
 

@@ -14,8 +14,7 @@ from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
-from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import right
-from fhe_auc_benchmarks.attacks.exact_auc.helped import PARTIES
+from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import PARTIES, right
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES
 from fhe_auc_benchmarks.attacks.laboratory import made_up_sites

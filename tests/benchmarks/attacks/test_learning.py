@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
+from fhe_auc_keys.fleet.fleet_session import AnswersSeal
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, VerificationError
@@ -27,7 +28,7 @@ from fhe_auc.input_proofs.sessions import InputProofs
 from fhe_auc.machines.answers import answer
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rlwe.modular import residues
-from fhe_auc.rlwe.packing import pack
+from fhe_auc.rlwe.packing import Octets, byte_rows, pack
 from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
@@ -38,9 +39,8 @@ from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import GRID, request_for
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import BIN, WEIGHT
 from fhe_auc_benchmarks.attacks.laboratory import SITES, answering, made_up_sites
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
-from fhe_auc_keys.fleet.fleet_session import AnswersSeal
 from fhe_auc_keys.fleet.simulation import simulate
-from fhe_auc_keys.fleet.tasks import Workers
+from fhe_auc_keys.fleet.workers import Workers
 from fhe_auc_keys.roles.helper import Helper
 from fhe_auc_keys.store.key_store import KeyStore
 
@@ -158,10 +158,10 @@ class Watched:
         self.hidden[f"seed of {signed.party}"] = of_bytes(secret[:SEED_BYTES], signed.party, HELPER)
         self.hidden[f"response key of {signed.party}"] = of_bytes(secret[SEED_BYTES:], signed.party, HELPER)
 
-    def _answered(self, answers: Sequence[bytes], proofs: object, key: bytes, submitted: object) -> None:
+    def _answered(self, answers: Octets, proofs: object, key: bytes, parties: Sequence[int], *others: object) -> None:
         self.hidden["key of the query"] = of_bytes(key, AGGREGATOR, HELPER)
-        for name, own in zip(self.sites, answers, strict=True):
-            self.hidden[f"answers about {name}"] = of_bytes(own, AGGREGATOR, HELPER)
+        for party, own in zip(parties, byte_rows(answers), strict=True):
+            self.hidden[f"answers about {[*self.sites][party]}"] = of_bytes(own, AGGREGATOR, HELPER)
 
 
 def generator() -> np.random.Generator:
@@ -199,7 +199,7 @@ def keys_in_a_fleets_files(folder: Path) -> set[str]:
     drawn = list[bytes]()
     with (
         listening(secrets, "token_bytes", lambda found, size: drawn.append(found)),
-        listening(InputProofs, "answers", lambda found, proofs, key, submitted: drawn.extend((key, *found))),
+        listening(InputProofs, "answers", lambda found, proofs, key, *_: drawn.extend((key, *byte_rows(found)))),
     ):
         simulate(8, GRID, folder, Workers(), proofs=True, progress=lambda *told: None)
         seen = [each.read_bytes() for each in folder.rglob("*") if each.is_file()]

@@ -16,8 +16,8 @@ from fhe_auc.question.analysis import Analysis, Variable
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc_benchmarks.attacks import table
 from fhe_auc_benchmarks.attacks.cli import attack
-from fhe_auc_benchmarks.attacks.exact_auc import helped
-from fhe_auc_benchmarks.attacks.exact_auc.helped import PARTIES
+from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts
+from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import PARTIES
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, View, lying_party
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES
 from fhe_auc_benchmarks.attacks.laboratory import HARMLESS, PASSED, Row, made_up_sites
@@ -112,13 +112,13 @@ QUICK_PAIRS = (("party-negative", "party-other-counts"),)
 @pytest.mark.parametrize("pair", [*QUICK_PAIRS, *(slow(each) for each in PAIRS if each not in QUICK_PAIRS)])
 def test_two_parties_that_lie_each_in_its_way_are_both_named(pair: tuple[str, str]) -> None:
     first, second = pair
-    found = helped.play_parties({0: LIES[first], 3: LIES[second]}, "verified", np.random.default_rng(1))
-    assert (found.came, set(found.named_by)) == (helped.LEFT_OUT, {PARTIES[0], PARTIES[3]})
+    found = ciphertexts.play_parties({0: LIES[first], 3: LIES[second]}, "verified", np.random.default_rng(1))
+    assert (found.came, set(found.named_by)) == (ciphertexts.LEFT_OUT, {PARTIES[0], PARTIES[3]})
 
 
 def test_a_party_that_lies_about_nothing_counts() -> None:
     for proofs in (True, False):
-        found = helped.play_parties({2: Lie("")}, "verified", np.random.default_rng(1), proofs=proofs)
+        found = ciphertexts.play_parties({2: Lie("")}, "verified", np.random.default_rng(1), proofs=proofs)
         assert found == (HARMLESS, {})
 
 

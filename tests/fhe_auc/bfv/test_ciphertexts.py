@@ -32,7 +32,6 @@ from tests.support.bfv_contexts import (
     loaded,
     noise,
     parameters_of,
-    phase_of,
     scaled_noise,
     some,
     unflooded,
@@ -105,13 +104,6 @@ def test_noise_below_the_capacity_decrypts_and_any_phase_to_the_nearest_message(
     phase = [int.from_bytes(generator.bytes(40), "little") % modulus for _ in range(SIZE)]
     found = decoded(half, t, residues(half, phase))
     assert plaintext(t, found) == [rounded(t * each, modulus) % t for each in phase]
-
-
-def test_the_phase_is_the_first_polynomial_plus_the_second_times_the_key(half: Polynomials) -> None:
-    first, second, secret = (half.uniform(bytes([seed]) * 32) for seed in range(3))
-    found = phase_of(half, np.concatenate((first, second)), secret).tolist()
-    for row, a, b, c, q in zip(found, first.tolist(), second.tolist(), secret.tolist(), half.moduli, strict=True):
-        assert row == [(x + y * z) % q for x, y, z in zip(a, b, c, strict=True)]
 
 
 # --- Noise ------------------------------------------------------------------------------------------------------------
@@ -285,12 +277,3 @@ def test_noise_gives_a_factor_away_but_for_flooding(factors: bfv.KeyPair, factor
     assert stats.kstest(seen, stats.uniform(-1, 2).cdf).pvalue > FALSE_ALARM  # the same for every factor
     margin = parameters.flooding_bits - math.log2(SLOTS * before)
     assert margin > plan.flooding_margin > plan.flooding_bits == 40
-
-
-def test_too_little_flooding_stops_one_of_both_attacks(factors: bfv.KeyPair, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test above can fail: flooding as large as the noise for factor 1 does not hide others' size."""
-    monkeypatch.setattr(BfvParameters, "flooding_bits", math.ceil(math.log2(sum_variance(1)) / 2))
-    for factor in (12_345_678_901, PRIME // 2 - 5):
-        flooded = flooded_times(factors, factor)
-        assert gcd_attack(factors, flooded) == 1
-        assert 0.5 < size_attack(factors, flooded) / factor < 1.5

@@ -11,7 +11,7 @@ from fhe_auc.base.errors import CapacityError
 from fhe_auc.question import thresholds
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
-from fhe_auc_protocols.blinded_auc import ckks_parameter_choice
+from fhe_auc_protocols.blinded_auc import blinded_plan
 from fhe_auc_protocols.blinded_auc.blinded_plan import AucPlan, Workload, error_bound
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS
 from fhe_auc_protocols.exact_auc.exact_protocols import plan_exact
@@ -23,7 +23,7 @@ def test_plan_shows_what_the_planner_picks_for_every_backend_and_why() -> None:
     answer = told("plan", "--protocol", "semi-honest", "--parties", "10", "--thresholds", "uniform:100")
     assert tuple(answer["plans"]) == ckks.available_backends()
     for backend, shown in answer["plans"].items():
-        found = ckks_parameter_choice.plan(Workload(thresholds=100, parties=10), backend)
+        found = blinded_plan.smallest_plan(Workload(thresholds=100, parties=10), backend)
         assert (shown["ring_dimension"], shown["upload_bytes"], shown["log2_multiplier_range"][1]) == (
             *(found.parameters.ring_dimension, found.submission_bytes, BLINDING_BITS),
         )
@@ -65,14 +65,14 @@ def test_plan_tells_the_parameters_of_the_session_made_and_nothing_without_encry
 
 @pytest.mark.openfhe
 def test_plan_goes_on_without_a_backend_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = ckks_parameter_choice.plan
+    real = blinded_plan.smallest_plan
 
     def picky(workload: Workload, backend: ckks.BackendName, **options: Any) -> AucPlan:
         if backend == "openfhe":
             raise CapacityError("too large")
         return real(workload, backend, **options)
 
-    monkeypatch.setattr(ckks_parameter_choice, "plan", picky)
+    monkeypatch.setattr(blinded_plan, "smallest_plan", picky)
     result = call("plan", "--protocol", "semi-honest", "--json")
     assert (result.exit_code, result.stderr) == (0, "warning: openfhe: too large\n")
     answer = json.loads(result.stdout)

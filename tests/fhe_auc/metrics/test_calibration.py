@@ -125,20 +125,6 @@ def test_the_range_holds_the_error_of_calibrated_scores(
     assert estimate.low - 1e-9 <= expected <= estimate.high + 1e-9
 
 
-def test_a_calibration_map_mends_the_calibration_error() -> None:
-    data, fresh = distorted(50_000), distorted(50_000, seed=6)
-    edges = np.linspace(0, 1, 257)
-    histogram = Histogram.from_rows(data, edges)
-    calibration = bayesian_binning(histogram)
-    assert repr(calibration) == "CalibrationMap(bins=256)"
-    before, after = (ece_of_rows(fresh, scores) for scores in (fresh.y_score, calibration(fresh.y_score)))
-    assert before > 0.1
-    assert after < 0.01
-    estimate = expected_calibration_error(Histogram.from_rows(fresh, edges), calibration=calibration)
-    assert estimate.value == pytest.approx(after, abs=1e-12)  # the map is constant in each bin
-    assert estimate.half_width < 1e-12
-
-
 def reference_cuts(counts: list[int], bins: int) -> list[int]:
     """Return where merged bins begin: after each equal part of the rows, of which a bin counts for one part at most."""
     filled = sorted((count for count in counts if count), reverse=True)
@@ -212,7 +198,6 @@ def test_bad_maps_scores_and_empty_histograms_are_refused() -> None:
 brentq = Lazy("scipy.optimize").brentq
 expit = Lazy("scipy.special").expit
 logit = Lazy("scipy.special").logit
-LogisticRegression = Lazy("sklearn.linear_model").LogisticRegression
 
 SCORES = [0, 0.02, 0.1, 0.25, 0.4, 0.6, 0.85, 1]
 POSITIVES = [1, 3, 12, 40, 55, 70, 90, 30]
@@ -240,22 +225,6 @@ def test_line_and_intercept_are_those_of_statsmodels() -> None:
     histogram = exact_histogram(rows(SCORES[inner], POSITIVES[inner], NEGATIVES[inner]))
     expected = (0.03754426, 1.02933138, 0.10311542, 0.074301)  # White's, and Fisher's
     assert recalibration.calibration_line(histogram) == pytest.approx((*expected, 0, 0), abs=2e-8)
-
-
-def test_the_line_of_real_rows_is_scikit_learns_and_of_true_scores_the_diagonal() -> None:
-    for name in ["covid-clinics", "credit-default"]:
-        labels, scores = (np.concatenate([getattr(p, of) for p in datasets.load(name)]) for of in ("y_true", "y_score"))
-        model = LogisticRegression(penalty=None, tol=1e-10).fit(logit(scores)[:, None], labels)
-        line = recalibration.calibration_line(exact_histogram(PartyData.from_arrays("pool", labels, scores)))
-        assert (line.intercept, line.slope) == pytest.approx((model.intercept_[0], model.coef_[0, 0]), abs=1e-4)
-    generator = np.random.default_rng(4)
-    scores = generator.beta(1, 2, 200_000)
-    histogram = Histogram.from_rows(
-        PartyData.from_arrays("pool", generator.random(len(scores)) < scores, scores), np.linspace(0, 1, 1001)
-    )
-    line = recalibration.calibration_line(histogram)
-    assert abs(line.slope - 1) < 4 * line.slope_error < 0.05
-    assert abs(line.intercept) < 4 * line.intercept_error < 0.05
 
 
 @given(

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from fhe_auc import report
 from fhe_auc.base.errors import EvaluationError, UndefinedAucError, UndefinedMetricError
-from fhe_auc.figures.report_card import FIGURES, _shares, draw, png, svg
+from fhe_auc.figures.report_card import FIGURES, _shares, draw, svg
 from fhe_auc.metrics import precision_recall, probabilities, ranking, recalibration
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.smooth_calibration import smooth_calibration
@@ -38,7 +38,6 @@ from tests.support.lazy import Lazy
 from tests.support.quantile_edges import quantile_edges
 
 sklearn_metrics = Lazy("sklearn.metrics")
-brentq = Lazy("scipy.optimize").brentq
 expit = Lazy("scipy.special").expit
 logit = Lazy("scipy.special").logit
 binomtest = Lazy("scipy.stats").binomtest
@@ -202,12 +201,6 @@ def test_the_table_of_tripod_names_places_that_are_on_the_page(there: bool) -> N
     assert {"How good its decisions are", "ROC curve", "Reliability"} <= places
     for item, what, where in asked:
         assert texts.index(f"{item} {what}") < texts.index(where, texts.index(f"{item} {what}"))
-
-
-def test_the_same_report_and_figure_are_written_again() -> None:
-    assert report.render([card()], FACTS) == report.render([card()], FACTS)
-    one, other = (report.draw(card(), "roc") for _ in range(2))
-    assert (svg(one), png(one)) == (svg(other), png(other))
 
 
 def test_what_is_undefined_exact_or_without_an_interval_is_said_so() -> None:
@@ -374,15 +367,6 @@ def test_curves_and_counts_are_of_the_merged_bins_and_measures_of_all_rows_of_th
             assert told[part][name]["value"] == round(fine[part][name]["value"], 4) != retold[part][name]["value"]
 
 
-@pytest.mark.parametrize(("kind", "threshold", "groups"), [("plain", 0.4, 10), ("rare", 0.02, 4), ("sure", 0.4, 1)])
-def test_groups_of_the_reliability_diagram_end_where_scores_say(kind: str, threshold: float, groups: int) -> None:
-    """Not labels, as long as as many groups are shown: cuts are made of rows a bin alone."""
-    fine, shown = card(kind, threshold).histogram, card(kind, threshold, min_cell=10)
-    assert (len(shown.calibration.rows), shown.calibration.rows.sum()) == (groups, fine.counts.sum())
-    if kind == "plain":
-        assert np.ptp(shown.calibration.rows) < 0.5 * shown.calibration.rows.mean()
-
-
 @pytest.mark.parametrize(
     ("kind", "threshold"), [("plain", 0.02), ("rare", 0.02), ("sure", 0.02), ("extreme", 0.1), ("extreme", 0.5)]
 )
@@ -503,34 +487,6 @@ def assert_intervals_hold(study: Callable[[], Histogram], **true: float) -> None
 
 
 @pytest.mark.slow
-def test_intervals_of_events_hold_for_scores_that_are_three_times_too_extreme() -> None:
-    """Their log odds are three times those of the risk, so that errors cannot trust the scores."""
-    random = np.random.default_rng(5)
-    logits = norm.ppf((np.arange(200_000) + 0.5) / 200_000, -2, 1.5)
-    events = expit(logits).mean()
-    large = brentq(lambda a: expit(3 * logits + a).mean() - events, -50, 50)
-
-    def study() -> Histogram:
-        risks = random.normal(-2, 1.5, 500)
-        return binned(random.random(500) < expit(risks), expit(3 * risks))
-
-    ratio = events / expit(3 * logits).mean()
-    assert_intervals_hold(study, observed_expected_ratio=ratio, calibration_in_the_large=large)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shift", [-3.0, 0.0])
-def test_the_interval_of_the_scaled_brier_score_holds(shift: float) -> None:
-    random = np.random.default_rng(7)
-
-    def study(size: int = 500) -> Histogram:
-        logits = random.normal(shift, 1.5, size)
-        return binned(random.random(size) < expit(logits), expit(1.3 * logits))
-
-    assert_intervals_hold(study, scaled_brier=probabilities.scaled_brier_score(study(2_000_000))[0].value)
-
-
-@pytest.mark.slow
 def test_the_slopes_interval_holds_where_log_odds_are_not_linear() -> None:
     """Risks are high at both ends of the score. Fisher's errors held the slope of all patients in 84 % of studies."""
     random = np.random.default_rng(6)
@@ -569,16 +525,6 @@ def test_an_interval_holds_what_the_rows_have_or_is_withheld_where_scores_crowd(
         interval = found[f"calibration_{name}"].interval
         assert (interval is None) == (width < 0.01)  # too crowded
         assert interval is None or interval.low <= of_rows <= interval.high
-
-
-@pytest.mark.parametrize("kind", ["plain", "rare"])
-def test_hiding_small_counts_moves_no_interval(kind: str) -> None:
-    shown, fine = card(kind, 0.02, min_cell=10), card(kind, 0.02)
-    assert shown.histogram.bins < fine.histogram.bins
-    for of in ("measures", "calibration_measures"):
-        found, expected = ({each.name: each.interval for each in getattr(of_card, of)} for of_card in (shown, fine))
-        for name in found.keys() - {"partial_auc", *RATES_HELD}:  # of counts at few thresholds
-            assert found[name] == expected[name]
 
 
 def test_intervals_are_wilsons_by_scipy_and_those_of_calibration_walds() -> None:

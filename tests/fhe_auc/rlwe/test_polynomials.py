@@ -1,6 +1,5 @@
 """Packed polynomials: what goes in comes out, sums are sums modulo each prime, and expanded ones are uniform."""
 
-import itertools
 import math
 from functools import partial
 from typing import Any
@@ -18,7 +17,7 @@ from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.ciphertexts import SEED_BYTES, VARIANCE, Seeded, unpack_result
 from fhe_auc.rlwe.context import CoefficientLayout, _library, keys_for, library_for
 from fhe_auc.rlwe.modular import is_prime, primes_above, primes_below
-from fhe_auc.rlwe.polynomials import WORD, Polynomials, PolynomialSum, Words, coefficients_of, smallest_root, values_of
+from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words, coefficients_of, smallest_root, values_of
 from tests.support.bfv_contexts import parameters_of
 from tests.support.platforms import needs_fork
 from tests.support.polynomials import polynomial, residues, signed
@@ -47,38 +46,6 @@ def samples(draw: st.DrawFn, count: int = 1) -> tuple[Polynomials, list[list[lis
 
 def words(values: list[list[int]]) -> Words:
     return np.array(values, np.uint64)
-
-
-@few
-@given(samples())
-def test_a_coefficient_is_its_integer_in_as_few_bits_as_the_modulus_needs_and_comes_back(
-    sample: tuple[Polynomials, list[list[list[int]]]],
-) -> None:
-    polynomials, (values,) = sample
-    packed = polynomials.pack(words(values))
-    expected = b""
-    for row, modulus in zip(values, polynomials.moduli, strict=True):
-        width = len(f"{modulus - 1:b}")
-        number = sum(value << width * place for place, value in enumerate(row))
-        expected += number.to_bytes(-(-width * N // 8), "little")
-    assert (packed, polynomials.packed_size) == (expected, len(expected))
-    assert polynomials.unpack(packed).tolist() == values
-
-
-def test_other_lengths_and_coefficients_that_are_not_below_their_modulus_are_refused() -> None:
-    polynomials = Polynomials(N, MODULI)
-    for surplus in [-(10**6), -WORD, -1, 1, WORD]:
-        data = bytes(max(polynomials.packed_size + surplus, 0))
-        with pytest.raises(DeserialisationError, match=f"expected {polynomials.packed_size} bytes .* got {len(data)}"):
-            polynomials.unpack(data)
-    powers = Polynomials(N, tuple(2 ** modulus.bit_length() for modulus in MODULI))  # with bits for larger ones
-    for row, position in itertools.product(range(len(MODULI)), (0, N - 1)):
-        values = np.array([[q - 1] * N for q in MODULI], np.uint64)
-        polynomials.unpack(polynomials.pack(values))  # as large as may be
-        for excess in {MODULI[row], powers.moduli[row] - 1}:
-            values[row, position] = excess
-            with pytest.raises(DeserialisationError, match=f"residue {position} is not below its modulus"):
-                polynomials.unpack(powers.pack(values))
 
 
 def test_what_was_unpacked_may_be_added_to_a_thousand_times_without_overflow() -> None:
@@ -118,15 +85,6 @@ EXPANDED = Polynomials(8192, (36028797018652673, 2251799813554177, 3602879701865
 
 def seed(number: int) -> bytes:
     return number.to_bytes(32, "little")
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.binary(min_size=32, max_size=32))
-def test_expanded_coefficients_are_below_their_modulus_and_come_from_the_seed_alone(data: bytes) -> None:
-    expanded = EXPANDED.uniform(data)
-    assert expanded.shape == (len(EXPANDED.moduli), EXPANDED.ring_dimension)
-    assert all(int(row.max()) < modulus for row, modulus in zip(expanded, EXPANDED.moduli, strict=True))
-    assert np.array_equal(expanded, EXPANDED.uniform(data))
 
 
 def test_polynomials_have_nothing_in_common_and_are_the_key_stream_of_chacha20() -> None:
@@ -238,9 +196,6 @@ def test_a_sum_of_the_largest_residues_is_right_at_every_length(length: int) -> 
 
 
 # --- The number-theoretic transform -----------------------------------------------------------------------------------
-
-
-SMALL = Polynomials(16, (97, 193, 257))
 
 
 def by_definition(ring: Polynomials, words: Words) -> list[list[int]]:

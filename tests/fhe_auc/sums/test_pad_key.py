@@ -19,10 +19,10 @@ from fhe_auc.base.errors import CapacityError, DeserialisationError, InputError
 from fhe_auc.base.serialise import frame, unframe
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.ciphertexts import unwrap
-from fhe_auc.rlwe.modular import primes_above
+from fhe_auc.rlwe.modular import Residues, primes_above
 from fhe_auc.sums import pads as pads_module
 from fhe_auc.sums.layout import Layout
-from fhe_auc.sums.pads import PadKey, make_pad_key, pad
+from fhe_auc.sums.pads import PadKey, make_pad_key, pads
 from fhe_auc.sums.proof import CommonShares, authenticated
 from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 from tests.support import plain_sums
@@ -55,12 +55,12 @@ class Pooled:
         self.pads, self.padded = [], []
         for prime, modulus in enumerate(MODULI):
             size = self.release.sketch.size
-            pads, padded = np.zeros(size, np.uint64), np.zeros(size, np.uint64)
+            total, padded = np.zeros(size, np.uint64), np.zeros(size, np.uint64)
             for party, sketch in enumerate(self.sketches):
-                own = pad(bytes([party]) * 32, bytes(32), party, prime, modulus, size)
-                pads = (pads + own) % np.uint64(modulus)
+                (own,) = pads([bytes([party]) * 32], bytes(32), [party], prime, modulus, size)
+                total = (total + own) % np.uint64(modulus)
                 padded = (padded + own + plain_sums.residues(sketch, modulus)) % np.uint64(modulus)
-            self.pads.append(pads)
+            self.pads.append(total)
             self.padded.append(padded)
 
     @property
@@ -233,6 +233,11 @@ def by_hand(seed: bytes, manifest: bytes, party: int, prime: int, modulus: int, 
     words = (int.from_bytes(drawn[start : start + 8], "little") % 2**bits for start in itertools.count(0, 8))
     limit = 2**bits // modulus * modulus
     return [word % modulus for word in itertools.islice((word for word in words if word < limit), size)]
+
+
+def pad(seed: bytes, session: bytes, party: int, prime: int, modulus: int, size: int) -> Residues:
+    """A party's, beside another one's."""
+    return pads([bytes(32), seed], session, [5, party], prime, modulus, size)[1]
 
 
 @pytest.mark.parametrize("modulus", PINNED)

@@ -23,7 +23,7 @@ from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues, is_prime
 from fhe_auc.rlwe.packing import pack
-from fhe_auc.sums.pads import pad
+from fhe_auc.sums.pads import pads
 from fhe_auc.sums.proof import Authenticator, CommonShares, authenticated, released
 from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 from fhe_auc.sums.vector_sums import MODULUS, VectorAuthenticator, VectorSums
@@ -141,7 +141,7 @@ def added(sums: VectorSums, submissions: Iterable[Residues]) -> Residues:
 
 
 def pad_of(sums: VectorSums, party: int, session: bytes = b"a session's id") -> Residues:
-    return pad(party.to_bytes(32, "big"), session, party, 0, sums.modulus, sums.size)
+    return pads([party.to_bytes(32, "big")], session, [party], 0, sums.modulus, sums.size)[0]
 
 
 class Session(NamedTuple):
@@ -368,7 +368,7 @@ VECTOR, NOBODY = np.array([1, 2, 3]), "3 parties; a party that counts has an ind
         (lambda: THREE.parties.submitted(0, np.array([0, 366503875930, 0])), "1 .* beyond ±366,503,875,929"),
         (lambda: THREE.parties.submitted(0, np.array([0, 0, -(2**63)])), "entry 2 "),
         (lambda: THREE.parties.submitted(3, VECTOR), NOBODY),
-        (lambda: pad(bytes(31), DIGEST, 0, 0, MODULUS, 5), "has 32 bytes"),
+        (lambda: pads([bytes(31)], DIGEST, [0], 0, MODULUS, 5), "has 32 bytes"),
         (lambda: VectorAuthenticator(THREE.sums, bytes(31), DIGEST), "has 32 bytes"),
         (lambda: VectorAuthenticator(THREE.sums, b"", DIGEST), "has 32 bytes"),
         (lambda: VectorAuthenticator(THREE.sums, SECRET, b""), "has 32 bytes"),

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -11,19 +11,20 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.input_proofs.sessions import NOT_PROVED
+from fhe_auc.input_proofs.sessions import NOT_PROVED, RANDOMNESS_BYTES, SEED_BYTES
+from fhe_auc.rlwe.modular import add, subtract
+from fhe_auc.rlwe.packing import unpack
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.fleet import tables
+from fhe_auc_keys.fleet import aggregator, tables
 from fhe_auc_keys.fleet.aggregator import BlobList
 from fhe_auc_keys.fleet.device import Record
-from fhe_auc_keys.fleet.fleet_session import LIST, AnswersSeal, Verdict
-from fhe_auc_keys.fleet.record_checks import NO_PROOF, NOT_SEALED
+from fhe_auc_keys.fleet.records import NO_PROOF, NOT_SEALED, blobs_table
+from fhe_auc_keys.fleet.session import LIST, AnswersCipher, Verdict, bytes_of_sum, sum_of_bytes
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from tests.support.fleet_sessions import CAP, GRID, Play, convened, padded, sending
-from tests.support.wire import flipped
 
 HONEST = 8  # the first devices of a session
 
@@ -35,8 +36,7 @@ def lying(play: Play, index: int, lie: Lie) -> Record:
 
 def a_record_of_another_session(play: Play, index: int) -> Record:
     announced = play.opened(convened(play, play.known))
-    record = play.device(index, announced=announced).submit(play.rows[index], b"").record
-    return record._replace(session=play.announced.manifest.digest)
+    return play.device(index, announced=announced).submit(play.rows[index], b"").record
 
 
 def no_proof(play: Play, index: int) -> Record:
@@ -46,7 +46,7 @@ def no_proof(play: Play, index: int) -> Record:
 
 def other_parts_signed_than_sent(play: Play, index: int) -> Record:
     own = padded(play, index)
-    return sending(play, index, own, own.proof.parts[::-1])
+    return sending(play, index, own, own.proof[:RANDOMNESS_BYTES][::-1])
 
 
 def changed_on_its_way(play: Play, index: int) -> Record:
@@ -80,49 +80,54 @@ def refused(play: Play, *lies: str) -> dict[str, int]:
 
 
 def test_every_lie_is_left_out_under_its_reason_and_the_others_have_their_exact_fraction(tmp_path: Path) -> None:
-    with Play(tmp_path, HONEST + len(TOLD), least=HONEST) as play:
-        assert refused(play, *TOLD) == Counter(why for _, why in TOLD.values())
+    play = Play(tmp_path, HONEST + len(TOLD), least=HONEST, per_file=20)
+    assert refused(play, *TOLD) == Counter(why for _, why in TOLD.values())
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Play:
-    made = Play(tmp_path_factory.mktemp("fleet") / "f", 5, least=4)
+    made = Play(tmp_path_factory.mktemp("fleet"), 5, least=4)
     assert made.submitted
     return made
 
 
 @pytest.fixture
-def play(made: Play, tmp_path: Path) -> Iterator[Play]:
-    with made.copied(tmp_path) as copied:
-        yield copied
+def play(made: Play, tmp_path: Path) -> Play:
+    return made.copied(tmp_path)
 
 
-def test_of_a_member_s_records_the_first_counts_whose_proof_holds_in_whichever_file(play: Play) -> None:
+def test_of_a_member_s_records_the_first_counts_whose_proof_holds(play: Play) -> None:
     lie = lying(play, 2, LIES["party-negative"])
-    play.write([lie, *play.records], [lie])
+    play.write([lie, *play.records, lie])
     _, verdicts = play.to_the_end()
     assert verdicts == {"counts": 5, NOT_PROVED: 2}
     assert play.reads(2, play.rows)
 
 
-def listed_anew(play: Play, *, key: bytes | None = None, **row: bytes) -> None:
-    """Sign the list of blobs as an aggregator that has another key in it, or something else of member 3."""
-    place, listed = play.place("blobs/blobs-000000.parquet"), play.place("blobs/list")
-    table = tables.rows_in(tables.read_file(place), tables.BLOBS).to_pydict()
-    for column, cell in row.items():
-        table[column][3] = cell
-    tables.write_file(place, data := tables.as_file(list(table.values()), tables.BLOBS))
-    body = claimed_body(LIST, tables.read_file(listed), BlobList)
-    files = (msgspec.structs.replace(body.files[0], digest=hashlib.sha256(data).digest()),)
+def listed_anew(play: Play, *, key: bytes | None = None, **row: bytes) -> bytes:
+    """Sign the list of blobs as an aggregator that has another key in it, or something else of member 3.
+
+    Returns the list's digest.
+    """
+    columns, place = play.table("blobs"), play.place("blobs/list")
+    for name, cell in row.items():
+        columns[name] = columns[name].copy()
+        columns[name][3] = np.frombuffer(cell, np.uint8)
+    with tables.writing(str(play.file("blobs")), blobs_table(play.aggregator.loaded)) as file:
+        file.add(columns)
+    body = claimed_body(LIST, tables.read_file(place), BlobList)
+    files = (msgspec.structs.replace(body.files[0], digest=file.digest.value),)
     changed = msgspec.structs.replace(body, files=files, key=body.key if key is None else key)
-    tables.write_file(listed, play.aggregator.sign(LIST, changed))
+    tables.write_file(place, play.aggregator.sign(LIST, changed))
+    return changed.digest
 
 
 def answers_listed(play: Play, changed: Callable[[bytes], bytes]) -> bytes:
-    """The aggregator's, about member 3, sealed again once they are changed."""
-    table = tables.rows_in(tables.read_file(play.place("blobs/blobs-000000.parquet")), tables.BLOBS)
-    seal = AnswersSeal(query_listed(play), play.announced.manifest.digest, "blobs-000000.parquet")
-    return seal.seal(3, 3, changed(seal.unseal(3, 3, table.column("answers")[3].as_py())))
+    """The aggregator's, about member 3, hidden again once they are changed."""
+    digest, answers = play.announced.manifest.digest, play.table("blobs")["answers"]
+    clear = AnswersCipher(query_listed(play), digest, play.file("").name).next(answers).copy()
+    clear[3] = np.frombuffer(changed(clear[3].tobytes()), np.uint8)
+    return AnswersCipher(query_listed(play), digest, play.file("").name).next(clear)[3].tobytes()
 
 
 def query_listed(play: Play) -> bytes:
@@ -133,29 +138,24 @@ def query_listed(play: Play) -> bytes:
 def test_a_server_can_make_an_honest_proof_fail_and_the_sentence_says_so(play: Play) -> None:
     play.write()
     play.collect()
-    listed_anew(play, answers=answers_listed(play, lambda answers: flipped(answers, 0)))
-    _, verdicts = play.open()
-    assert verdicts == {"counts": 4, NOT_PROVED: 1}
+    for spoilt in (lambda own: bytes(1) + own[1:], lambda own: own[:SEED_BYTES].ljust(len(own), b"\xff")):
+        listed_anew(play, answers=answers_listed(play, spoilt))
+        assert play.open() == {"counts": 4, NOT_PROVED: 1}
+        play.lose("trustee", "fleet")
     assert "or a server made the proof fail" in NOT_PROVED
 
 
-def test_a_list_without_a_key_or_with_answers_that_are_none_is_refused(play: Play) -> None:
+def test_a_list_without_the_key_of_the_query_is_refused(play: Play) -> None:
     play.write()
     play.collect()
-    right = claimed_body(LIST, tables.read_file(play.place("blobs/list")), BlobList).key
-    for key, error in (
-        (b"", TamperedError),
-        (play.aggregator.seal(LIST, play.helper.helper, bytes(31)), DeserialisationError),
-        (play.aggregator.seal(LIST, play.helper.helper, bytes(32)), DeserialisationError),
-    ):
+    other, of_other_length = (play.aggregator.seal(LIST, play.helper.helper, bytes(length)) for length in (32, 31))
+    for key, error in ((b"", TamperedError), (of_other_length, DeserialisationError)):
         listed_anew(play, key=key)
         with pytest.raises(error):
             play.open()
-    play.store.remove("fleet", play.announced.manifest.session.hex())
-    listed_anew(play, key=right)
-    listed_anew(play, answers=answers_listed(play, lambda answers: answers[1:]))
-    with pytest.raises(DeserialisationError, match="bytes of residues"):
-        play.open()
+    listed_anew(play, key=other)
+    answer = play.asked()
+    assert (answer.verdicts, answer.opened) == ({NOT_PROVED: 5}, False)
 
 
 def test_a_device_and_the_server_together_pass_any_counts(play: Play) -> None:
@@ -163,15 +163,20 @@ def test_a_device_and_the_server_together_pass_any_counts(play: Play) -> None:
     shown, claimed = padded(play, 3), PartyData.from_arrays("made up", [1] * 30, [1.0] * 30)
     submitted = np.zeros(play.computation.plan.proved.statement.digits, np.uint64)
     submitted[(2 * len(GRID) - 1) * play.computation.plan.proved.statement.length] = claimed.rows  # all in one digit
-    lie = Lie("", digits=lambda digits, _: submitted.reshape(digits.shape))
-    sent = sending(play, 3, padded(play, 3, lie), shown.proof.parts)
+    false = padded(play, 3, Lie("", digits=lambda digits, _: submitted.reshape(digits.shape)))
+    sent = sending(play, 3, false, shown.proof[:RANDOMNESS_BYTES])
     play.write([*play.records[:3], sending(play, 3, shown), play.records[4]])
     play.collect()
     digest = hashlib.sha256(sent.sketch).digest()
-    listed_anew(play, sketch_digest=digest, blob=sent.blob, signature=sent.signature)
-    opening, verdicts = play.open()
-    assert verdicts == {"counts": 5}
-    play.write([*play.records[:3], sent, play.records[4]])
-    play.decrypt(play.add(opening)[0])
+    listed = listed_anew(play, sketch_digest=digest, blob=sent.blob, signature=sent.signature)
+    assert play.open() == {"counts": 5}
+    (total,) = sum_of_bytes(aggregator._FORMAT.unframe(play.kept("adder")).total)
+    (prime,), (size,) = play.computation.primes, play.computation.sizes
+    honest, other = (unpack(each.parts[0], size, prime) for each in (shown, false))
+    total = add(subtract(total, honest, prime), other, prime)
+    with play.vault("adder").open() as store:
+        kept = aggregator._FORMAT.frame(aggregator._Added(listed, bytes_of_sum([total])))
+        store.put("fleet", play.announced.manifest.session.hex(), kept, replace=True)
+    play.decrypt(play.add())
     assert claimed.rows > CAP
     assert play.reads(0, [*play.rows[:3], claimed, play.rows[4]])

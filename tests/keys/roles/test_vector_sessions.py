@@ -31,11 +31,8 @@ from tests.support.wire import payload_of, told, with_told
 
 SITES = random_sites.sites(3, rows=40, seed=7)
 NAMES = tuple(data.name for data in SITES)
+WIDE = {"thresholds": np.linspace(0, 1, 400)}
 all_keys = pytest.mark.parametrize("keys", KEYS)
-
-sealed_first = pytest.mark.parametrize(
-    "keys", ["sealed", *(pytest.param(keys, marks=pytest.mark.slow) for keys in KEYS[1:])]
-)
 
 
 def counts(sites: Sequence[PartyData]) -> Any:
@@ -45,9 +42,6 @@ def counts(sites: Sequence[PartyData]) -> Any:
 
 def read(outcome: Any) -> Any:
     return np.stack([outcome.histogram.positives, outcome.histogram.negatives])
-
-
-# --- What is said -----------------------------------------------------------------------------------------------------
 
 
 @all_keys
@@ -66,9 +60,6 @@ def test_every_party_is_told_that_sums_are_verified_and_sends_and_gets_what_the_
         shown = " ".join(repr(each) for each in (party, *vars(party).values()) if not isinstance(each, bytes))
         assert repr(secret)[2:-1] not in shown
         assert secret.hex() not in shown
-
-
-# --- No lie passes ----------------------------------------------------------------------------------------------------
 
 
 MOVED = {2: -1, 3: 1}
@@ -92,28 +83,32 @@ def lied(play: VectorPlay, message: bytes, changes: Mapping[int, int] = MOVED) -
     return with_told(message, Result, content=pack(plus(entries(play, content), changes), MODULUS))
 
 
-def assert_proved(sites: Sequence[PartyData], changes: Mapping[int, int], **asked: Any) -> list[Any]:
-    """What parties read of an honest session is verified, which is returned; of a lie they read nothing."""
+NOISY: dict[str, Any] = {"protocol": "histogram-distributed-dp", "options": {"epsilon": 1.0}, "max_rows": 10**4}
+
+
+@pytest.mark.parametrize(
+    ("asked", "changes"),
+    [
+        ({"protocol": "boundaries-federated", "options": {"bins": 4}}, MOVED),
+        ({**NOISY, "keys": "sealed"}, {4: 3}),
+        *(pytest.param({**NOISY, "keys": keys}, {4: 3}, marks=pytest.mark.slow) for keys in KEYS[1:]),
+    ],
+)
+def test_thresholds_and_noisy_counts_are_proved_like_counts_and_a_lie_is_read_by_nobody(
+    asked: dict[str, Any], changes: dict[int, int]
+) -> None:
+    """800 counts of 6,000 rows: not all have no noise, nor outweighs it a class, but for a chance of 10^-12."""
+    sites, noisy = SITES, "max_rows" in asked
+    if noisy:
+        sites, asked = random_sites.sites(3, rows=2000, seed=7), asked | WIDE
     play, lied_to = VectorPlay(sites, **asked), VectorPlay(sites, **asked)
-    told = list(play.outcomes(play.until_result()).values())
-    assert all(each.verified for each in told)
+    found = list(play.outcomes(play.until_result()).values())
+    assert all(each.verified for each in found)
     message = lied(lied_to, lied_to.until_result(), changes)
     assert all(isinstance(each, VerificationError) for each in lied_to.outcomes(message).values())
-    return told
-
-
-@sealed_first
-def test_noise_inside_is_proved_like_counts(keys: str) -> None:
-    """800 counts of 6,000 rows: not all have no noise, nor outweighs it a class, but for a chance of 10^-12."""
-    sites = random_sites.sites(3, rows=2000, seed=7)
-    asked: dict[str, Any] = {"options": {"epsilon": 1.0}, "keys": keys, "max_rows": 10**4, **WIDE}
-    told = assert_proved(sites, {4: 3}, protocol="histogram-distributed-dp", **asked)
-    assert all(np.array_equal(read(each), read(told[0])) for each in told)
-    assert not np.array_equal(read(told[0]), sum(rows_by_bin(data, WIDE["thresholds"]) for data in sites))
-
-
-def test_thresholds_that_a_lying_aggregator_would_choose_are_refused() -> None:
-    assert_proved(SITES, MOVED, protocol="boundaries-federated", options={"bins": 4})
+    if noisy:
+        assert all(np.array_equal(read(each), read(found[0])) for each in found)
+        assert not np.array_equal(read(found[0]), sum(rows_by_bin(data, WIDE["thresholds"]) for data in sites))
 
 
 @all_keys
@@ -128,20 +123,13 @@ def test_a_party_s_last_answer_does_not_tell_what_it_found_and_sessions_of_the_s
     assert not words[0] & words[1]
 
 
-# --- Pad keys ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_pad_key_that_is_none_is_refused() -> None:
-    play = VectorPlay(SITES)
-    for bad in (b"short", bytes(play.computation.part_bytes[0] - 1) + b"\xff"):
-        with pytest.raises(DeserialisationError):
-            play.plugin.aggregator(play.manifest, aggregator_material(b"", bad))
-
-
 def test_the_pads_of_other_parties_than_those_that_count_make_no_number() -> None:
     play = VectorPlay(SITES)
     pads = play.computation.sum_of_pads([(at, play.session.seeds[name]) for at, name in enumerate(NAMES[:2])])
     of_two = play.computation.pad_key(None, pads)
+    for bad in (b"short", bytes(len(of_two) - 1) + b"\xff"):  # nor is what is no pad key taken
+        with pytest.raises(DeserialisationError):
+            play.plugin.aggregator(play.manifest, aggregator_material(b"", bad))
     play.aggregator = play.plugin.aggregator(play.manifest, aggregator_material(b"", of_two))
     outcomes = play.outcomes(play.until_result())
     assert all(isinstance(each, VerificationError) for each in outcomes.values())
@@ -166,9 +154,6 @@ def test_with_sealed_keys_all_must_submit_where_parties_pad_and_else_a_helper_op
         plugin.aggregator(session.manifest, context)
 
 
-# --- Who learns what --------------------------------------------------------------------------------------------------
-
-
 def common_secret_of(play: VectorPlay) -> bytes:
     shape: Any = HelpedSecrets if play.manifest.keys == "helper" else PartySecrets
     (secret,) = {decode(own, shape, "").common_secret for own in play.delivery.parties.values()}
@@ -184,9 +169,6 @@ def common_pads(play: VectorPlay) -> CommonShares:
 def looks_uniform(words: Residues) -> bool:
     """Seven deviations of the mean of uniform residues: fails by chance once in 10^11."""
     return bool(abs(words.mean() / MODULUS - 0.5) < 7 / np.sqrt(12 * len(words)))
-
-
-WIDE = {"thresholds": np.linspace(0, 1, 400)}
 
 
 @all_keys
@@ -219,9 +201,6 @@ def test_who_lacks_a_party_s_pad_or_the_common_one_sees_uniform_numbers_and_who_
 
 def test_all_parties_but_one_subtract_their_own_counts() -> None:
     np.testing.assert_array_equal(read(VectorPlay(SITES).first_reads()) - counts(SITES[:2]), counts(SITES[2:]))
-
-
-# --- Materials and plans ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocol", ["histogram-federated", "verified"])

@@ -19,14 +19,15 @@ from fhe_auc.session.plan import EncodedPlan
 from fhe_auc_protocols.blinded_auc.blinded_plan import (
     CHECK_WEIGHT,
     EXTRA,
+    PRECISION,
     AucPlan,
     Workload,
     disagreement,
     error_bound,
     largest_den_factor,
+    smallest_plan,
 )
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, FLOODED_BITS
-from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import PRECISION, plan
 from tests.support.blinded_auc import Algebra, counts_of, encoded, manifest_with
 
 BACKENDS = ("openfhe", "tenseal")  # planning needs no library
@@ -49,7 +50,7 @@ def workloads(draw: st.DrawFn) -> Workload:
 def planned(workload: Workload, backend: Any, **options: Any) -> AucPlan | None:
     """The plan, or None where there is none; any error other than `CapacityError` is the test's failure."""
     try:
-        return plan(workload, backend, **options)
+        return smallest_plan(workload, backend, **options)
     except CapacityError:
         return None
 
@@ -74,7 +75,7 @@ def test_workloads_that_make_no_sense_or_have_no_parameters_are_refused_and_told
         for backend, split in ((backend, split) for backend in BACKENDS for split in (False, True)):
             workload = typical(split=split, **changes)
             with pytest.raises(CapacityError) as caught:
-                plan(workload, backend)
+                smallest_plan(workload, backend)
             text = str(caught.value)
             assert "\n" not in text
             assert f"{workload.max_rows:,} pooled rows" in text
@@ -109,7 +110,7 @@ def test_plans_keep_to_the_security_table_hold_the_largest_result_and_travel_unc
     if found.split:
         assert found.tolerance == pytest.approx(10 * disagreement(found))
         assert error_bound(found) < disagreement(found)
-    assert plan(workload, parameters.backend) == found
+    assert smallest_plan(workload, parameters.backend) == found
     manifest = manifest_with(encoded(found), thresholds=2)
     copied = Manifest.from_bytes(manifest.to_bytes())
     assert (copied, copied.to_bytes(), copied.digest) == (manifest, manifest.to_bytes(), manifest.digest)
@@ -151,7 +152,8 @@ def test_the_library_builds_primes_of_the_stated_sizes_and_submissions_and_resul
             assert planned <= made <= planned + 1024 + spare
 
 
-GENUINE = {split: msgspec.to_builtins(plan(typical(thresholds=16, split=split), "tenseal")) for split in (False, True)}
+TYPICAL = {split: typical(thresholds=16, split=split) for split in (False, True)}
+GENUINE = {split: msgspec.to_builtins(smallest_plan(each, "tenseal")) for split, each in TYPICAL.items()}
 RING = {"ring_dimension": 4096, "modulus_bits": [56, 50], "special_bits": 0}
 
 
@@ -196,14 +198,14 @@ def test_a_manifest_with_a_plan_whose_parts_do_not_fit_is_refused(
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_tolerance_is_kept_a_tight_one_takes_the_larger_ring_and_one_too_tight_is_refused(backend: Any) -> None:
-    normal = plan(typical(split=True), backend)
+    normal = smallest_plan(typical(split=True), backend)
     for tolerance in (1e-7, 1e-5, 1e-3):
-        loose = plan(typical(split=True), backend, tolerance=tolerance)
+        loose = smallest_plan(typical(split=True), backend, tolerance=tolerance)
         assert msgspec.structs.replace(loose, tolerance=normal.tolerance) == normal
         assert loose.tolerance == tolerance
-    tight = plan(typical(split=True), backend, tolerance=1e-9)
+    tight = smallest_plan(typical(split=True), backend, tolerance=1e-9)
     assert (tight.tolerance, tight.parameters.ring_dimension) == (1e-9, 16384)
     assert error_bound(tight) < disagreement(tight) <= 1e-10
     with pytest.raises(CapacityError, match=r"a tolerance of 1e-15; lower max_rows, .*, or more tolerance"):
-        plan(typical(split=True), backend, tolerance=1e-15)
-    assert plan(typical(), backend).tolerance == 0
+        smallest_plan(typical(split=True), backend, tolerance=1e-15)
+    assert smallest_plan(typical(), backend).tolerance == 0

@@ -29,8 +29,7 @@ from fhe_auc.rlwe.polynomials import Polynomials
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session
-from fhe_auc_protocols.blinded_auc.blinded_plan import AucPlan, Workload
-from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import PRECISION, plan
+from fhe_auc_protocols.blinded_auc.blinded_plan import PRECISION, AucPlan, Workload, smallest_plan
 from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonestTask
 from tests.support.blinded_auc import encoded, manifest_with
@@ -106,7 +105,7 @@ class TestRefusals:
         assert session.manifest.min_parties == 2
 
     def test_manifests_of_other_plans_or_that_leave_parties_out_are_refused(self):
-        chosen = plan(Workload(thresholds=16, parties=5), "tenseal")
+        chosen = smallest_plan(Workload(thresholds=16, parties=5), "tenseal")
         with pytest.raises(InputError, match="not one for masked shares of all parties"):
             task_for(manifest_for(chosen=chosen))
         data = PartyData.from_arrays("site 0", [0, 1], [0.2, 0.7])

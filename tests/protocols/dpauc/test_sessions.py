@@ -5,21 +5,17 @@ Real noise cannot be seeded: a statistical test fails by chance with probability
 
 import math
 import re
-from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 from scipy import stats
 
 from fhe_auc import federated_auc
 from fhe_auc.base.errors import InputError, MessageError
 from fhe_auc.base.serialise import encode
-from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
@@ -295,29 +291,3 @@ def test_randomised_responses_that_no_labels_could_give_are_refused(counts: list
 
 
 # --- Command line -----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Result]:
-    files = [str(tmp_path / f"{name}.npz") for name in ("north", "south")]
-    for seed, file in enumerate(files):
-        y_true, y_score = rows(2000, seed)
-        np.savez(file, y_true=y_true, y_score=y_score)
-    monkeypatch.setenv("COLUMNS", "200")
-    return lambda arguments: CliRunner().invoke(main, ["evaluate", *files, *arguments.split()])
-
-
-def test_evaluate_tells_people_what_is_true_of_noise(call: Callable[[str], Result]) -> None:
-    result = call("--protocol dpauc-laplace -o epsilon=8 --thresholds uniform:10")
-    assert result.exit_code == 0
-    text = " ".join(result.stdout.split())
-    for said in (
-        "AUC, with noise 0.",
-        "encryption none noise protects what parties send",
-        "keys none nothing is encrypted",
-        "epsilon 8, budget_thresholds 10, clip true, endpoints false, monotone false, noise_scale 5",
-    ):
-        assert said in text
-    assert not any(other in text for other in ("±", "encrypt and", "pad or add noise"))
-    with_costs = call("--protocol dpauc-laplace -o epsilon=8 --thresholds uniform:10 --costs").stdout
-    assert "pad or add noise" in " ".join(with_costs.split())

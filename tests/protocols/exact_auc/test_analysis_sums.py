@@ -1,6 +1,5 @@
 """What an analysis releases, against definitions over rows: each AUC, comparison and sum over sites, as integers."""
 
-import itertools
 import json
 import math
 from dataclasses import asdict, replace
@@ -10,7 +9,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
@@ -19,7 +17,6 @@ from scipy.stats import norm
 from fhe_auc import federated_auc
 from fhe_auc.base.errors import CapacityError, InputError, VerificationError
 from fhe_auc.base.serialise import json_text
-from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.results.delong import hanley_mcneil
@@ -182,21 +179,6 @@ def test_comparisons_of_few_rows_at_their_quantiles_are_delongs_over_rows(rows: 
         if error:
             assert (found.standard_error, found.p_value) == (pytest.approx(error), pytest.approx(p_value))
             assert found.standard_error_off == pytest.approx(0, abs=1e-9)
-
-
-@pytest.mark.parametrize(("grid", "told"), [("hybrid:100", 0.8), slow("uniform:20", 0.0), slow("uniform:100", 0.6)])
-def test_where_there_is_no_p_value_it_is_at_most_what_is_said_and_that_is_of_use(grid: str, told: float) -> None:
-    bounds = []
-    for seed, (rows, positive) in enumerate(itertools.product([300, 1000] * 12, (0.057, 0.3))):
-        labels, first, second = alike(rows, positive, (0.0, 0.3)[seed % 3 > 0], seed)
-        _, _, p_value = delong.paired_of_rows(labels, first, second)
-        _, found = compared(labels, first, second, thresholds.parse(grid))
-        if found.p_value is None:
-            bounds.append((p_value, found.p_at_most))
-    over_rows, at_most = np.array(bounds).T
-    assert len(bounds) > 30
-    assert (at_most >= over_rows).all()
-    assert (at_most[over_rows < 0.005] < 0.05).mean() >= told
 
 
 def test_a_model_does_not_differ_from_itself_and_a_constant_one_has_its_own_error() -> None:
@@ -401,28 +383,6 @@ def test_more_than_one_session_can_hold_is_refused_in_words() -> None:
     sites = {"s": table(1) | {"v": np.repeat("level 1", 60)} | {f"m{k}": table(2)["a"] for k in range(16)}}
     with pytest.raises(CapacityError, match="fewer models, groups, classes or thresholds take less"):
         federated_auc(sites, score=[f"m{k}" for k in range(16)], by=by)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "shown"),
-    [
-        *((["--by", named], "") for named in ("sex=F,M", " sex = F , M ", "sex")),
-        (["--by", "sex", "--by", "sex=F,M"], "'sex' is given twice"),
-        (["--by", "weight"], "column 'weight' has 60 different values"),
-        (["--score-columns", "y_score,y_score"], "'y_score' is there twice"),
-    ],
-)
-def test_the_command_line_groups_by_levels_named_or_found_and_refuses_others(
-    tmp_path: Any, arguments: list[str], shown: str
-) -> None:
-    columns = {k: table(1)[k] for k in ("y_true", "sex")}
-    np.savez(tmp_path / "north.npz", y_score=table(1)["a"], weight=np.arange(60) / 7, **columns)
-    arguments = ["evaluate", str(tmp_path / "north.npz"), *arguments, "--thresholds", "uniform:5", "--json"]
-    found = CliRunner().invoke(main, arguments)
-    assert found.exit_code == (2 if shown else 0), found.stderr
-    assert shown in " ".join(found.stderr.split())
-    if not shown:
-        assert [each["group"] for each in json.loads(found.stdout)["estimates"]] == ["all", "sex: F", "sex: M"]
 
 
 @pytest.mark.parametrize("each_pair", [slow(False), True])

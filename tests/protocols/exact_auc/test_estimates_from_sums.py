@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -18,7 +16,6 @@ from scipy.stats import norm
 
 from fhe_auc import federated_auc
 from fhe_auc.base.errors import CapacityError, InputError, ResultCheckError, UndefinedAucError
-from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Questions, Variable
 from fhe_auc.results.estimates import ONE_CLASS, GroupEstimate, too_few
@@ -310,13 +307,6 @@ def test_few_patients_are_few_whatever_number_of_rows_they_have() -> None:
     assert any("as much as fewer than 30 with equally many rows" in text for text in warnings)
 
 
-def save(path: Path, rows: Table, missing: Sequence[int] = ()) -> str:
-    frame = pd.DataFrame(rows).astype({"id": str})
-    frame.loc[list(missing), "id"] = ""
-    frame.to_csv(path, index=False)
-    return str(path)
-
-
 def test_rows_that_are_written_for_a_role_of_their_own_keep_their_patients(tmp_path: Path) -> None:
     data = party(table(4, 30), TWO)
     write_rows(tmp_path / "one.npz", data, TWO)
@@ -325,19 +315,3 @@ def test_rows_that_are_written_for_a_role_of_their_own_keep_their_patients(tmp_p
     assert found.clusters is not None
     assert data.clusters is not None
     assert found.clusters.tolist() == data.clusters.tolist()
-
-
-def test_files_and_tables_give_the_same_and_a_missing_id_is_refused_or_its_row_dropped(tmp_path: Path) -> None:
-    sites = {name: table(seed, 30) for seed, name in enumerate(("north", "south"))}
-    files = [save(tmp_path / f"{name}.csv", rows) for name, rows in sites.items()]
-    asked = ["--label-column", "y", "--score-column", "a", "--cluster", "id", "--thresholds", "hybrid:300"]
-    shown = CliRunner().invoke(main, ["evaluate", *files, *asked])
-    assert shown.exit_code == 0, shown.output
-    assert "Obuchowski, logit scale, for independent patients" in " ".join(shown.output.split())
-    low = federated_auc(sites, label="y", score="a", cluster="id", thresholds="hybrid:300").interval.low
-    assert f"{low:.4f} to" in shown.output
-    broken = save(tmp_path / "west.csv", table(3, 30), [4])
-    refused = CliRunner().invoke(main, ["evaluate", *files, broken, *asked])
-    assert "line 6, column 'id': the patient is missing" in " ".join(refused.output.split())
-    dropped = CliRunner().invoke(main, ["evaluate", *files, broken, *asked, "--drop-missing"])
-    assert "1 rows with a missing entry were left out" in " ".join(dropped.output.split())

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from fhe_auc import federated_auc, federated_report
 from fhe_auc.base.errors import InputError
 from fhe_auc.results.intervals import quantile
-from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from tests.support import delong
 from tests.support.exact_sessions import GRID, Play, rows, slow
@@ -91,16 +90,6 @@ def test_the_plain_interval_is_an_option_that_the_session_agrees_on() -> None:
     assert (found.interval.low, found.interval.high) == pytest.approx(np.clip(ends, 0, 1), abs=1e-9)
     assert found.interval.method == "DeLong, plain"
     assert found.settings["plain_interval"] is True
-
-
-@pytest.mark.parametrize(("number", "warned"), [(29, True), (30, False)])
-def test_few_rows_of_a_class_are_told_beside_a_plain_interval_alone(number: int, warned: bool) -> None:
-    ones, zeros = np.linspace(0.3, 0.9, number), np.linspace(0.1, 0.7, 50)
-    rows_ = (np.repeat([1, 0], [number, 50]), np.concatenate([ones, zeros]))
-    for plain in (False, True):
-        found = federated_auc([rows_, ([0], [0.5])], protocol="exact", thresholds="uniform:20", plain_interval=plain)
-        told = any("fewer than 30 positive or negative rows" in warning for warning in found.warnings)
-        assert told == (plain and warned)
 
 
 @pytest.mark.parametrize(
@@ -255,14 +244,3 @@ def test_true_ties_widen_no_interval(way: str, kind: str) -> None:
     )
     assert interval is not None
     assert interval.high - interval.low == pytest.approx(width_over_rows(labels, scores), rel=0.02)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", datasets.NAMES)
-def test_bundled_scores_are_widened_by_nothing_by_default(name: str) -> None:
-    parties = datasets.load(name)
-    rows = tuple(np.concatenate([getattr(each, column) for each in parties]) for column in ("y_true", "y_score"))
-    width = width_over_rows(*rows)
-    interval = federated_auc(parties).interval
-    assert interval is not None
-    assert interval.high - interval.low == pytest.approx(width, rel=0.02)

@@ -31,7 +31,6 @@ from fhe_auc_protocols.exact_auc import result_check
 from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums
 from tests.support import delong
 from tests.support.exact_sessions import (
-    BACKENDS,
     GRID,
     PLUGINS,
     Play,
@@ -48,18 +47,6 @@ from tests.support.pooled import pooled, pooled_counts, sklearns_auc
 from tests.support.wire import LIMIT, flipped, payload_of
 
 # --- What a session yields --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("protocol", [slow("exact"), "verified"])
-@pytest.mark.parametrize(("max_rows", "primes"), [(2 * 10**6, 1), (3 * 10**6, 1), (10**8, 2)])
-def test_one_small_prime_one_large_one_or_two_do(protocol: str, max_rows: int, primes: int) -> None:
-    for backend in BACKENDS:
-        play = Play(protocol, rows(3, 8), max_rows=max_rows, backend=backend)
-        assert play.plan.primes == primes
-        assert play.plan.kept == (2 if max_rows == 3 * 10**6 else 1)
-        for found in play.read():
-            assert found_in(found) == pairs_of(play.sites)
-            assert found.soundness is None or found.soundness == 2 / (min(play.plan.parameters.plain_moduli) - 1)
 
 
 @both_backends
@@ -133,14 +120,6 @@ def test_numbers_may_be_numpys() -> None:
 
 
 # --- More rows than were agreed on ------------------------------------------------------------------------------------
-
-
-@both_protocols
-def test_a_party_with_more_rows_than_the_session_may_have_is_refused(protocol: str) -> None:
-    data = PartyData.from_arrays("big", [0, 1] * 600, [0.5] * 1200)
-    said = "party 'big' alone has 1,200 rows, 200 more than max_rows = 1,000; give --max-rows 1200"
-    with pytest.raises(InputError, match=said):
-        Play(protocol, [data, *rows(1, 9)], max_rows=1000)
 
 
 @pytest.mark.parametrize(("protocol", "error"), [slow("exact", ResultCheckError), ("verified", VerificationError)])

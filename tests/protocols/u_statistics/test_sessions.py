@@ -92,17 +92,6 @@ def test_what_a_party_sends_adds_up_to_its_rows_and_differs_every_time(name: str
     assert len(seen) == 2
 
 
-def test_reports_are_randomised_and_not_the_scores(seeded: Any) -> None:
-    data = PartyData.from_arrays("one", [1] * 4000 + [0] * 4000, [0.5] * 8000)
-    asked = {"thresholds": np.linspace(0, 1, 16), "options": {"epsilon": 1, "bins": 8}}
-    (sent,) = unencrypted(with_source("ustat-krr", seeded), [data], **asked).submit()
-    reported = np.array(Tallies.submitted(payload_of(sent)).positives)
-    kept = math.e / (math.e + 7)
-    # Five standard deviations.
-    assert abs(reported.max() - 4000 * kept) < 5 * math.sqrt(4000 * kept * (1 - kept))
-    assert reported.min() > 0
-
-
 @either
 def test_an_estimate_outside_the_range_is_clipped_and_said_so(name: str, seeded: Any) -> None:
     parties = [PartyData.from_arrays("one", [0, 1] * 4, [0.1, 0.9] * 4)]
