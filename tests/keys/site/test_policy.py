@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,7 +16,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.base.clock import Clock
 from fhe_auc.base.errors import InputError
 from fhe_auc.exchange.exchange import Folder
 from fhe_auc.question.study import Study
@@ -48,34 +47,6 @@ Stores: TypeAlias = Callable[[str], KeyStore]
 """Makes a member's store."""
 
 
-class Kill(BaseException):
-    """The process dies."""
-
-
-class Dying(Folder):
-    """An exchange at which a process dies, once it has put so many files."""
-
-    def __init__(self, root: Path, puts: int) -> None:
-        super().__init__(root, make=True)
-        self.puts = puts
-
-    def put(self, name: str, data: bytes) -> None:
-        if not self.puts:
-            raise Kill
-        self.puts -= 1
-        super().put(name, data)
-
-
-class At(Clock):
-    """A clock that stands."""
-
-    def __init__(self, at: datetime) -> None:
-        self.at = at
-
-    def now(self) -> datetime:
-        return self.at
-
-
 @pytest.fixture
 def store_of(tmp_path: Path) -> Iterator[Stores]:
     with ExitStack() as stores:
@@ -105,7 +76,8 @@ class Maker:
 
     def look(self, *left: str, at: datetime = NOW) -> Made:
         config = {"results": str(self.exchange.root.parent / "results")}
-        (stands,) = making.make_due(config, self.store, self.exchange, members(*left), At(at))
+        clock: Any = SimpleNamespace(now=lambda: at)
+        (stands,) = making.make_due(config, self.store, self.exchange, members(*left), clock)
         return stands
 
     @property
@@ -125,22 +97,20 @@ def opened(document: bytes, at: datetime = NOW, holder: str = "north") -> Any:
     return open_announcement(document, KNOWN.members, holder=holder, at=at)
 
 
-def test_a_maker_that_is_killed_at_any_put_makes_no_second_session(tmp_path: Path, store_of: Stores) -> None:
-    store = store_of("north")
-    making.begin(store, PLAIN)
+def test_a_maker_that_is_killed_at_any_put_makes_no_second_session(maker: Maker) -> None:
+    making.begin(maker.store, PLAIN)
+    put = maker.exchange.put
     for puts in itertools.count():
-        exchange = Dying(tmp_path / "exchange", puts)
-        maker = Maker(store, exchange)
-        try:
+        left = [put] * puts
+        maker.exchange.put = lambda name, data, left=left: left.pop()(name, data)  # type: ignore[method-assign]
+        with suppress(IndexError):
             stands = maker.look()
             break
-        except Kill:
-            continue
     assert puts == 3  # of four files: announcement, and a bundle for each party; the others were there
     (document,) = maker.published
     assert opened(document).manifest.session == stands.session
     assert not stands.new
-    exchange.puts = 99
+    maker.exchange.put = put  # type: ignore[method-assign]
     for path in [*maker.exchange.root.glob("*/*/*")]:  # whatever is lost is put again
         data = path.read_bytes()
         path.unlink()
