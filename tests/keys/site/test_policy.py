@@ -19,7 +19,7 @@ import pytest
 from fhe_auc.base.errors import InputError
 from fhe_auc.exchange.exchange import Folder
 from fhe_auc.question.study import Study
-from fhe_auc.report.studies import Session, next_session
+from fhe_auc.report.studies import next_session
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import KIND, _Body, announce, open_announcement
@@ -176,22 +176,20 @@ def test_who_is_no_member_any_more_is_left_out_of_the_next_session_unless_the_st
     assert maker.look(at=NOW + 2 * DAY).new
 
 
-def session(of: Study, at: datetime = NOW, parties: tuple[str, ...] = SITES, **changes: Any) -> Any:
-    """A session as the maker, or who lies, announces it."""
-    changes = {"holder": "north", "aggregator": ADDER, "helper": HELPER if of.helper else "", **changes}
-    asked = next_session(of, parties, ())
+def session(
+    of: Study, at: datetime = NOW, parties: tuple[str, ...] = SITES, *, grid: Any = None, **changes: Any
+) -> tuple[Any, bytes]:
+    """A session as the maker, or who lies, announces it; with a `grid` step 2, at thresholds that step 1 found."""
+    asked = next_session(of if grid is None else msgspec.structs.replace(of, thresholds=tuple(grid)), parties, ())
     assert asked is not None
-    return announced(of, asked, at, changes.pop("turn", of.turn(at)), **changes)
-
-
-def announced(of: Study, asked: Session, at: datetime, turn: int, **changes: Any) -> Any:
-    manifest = asked.named(registry.load(asked.protocol).prepare(asked.request).manifest, turn)
-    manifest = msgspec.structs.replace(manifest, **changes.pop("manifest", {}))
-    holder, helper = changes["holder"], changes["helper"]
-    study = changes.get("study", of)
-    told = msgspec.structs.replace(
-        study, aggregator=changes["aggregator"], helper=helper, days=changes.get("days", of.days)
+    asked = asked if grid is None else replace(asked, step=2)
+    manifest = asked.named(
+        registry.load(asked.protocol).prepare(asked.request).manifest, changes.get("turn", of.turn(at))
     )
+    manifest = msgspec.structs.replace(manifest, **changes.get("manifest", {}))
+    roles = {"aggregator": ADDER, "helper": HELPER if of.helper else "", "days": of.days}
+    study, holder = changes.get("study", of), changes.get("holder", "north")
+    told = msgspec.structs.replace(study, **{name: changes.get(name, usual) for name, usual in roles.items()})
     document = announce(KNOWN.identities[holder], manifest, KNOWN.members, told, at=at)
     if told != study:  # who lies announces others than the study names
         body = claimed_body(KIND, document, _Body)
@@ -333,22 +331,16 @@ def test_thresholds_of_the_rows_are_those_that_the_site_has_found_or_that_a_pers
     site = Site(tmp_path, None)
     admitted(store, session(study), site=site)
 
-    def evaluation(day: int, grid: Any) -> tuple[Any, bytes]:
-        made = msgspec.structs.replace(study, thresholds=tuple(grid))
-        asked = next_session(made, SITES, ())
-        assert asked is not None
-        roles = {"holder": "north", "aggregator": ADDER, "helper": HELPER}
-        return announced(study, replace(asked, step=2), NOW + day * DAY, study.turn(NOW + day * DAY), **roles)
-
-    first = evaluation(0, np.arange(8) / 8)
+    found = np.arange(8) / 8
+    first = session(study, grid=found)
     waits(store, first, "has no result of step 1, which comes before it", site=site)
     policy.decide(store, first[0], yes=True, at=NOW)
     admitted(store, first, site=site)
-    admitted(store, evaluation(1, np.arange(8) / 8), NOW + DAY, site)
-    waits(store, evaluation(2, np.arange(8) / 9), "but for other grid", NOW + 2 * DAY, site)
+    admitted(store, session(study, NOW + DAY, grid=found), NOW + DAY, site)
+    waits(store, session(study, NOW + 2 * DAY, grid=np.arange(8) / 9), "but for other grid", NOW + 2 * DAY, site)
     helper, helps = store_of(HELPER), Site(None, None, helps=True)
     agree(helper, study)
-    admitted(helper, evaluation(0, np.arange(8) / 9), site=helps)  # parties look after that
+    admitted(helper, session(study, grid=np.arange(8) / 9), site=helps)  # parties look after that
 
 
 @pytest.mark.parametrize(
@@ -365,11 +357,8 @@ def test_a_helper_opens_what_the_study_makes_and_nothing_else_but_for_thresholds
 ) -> None:
     helper, study = store_of(HELPER), msgspec.structs.replace(PLAIN, thresholds="quantile:8")
     agree(helper, study)
-    asked = next_session(msgspec.structs.replace(study, thresholds=tuple(np.arange(8) / 8)), SITES, ())
-    assert asked is not None
-    roles = {"holder": "north", "aggregator": ADDER, "helper": HELPER}
     turn = 0 if changes["step"] == 1 else study.turn(NOW)
-    odd = announced(study, replace(asked, step=2), NOW, turn, manifest=changes, **roles)
+    odd = session(study, grid=np.arange(8) / 8, turn=turn, manifest=changes)
     waits(helper, odd, why, site=Site(None, None, helps=True))
 
 
