@@ -104,7 +104,7 @@ class Matrix:
         return found.reshape(*x.shape[:-1], -1)
 
     def _times(self, cut: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the product of limbs, by pieces for which BLAS starts no threads: they wait actively for each other."""
+        """Return the product of limbs, by pieces for which BLAS starts no threads, which would wait actively."""
         (rows, inner), columns = cut.shape, self._cut_y.shape[1]
         sums = np.zeros((rows, columns))
         if rows == 1:
