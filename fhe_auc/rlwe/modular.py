@@ -58,7 +58,7 @@ def product(x: Residues, y: Residues | np.uint64, prime: int) -> Residues:
     """Return x·y of residues modulo one prime, element by element; `multiply` in half the time, up to 50 bits."""
     if prime.bit_length() > _ONCE_BITS:
         return multiply(x, y, prime)
-    # The quotient is off by less than 1/4 before it is rounded: what is left lies between -prime and prime.
+    # The quotient is off by at most 3/8 before it is rounded: what is left lies between -prime and prime.
     quotients = x * (np.asarray(y, np.float64) * (1 / prime))
     whole = np.rint(quotients, out=quotients).astype(np.int64).view(np.uint64)
     whole *= np.uint64(prime)
