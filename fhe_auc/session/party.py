@@ -22,11 +22,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Generic, TypeVar
 
-import msgspec
-
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageError
 from fhe_auc.base.names import AGGREGATOR, HELPER, MAX_CHARACTERS
-from fhe_auc.base.serialise import frame, unframe
+from fhe_auc.base.serialise import SecretStruct, frame, unframe
 from fhe_auc.results.evaluation import Outcome
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import ENVELOPE_BYTES, MAC_KEY_BYTES, Message, Protection, Rounds, require_protection
@@ -119,7 +117,7 @@ class PartySide(ABC, Generic[R]):
             raise DeserialisationError("the state is that of another kind of party")
 
 
-class _PartyState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _PartyState(SecretStruct, frozen=True):
     manifest: bytes
     party: str
     round: int
@@ -130,9 +128,6 @@ class _PartyState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     seconds: dict[str, float]
     own: bytes  # `PartySide.kept`
     mac_key: bytes
-
-    def __repr__(self) -> str:
-        return f"<state of party {self.party!r} after round {self.round} (secret)>"
 
 
 class Party(Generic[R]):

@@ -20,40 +20,33 @@ from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.site import key_erasure
 from fhe_auc_keys.site.store_check import problems
-from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.database import Database
 from fhe_auc_keys.store.key_store import _FORMAT, STORE, KeyStore
-from fhe_auc_keys.store.vault import OWN
 from tests.support.certified import NOW, STUDY
 from tests.support.certified import Consortium as Certified
+from tests.support.wire import flipped
 
 PASSPHRASE = "four random words"  # noqa: S105
 MATERIAL = b"all that the session can go on with"
-
-
-def opened_session(store: KeyStore) -> bytes:
-    """Keep, of a session that is open, all that holds keys; return its id."""
-    certified = Certified("north", "south", "adder")
-    identity = certified.identities["north"]
-    request = Request(parties=("north", "south"), thresholds=np.linspace(0, 1, 5), options={"epsilon": 1.0})
-    manifest = registry.load("dpauc-laplace").prepare(request).manifest
-    study = msgspec.structs.replace(STUDY, aggregator="adder")
-    document = announce(identity, manifest, certified.members, study, at=NOW)
-    ends, name = int((NOW + timedelta(days=7)).timestamp()), manifest.session.hex()
-    store.put("identity", OWN, identity.to_bytes())
-    known_members.keep(store, certified.members)
-    Kept(document, ends, MATERIAL).keep(store, manifest.session)
-    state = answers._Answered(b"asked", b"sent", b"rows", MATERIAL, b"", 900, (), False, "", ())
-    store.put("state", name, answers._FORMAT.frame(state))
-    return manifest.session
 
 
 def test_sessions_are_not_called_damaged_by_a_later_version_which_closes_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Messages, and so sessions, end with their version; key stores do not."""
+    certified = Certified("north", "south", "adder")
+    request = Request(parties=("north", "south"), thresholds=np.linspace(0, 1, 5), options={"epsilon": 1.0})
+    manifest = registry.load("dpauc-laplace").prepare(request).manifest
+    study = msgspec.structs.replace(STUDY, aggregator="adder")
+    document = announce(certified.identities["north"], manifest, certified.members, study, at=NOW)
+    session, state = (
+        manifest.session,
+        answers._Answered(b"asked", b"sent", b"rows", MATERIAL, b"", 900, (), False, "", ()),
+    )
     with KeyStore.create(tmp_path / "site", PASSPHRASE) as store:
-        session = opened_session(store)
+        certified.settle(store, "north")
+        Kept(document, int((NOW + timedelta(days=7)).timestamp()), MATERIAL).keep(store, session)
+        store.put("state", session.hex(), answers._FORMAT.frame(state))
         assert problems(store, at=NOW) == []
         monkeypatch.setattr(serialise, "FORMAT_VERSION", 200)
         (found,) = problems(store, at=NOW)
@@ -91,18 +84,14 @@ NEW = KeptFormat(b"fhetest", Three, "thing", version=5, older=STEPS)
 def test_an_older_version_is_migrated_step_by_step_and_others_are_refused_with_what_to_do() -> None:
     assert NEW.unframe(OLD.frame(One(4.0))) == Three({"rows": (4.0, 0.0)})
     assert NEW.unframe(NEW.frame(Three({}))) == Three({})
-    with pytest.raises(DeserialisationError, match=r"version 5, from a newer .* up to 3: install the newer one"):
-        OLD.unframe(NEW.frame(Three({})))
-
-
-def test_what_is_cut_off_or_altered_is_damaged_and_of_no_other_version() -> None:
     framed = OLD.frame(One(4.0))
-    for position in range(len(framed)):
-        altered = bytes([*framed[:position], framed[position] ^ 1, *framed[position + 1 :]])
-        for bad in (framed[:position], altered):
+    for position in range(len(framed)):  # what is cut off or altered is damaged, and of no other version
+        for bad in (framed[:position], flipped(framed, position)):
             with pytest.raises(DeserialisationError) as caught:
                 OLD.unframe(bad)
             assert caught.value.field == ("format" if position < 7 else "checksum")
+    with pytest.raises(DeserialisationError, match=r"version 5, from a newer .* up to 3: install the newer one"):
+        OLD.unframe(NEW.frame(Three({})))
 
 
 def test_a_key_store_of_a_newer_version_is_not_called_damaged(tmp_path: Path) -> None:

@@ -23,9 +23,7 @@ from fhe_auc.base.files import read_config
 from fhe_auc.machines import health, outcomes, serve
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc_keys.site.policy import agree
-from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import OWN
 from tests.support.certified import STUDY, Consortium
 from tests.support.keys_folder import ADDER
 from tests.support.machines import toml
@@ -80,8 +78,7 @@ def make_roles(folder: Path, *others: str) -> Path:
         for number, name in enumerate((*SITES, HELPER, ADDER)):
             Path(name).mkdir()
             with KeyStore.create(Path(name, "store"), PASSPHRASE) as store:
-                store.put("identity", OWN, known.identities[name].to_bytes())
-                known_members.keep(store, known.members)
+                known.settle(store, name)
             config = {"role": {HELPER: "helper", ADDER: "aggregator"}.get(name, "site"), "exchange": "exchange"}
             config |= {"state": f"{name}/state", "store": f"{name}/store", "passphrase-file": "passphrase"}
             if name in SITES:

@@ -21,8 +21,7 @@ from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.site import key_erasure
 from fhe_auc_keys.store import known_members
-from fhe_auc_keys.store.vault import OWN, own_identity
-from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.store.vault import own_identity
 from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys
 from fhe_auc_keys.trust.signatures import signed_bytes
 from fhe_auc_keys.trust.signed_documents import claimed_body
@@ -70,18 +69,6 @@ def test_everybody_can_check_what_is_kept_and_is_told_what_closing_early_loses()
         (SOUTH, "this site gets no result of it, .*; --lose-result closes"),
     ):
         assert_fails(call("close", session, *who), 1, f"if it is closed now, {lost}")
-
-
-@pytest.mark.usefixtures("helped")
-def test_a_session_that_was_opened_with_a_helpers_older_keys_is_found_by_check() -> None:
-    """The session names these keys, and the helper would be refused in its first round."""
-    with store_of("registry") as store:
-        store.put("identity", OWN, Identity.create("registry").to_bytes(), replace=True)
-    join("registry")
-    checked = call("show", "--check", *at("registry"), "--json")
-    assert checked.exit_code == 1
-    (found,) = json.loads(checked.stdout)["problems"]
-    assert "'registry' has other keys in version 4 of the members' file than in the session" in found["wrong"]
 
 
 @pytest.mark.usefixtures("helped")
