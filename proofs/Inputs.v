@@ -300,8 +300,8 @@ Theorem answers_follow_from_wires (r : joint) (s : seeds) (z : N -> F) (i : N) :
 Proof.
 move=> outside digits; rewrite (_ : \sum_j _ = (of_wires r s i).[z i]); last first.
   by rewrite of_wires_at; apply: eq_bigr => j _; rewrite ffunE.
-rewrite honest_quotient // hornerM mulrC mulfK // zero_in_calls_at.
-by apply/existsP => -[c]; apply/negP.
+have at_z : zero_in_calls.[z i] != 0 by rewrite zero_in_calls_at; apply/existsP => -[c]; apply/negP.
+by rewrite honest_quotient // hornerM mulrAC divff // mul1r.
 Qed.
 End Digits.
 
