@@ -1,7 +1,6 @@
 """Announcements and bundles: each way to be wrong has its own error, and the aggregator gets no secret."""
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -63,14 +62,6 @@ class Opening(Sealing):
         announced = self.open_announcement(sealed.announcement)
         return open_for_aggregator(bundle or sealed.aggregator, announced, self.identities[name], self.members, at=NOW)
 
-    def openers(self, sealed: SealedBundles) -> list[tuple[bytes, Callable[[bytes], Any]]]:
-        """Each kind of document of a session, with what opens it."""
-        return [
-            (sealed.announcement, self.open_announcement),
-            (sealed.aggregator, lambda data: self.open_aggregator(sealed, bundle=data or b"none")),
-            (sealed.parties["north"], lambda data: self.open(sealed, bundle=data or b"none")),
-        ]
-
     def resigned(self, *fields: bytes, by: str = HOLDER) -> bytes:
         """A bundle that somebody's key signs although its parts do not belong together."""
         return documents.sign_document(bundles.BUNDLE, self.identities[by], bundles._Body(*fields))
@@ -130,7 +121,11 @@ def test_an_expired_or_a_premature_bundle(consortium, sealed) -> None:
 @pytest.mark.parametrize("which", range(3), ids=["announcement", "aggregator's bundle", "party's bundle"])
 def test_a_byte_tampered_with_or_a_document_cut_off_anywhere(consortium, sealed, which, step) -> None:
     """Of ciphertexts a sample; of the aggregator's bundle, whose keys take long to read, less of all the rest, too."""
-    data, opened = consortium.openers(sealed)[which]
+    data, opened = (
+        (sealed.announcement, consortium.open_announcement),
+        (sealed.aggregator, lambda data: consortium.open_aggregator(sealed, bundle=data or b"none")),
+        (sealed.parties["north"], lambda data: consortium.open(sealed, bundle=data or b"none")),
+    )[which]
     signer, step = range(40, data.index(parts(data)[0][2])), 40 if which == 1 else step
     some = {*range(0, 1500, step), *range(len(data) - 300, len(data), step), *range(0, len(data), len(data) // 25)}
     for position in (each for each in some if each < len(data)):
