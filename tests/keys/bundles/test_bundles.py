@@ -27,6 +27,7 @@ from fhe_auc_keys.site.session_files import kept_for_party
 from fhe_auc_keys.trust import signatures
 from fhe_auc_keys.trust import signed_documents as documents
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from tests.support.certified import DAY, NOW
 from tests.support.sealed_sessions import ADDER, HOLDER, Sealing
@@ -248,6 +249,31 @@ def test_what_is_kept_comes_back_and_the_session_is_used_up(consortium, sealed, 
     with pytest.raises(StoreError, match="has not been opened here"):
         kept_for_party(store, bytes(16), at=NOW)
     assert len(store.names("opened")) == 1
+
+
+def test_with_a_helper_each_party_gets_the_common_secret_sealed_to_it_alone_and_a_key_of_x25519_does_not_open_it(
+    consortium,
+) -> None:
+    """Who records the bundles today, and breaks X25519 years later, still does not know what results are checked by."""
+    request = Request(parties=PARTIES, thresholds=np.linspace(0, 1, 4), keys="helper")
+    sealed, secrets = (
+        consortium.seal(registry.load("verified").prepare(request), holder="north", helper="stranger"),
+        set(),
+    )
+    for name, bundle in sealed.parties.items():
+        material, identity = consortium.open(sealed, name), consortium.identities[name]
+        secrets.add(decode(material, PartySecrets, "").common_secret)
+        body = documents.claimed_body(bundles.BUNDLE, bundle, bundles._Body)
+        assert len(body.sealed) == OVERHEAD + len(material)
+        signing, (_, x25519) = identity.keys.components
+        broken = PrivateKeys.from_components(signing, (PrivateKeys.generate().components[1][0], x25519))
+        about = signatures.signed_bytes(bundles.BUNDLE.purpose, body.announcement + body.recipient)
+        assert identity.unseal(body.sealed, info=about) == material
+        with pytest.raises(TamperedError):
+            broken.unseal(body.sealed, info=about)
+    (secret,) = secrets
+    assert (secret != bytes(32), sealed.parties.keys(), sealed.aggregator) == (True, {*PARTIES}, b"")
+    assert not any(secret in each for each in (sealed.announcement, *sealed.parties.values()))
 
 
 def signed(consortium, body: announcement._Body) -> bytes:

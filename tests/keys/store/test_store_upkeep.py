@@ -19,7 +19,7 @@ from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import key_erasure
 from tests.support.certified import DAY, NOW
 from tests.support.command_line import printed, told
-from tests.support.keys_commands import Clock, assert_fails, call, changed, make, ok, open_as, store_of
+from tests.support.keys_commands import Clock, assert_fails, call, changed, join, make, ok, open_as, store_of
 from tests.support.keys_folder import ADDER, NORTH, at
 from tests.support.stored_sites import Consortium
 from tests.support.wire import flipped
@@ -135,6 +135,13 @@ def test_a_session_that_can_go_on_is_not_closed_unless_its_loss_is_accepted_and_
     why = f"session {session} can go on until .*this site gets no result of it.*--lose-result"
     for wrong, said in ((("ab" * 16,), "no session abab.*`fhe-auc keys show` lists them"), ((session,), why)):
         assert_fails(call("close", *wrong, *NORTH), 1, said)
+    join("registry")
+    helped = make("helped", helper="registry")
+    open_as("registry", "helped")
+    ok("show", "--check", *at("registry"))
+    assert_fails(
+        call("close", helped, *at("registry")), 1, "the session cannot go on without this helper; --lose-result"
+    )
     assert all(each in kept_of(session) for each in secrets)
     ok("close", " ".join(re.findall("....", session)), "--lose-result", *NORTH)  # as `show` spells it
     assert "closed; its keys are destroyed" in re.sub(r"\s+", " ", ok("show", *NORTH))
