@@ -216,9 +216,10 @@ def collect(records: str, blobs: str, role: _Role, pool: Workers) -> common.Repo
     found = aggregator.collect(role.session, role.vault, records, blobs, pool, at=common.now())
     where = f"their blobs are in {blobs!r}, for the helper"
     rows: common.Rows = [("collected", f"{found.records:,} records", where)]
-    for why, count in found.refusals.counts.items():
-        rows.append(("refused", f"{count:,} records", f"{why}: {'; '.join(found.refusals.examples[why])}"))
-    return common.Report({"records": found.records, "refused": found.refusals.as_dict()}, rows)
+    for why, (count, named) in found.refused.items():
+        rows.append(("refused", f"{count:,} records", f"{why}: {'; '.join(named)}"))
+    refused = {why: {"records": count, "among them": named} for why, (count, named) in found.refused.items()}
+    return common.Report({"records": found.records, "refused": refused}, rows)
 
 
 @_step(
