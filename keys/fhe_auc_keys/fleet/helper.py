@@ -115,7 +115,7 @@ def open_pads(
         pads = sum_in(me, summed, manifest.digest, file.name)
         total = session.loaded.computation.added([total, pads] if total else [pads])
     if any(last >= first for last, first in zip(ends[::2], ends[1::2], strict=False)):
-        raise InputError(f"{keys!r}: keys do not ascend from file to file; one that is there twice would count twice")
+        raise InputError(tables.NOT_ASCENDING.format(keys))
     with vault.open() as store:
         if kept.answer:
             if tuple(files) != session.read(sessions.OPENING, kept.answer, session.helper, at=at).files:
