@@ -36,27 +36,7 @@ Rows: TypeAlias = list[tuple[int, Words]]
 """One polynomial modulo one prime, after the other: the prime, and the coefficients in words, shape (N,)."""
 
 
-class Keys(ABC):
-    """What makes keys, modulo primes that it knows."""
-
-    @property
-    @abstractmethod
-    def shapes(self) -> tuple[Polynomials, Polynomials]:
-        """Shapes of secret keys and of ciphertexts, known without making any where that can be."""
-
-    @abstractmethod
-    def new_secret_key(self) -> bytes:
-        """Return a fresh secret key, packed: a ternary polynomial that the library has drawn."""
-
-    def new_public_key(self, secret_key: bytes) -> bytes:
-        """Return a fresh public key of a packed secret key, packed: an encryption of zero, made without the library."""
-        key_shape, ciphertext_shape = self.shapes
-        seeded = Seeded(ciphertext_shape)
-        zero = seeded.half.zeros()
-        return seeded.encrypt(key_shape.unpack(secret_key)[: len(zero)], zero, zero[:0])
-
-
-class Library(Keys):
+class Library(ABC):
     """A library's context for one chain: of CKKS whatever the scheme.
 
     Raises `BackendUnavailableError` where it keeps keys in a way that is not known here, and `CapacityError` where it
@@ -67,64 +47,58 @@ class Library(Keys):
         self.chain = chain
 
     @cached_property
-    def shapes(self) -> tuple[Polynomials, Polynomials]:
-        """Of the library's primes, as those of a throw-away key say."""
-        key, _, _ = self.drawn()
-        return key, Polynomials(key.ring_dimension, 2 * key.moduli[: len(self.chain.modulus_bits)])
+    def moduli(self) -> tuple[int, ...]:
+        """Primes of its secret keys, those of Q first; as a throw-away key says."""
+        return self.drawn()[0]
 
-    def new_secret_key(self) -> bytes:
-        """Return a fresh secret key of the library's primes, packed."""
-        shape, words, _ = self.drawn()
-        return shape.pack(words)
-
-    def drawn(self) -> tuple[Polynomials, Words, Signed]:
-        """Return the shape of a fresh secret key, the key, and its coefficients, shape (N,)."""
+    def drawn(self) -> tuple[tuple[int, ...], Signed]:
+        """Return the primes of a fresh secret key, and its coefficients, shape (N,)."""
         moduli, rows = zip(*self._new_key(), strict=True)
         found = tuple(round(math.log2(modulus)) for modulus in moduli)
         wanted, more = self.chain.modulus_bits, bool(self.chain.special_bits)  # of which SEAL's keys know
         if found[: len(wanted)] != wanted or len(found) > len(wanted) + more:
             raise CapacityError(f"the library has chosen primes of {found} bits, not those that the parameters say")
-        words, first = np.array(rows, np.uint64), Polynomials(self.chain.ring_dimension, moduli[:1])
-        coefficients = signed(coefficients_of(first, words[:1])[0], moduli[0])
-        if np.abs(coefficients).max() > 1:
+        first = Polynomials(self.chain.ring_dimension, moduli[:1])
+        ternary = signed(coefficients_of(first, np.array(rows[:1], np.uint64))[0], moduli[0])
+        if np.abs(ternary).max() > 1:
             raise BackendUnavailableError(
                 "this version of the encryption library keeps ciphertexts or keys in a way that fhe-auc does not know; "
                 "install one that fhe-auc asks for"
             )
-        return Polynomials(self.chain.ring_dimension, moduli), words, coefficients
+        return moduli, ternary
 
     @abstractmethod
     def _new_key(self) -> Rows:
         """Return a fresh secret key, as the library's serialisation has it: values at the roots of -1."""
 
 
-class OwnPrimes(Keys):
-    """Keys modulo primes of the scheme's own, of which the library draws the coefficients alone."""
-
-    def __init__(self, parameters: RingParameters) -> None:
-        self._parameters = parameters
-
-    @property
-    def shapes(self) -> tuple[Polynomials, Polynomials]:
-        """Of the primes of Q alone."""
-        size, moduli = self._parameters.ring_dimension, self._parameters.own_moduli
-        return Polynomials(size, moduli), Polynomials(size, 2 * moduli)
-
-    def new_secret_key(self) -> bytes:
-        """Return a fresh secret key, packed."""
-        shape, _ = self.shapes
-        _, _, ternary = _library(choose_backend(self._parameters.backend), KEY_CHAIN).drawn()
-        return shape.pack(values_of(shape, ternary))
+def shapes_of(parameters: RingParameters) -> tuple[Polynomials, Polynomials]:
+    """Return the shapes of secret keys and of ciphertexts; errors as `library_for`, which own primes do not take."""
+    own, size = parameters.own_moduli, parameters.ring_dimension
+    of_keys = own or library_for(parameters).moduli
+    return Polynomials(size, of_keys), Polynomials(size, 2 * of_keys[: len(parameters.modulus_bits)])
 
 
-def keys_for(parameters: RingParameters) -> Keys:
-    """Return what makes keys for the parameters; errors as of it, and as `choose_backend`."""
-    return OwnPrimes(parameters) if parameters.own_moduli else library_for(parameters)
+def new_secret_key(parameters: RingParameters) -> bytes:
+    """Return a fresh secret key, packed: a ternary polynomial that the library has drawn; errors as `library_for`."""
+    (shape, _), (_, ternary) = shapes_of(parameters), library_for(parameters).drawn()
+    return shape.pack(values_of(shape, ternary))
+
+
+def new_public_key(parameters: RingParameters, secret_key: bytes) -> bytes:
+    """Return a fresh public key of a packed secret key, packed: an encryption of zero, made without the library."""
+    key_shape, ciphertext_shape = shapes_of(parameters)
+    seeded = Seeded(ciphertext_shape)
+    zero = seeded.half.zeros()
+    return seeded.encrypt(key_shape.unpack(secret_key)[: len(zero)], zero, zero[:0])
 
 
 def library_for(parameters: RingParameters) -> Library:
-    """Return the library that chooses the parameters' primes; errors as `keys_for`."""
-    return _library(choose_backend(parameters.backend), parameters.chain)
+    """Return the library that draws keys, and chooses the primes unless they are the scheme's own.
+
+    Errors as of it, and as `choose_backend`.
+    """
+    return _library(choose_backend(parameters.backend), KEY_CHAIN if parameters.own_moduli else parameters.chain)
 
 
 @lru_cache(maxsize=8)
@@ -190,10 +164,10 @@ class BasePublicContext(_BaseContext[P]):
 
     _not_pickled = "a context is not pickled, which the libraries' objects do not survive; send to_bytes()"
 
-    def __init__(self, stored: PublicKeys[P], keys: Keys) -> None:
+    def __init__(self, stored: PublicKeys[P]) -> None:
         self.parameters, self._stored = stored.parameters, stored
         self.fingerprint = stored.parameters.fingerprint(stored.public_keys_digest)
-        _, self.ciphertext_shape = keys.shapes
+        _, self.ciphertext_shape = shapes_of(stored.parameters)
         self._seeded = Seeded(self.ciphertext_shape)
         self._public_key = np.split(self._seeded.expand(stored.public_key), 2)
 
@@ -207,10 +181,10 @@ class BaseSecretContext(_BaseContext[P]):
 
     _not_pickled = "a secret key is not pickled; use to_bytes() and keep the bytes encrypted"
 
-    def __init__(self, stored: SecretKey[P], keys: Keys) -> None:
+    def __init__(self, stored: SecretKey[P]) -> None:
         self.parameters, self._stored = stored.parameters, stored
         self.fingerprint = stored.parameters.fingerprint(stored.public_keys_digest)
-        key_shape, ciphertext_shape = keys.shapes
+        key_shape, ciphertext_shape = shapes_of(stored.parameters)
         self._seeded = Seeded(ciphertext_shape)
         self.mask_shape = self._seeded.half
         if hashlib.sha256(stored.secret_key).digest() != stored.checksum:
@@ -240,13 +214,12 @@ def generated(
 
     Raises `BackendUnavailableError` where the parameters' library cannot be imported here.
     """
-    making = keys_for(parameters)
-    secret_key = making.new_secret_key()
-    keys = public.stored_as(parameters, making.new_public_key(secret_key))
+    secret_key = new_secret_key(parameters)
+    keys = public.stored_as(parameters, new_public_key(parameters, secret_key))
     checksum = hashlib.sha256(secret_key).digest()
-    own = public(keys, making)
+    own = public(keys)
     _IN_USE[_name(public, own.to_bytes())] = own
-    return pair(own, secret(secret.stored_as(parameters, keys.public_keys_digest, secret_key, checksum), making))
+    return pair(own, secret(secret.stored_as(parameters, keys.public_keys_digest, secret_key, checksum)))
 
 
 def loaded(of: type[Context], data: bytes) -> Context:
@@ -261,7 +234,7 @@ def loaded(of: type[Context], data: bytes) -> Context:
         stored = decode(payload, of.stored_as, of.kind)
         if stored.parameters.fingerprint(stored.public_keys_digest) != fingerprint:
             raise DeserialisationError(f"the {of.kind} does not match its fingerprint", field="fingerprint")
-        _IN_USE[_name(of, data)] = found = of(stored, keys_for(stored.parameters))
+        _IN_USE[_name(of, data)] = found = of(stored)
     return found
 
 

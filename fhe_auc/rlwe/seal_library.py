@@ -18,7 +18,7 @@ import zstandard
 
 from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.rlwe.context import Library, Rows
-from fhe_auc.rlwe.polynomials import WORD, Polynomials
+from fhe_auc.rlwe.polynomials import WORD
 from fhe_auc.rlwe.ring_parameters import Chain
 
 # SEAL's serialisation: a 16-byte header (magic, header size, version, compression, total size) before every object and
@@ -99,7 +99,8 @@ class Scheme(Library):
 
     def __init__(self, chain: Chain) -> None:
         primes = seal.CoeffModulus.Create(chain.ring_dimension, [*chain.modulus_bits, chain.special_bits])
-        self._key_moduli = [prime.value() for prime in primes]  # ciphertexts have all but the last
+        # A site that has submitted needs no more of SEAL than its primes: to make a key takes 50 ms of each process.
+        self.moduli = tuple(prime.value() for prime in primes)
         self._settings = seal.EncryptionParameters(seal.SCHEME_TYPE.CKKS)
         self._settings.set_poly_modulus_degree(chain.ring_dimension)
         self._settings.set_coeff_modulus(primes)
@@ -110,12 +111,6 @@ class Scheme(Library):
         """SEAL's own."""
         return seal.SEALContext(self._settings, True, seal.SEC_LEVEL_TYPE.TC128)
 
-    @cached_property
-    def shapes(self) -> tuple[Polynomials, Polynomials]:
-        """A site that has submitted needs no more of SEAL than its primes: to learn takes 50 ms of each process."""
-        size, moduli = self.chain.ring_dimension, tuple(self._key_moduli)
-        return Polynomials(size, moduli), Polynomials(size, 2 * moduli[:-1])
-
     def _new_key(self) -> Rows:
         key = save(seal.KeyGenerator(self.context).secret_key())
-        return polynomials(key, self.chain.ring_dimension, self._key_moduli)
+        return polynomials(key, self.chain.ring_dimension, self.moduli)

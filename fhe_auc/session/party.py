@@ -154,6 +154,8 @@ class Party(Generic[R]):
         self.ended = False  # whether this party answers nothing more
         self.failure: EvaluationError | None = None  # why the last answer, which nothing follows, gave no result
         self._side, self._rounds = side, side.rounds
+        self.download_limit = side.download_limit  # largest payload of the aggregator's messages, in bytes
+        self.last_round = side.rounds.number  # whose message has the result; it and the first one alone take rows
         everyone = range(1, side.rounds.number + 1)
         self._answered = [each for each in everyone if (each in side.rounds.of_helper) == self._helps]
         self._round = 0
@@ -164,16 +166,6 @@ class Party(Generic[R]):
 
     def __reduce__(self) -> str:
         raise TypeError("a party is not pickled or copied: a second one would submit for it, too")
-
-    @property
-    def download_limit(self) -> int:
-        """Largest payload of the aggregator's messages, in bytes."""
-        return self._side.download_limit
-
-    @property
-    def last_round(self) -> int:
-        """The round whose message has the result; it and the first one alone take rows."""
-        return self._rounds.number
 
     @property
     def next_round(self) -> int:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 import fhe_auc
 from fhe_auc.base.errors import EvaluationError, InputError
+from fhe_auc.base.extras import require
 from fhe_auc_keys.errors import StoreError
 from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase
 from fhe_auc_keys.trust.identity import Identity
@@ -249,10 +250,9 @@ class _Processes(Generic[R]):
 
 class _DaskWorkers(Workers):
     def __init__(self, scheduler: str) -> None:
-        try:
-            from fhe_auc_keys.fleet.dask_scheduler import connected
-        except ImportError as error:
-            raise InputError(f"a scheduler needs Dask: pip install 'fhe-auc[dask]' ({error})") from None
+        require("dask")
+        from fhe_auc_keys.fleet.dask_scheduler import connected
+
         self._client, number = connected(scheduler)
         super().__init__(number)
         self.own_stores = True

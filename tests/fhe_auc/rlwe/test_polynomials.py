@@ -14,7 +14,7 @@ from fhe_auc.base.errors import BackendUnavailableError, DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.ciphertexts import SEED_BYTES, VARIANCE, Seeded, unpack_result
-from fhe_auc.rlwe.context import _library, keys_for, library_for
+from fhe_auc.rlwe.context import _library, library_for, new_public_key
 from fhe_auc.rlwe.modular import is_prime, primes_above, primes_below
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words, coefficients_of, smallest_root, values_of
 from tests.support.bfv_contexts import parameters_of
@@ -262,7 +262,7 @@ def test_seal_keeps_the_same_values_in_the_same_order() -> None:
     from fhe_auc.rlwe import seal_library
 
     library = library_for(Ckks().parameters("tenseal"))
-    context, ciphertext, (_, shape) = library.context, seal.Ciphertext(), library.shapes
+    context, ciphertext, shape = library.context, seal.Ciphertext(), Polynomials(8192, 2 * library.moduli[:-1])
     seal.Encryptor(context, seal.KeyGenerator(context).secret_key()).encrypt_zero_symmetric(ciphertext)
 
     def words() -> Words:
@@ -312,10 +312,10 @@ def test_a_public_key_encrypts_zero_with_the_second_error_alone(name: str, backe
     """Modulo Q, as only our own arithmetic takes it."""
     bfv_parameters = parameters_of(backend, primes_above(2**41, 1, 8192))
     made: Any = ckks.generate(Ckks().parameters(backend)) if name == "ckks" else bfv.generate(bfv_parameters)
-    keys, seeded, secret = keys_for(made.public.parameters), made.public._seeded, made.secret.secret_words
+    parameters, seeded, secret = made.public.parameters, made.public._seeded, made.secret.secret_words
     half = seeded.half
-    assert len(half.moduli) == len(made.public.parameters.modulus_bits)
-    first, second = made.public._stored.public_key, keys.new_public_key(made.secret._stored.secret_key)
+    assert len(half.moduli) == len(parameters.modulus_bits)
+    first, second = made.public._stored.public_key, new_public_key(parameters, made.secret._stored.secret_key)
     assert len(first) == half.packed_size + SEED_BYTES
     found = []
     for packed in first, second:
@@ -346,10 +346,10 @@ def test_a_library_that_keeps_polynomials_otherwise_is_refused(
 ) -> None:
     library = _library.__wrapped__(pair.public.parameters.backend, pair.public.parameters.chain)
     key = library._new_key()
-    assert library.shapes[0] == Polynomials(8192, tuple(modulus for modulus, _ in key))
+    assert library.moduli == tuple(modulus for modulus, _ in key)
     monkeypatch.setattr(library, "_new_key", lambda: [(modulus, np.roll(row, 1)) for modulus, row in key])
     with pytest.raises(BackendUnavailableError, match="install one that fhe-auc asks for"):
-        library.new_secret_key()
+        library.drawn()
 
 
 _FORKS = """
@@ -357,7 +357,7 @@ import hashlib, json, os, sys
 import numpy as np
 from fhe_auc import ckks
 from fhe_auc.base.errors import EvaluationError
-from fhe_auc.rlwe.context import library_for
+from fhe_auc.rlwe.context import new_secret_key
 from tests.support.schemes import Ckks
 
 parameters, drawn = Ckks().parameters(sys.argv[1]), sys.argv[2]
@@ -368,7 +368,7 @@ if drawn == "keys":
 
 def draw():
     if drawn == "keys":
-        return library_for(parameters).new_secret_key()
+        return new_secret_key(parameters)
     sent = pair.secret.encrypt(np.zeros((4, parameters.slots), complex))
     ckks.generate(parameters)
     return sent

@@ -18,6 +18,7 @@ from fhe_auc.base.serialise import decode, encode
 from fhe_auc.exchange.exchange import Folder
 from fhe_auc.input_proofs.sessions import BLIND_BYTES, RANDOMNESS_BYTES
 from fhe_auc.machines import site_role
+from fhe_auc.machines.answers import _FORMAT
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rlwe.modular import primes_above
 from fhe_auc.session import registry
@@ -26,14 +27,19 @@ from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import GENERATE
+from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.roles.helped import HelpedSecrets, HelpedSubmission, Told
 from fhe_auc_keys.roles.helper import Blobs, HelperMaterial, PadKeyOf, Response, SignedBlob, Word, response_of
+from fhe_auc_keys.site import key_erasure
+from fhe_auc_keys.site.store_check import problems
+from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.sealing import PrivateKeys, seal_under, unseal_under
 from fhe_auc_protocols.exact_auc.computations import ExactTask
 from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
 from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts
+from tests.support.certified import DAY
 from tests.support.exact_sessions import GRID, PLUGINS, found_in, pairs_of, rows
 from tests.support.helped_sessions import SITES, Play, payload_of
 from tests.support.machines import GRID as GRID_OF_MACHINES
@@ -463,3 +469,17 @@ def test_between_machines_record_logs_trail_and_every_site_name_who_is_left_out(
     assert "the session has ended here without a result" in caplog.text
     with pytest.raises(EvaluationError, match="'site 1' is left out: its proof did not hold"):
         session.outcome(NAMES[1])
+
+
+def test_what_a_session_that_never_ended_has_left_at_the_helper_is_erased_once_it_is_over(tmp_path: Path) -> None:
+    session = between_machines(tmp_path / "session")
+    helper, exchange = session.roles[HELPER], session.folder / "exchange"
+    with pytest.raises(KeyboardInterrupt):  # once the helper has opened the sum of the pads
+        played_over_files(session.aggregator, session.files, session.roles, exchange, killed_in=2)
+    for days, stays in ((0, True), (8, True), (16, False)):
+        with Vault(Path(helper["store"]), Path(helper["passphrase-file"])).open() as store:
+            key_erasure.close_ended(store, at=now() + days * DAY)
+            kept = _FORMAT.unframe(store.get("state", session.id.hex()))
+            assert problems(store, at=now()) == []
+        # What it would go on from, the question that it has answered last, and its answer.
+        assert [bool(each) for each in (kept.party, kept.message, kept.submission)] == [stays] * 3

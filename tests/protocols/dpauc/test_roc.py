@@ -68,7 +68,7 @@ TEN = [list(range(10, -1, -1))] * 2 + [list(range(11))] * 2  # ten rows of eithe
 @pytest.mark.parametrize(
     ("changed", "row"),
     [
-        (1, [-1] * 11),
+        (slice(1, 4, 2), [[-1] * 11, [11] * 11]),
         (0, [9, *range(9, -1, -1)]),  # 19 rows at the first threshold, 20 at the others
         (slice(0, 4, 2), [[8, 9, *range(8, -1, -1)], [2, 1, *range(2, 11)]]),  # fewer above a lower threshold
         (slice(None), [[2**62 - 1] * 11, [0] * 11, [2**62 - 1] * 10 + [2**62 - 2], [0] * 11]),

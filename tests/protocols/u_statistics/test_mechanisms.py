@@ -227,9 +227,9 @@ def test_without_noise_and_discarding_it_is_scikit_learns_auc(rows: list) -> Non
     if labels.all() or not labels.any():
         return
     exact = (hierarchical_histogram(np.bincount(scores[of], minlength=8)) for of in (labels, ~labels))
-    assert HadamardTree(3, 1.0).recurse(*exact, discard=False).auc == pytest.approx(
-        roc_auc_score(labels, scores), abs=1e-12
-    )
+    found, tied = HadamardTree(3, 1.0).recurse(*exact, discard=False), np.equal.outer(scores[labels], scores[~labels])
+    assert found.auc == pytest.approx(roc_auc_score(labels, scores), abs=1e-12)
+    assert found.ties == pytest.approx(tied.mean() / 2, abs=1e-12)
 
 
 def test_without_discarding_the_auc_is_unbiased_and_discarding_biases_it_by_less_than_its_error() -> None:
