@@ -161,7 +161,8 @@ class Server:
         if self._wrong or self._standing.wrong or self._clock.monotonic() > self._renewal:
             self._wrong = self._renewed()
         problems = [*self._upkeep(), *self._find()]
-        problems += self._due()
+        if self.role == "site":
+            problems += _tried("repeat", lambda: self._storage.make_due(self.config, self._exchange))
         for session in list(self._sessions.values()):
             if stop is not None and stop.is_set():
                 return
@@ -237,12 +238,6 @@ class Server:
             return [Problem("restored", why)] if why else []
         except (FheAucError, OSError) as error:
             return [Problem("role", sentence(error))]
-
-    def _due(self) -> list[Problem]:
-        """Make the sessions that are due at a site; return what is wrong with them, and with where they are put."""
-        if self.role != "site":
-            return []
-        return _tried("repeat", lambda: self._storage.make_due(self.config, self._exchange))
 
     def _find(self) -> list[Problem]:
         """Find the sessions, and forget those that are not there any more; return what is wrong with the exchange."""

@@ -4,8 +4,8 @@ An encryption library, OpenFHE or SEAL, makes secret keys. All else is done in w
 objects stay inside.
 
 Only coefficients travel, and a library's parser sees no foreign bytes. Both libraries serialise an object as a header
-(parameters, sizes, pointers) around long runs of 64-bit coefficients: of a throw-away key it is learned where these
-stand. Every coefficient takes only the bits that its modulus needs (`fhe_auc.rlwe.polynomials`).
+(parameters, sizes, pointers) around long runs of 64-bit coefficients, which are found in it. Every coefficient takes
+only the bits that its modulus needs (`fhe_auc.rlwe.polynomials`).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
 import numpy as np
 
-from fhe_auc.base.errors import CapacityError, DeserialisationError
+from fhe_auc.base.errors import BackendUnavailableError, CapacityError, DeserialisationError
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.rlwe.ciphertexts import Seeded, check_small, unwrap, wrap
+from fhe_auc.rlwe.ciphertexts import Seeded, unwrap, wrap
 from fhe_auc.rlwe.modular import Signed, signed
 from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of, values_of
 from fhe_auc.rlwe.ring_parameters import KEY_CHAIN, LIBRARIES, BackendName, Chain, RingParameters, choose_backend
@@ -32,34 +32,8 @@ from fhe_auc.rlwe.ring_parameters import KEY_CHAIN, LIBRARIES, BackendName, Chai
 P = TypeVar("P", bound=RingParameters)
 
 
-class Run(NamedTuple):
-    """One polynomial modulo one prime: N words from byte `offset`, each in [0, modulus)."""
-
-    offset: int
-    modulus: int
-
-
-class CoefficientLayout:
-    """Where the coefficients of one kind of object stand, polynomials modulo primes: of the shape `polynomials`.
-
-    It is learned from `template`, a serialised object of that kind. `find` returns where runs stand in the library's
-    bytes.
-    """
-
-    def __init__(self, template: bytes, ring_dimension: int, find: Callable[[bytes], list[Run]]) -> None:
-        self._find = find
-        self.polynomials = Polynomials(ring_dimension, tuple(run.modulus for run in find(template)))
-
-    def words(self, raw: bytes) -> Words:
-        """Return the coefficients of the serialised object `raw`, which this process has made itself.
-
-        Raises `DeserialisationError` where it is not an object of this kind.
-        """
-        runs = self._find(raw)
-        if tuple([run.modulus for run in runs]) != self.polynomials.moduli:
-            raise DeserialisationError("the library's object does not have the layout that these parameters call for")
-        size = self.polynomials.ring_dimension
-        return np.array([np.frombuffer(raw, "<u8", size, run.offset) for run in runs], np.uint64)
+Rows: TypeAlias = list[tuple[int, Words]]
+"""One polynomial modulo one prime, after the other: the prime, and the coefficients in words, shape (N,)."""
 
 
 class Keys(ABC):
@@ -83,55 +57,45 @@ class Keys(ABC):
 
 
 class Library(Keys):
-    """A library's context for one chain, and the layout of its keys, learned from a throw-away one when needed.
+    """A library's context for one chain: of CKKS whatever the scheme.
 
-    It is a context of CKKS whatever the scheme. What comes of the library raises `BackendUnavailableError` as
-    `check_small`, and `CapacityError` where the library has another ring or modulus.
+    Raises `BackendUnavailableError` where it keeps keys in a way that is not known here, and `CapacityError` where it
+    has another ring or modulus.
     """
 
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
 
-    @property
-    def shapes(self) -> tuple[Polynomials, Polynomials]:
-        """Of the library's primes."""
-        key = self.secret_key.polynomials
-        return key, Polynomials(key.ring_dimension, 2 * key.moduli[: len(self.chain.modulus_bits)])
-
     @cached_property
-    def secret_key(self) -> CoefficientLayout:
-        """That of secret keys."""
-        layout = self._layout(self._new_key())
-        found = tuple(round(math.log2(modulus)) for modulus in layout.polynomials.moduli)
-        wanted, more = self.chain.modulus_bits, bool(self.chain.special_bits)  # of which SEAL's keys know
-        if found[: len(wanted)] != wanted or len(found) > len(wanted) + more:
-            raise CapacityError(f"the library has chosen primes of {found} bits, not those that the parameters say")
-        return layout
+    def shapes(self) -> tuple[Polynomials, Polynomials]:
+        """Of the library's primes, as those of a throw-away key say."""
+        key, _, _ = self.drawn()
+        return key, Polynomials(key.ring_dimension, 2 * key.moduli[: len(self.chain.modulus_bits)])
 
     def new_secret_key(self) -> bytes:
         """Return a fresh secret key of the library's primes, packed."""
-        words, _ = self.drawn()
-        return self.secret_key.polynomials.pack(words)
+        shape, words, _ = self.drawn()
+        return shape.pack(words)
 
-    def drawn(self) -> tuple[Words, Signed]:
-        """Return a fresh secret key, and its coefficients, shape (N,)."""
-        first = Polynomials(self.chain.ring_dimension, self.secret_key.polynomials.moduli[:1])
-        words = self.secret_key.words(self._saved(self._new_key()))
-        coefficients = coefficients_of(first, words[:1])
-        check_small(first, coefficients, 1)
-        return words, signed(coefficients[0], first.moduli[0])
+    def drawn(self) -> tuple[Polynomials, Words, Signed]:
+        """Return the shape of a fresh secret key, the key, and its coefficients, shape (N,)."""
+        moduli, rows = zip(*self._new_key(), strict=True)
+        found = tuple(round(math.log2(modulus)) for modulus in moduli)
+        wanted, more = self.chain.modulus_bits, bool(self.chain.special_bits)  # of which SEAL's keys know
+        if found[: len(wanted)] != wanted or len(found) > len(wanted) + more:
+            raise CapacityError(f"the library has chosen primes of {found} bits, not those that the parameters say")
+        words, first = np.array(rows, np.uint64), Polynomials(self.chain.ring_dimension, moduli[:1])
+        coefficients = signed(coefficients_of(first, words[:1])[0], moduli[0])
+        if np.abs(coefficients).max() > 1:
+            raise BackendUnavailableError(
+                "this version of the encryption library keeps ciphertexts or keys in a way that fhe-auc does not know; "
+                "install one that fhe-auc asks for"
+            )
+        return Polynomials(self.chain.ring_dimension, moduli), words, coefficients
 
     @abstractmethod
-    def _new_key(self) -> Any:
-        """Return a fresh secret key."""
-
-    @abstractmethod
-    def _saved(self, item: Any) -> bytes:
-        """Return the library's serialisation of a key or a ciphertext."""
-
-    @abstractmethod
-    def _layout(self, item: Any) -> CoefficientLayout:
-        """Return the layout of objects like `item`."""
+    def _new_key(self) -> Rows:
+        """Return a fresh secret key, as the library's serialisation has it: values at the roots of -1."""
 
 
 class OwnPrimes(Keys):
@@ -149,7 +113,7 @@ class OwnPrimes(Keys):
     def new_secret_key(self) -> bytes:
         """Return a fresh secret key, packed."""
         shape, _ = self.shapes
-        _, ternary = _library(choose_backend(self._parameters.backend), KEY_CHAIN).drawn()
+        _, _, ternary = _library(choose_backend(self._parameters.backend), KEY_CHAIN).drawn()
         return shape.pack(values_of(shape, ternary))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import concurrent.futures
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import time
@@ -117,6 +118,7 @@ def make_store(directory: Path, identity: Identity) -> Path:
     file, (_, unsealing) = _passphrase_file(directory), identity.keys.components
     signs_for_nobody, _ = PrivateKeys.generate().components
     kept = Identity(identity.name, PrivateKeys.from_components(signs_for_nobody, unsealing))
+    directory.parent.mkdir(parents=True, exist_ok=True)
     with create_with_random_passphrase(directory, file) as store:
         store.put("identity", UNSEALS, kept.to_bytes())
     return file
@@ -338,9 +340,10 @@ def done(function: Callable[..., R], shared: tuple[object, ...], part: tuple[obj
 
 
 def peak() -> int:
-    """Return the most memory that this process has had, in bytes; 0 on Windows, where nothing says it."""
-    if sys.platform == "win32":
+    """Return the most memory that this process has had, in bytes; 0 where the system does not say it as Linux does."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+    except OSError:
         return 0
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)  # not `getrusage`'s: there a process begins with its parent's
+    return 1024 * int(found[1]) if found else 0
