@@ -19,6 +19,8 @@ from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import key_erasure
+from fhe_auc_keys.store.vault import OWN
+from fhe_auc_keys.trust.identity import Identity
 from tests.support.certified import DAY, NOW
 from tests.support.command_line import printed, told
 from tests.support.keys_commands import Clock, assert_fails, call, changed, join, make, ok, open_as, store_of
@@ -100,6 +102,11 @@ def test_keys_that_are_another_session_s_or_incomplete_are_noticed() -> None:
         (found,) = problems()
         assert (found["entry"], found["remedy"]) == (f"bundle/{sessions[0]}", NEW_SESSION)
         assert "secret keys are not those of the manifest" in found["wrong"]
+    with store_of("south") as store:
+        store.put("identity", OWN, Identity.create("south").to_bytes(), replace=True)
+    (found,) = problems("south/store")
+    assert found["entry"] == f"identity/{OWN}"
+    assert "'south' has other keys in version 2 of the members' file than here" in found["wrong"]
 
 
 def test_what_nobody_wrote_is_named_and_a_session_whose_encryption_library_is_missing_here(
