@@ -12,8 +12,6 @@ Patients are few where some have most of the rows: Student's t is taken, as for 
 (Kish, Survey Sampling, 1965). Where thresholds leave more open than the standard error, `widened` adds that.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

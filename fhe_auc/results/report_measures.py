@@ -1,7 +1,5 @@
 """The report's metrics of scores and of calibration, each with its interval."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

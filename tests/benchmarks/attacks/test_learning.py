@@ -5,8 +5,6 @@ opens what is sealed to it. Liars put many positives into a bin. These weigh its
 whoever is told the ties divides by the weight.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

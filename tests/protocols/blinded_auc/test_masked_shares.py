@@ -1,7 +1,5 @@
 """Masked shares against extended precision, and the numbers that mask and blind them against their distributions."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import itertools

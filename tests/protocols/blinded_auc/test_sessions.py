@@ -3,8 +3,6 @@
 Attacks on what is computed: tests/benchmarks/attacks. At its limits and beyond: test_result_check.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import re

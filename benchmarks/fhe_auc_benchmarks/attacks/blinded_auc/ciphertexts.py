@@ -4,8 +4,6 @@ The liar holds what every aggregator holds: the public key, and what parties sen
 common secret. A strategy gets these things (`aggregator_view`) and returns the result.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

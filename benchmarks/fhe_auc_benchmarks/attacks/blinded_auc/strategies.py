@@ -5,8 +5,6 @@ class alone, or conjugates. A lie that calls for it does what comes nearest. Whe
 replaced, the sum keeps masks, and what decrypts is uniform modulo Q.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
