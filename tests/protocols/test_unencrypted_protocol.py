@@ -147,9 +147,6 @@ def test_roles_refuse_a_manifest_that_the_protocol_would_not_make(
             role()
 
 
-# --- Options ----------------------------------------------------------------------------------------------------------
-
-
 def test_every_option_has_a_line_that_the_command_line_shows() -> None:
     printed = json.loads(CliRunner().invoke(main, ["protocols", "--json"]).stdout)["protocols"]
     for each in printed:

@@ -192,9 +192,6 @@ def test_bad_maps_scores_and_empty_histograms_are_refused() -> None:
             function(empty)
 
 
-# --- Recalibration ----------------------------------------------------------------------------------------------------
-
-
 brentq = Lazy("scipy.optimize").brentq
 expit = Lazy("scipy.special").expit
 logit = Lazy("scipy.special").logit
@@ -279,9 +276,6 @@ def test_bins_whose_ends_part_the_labels_leave_the_slope_open(histogram: Histogr
     line = recalibration.calibration_line(histogram)
     assert math.isfinite(line.slope)
     assert (line.intercept_off, line.slope_off) == (math.inf, math.inf)
-
-
-# --- Smooth calibration -----------------------------------------------------------------------------------------------
 
 
 Rows = tuple[NDArray[np.float64], NDArray[np.int64]]

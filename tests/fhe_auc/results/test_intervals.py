@@ -155,9 +155,6 @@ def test_p_value_and_interval_of_a_difference_are_the_normal_laws(
     assert interval.method == "DeLong, paired, on binned scores"
 
 
-# --- Few rows, or patients --------------------------------------------------------------------------------------------
-
-
 def variance(at: float, positives: int, negatives: int) -> float:
     """Newcombe's fifth method: Hanley and McNeil's, both labels with the mean of the rows less one."""
     others = (positives + negatives) / 2 - 1

@@ -87,9 +87,6 @@ def test_whatever_the_bins_scikit_learns_value_lies_in_the_range(seed: int, max_
     assert partial_auc_score(exact_histogram(data), max_fpr)[0].value == pytest.approx(expected, abs=1e-12)
 
 
-# --- Few rows ---------------------------------------------------------------------------------------------------------
-
-
 def held(positives: int, negatives: int, min_cell: int, seed: int) -> dict[str, Measure]:
     random = np.random.default_rng(seed)
     y_true = np.arange(positives + negatives) < positives

@@ -110,9 +110,6 @@ def test_polynomials_have_nothing_in_common_and_are_the_key_stream_of_chacha20()
         assert expanded[0].tolist()[8 * block :][:4] == expected
 
 
-# --- Modular arithmetic -----------------------------------------------------------------------------------------------
-
-
 PRIMES = [3, 101, 257, 2**31 - 1, 2199023288321, (1 << 55) - 55, (1 << 56) - 5]
 
 
@@ -193,9 +190,6 @@ def test_a_sum_of_the_largest_residues_is_right_at_every_length(length: int) -> 
     largest = np.full((length, 2), PRIMES[-1] - 1, np.uint64)
     assert modular.total(largest, PRIMES[-1], axis=0).tolist() == [-length % PRIMES[-1]] * 2
     assert modular.total(largest.T, PRIMES[-1]).tolist() == [-length % PRIMES[-1]] * 2
-
-
-# --- The number-theoretic transform -----------------------------------------------------------------------------------
 
 
 def by_definition(ring: Polynomials, words: Words) -> list[list[int]]:
@@ -287,9 +281,6 @@ def test_seal_keeps_the_same_values_in_the_same_order() -> None:
     values = layout.words(seal_library.save(ciphertext))
     seal.Evaluator(context).transform_from_ntt_inplace(ciphertext)
     assert np.array_equal(coefficients_of(layout.polynomials, values), layout.words(seal_library.save(ciphertext)))
-
-
-# --- Seeds ------------------------------------------------------------------------------------------------------------
 
 
 def noise_of(pair: ckks.KeyPair, words: Words) -> np.ndarray:

@@ -210,9 +210,6 @@ def test_weights_are_refused_by_name_rather_than_left_out(name: str) -> None:
     assert (refused.exit_code, "weights are not supported" in refused.stderr) == (2, True)
 
 
-# --- Own values -------------------------------------------------------------------------------------------------------
-
-
 RANDOM = np.random.default_rng(61)
 NORMAL = RANDOM.normal(-2, 1.5, 3000)
 SHAPES = {
@@ -314,9 +311,6 @@ def test_thresholds_of_rows_that_lie_number_by_number_list_no_scores() -> None:
     grid, _ = chosen(scores, "exact")
     assert listed(grid) is None
     assert len(np.unique(bins_of(scores, grid))) > 300
-
-
-# --- Scales -----------------------------------------------------------------------------------------------------------
 
 
 Y_TRUE = np.arange(400) % 2

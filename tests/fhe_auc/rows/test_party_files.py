@@ -28,9 +28,6 @@ def plain(parties: list[PartyData]) -> dict[str, tuple[list[int], list[float]]]:
     return {party.name: (party.y_true.astype(int).tolist(), party.y_score.tolist()) for party in parties}
 
 
-# --- Bad files --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("lines", "columns", "told"),
     [
@@ -255,8 +252,6 @@ def test_npz_sites_may_be_indices_into_names_and_an_index_that_has_none_is_refus
         read([0.0, 1.0, 1.0], ["x", "y"])
 
 
-# --- Good files -------------------------------------------------------------------------------------------------------
-
 LABELS, SCORES = [0, 1, 1, 0], [0.125, 0.5, -3.0, 1e-9]
 
 
@@ -335,9 +330,6 @@ def test_damaged_archives_are_refused_with_one_line_naming_the_file(tmp_path: Pa
             refusals.append(str(error))
     assert len(refusals) > 20
     assert all("site.npz" in message and "\n" not in message for message in refusals)
-
-
-# --- Quotes -----------------------------------------------------------------------------------------------------------
 
 
 def rows(number: int, **notes: str) -> list[str]:

@@ -143,9 +143,6 @@ def test_results_of_both_layers_tell_each_sum_and_hide_all_else(sums: int, prime
         assert not layout.coefficients(others, 1)[:, where].any()
 
 
-# --- Residues ---------------------------------------------------------------------------------------------------------
-
-
 MODULI = [2, 3, 101, 257, 65537, 2**41 - 21, 2199023288321, 2**50 - 27, 2**56 - 5, 2**63 - 25]
 WIDTHS = [1, 2, 7, 9, 17, 41, 42, 50, 56, 63]
 PRIME, WIDTH = 2**41 - 21, 41

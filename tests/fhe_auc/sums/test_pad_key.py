@@ -205,9 +205,6 @@ def test_sums_that_take_too_many_ciphertexts_are_refused_by_both_roles(pair: bfv
             call()
 
 
-# --- Pads -------------------------------------------------------------------------------------------------------------
-
-
 SEED, MANIFEST = bytes(range(32)), bytes(range(32, 64))
 T41, T42, T50 = 2199023255531, 2199023288321, 2**50 - 27
 

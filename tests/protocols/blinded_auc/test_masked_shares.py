@@ -237,9 +237,6 @@ class TestStream:
         assert chisquare(np.bincount(found, minlength=24)).pvalue > FALSE_ALARM
 
 
-# --- Multipliers ------------------------------------------------------------------------------------------------------
-
-
 def is_smooth(number: int) -> bool:
     for prime in (2, 3, 5, 7, 11, 13, 17, 19, 23):
         while number % prime == 0:

@@ -117,9 +117,6 @@ class TestRefusals:
             MaliciousTask(manifest, PartyData.from_arrays("site 0", [0, 1] * 60, np.linspace(0, 1, 120)))
 
 
-# --- Both libraries ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.backends("all")
 @pytest.mark.parametrize("protocol", ["semi-honest", "malicious"])
 def test_every_library_gives_the_exact_auc_and_scikit_learns_where_every_score_is_a_threshold(protocol: str) -> None:
@@ -136,9 +133,6 @@ def test_every_library_gives_the_exact_auc_and_scikit_learns_where_every_score_i
                 assert found.binning_error == pytest.approx(truth.binning_error, abs=CLOSE)
             assert abs(found.auc - without_bins) <= found.binning_error + CLOSE
             assert found.verified is (protocol == "malicious")
-
-
-# --- Semi-honest ------------------------------------------------------------------------------------------------------
 
 
 slow = functools.partial(pytest.param, marks=pytest.mark.slow)
@@ -173,9 +167,6 @@ def test_parties_or_names_that_are_none_are_refused():
     ]:
         with pytest.raises(InputError, match=f"the name of a party {problem}|{problem}"):
             semi_honest({name: PAIR})
-
-
-# --- Bad ciphertexts --------------------------------------------------------------------------------------------------
 
 
 pytestmark = pytest.mark.backends("one")  # messages, rounds and refusals are the same on each

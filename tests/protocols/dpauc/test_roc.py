@@ -124,9 +124,6 @@ def test_a_base_rate_outside_what_an_auc_supposes_is_moved_inside(rows: float) -
     np.testing.assert_allclose(base_rate(shares, 0.3, np.array(rows)), [1 / rows, 1 / rows, 0.5, 1 - 1 / rows])
 
 
-# --- The Gaussian mechanism -------------------------------------------------------------------------------------------
-
-
 EPSILONS = st.floats(1e-3, 50)
 DELTAS = st.floats(1e-12, 0.9)
 SENSITIVITIES = st.floats(1e-3, 1e3)

@@ -80,9 +80,6 @@ def opened(name: str, *parties: str, size: int = 10) -> tuple[SessionRoles, list
     return roles, roles.submit()
 
 
-# --- What is sent -----------------------------------------------------------------------------------------------------
-
-
 LAWS: list[tuple[str, dict[str, Any], Any, float]] = [
     *(
         ("dpauc-laplace", {"epsilon": epsilon, "budget_thresholds": size}, stats.laplace, 4 * size / epsilon)
@@ -154,9 +151,6 @@ def test_score_noise_moves_scores_by_laplace_of_the_stated_scale() -> None:
     assert np.abs(above - stats.laplace(0.5, 1.0).sf(grid)).max() > 0.05
 
 
-# --- What comes out ---------------------------------------------------------------------------------------------------
-
-
 @each
 def test_a_result_says_that_nothing_is_encrypted_and_nothing_bounded_and_has_the_curves_options(name: str) -> None:
     variants = {"clip": False, "endpoints": True, "monotone": True}
@@ -216,9 +210,6 @@ def test_an_estimate_that_had_to_be_moved_is_told() -> None:
     assert any("is no AUC, and was moved" in warning for warning in found.warnings)
 
 
-# --- Budgets that are none --------------------------------------------------------------------------------------------
-
-
 FINITE, NOTHING = "epsilon must be positive and finite, got {}", "epsilon {} promises nothing: take at most 100"
 SMALL, NO_OPTION = "epsilon {} is too small: noise of scale {} fits no count", "no option '{}'"
 REFUSED = {
@@ -260,9 +251,6 @@ def test_score_noise_needs_scores_from_0_to_1() -> None:
         plugin("dpauc-rr").party(wide, b"", data)
 
 
-# --- Messages ---------------------------------------------------------------------------------------------------------
-
-
 def crooked(**rows: list[int]) -> list[list[int]]:
     """Return the counts of ten positives and ten negatives, one of each in a bin, but for some rows of them."""
     fewer = list(range(10, -1, -1))
@@ -288,6 +276,3 @@ def test_randomised_responses_that_no_labels_could_give_are_refused(counts: list
         party.respond(changed(result, payload=encode([2, *counts])))
     party.respond(changed(result, payload=encode([2, *crooked()])))
     assert 0 <= party.result().auc <= 1
-
-
-# --- Command line -----------------------------------------------------------------------------------------------------

@@ -66,8 +66,6 @@ analyses = st.one_of(
     ),
 )
 
-# --- Estimates --------------------------------------------------------------------------------------------------------
-
 
 @given(analyses, st.integers(2, 9), st.sampled_from([None, 2, 4, 500]), st.integers(0, 10**6))
 @settings(max_examples=25)
@@ -100,9 +98,6 @@ def test_every_estimate_is_that_of_all_pairs_of_its_rows(
             counts = [np.bincount(merging[own]) for own in (ones, zeros)]
             of_labels = None if pieces == bins else tuple([int((own**2).sum()) for own in counts])
             assert estimate.variance == (signs.sum(), *squares, tied, tied - alike, of_labels)
-
-
-# --- Comparisons ------------------------------------------------------------------------------------------------------
 
 
 def compared(labels: Any, first: Any, second: Any, grid: Any) -> tuple[Said, Comparison]:
@@ -197,9 +192,6 @@ def test_a_model_does_not_differ_from_itself_and_a_constant_one_has_its_own_erro
     json.loads(json_text([asdict(each) for each in said.comparisons]))
 
 
-# --- Sites ------------------------------------------------------------------------------------------------------------
-
-
 def test_sums_over_sites_are_those_of_each_sites_own_rows() -> None:
     parties, grid = made(TWO_MODELS, 7, 3), thresholds.uniform(30)
     parties.append(PartyData.from_columns("one label", [1, 1], {"old": [0.5, 0.6], "new": [0.4, 0.9]}, {}, TWO_MODELS))
@@ -287,9 +279,6 @@ def test_three_sites_that_a_fourth_one_could_solve_for_are_not_shown() -> None:
     assert (value, "single sites could be told" in note) == ("not shown", True)
 
 
-# --- What does not belong in ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("arguments", "shown"),
     [
@@ -305,9 +294,6 @@ def test_sites_of_few_parties_or_without_an_interval_are_refused(arguments: dict
         plan_exact(**given | arguments, analysis=WITH_SITES)
     with pytest.raises(InputError, match="sums over sites are for labels 0 and 1"):
         structs.replace(CLASSES, heterogeneity=True)
-
-
-# --- Sessions ---------------------------------------------------------------------------------------------------------
 
 
 multipletests = Lazy("statsmodels.stats.multitest").multipletests

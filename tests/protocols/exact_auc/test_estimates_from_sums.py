@@ -194,9 +194,6 @@ def test_a_class_with_few_rows_in_a_group_hides_it() -> None:
     assert {each.group for each in found if each.missing} == {"sex: F", "sex: M"}
 
 
-# --- Patients ---------------------------------------------------------------------------------------------------------
-
-
 Table = dict[str, NDArray[Any]]
 ONE, TWO = Analysis(cluster="id"), Analysis(models=("a", "b"), by=(SEX,), min_cell=1, cluster="id")
 

@@ -194,9 +194,6 @@ def test_thresholds_that_a_session_finds_are_for_every_model_that_is_compared() 
     assert "--round-scores" in told
 
 
-# --- Published scores -------------------------------------------------------------------------------------------------
-
-
 def width_over_rows(labels: NDArray[np.bool_], scores: NDArray[np.float64]) -> float:
     """How wide DeLong's interval is on the logit scale."""
     auc, error = delong.of_rows(scores[labels], scores[~labels])

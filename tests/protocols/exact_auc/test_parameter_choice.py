@@ -165,9 +165,6 @@ def test_the_manifest_carries_an_exact_plan_and_refuses_a_spoilt_one() -> None:
         msgspec.structs.replace(manifest, grid=GRID[1:].tobytes()).decoded_plan(ExactPlan)
 
 
-# --- Caps -------------------------------------------------------------------------------------------------------------
-
-
 (PRIME,) = primes_below(42, 1, 8192)
 SEX, AGE, WARD = Variable("sex", ("F", "M")), Variable("age", ("0-39", "40-64", "65+")), Variable("ward", ("1", "2"))
 ANALYSES = {
@@ -301,9 +298,6 @@ def test_no_plan_has_caps_that_cannot_be_proved_or_whose_rows_wrap_around() -> N
     for cap, most, why in ((2**38, 2**38, "17 counts cannot be proved"), (101, 100, "a row cap, 101, is above")):
         with pytest.raises(CapacityError, match=why):
             msgspec.structs.replace(plan, caps=(1,) * 39 + (cap,), max_rows=most)
-
-
-# --- What is verified -------------------------------------------------------------------------------------------------
 
 
 PROOFS = Path(__file__).parents[3] / "proofs"

@@ -46,8 +46,6 @@ from tests.support.exact_sessions import (
 from tests.support.pooled import pooled, pooled_counts, sklearns_auc
 from tests.support.wire import LIMIT, flipped, payload_of
 
-# --- What a session yields --------------------------------------------------------------------------------------------
-
 
 @both_backends
 def test_as_many_rows_as_there_may_be_come_out_however_the_model_orders_them(backend: str) -> None:
@@ -59,9 +57,6 @@ def test_as_many_rows_as_there_may_be_come_out_however_the_model_orders_them(bac
         (found,) = Play("verified", data, thresholds.uniform(2), max_rows=most, backend=backend).read()
         assert found_in(found) == (Fraction(int(scores[0])), 0, most // 2, most - most // 2)
         assert found.settings["primes"] == 1
-
-
-# --- Thresholds, rounding, and what is said ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -119,9 +114,6 @@ def test_numbers_may_be_numpys() -> None:
         federated_auc(rows(2, 12), protocol="verified", max_rows=2.5)  # type: ignore[arg-type]
 
 
-# --- More rows than were agreed on ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("protocol", "error"), [slow("exact", ResultCheckError), ("verified", VerificationError)])
 def test_more_rows_together_give_no_number_and_just_as_many_do(protocol: str, error: type[Exception]) -> None:
     data = rows(20, 10)
@@ -136,9 +128,6 @@ def test_more_rows_together_give_no_number_and_just_as_many_do(protocol: str, er
     ten = [PartyData.from_arrays(f"site {number}", [0, 1] * 5, [0.1, 0.9] * 5) for number in range(20)]
     with pytest.raises(error, match="200 rows in all, 190 more than max_rows = 10;"):
         Play(protocol, ten, max_rows=10, min_rows=2).read()
-
-
-# --- What travels -----------------------------------------------------------------------------------------------------
 
 
 @both_backends
@@ -160,9 +149,6 @@ def test_a_party_sends_as_many_bytes_as_planned_and_the_aggregator_s_keys_are_sm
     assert len(Consortium(names).seal(play.plugin.prepare(request)).aggregator) <= 2_000_000
 
 
-# --- Refusals ---------------------------------------------------------------------------------------------------------
-
-
 Spoil = Callable[[Any], Any]
 
 
@@ -179,9 +165,6 @@ def goes_on(play: Play, name: str, submission: bytes) -> None:
     play.aggregator.receive(name, submission)
     for found in play.read(play.aggregator.finish_round()):
         assert found_in(found) == pairs_of(play.sites, play.grid)
-
-
-# --- Submissions ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocol", ["exact", slow("verified")])
@@ -208,9 +191,6 @@ def test_a_malformed_submission_is_refused_by_name_and_changes_nothing(protocol:
     goes_on(play, name, submission)
 
 
-# --- Manifests and material -------------------------------------------------------------------------------------------
-
-
 @both_protocols
 def test_a_manifest_for_other_sums_or_another_protocol_is_refused(protocol: str) -> None:
     """What a party agrees to release stands in it: neither the key holder nor the aggregator adds to that."""
@@ -225,9 +205,6 @@ def test_a_manifest_for_other_sums_or_another_protocol_is_refused(protocol: str)
         for refusing in (play.party, lambda data, manifest: PLUGINS[protocol].aggregator(manifest, b"")):
             with pytest.raises(InputError, match=shown):
                 refusing(play.sites[0], manifest)
-
-
-# --- Results ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocol", [slow("exact"), "verified"])
@@ -295,9 +272,6 @@ def test_messages_that_name_many_parties_of_the_longest_names_are_within_the_lim
     for message in play.messages():
         assert len(payload_of(message)) <= min(party.download_limit for party in play.parties)
     assert [found_in(party.result()) for party in play.parties] == [pairs_of(sites)] * len(sites)
-
-
-# --- Lies -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("lying", [None, 0, 1])

@@ -184,9 +184,6 @@ def test_ties_of_a_bin_that_can_hold_one_number_only_are_no_binning_error() -> N
     assert found.binning_error == 20 * 20 / (2 * 60 * 40)
 
 
-# --- Thresholds -------------------------------------------------------------------------------------------------------
-
-
 PRIVATE = {"histogram-distributed-dp": of.HistogramDistributedDp(), "histogram-local-dp": of.HistogramLocalDp()}
 private = pytest.mark.parametrize("name", PRIVATE)
 slow = partial(pytest.param, marks=pytest.mark.slow)
@@ -196,9 +193,6 @@ def wished(parties: int = 3, **changes: Any) -> Request:
     names = tuple(f"site {number}" for number in range(parties))
     changes.setdefault("options", {"bins": 10})
     return Request(parties=names, thresholds=np.empty(0), **changes)
-
-
-# --- What is reached --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -226,9 +220,6 @@ def test_two_hundred_quantiles_give_scikit_learns_auc_within_5e_5_on_real_data(
 def in_cells(scores: np.ndarray, height: int) -> list[np.ndarray]:
     """Rows in each half of the cells, in each quarter, and so on to each cell."""
     return all_levels(np.histogram(scores, np.append(cell_starts(height), 1.0))[0], height)
-
-
-# --- The thresholds ---------------------------------------------------------------------------------------------------
 
 
 def test_cells_are_narrow_where_scores_of_rare_events_or_their_opposites_crowd() -> None:
@@ -291,9 +282,6 @@ def test_noise_is_named_where_it_may_be_why_there_are_fewer_thresholds_or_none(p
             federated_thresholds([([1], [0.5]), ([0], [0.2])], 4, protocol=protocol, epsilon=1.0)
 
 
-# --- What it costs, and what is said about it -------------------------------------------------------------------------
-
-
 def test_rounds_bytes_seconds_progress_and_warnings_are_those_of_both_sessions() -> None:
     parties = random_sites()
     first = federated_thresholds(parties, 20, backend="tenseal")
@@ -314,9 +302,6 @@ def test_rounds_bytes_seconds_progress_and_warnings_are_those_of_both_sessions()
     assert set(both.seconds) == {*second.seconds, *(f"boundaries: {phase}" for phase in first.seconds)}
 
 
-# --- A lying aggregator -----------------------------------------------------------------------------------------------
-
-
 class OtherThresholds(of.HistogramFederated):
     """A key holder who does not take the thresholds found."""
 
@@ -327,9 +312,6 @@ class OtherThresholds(of.HistogramFederated):
 def test_a_key_holder_who_announces_other_thresholds_is_found_out() -> None:
     with pytest.raises(VerificationError, match="are not those that party 'site 0' has found in the session before"):
         one_process.run_on_quantiles(OtherThresholds(), wished(options={}), 20, random_sites(), lambda *_: None)
-
-
-# --- Bad input --------------------------------------------------------------------------------------------------------
 
 
 def test_protocols_without_a_private_way_to_quantiles_refuse_them() -> None:
@@ -368,9 +350,6 @@ def test_manifests_of_one_kind_of_protocol_are_refused_by_every_other() -> None:
         of.HistogramFederated().task(first, random_sites()[0])
     with pytest.raises(InputError, match="for a computation of kind 'vector sums'"):
         Malicious().task(first, random_sites()[0])
-
-
-# --- Privacy budgets --------------------------------------------------------------------------------------------------
 
 
 @private

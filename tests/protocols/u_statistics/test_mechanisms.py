@@ -125,9 +125,6 @@ def test_the_number_of_bins_follows_the_papers_rule() -> None:
     assert [bins_by_rule(*each) for each in asked] == [10, 5, 2, 4096]
 
 
-# --- Hierarchies ------------------------------------------------------------------------------------------------------
-
-
 few = settings(max_examples=25)
 
 
