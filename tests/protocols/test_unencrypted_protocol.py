@@ -133,9 +133,7 @@ def test_what_only_encryption_has_and_no_budget_are_refused(name: str, changes: 
         ({"epsilon": 1e300}, "epsilon .*promises nothing|epsilon must lie between"),  # a liar would like exact counts
     ],
 )
-def test_roles_refuse_a_manifest_that_the_protocol_would_not_make(
-    name: str, changes: dict[str, Any], message: str
-) -> None:
+def test_roles_refuse_what_the_protocol_would_not_make(name: str, changes: dict[str, Any], message: str) -> None:
     plugin: Any = registry.load(name)
     manifest = plugin.prepare(asked(name)).manifest
     if changes.keys() <= {"secret", "epsilon"}:

@@ -72,9 +72,7 @@ def test_a_secret_key_encrypts_without_the_library_under_an_error_of_ours(case: 
     assert (noise(secret, first) ** 2).mean() == pytest.approx(2 * VARIANCE, rel=0.15)
 
 
-def test_other_messages_have_other_randomness_though_the_systems_repeats(
-    case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_messages_have_other_randomness_if_systems_repeat(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     public, secret = case.pair
     monkeypatch.setattr("secrets.token_bytes", bytes)
     values, other = case.some(1), case.some(1).copy()

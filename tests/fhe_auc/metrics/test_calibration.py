@@ -116,9 +116,7 @@ def histograms_and_maps(draw: st.DrawFn) -> tuple[PartyData, Histogram, Calibrat
     ),
     n_bins=1,
 )  # the only row is where the bin includes its upper edge, and the map is right there
-def test_the_range_holds_the_error_of_calibrated_scores(
-    made: tuple[PartyData, Histogram, CalibrationMap], n_bins: int
-) -> None:
+def test_the_range_holds_the_calibrated_error(made: tuple[PartyData, Histogram, CalibrationMap], n_bins: int) -> None:
     data, histogram, calibration = made
     estimate = expected_calibration_error(histogram, n_bins=n_bins, calibration=calibration)
     expected = ece_of_rows(data, calibration(data.y_score), n_bins)

@@ -227,9 +227,7 @@ def largest_prime(bits: int, size: int) -> int:
     "bits", [56, 54, *(pytest.param(bits, marks=pytest.mark.slow) for bits in (55, 53, 52, 51, 42))]
 )
 @pytest.mark.parametrize("fill", ["largest", "half", "alternating", "uniform", "steepest"])
-def test_no_number_gets_too_large_for_a_word_however_often_products_are_reduced(
-    size: int, bits: int, fill: str
-) -> None:
+def test_no_number_gets_too_large_for_a_word_however_products_are_reduced(size: int, bits: int, fill: str) -> None:
     """Against the definition in Python's integers, at one place; the steepest input makes its value grow throughout."""
     modulus = largest_prime(bits, size)
     root, ring = smallest_root(size, modulus), Polynomials(size, (modulus,))
@@ -346,9 +344,7 @@ def test_though_all_random_numbers_repeat_another_message_or_mask_has_another_se
     assert len({each[-SEED_BYTES:] for each in (first, other, *masked)}) == 4
 
 
-def test_a_library_that_keeps_polynomials_otherwise_is_refused(
-    pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_library_with_other_polynomials_is_refused(pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch) -> None:
     backend, chain = pair.public.parameters.backend, pair.public.parameters.chain
     library = _library.__wrapped__(backend, chain)
     assert library.shapes[0] == library.secret_key.polynomials

@@ -394,9 +394,7 @@ def test_quotes_within_entries_and_notes_of_several_lines_are_read(folder: Path)
 
 
 @pytest.mark.parametrize(("block", "longest"), [(1500, 1500), (1501, 1501), (1502, 2**22), (1503, 2**22), (4096, 4096)])
-def test_where_the_readers_blocks_end_is_no_matter(
-    folder: Path, block: int, longest: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_blocks_end_is_no_matter(folder: Path, block: int, longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_files, "_BLOCK", block)
     monkeypatch.setattr(csv_files, "_LONGEST", longest)
     monkeypatch.setattr(csv_files, "_SMALL", block // 3)
@@ -413,9 +411,7 @@ def test_where_the_readers_blocks_end_is_no_matter(
             assert refusal([*lines, stray, *rows(after)[1:]]).line == line
 
 
-def test_a_row_may_be_longer_than_a_block_and_what_was_read_before_is_not_read_twice(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_may_exceed_a_block_and_nothing_is_read_twice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_files, "_BLOCK", 1500)
     monkeypatch.setattr(csv_files, "_SMALL", 500)
     lines = rows(600, r300="long " * 2000, r301='"two\nlines"')

@@ -101,9 +101,7 @@ def test_encrypted_sums_are_those_of_the_sketches(pair: bfv.KeyPair, release: Re
     assert read(release, pair.secret, opened(pair, pooled).result(pooled.padded, KEPT)) == pooled.expected
 
 
-def test_sums_over_several_ciphertexts_come_out_and_a_result_hides_where_all_coefficients_vanish(
-    pair: bfv.KeyPair,
-) -> None:
+def test_sums_over_several_ciphertexts_come_out_and_a_result_hides_where_coefficients_vanish(pair: bfv.KeyPair) -> None:
     both = (sum_of(P, WORSE, name="difference"), sum_of(P, N, name="ties"))
     release, generator = authenticated(Release(Sketch((("p", 1400), ("n", 1400))), both)), np.random.default_rng(1)
     assert (Layout.of(release, SLOTS).ciphertexts, Layout.of(release, SLOTS).layers) == (3, 1)
@@ -138,9 +136,7 @@ def test_integers_are_found_from_one_end_of_their_range_to_the_other(moduli: lis
     assert modular.centred([plain_sums.residues(sums, t) for t in moduli], moduli) == sums
 
 
-def test_two_results_of_one_session_share_no_slot_but_their_totals_and_two_pad_keys_few_bytes(
-    pair: bfv.KeyPair,
-) -> None:
+def test_two_results_of_one_session_share_no_slot_but_their_totals_and_pad_keys_few_bytes(pair: bfv.KeyPair) -> None:
     """Of the same pads there are others each time."""
     pooled = Pooled(PRODUCT, SKETCHES)
     pad_key = opened(pair, pooled)
@@ -166,9 +162,7 @@ def test_a_result_s_noise_is_that_of_flooding(pair: bfv.KeyPair) -> None:
         assert 0.99 < largest / 2.0**pair.public.parameters.flooding_bits < 1.01
 
 
-def test_a_pad_key_for_other_sums_keys_or_primes_damaged_or_of_another_number_of_ciphertexts_is_refused(
-    pair: bfv.KeyPair, backend: str
-) -> None:
+def test_a_pad_key_for_other_sums_keys_or_primes_or_damaged_is_refused(pair: bfv.KeyPair, backend: str) -> None:
     data = make_pad_key(pair.secret, [PRODUCT] * 2, Pooled(PRODUCT, SKETCHES).pads)
     for damaged in (b"", data[:-1], data + b"\0", flipped(data, 1000), pair.public.to_bytes()):
         with pytest.raises(DeserialisationError):

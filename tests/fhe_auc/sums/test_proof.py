@@ -193,9 +193,7 @@ def test_sums_over_any_list_of_parties_are_those_of_integers(entries: int, parti
     assert session.read(session.result(counted), counted, min(expected), max(expected)) == expected
 
 
-def test_the_prime_is_the_least_above_2_to_the_41_and_a_thousand_thresholds_with_both_labels_take_10_511_bytes() -> (
-    None
-):
+def test_the_prime_is_the_least_above_2_to_the_41_and_a_thousand_thresholds_take_10_511_bytes() -> None:
     assert [k for k in range(2**41, MODULUS + 1) if is_prime(k)] == [MODULUS]
     assert VectorSums(2000, 100).packed_bytes == len(pack(vector_of([1] * 2002), MODULUS)) == 10_511
 

@@ -128,9 +128,7 @@ def every_chain() -> list[Any]:
 
 
 @pytest.mark.parametrize(("backend", "chain"), every_chain())
-def test_the_library_builds_primes_of_the_stated_sizes_and_submissions_and_results_as_planned(
-    backend: Any, chain: Chain
-) -> None:
+def test_the_library_builds_primes_submissions_and_results_as_planned(backend: Any, chain: Chain) -> None:
     max_rows = 10**6 if chain.ring_dimension == 8192 else 10**9
     for split in (False, True):
         algebra = Algebra(backend, thresholds=16, split=split, max_rows=max_rows)

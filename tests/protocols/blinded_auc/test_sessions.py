@@ -188,9 +188,7 @@ def drawn(seed: int) -> Callable[[int, int], Any]:
     return lambda prime, size: generator.integers(0, prime, size, dtype=np.uint64)
 
 
-def test_well_formed_garbage_gives_no_number_and_no_second_answer_and_the_one_answer_does_not_tell(
-    site_rows: list[PartyData],
-) -> None:
+def test_well_formed_garbage_gives_no_number_no_second_answer_and_no_verdict(site_rows: list[PartyData]) -> None:
     """Otherwise the aggregator could ask again and again, and would learn one bit about the key each time.
 
     Nor may it see whether a check has failed, which depends on what it has chosen: one bit of each party.

@@ -42,9 +42,7 @@ def noisy(seed: int, runs: int = 50, size: int = 12, scale: float = 40) -> np.nd
 
 @few
 @given(ROWS)
-def test_counts_are_those_of_a_loop_over_rows_and_are_told_from_others(
-    rows: list[tuple[bool, float]],
-) -> None:
+def test_counts_are_those_of_a_loop_over_rows_and_are_told_from_others(rows: list[tuple[bool, float]]) -> None:
     labels, scores = np.array([label for label, _ in rows]), np.array([score for _, score in rows])
     found = statistics(labels, scores, GRID)
     for k, threshold in enumerate(GRID):
@@ -92,9 +90,7 @@ def test_monotone_curves_are_left_as_they_are_and_others_made_monotone() -> None
 
 @few
 @given(arrays.arrays(np.float64, (4, 6), elements=st.floats(-1e6, 1e6)), st.booleans(), st.booleans())
-def test_clipped_curves_have_an_area_between_0_and_1_whatever_the_noise(
-    sums: np.ndarray, endpoints: bool, monotone: bool
-) -> None:
+def test_clipped_curves_have_areas_from_0_to_1_in_any_noise(sums: np.ndarray, endpoints: bool, monotone: bool) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert float(area(np.full((4, 5), -3.0), Curve())) == 0

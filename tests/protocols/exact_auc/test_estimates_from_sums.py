@@ -257,9 +257,7 @@ def test_what_takes_rows_as_independent_does_not_go_with_patients(others: Any) -
 
 @settings(max_examples=10)
 @given(seed=st.integers(0, 2**32), mixed=st.booleans(), bins=st.sampled_from([12, 200, 1000]))
-def test_with_as_many_thresholds_as_the_default_errors_are_within_three_percent_of_those_over_rows(
-    seed: int, mixed: bool, bins: int
-) -> None:
+def test_at_the_default_s_thresholds_errors_are_within_three_percent_of_rows(seed: int, mixed: bool, bins: int) -> None:
     rows = table(seed, mixed=mixed)
     grid = thresholds.uniform(bins)
     binned = [np.searchsorted(grid, rows[model], "right").astype(float) for model in ("a", "b")]

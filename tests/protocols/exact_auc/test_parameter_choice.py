@@ -64,9 +64,7 @@ def most_rows(modulus: int) -> int:
         (most_rows(FIRST * SECOND) + 1, (FIRST, SECOND, THIRD), 1),
     ],
 )
-def test_primes_take_as_few_bits_as_the_rows_allow(
-    backend: str, max_rows: int, moduli: tuple[int, ...], kept: int
-) -> None:
+def test_primes_take_as_few_bits_as_rows_allow(backend: str, max_rows: int, moduli: tuple[int, ...], kept: int) -> None:
     plan = plan_exact(**{**SMALL, "backend": backend}, max_rows=max_rows)
     assert plan.parameters.plain_moduli == moduli
     assert plan.kept == kept
@@ -339,9 +337,7 @@ SESSIONS = [
 
 
 @pytest.mark.parametrize(("parties", "request_of", "tries"), SESSIONS)
-def test_a_session_states_the_proved_chance_that_a_lie_passes(
-    parties: int, request_of: dict[str, Any], tries: int
-) -> None:
+def test_a_session_states_the_proved_chance_of_a_lie(parties: int, request_of: dict[str, Any], tries: int) -> None:
     sites = rows(parties, 5)
     play = Play("verified", sites, GRID, max_rows=10_000, backend="tenseal", **{"interval": 0.95, **request_of})
     degree = 3 if play.plan.interval else 2

@@ -66,9 +66,7 @@ def test_as_many_rows_as_there_may_be_come_out_however_the_model_orders_them(bac
         *(slow(name, grid) for name in datasets.NAMES for grid in ("hybrid:1000", "hybrid:4000", None)),
     ],
 )
-def test_auc_and_standard_error_are_near_those_of_the_rows_and_the_fraction_is_the_trapezoids(
-    dataset: str, grid: str | None
-) -> None:
+def test_auc_and_error_are_near_those_of_rows_the_fraction_the_trapezoids(dataset: str, grid: str | None) -> None:
     parties = datasets.load(dataset)
     found, rows_ = federated_auc(parties, thresholds=grid), pooled(parties)
     assert (found.protocol, found.thresholds) == ("verified", int(grid.split(":")[1]) if grid else 5000)
@@ -132,9 +130,7 @@ def test_more_rows_together_give_no_number_and_just_as_many_do(protocol: str, er
 
 @both_backends
 @pytest.mark.parametrize("protocol", [slow("exact"), "verified"])
-def test_a_party_sends_as_many_bytes_as_planned_and_the_aggregator_s_keys_are_small(
-    protocol: str, backend: str
-) -> None:
+def test_a_party_sends_as_many_bytes_as_planned_and_aggregator_s_keys_are_small(protocol: str, backend: str) -> None:
     play = Play(protocol, rows(2, 6), thresholds.hybrid(1000), backend=backend)
     parts = decode(payload_of(play.parties[0].respond(play.aggregator.start())), tuple[bytes, ...], "submission")
     assert [len(part) for part in parts] == [play.plan.submission_bytes]
@@ -275,9 +271,7 @@ def test_messages_that_name_many_parties_of_the_longest_names_are_within_the_lim
 
 
 @pytest.mark.parametrize("lying", [None, 0, 1])
-def test_what_a_party_answers_last_and_what_it_computes_do_not_depend_on_its_verdict(
-    lying: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_party_s_last_answer_and_work_tell_no_verdict(lying: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a lie that is right by luck would tell a count: an oracle. There are two primes, of which one fails."""
     play = Play("verified", rows(3, 46), max_rows=10**8)
     assert play.plan.primes == 2

@@ -203,9 +203,7 @@ def wished(parties: int = 3, **changes: Any) -> Request:
         slow("verified", "covid-clinics", 0.05, 1e-3),
     ],
 )
-def test_two_hundred_quantiles_give_scikit_learns_auc_within_5e_5_on_real_data(
-    protocol: str, name: str, factor: float, near: float
-) -> None:
+def test_200_quantiles_give_scikit_learns_auc_within_5e_5(protocol: str, name: str, factor: float, near: float) -> None:
     rows = datasets.load(name)
     parties = [PartyData.from_arrays(each.name, each.y_true, each.y_score * factor) for each in rows]
     found = federated_auc(parties, protocol=protocol, thresholds="quantile:200")
