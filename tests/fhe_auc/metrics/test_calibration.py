@@ -11,12 +11,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, UndefinedMetricError
 from fhe_auc.metrics import recalibration
-from fhe_auc.metrics.calibration import (
-    CalibrationMap,
-    bayesian_binning,
-    calibration_curve,
-    expected_calibration_error,
-)
+from fhe_auc.metrics.calibration import CalibrationMap, bayesian_binning, calibration_curve, expected_calibration_error
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.smooth_calibration import smooth_calibration
 from fhe_auc.question import thresholds as grids

@@ -14,15 +14,7 @@ from fhe_auc import InputError, Report, federated_report
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.question.analysis import Analysis, Variable
 from fhe_auc.results.estimates import NESTED, GroupEstimate
-from fhe_auc.results.group_decisions import (
-    RATES,
-    SHOWN_RATES,
-    GroupDecision,
-    alike,
-    differences,
-    fairness,
-    of_cells,
-)
+from fhe_auc.results.group_decisions import RATES, SHOWN_RATES, GroupDecision, alike, differences, fairness, of_cells
 from fhe_auc.results.intervals import FEWEST
 from tests.support.html_page import Page
 from tests.support.lazy import Lazy

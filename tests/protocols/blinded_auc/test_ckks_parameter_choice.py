@@ -142,10 +142,7 @@ def test_the_library_builds_primes_submissions_and_results_as_planned(backend: A
         assert math.log2(math.prod(primes)) + chain.special_bits <= MAX_MODULUS_BITS[chain.ring_dimension]
         submission = algebra.submission(counts_of(np.ones(16), np.ones(16)))
         result = algebra.result([submission])
-        for planned, made in (
-            (found.submission_bytes, sum(map(len, submission))),
-            (found.download_bytes, len(result)),
-        ):
+        for planned, made in ((found.submission_bytes, sum(map(len, submission))), (found.download_bytes, len(result))):
             spare = planned // 50 if backend == "openfhe" else 0  # whose primes are on either side of a power of two
             assert planned <= made <= planned + 1024 + spare
 

@@ -32,14 +32,7 @@ from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonestTask
 from tests.support.blinded_auc import encoded, manifest_with
 from tests.support.exact_sessions import Play
-from tests.support.malicious_sessions import (
-    CLOSE,
-    backends,
-    exact,
-    plan_for,
-    request,
-    sites,
-)
+from tests.support.malicious_sessions import CLOSE, backends, exact, plan_for, request, sites
 from tests.support.pooled import sklearns_auc
 from tests.support.wire import changed
 

@@ -238,10 +238,7 @@ def test_more_rows_of_one_patient_than_sums_have_room_for_are_refused() -> None:
 
 @pytest.mark.parametrize(
     ("options", "what"),
-    [
-        ({"interval": None}, "is about intervals: ask for one"),
-        ({"protocol": "semi-honest"}, "answers for one model"),
-    ],
+    [({"interval": None}, "is about intervals: ask for one"), ({"protocol": "semi-honest"}, "answers for one model")],
 )
 def test_where_there_are_no_cubic_sums_patients_are_refused_and_not_ignored(options: Any, what: str) -> None:
     sites = {name: table(seed, 20) for seed, name in enumerate(("north", "south"))}

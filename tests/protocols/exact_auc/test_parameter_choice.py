@@ -327,12 +327,7 @@ def test_the_proofs_page_says_of_every_field_of_a_result_which_theorem_covers_it
     assert shown - renamed <= {name for names in fields.values() for name in names}
 
 
-SESSIONS = [
-    (3, {}, 1),
-    (3, {"keys": "helper"}, 3),
-    (20, {"keys": "helper"}, 20),
-    (20, {}, 1),
-]
+SESSIONS = [(3, {}, 1), (3, {"keys": "helper"}, 3), (20, {"keys": "helper"}, 20), (20, {}, 1)]
 """Parties, the rest of the request, and how many of them, or groups, may be given results of their own."""
 
 
