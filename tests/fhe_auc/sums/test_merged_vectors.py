@@ -14,9 +14,7 @@ PRIME = plain_sums.PRIMES[3]
 
 
 @given(plain_sums.releases(largest=3), st.data())
-def test_some_sums_come_out_of_the_vectors_that_they_take_and_no_others_are_needed(
-    release: Release, data: st.DataObject
-) -> None:
+def test_some_sums_come_out_of_the_vectors_that_they_take_and_no_others(release: Release, data: st.DataObject) -> None:
     values = np.array(data.draw(plain_sums.sketches(release.sketch)), np.int64)
     chosen = [True, *(data.draw(st.booleans()) for _ in release.sums[1:])]
     own = release.only(chosen)

@@ -8,17 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhe_auc.base.errors import CapacityError, InputError
-from fhe_auc.sums.terms import (
-    MOST_ENTRIES,
-    MOST_EVALUATED,
-    MOST_PARTS,
-    Factor,
-    Part,
-    Release,
-    Sketch,
-    Sum,
-    Term,
-)
+from fhe_auc.sums.terms import MOST_ENTRIES, MOST_EVALUATED, MOST_PARTS, Factor, Part, Release, Sketch, Sum, Term
 from tests.support import plain_sums
 from tests.support.plain_sums import PRIMES
 
