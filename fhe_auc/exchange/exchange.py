@@ -242,8 +242,9 @@ class Arrivals:
             pass
         except (OSError, InputError) as error:
             self.name(place, _why(error))
-        for name in [name for name in self._listed | self.skipped if name != place and _is_in(place, name)]:
-            if name.removeprefix(place) not in listed:
+        for name in [name for name in self._listed | self.skipped if name != place and name.startswith(place)]:
+            inside = name.removeprefix(place)
+            if "/" not in inside.rstrip("/") and inside not in listed:
                 self._forget(name)
         self._listed |= {f"{place}{name}": version for name, version in listed.items()}
         return set(listed)
@@ -326,11 +327,6 @@ class Arrivals:
 
 def _why(error: OSError | InputError) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
-
-
-def _is_in(place: str, name: str) -> bool:
-    """Whether a name is that of a file directly in a place."""
-    return name.startswith(place) and "/" not in name[len(place) :].rstrip("/")
 
 
 def told(error: Exception) -> str:

@@ -24,7 +24,7 @@ from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import FheAucError, InputError
@@ -41,8 +41,12 @@ from fhe_auc.machines.isolation import Isolation, sentence
 from fhe_auc.machines.result_hook import ResultHook
 from fhe_auc.machines.role_config import ENTRIES, required_role
 from fhe_auc.machines.served_session import SESSION, Part, Session
-from fhe_auc.machines.site_state import SiteStorage, Standing, site_storage
+from fhe_auc.machines.site_state import Standing, site_storage
 from fhe_auc.session import journal
+
+if TYPE_CHECKING:
+    from fhe_auc.machines.site_state import SiteStorage
+
 
 _FIXED = ("role", "exchange", "state", "store")  # entries that a process has to be started again for
 
@@ -157,7 +161,8 @@ class Server:
         if self._wrong or self._standing.wrong or self._clock.monotonic() > self._renewal:
             self._wrong = self._renewed()
         problems = [*self._upkeep(), *self._find()]
-        problems += self._due()
+        if self.role == "site":
+            problems += _tried("repeat", lambda: self._storage.make_due(self.config, self._exchange))
         for session in list(self._sessions.values()):
             if stop is not None and stop.is_set():
                 return
@@ -233,12 +238,6 @@ class Server:
             return [Problem("restored", why)] if why else []
         except (FheAucError, OSError) as error:
             return [Problem("role", sentence(error))]
-
-    def _due(self) -> list[Problem]:
-        """Make the sessions that are due at a site; return what is wrong with them, and with where they are put."""
-        if self.role != "site":
-            return []
-        return _tried("repeat", lambda: self._storage.make_due(self.config, self._exchange))
 
     def _find(self) -> list[Problem]:
         """Find the sessions, and forget those that are not there any more; return what is wrong with the exchange."""

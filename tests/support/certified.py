@@ -4,6 +4,9 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from fhe_auc.question.study import Study
+from fhe_auc_keys.store import known_members
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.vault import OWN
 from fhe_auc_keys.trust import members
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.members import Change, Member, countersign
@@ -30,6 +33,11 @@ class Consortium:
         self.members = self.members.newer(countersign(data, self.office.keys))
         for identity in self.identities.values():
             identity.version = self.members.version
+
+    def settle(self, store: KeyStore, name: str) -> None:
+        """Have a store be a member's."""
+        store.put("identity", OWN, self.identities[name].to_bytes(), replace=True)
+        known_members.keep(store, self.members)
 
     def rekey(self, name: str) -> None:
         """Give a member new keys."""

@@ -22,13 +22,6 @@ def call(*arguments: str, input: str | None = None, **variables: str | None) -> 
     return CliRunner().invoke(main, arguments, input=input, env=variables)
 
 
-def ok(*arguments: str, **variables: str | None) -> Result:
-    """Call a command that must succeed."""
-    result = call(*arguments, **variables)
-    assert result.exit_code == 0, result.output
-    return result
-
-
 def write_csv(file: Path | str, **columns: Any) -> str:
     """Write a table by its columns, labels as 0 and 1, and return the name of the file."""
     cells = (
@@ -53,7 +46,9 @@ def commands(context: click.Context | None = None) -> Iterator[click.Context]:
 
 def printed(*arguments: str, **variables: str | None) -> str:
     """What a command that must succeed prints on stdout."""
-    return ok(*arguments, **variables).stdout
+    result = call(*arguments, **variables)
+    assert result.exit_code == 0, result.output
+    return result.stdout
 
 
 def told(*arguments: str, **variables: str | None) -> dict[str, Any]:

@@ -38,8 +38,7 @@ class Clock:
         return self.at
 
 
-call, ok, json_of = (partial(getattr(command_line, name), "keys") for name in ("call", "ok", "told"))
-ok_of = command_line.ok  # of a command that is not one of ``fhe-auc keys``
+call, ok, json_of = (partial(each, "keys") for each in (command_line.call, command_line.printed, command_line.told))
 
 
 def store_of(name: str) -> KeyStore:
@@ -54,17 +53,17 @@ def assert_fails(result: Result, status: int, message: str) -> None:
 
 def join(*names: str) -> None:
     """Make these members, whom north lets in, with a folder each; the exchange is here, and no process starts."""
-    link = json.loads(ok_of("members", "show", "north/config.toml", "--json").stdout)["link"]
+    link = command_line.told("members", "show", "north/config.toml")["link"]
     for name in names:
-        ok_of("join", link, name, "--no-start", input="y\n")
+        command_line.printed("join", link, name, "--no-start", input="y\n")
     changed("admit", *names, input="y\n" * len(names))
 
 
 def changed(command: str, *arguments: str, **options: str | None) -> None:
     """Have north change who is a member, and everybody take the next file in, as processes do at each look."""
-    ok_of("members", command, "north/config.toml", *arguments, **options)
+    command_line.printed("members", command, "north/config.toml", *arguments, **options)
     for config in Path().glob("*/config.toml"):
-        ok_of("members", "show", str(config))
+        command_line.printed("members", "show", str(config))
 
 
 def settings(patch: pytest.MonkeyPatch, clock: Callable[[], datetime]) -> None:

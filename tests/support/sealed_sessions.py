@@ -16,7 +16,7 @@ from fhe_auc_keys.site.making import sealed_files
 from fhe_auc_keys.site.session_files import keep_for_party
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import OWN, own_identity
+from fhe_auc_keys.store.vault import own_identity
 from tests.support.certified import NOW, STUDY, Consortium
 
 HOLDER = "key holder"
@@ -51,8 +51,7 @@ class Sealing(Consortium):
 
     def keep(self, document: bytes, bundle: bytes, store: KeyStore, name: str = "north") -> Announcement:
         """A party opens a session, and keeps it."""
-        store.put("identity", OWN, self.identities[name].to_bytes(), replace=True)
-        known_members.keep(store, self.members)
+        self.settle(store, name)
         return keep_for_party(document, bundle, store, at=NOW)
 
     def announced(self, manifest: Manifest) -> Manifest:

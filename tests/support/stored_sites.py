@@ -16,12 +16,13 @@ import numpy as np
 
 from fhe_auc.base.clock import Clock
 from fhe_auc.machines.answers import answer
-from fhe_auc.machines.site_state import LocalSites, Records, site_storage
+from fhe_auc.machines.site_state import LocalSites, site_storage
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Request, Session
+from fhe_auc_keys.site.key_store_sites import Records
 from fhe_auc_keys.store.key_store import KeyStore, Kind
 from fhe_auc_keys.store.vault import Vault
 
@@ -84,20 +85,9 @@ class Consortium:
     def aggregator(self) -> Aggregator:
         return site_storage(self._clock).aggregator(self.made.aggregator, self.made.files).aggregator()
 
-    def answer(
-        self,
-        name: str,
-        message: bytes,
-        rows: Callable[[str], PartyData] | None = None,
-        keep: Callable[[], None] | None = None,
-    ) -> bytes:
-        """As a process of its own would: the key store is opened and closed.
-
-        `keep` is called in place of keeping the site's state, and of erasing what it needs no more.
-        """
+    def answer(self, name: str, message: bytes, rows: Callable[[str], PartyData] | None = None) -> bytes:
+        """As a process of its own would: the key store is opened and closed."""
         with site_storage().site(self.made.sites[name]) as site:
-            if keep is not None:
-                site.keep = lambda *_, **__: keep()  # type: ignore[method-assign]
             return answer(site, message, rows or (lambda name, _: self.sites[name]), self.done).submission
 
     @property

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
 
 from fhe_auc.machines import outcomes
-from tests.support import command_line
 from tests.support.command_line import told
 from tests.support.keys_folder import ADDER
 from tests.support.machines import toml
@@ -33,10 +31,6 @@ def roles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy_roles(tmp_path)
     monkeypatch.chdir(tmp_path)
     Path("study.toml").write_text(STUDY)
-
-
-def call(*arguments: str, json: bool = True, **given: str) -> Result:
-    return command_line.call(*arguments, *["--json"] * json, **given)
 
 
 def make(*more: str) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -23,11 +22,10 @@ from fhe_auc.question.fleet import Range
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.packing import octet_rows
-from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import records as why
 from fhe_auc_keys.fleet import tables
-from fhe_auc_keys.fleet.records import ANSWERS, RefusedRecords, blobs_table, digests_of, records_table
+from fhe_auc_keys.fleet.records import ANSWERS, RefusedRecords, blobs_table, chosen, digests_of, records_table
 from fhe_auc_keys.fleet.session import (
     LIST,
     OPENING,
@@ -42,6 +40,7 @@ from fhe_auc_keys.fleet.session import (
     of_own,
     sketch_info,
     sum_of_bytes,
+    sum_of_rows,
     to_own,
 )
 from fhe_auc_keys.fleet.tables import Columns, Digest, within
@@ -260,12 +259,15 @@ def _collected(
                 sketch_digests = digests_of(columns["sketch"])
                 digest.add({**columns, "sketch": sketch_digests})
                 rows, sketches, shown = _whole(session, me, own, columns, place, first, refusals, key)
-                total = computation.added([total, _sum_of(session, sketches)])
-                listed = {"member": columns["member"][rows], "row": (first + rows).astype(np.uint32)}
-                listed |= {name: columns[name][rows] for name in ("blob", "signature")}
+                total = computation.added([total, sum_of_rows(sketches, computation.primes)])
+                columns |= {"row": np.arange(first, first + len(sketch_digests), dtype=np.uint32)}
+                whole = np.zeros(len(sketch_digests), bool)
+                whole[rows] = True
+                names = "member", "row", "blob", "signature"
+                listed = {name: chosen(columns[name], whole) for name in names}
                 if "answers" in shown:
                     shown["answers"] = cipher.next(shown["answers"])
-                file.add({**listed, "sketch_digest": sketch_digests[rows], **shown})
+                file.add({**listed, "sketch_digest": chosen(sketch_digests, whole), **shown})
         except DeserialisationError:
             raise EvaluationError(_CHANGED.format(file=place)) from None
         if digest.value != fixed:
@@ -301,15 +303,16 @@ def _whole(
     rows = kept(rows, opened, why.NOT_SEALED)
     sketches, fit = _unpacked(session, inside)
     rows = kept(rows, fit, why.NO_SKETCH)
+    inside, *sketches = (chosen(each, fit) for each in (inside, *sketches))
     if (proofs := computation.proofs) is None:
-        return rows, [each[fit] for each in sketches], {}
-    inside, sketches, parties = inside[fit], [each[fit] for each in sketches], members[rows].tolist()
+        return rows, sketches, {}
+    parties = members[rows].tolist()
     padded, proof = inside[:, : computation.part_bytes[0]], inside[:, sum(computation.part_bytes) :]
     received = proofs.received(parties, padded, proof)
     answers = proofs.answers(key, parties, sketches[0][:, : proofs.digits], received)
     rows, whole = kept(rows, received.whole, why.NO_PROOF), received.whole
-    shown = {"randomness": proof[whole, :RANDOMNESS_BYTES], "answers": answers[whole]}
-    return rows, [each[whole] for each in sketches], shown
+    shown = {"randomness": proof[whole, :RANDOMNESS_BYTES], "answers": chosen(answers, whole)}
+    return rows, [chosen(each, whole) for each in sketches], shown
 
 
 def _of_range(own: Range, members: NDArray[np.uint32]) -> NDArray[np.bool_]:
@@ -340,11 +343,6 @@ def _unpacked(session: Loaded, inside: NDArray[np.uint8]) -> tuple[list[Residues
     return found, fit
 
 
-def _sum_of(session: Loaded, sketches: Sequence[Residues]) -> list[Words]:
-    primes = session.computation.primes
-    return [modular.total(rows, prime, axis=0)[None] for rows, prime in zip(sketches, primes, strict=True)]
-
-
 def _left_out(
     place: str, file: BlobFile, own: Range, said: AnswerFile, blobs: str, answers: str, manifest: bytes, keys: OwnKeys
 ) -> bytes:
@@ -357,7 +355,8 @@ def _left_out(
         own_rows = off[at : (at := at + len(columns["row"]))]
         listed.append({name: columns[name][own_rows] for name in ("member", "row", "sketch_digest")})
     member, row, digest = (np.concatenate([each[name] for each in listed]) for name in listed[0])
-    total, left = session.computation.added([]), len(row)
+    computation, left = session.computation, len(row)
+    total = computation.added([])
     changed = EvaluationError(_CHANGED.format(file=place))
     try:
         for first, columns in tables.batches(place, records_table(session), row):
@@ -367,7 +366,9 @@ def _left_out(
             if not same.all() or (columns["member"][rows] != member[here]).any():
                 raise changed
             inside, _ = _unsealed(session, me, columns["member"], columns["sketch"], rows)
-            total = session.computation.added([total, _sum_of(session, _unpacked(session, inside)[0])])
+            total = session.computation.added(
+                [total, sum_of_rows(_unpacked(session, inside)[0], session.computation.primes)]
+            )
             left -= len(rows)
     except DeserialisationError:
         raise changed from None

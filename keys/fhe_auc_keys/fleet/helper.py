@@ -21,8 +21,7 @@ from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputErro
 from fhe_auc.base.serialise import KeptFormat, SecretStruct
 from fhe_auc.input_proofs.sessions import KEY_BYTES
 from fhe_auc.question.fleet import Range
-from fhe_auc.rlwe import modular
-from fhe_auc.rlwe.packing import octet_rows
+from fhe_auc.rlwe.packing import byte_rows, octet_rows
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.fleet import tables
@@ -35,7 +34,7 @@ from fhe_auc_keys.fleet.aggregator import (
     FleetResult,
     Opened,
 )
-from fhe_auc_keys.fleet.records import ANSWERS, PART_BYTES, blobs_table
+from fhe_auc_keys.fleet.records import ANSWERS, PART_BYTES, blobs_table, chosen
 from fhe_auc_keys.fleet.session import (
     LIST,
     OPENING,
@@ -52,6 +51,7 @@ from fhe_auc_keys.fleet.session import (
     part_for,
     sealed_sums,
     sum_of_bytes,
+    sum_of_rows,
     to_own,
 )
 from fhe_auc_keys.fleet.tables import Columns, within
@@ -276,15 +276,14 @@ def _opened(
             pads = computation.pads(members, seeds)
             counts = np.ones(len(rows), bool)
             if (proofs := computation.proofs) is not None:
-                shown = columns["randomness"][rows], columns["answers"][rows]
+                shown = (chosen(columns[name], verdicts == Verdict.COUNTS) for name in ("randomness", "answers"))
                 counts = proofs.held(key, members, seeds, pads[0], *shown)
                 verdicts[rows[~counts]] = Verdict.UNPROVED
             again = counts & ~_first(columns["member"][rows] - np.uint32(own.first), counts, taken)
             verdicts[rows[again]] = Verdict.AGAIN
             counts &= ~again
-            of_parts = zip(pads, computation.sizes, computation.primes, strict=True)
-            sums = [modular.total(each[counts, :size], prime, axis=0)[None] for each, size, prime in of_parts]
-            total = computation.added([total, sums])
+            own_pads = [chosen(pad, counts)[:, :size] for pad, size in zip(pads, computation.sizes, strict=True)]
+            total = computation.added([total, sum_of_rows(own_pads, computation.primes)])
             parts = np.zeros((len(verdicts), PART_BYTES), np.uint8)
             made = [
                 part_for(secret[SEED_BYTES:], content_key, session.digest, member)
@@ -303,12 +302,14 @@ def _unsealed(
 ) -> tuple[NDArray[np.uint8], list[bytes]]:
     """Return whether each blob of a batch counts, as far as its signature and its seal say, and what is in those."""
     verdicts, found = np.full(len(columns["member"]), Verdict.COUNTS, np.uint8), list[bytes]()
-    for row, member in enumerate(columns["member"].tolist()):
-        digest, blob, signature = (columns[name][row].tobytes() for name in ("sketch_digest", "blob", "signature"))
+    randomness = byte_rows(columns["randomness"]) if "randomness" in columns else [b""] * len(verdicts)
+    signed = (byte_rows(columns[name]) for name in ("sketch_digest", "blob", "signature"))
+    for row, (member, shown, digest, blob, signature) in enumerate(
+        zip(columns["member"].tolist(), randomness, *signed, strict=True)
+    ):
         about, place = blob_about(session.digest, member, digest), member - own.first
-        randomness = columns["randomness"][row].tobytes() if "randomness" in columns else b""
         key = known[place].tobytes() if 0 <= place < len(known) else b""
-        if not is_signed(key, blob, signature, about=about, randomness=randomness):
+        if not is_signed(key, blob, signature, about=about, randomness=shown):
             verdicts[row] = Verdict.UNSIGNED
             continue
         if (secret := secret_in(blob, me, about=about)) is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ PART_BYTES = 48
 ANSWERS = table("member", "verdict", part=PART_BYTES)
 
 _EXAMPLES = 5
+T = TypeVar("T", bound=np.generic)
 
 
 def records_table(session: Loaded) -> pa.Schema:
@@ -46,6 +47,11 @@ def blobs_table(session: Loaded) -> pa.Schema:
 def digests_of(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the SHA-256 of each row, shape (rows, 32)."""
     return octet_rows([hashlib.sha256(row).digest() for row in rows], DIGEST_BYTES)
+
+
+def chosen(rows: NDArray[T], which: NDArray[np.bool_]) -> NDArray[T]:
+    """Return these of some rows; where that is all, no copy is made."""
+    return rows if which.all() else rows[which]
 
 
 @dataclass

@@ -20,6 +20,7 @@ from fhe_auc.base.keystream import derived_key
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.question.fleet import Fleet, Range
+from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.ring_parameters import RingParameters
@@ -224,6 +225,11 @@ def to_own(me: Identity, secret: bytes, digest: bytes, *what: str) -> bytes:
 def of_own(me: Identity, sealed: bytes, digest: bytes, *what: str) -> bytes:
     """Return what `to_own` was given; raise `TamperedError` for anything else."""
     return me.unseal(sealed, info=encode((_OWN, digest, what)))
+
+
+def sum_of_rows(rows: Sequence[Residues], primes: Sequence[int]) -> list[Words]:
+    """Return the sum of sketches or pads, part by part: residues of each prime, shape (rows, size)."""
+    return [modular.total(each, prime, axis=0)[None] for each, prime in zip(rows, primes, strict=True)]
 
 
 def bytes_of_sum(words: Sequence[Words]) -> bytes:

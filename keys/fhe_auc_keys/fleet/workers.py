@@ -10,6 +10,7 @@ from __future__ import annotations
 import concurrent.futures
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import time
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 import fhe_auc
 from fhe_auc.base.errors import EvaluationError, InputError
+from fhe_auc.base.extras import require
 from fhe_auc_keys.errors import StoreError
 from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase
 from fhe_auc_keys.trust.identity import Identity
@@ -117,6 +119,7 @@ def make_store(directory: Path, identity: Identity) -> Path:
     file, (_, unsealing) = _passphrase_file(directory), identity.keys.components
     signs_for_nobody, _ = PrivateKeys.generate().components
     kept = Identity(identity.name, PrivateKeys.from_components(signs_for_nobody, unsealing))
+    directory.parent.mkdir(parents=True, exist_ok=True)
     with create_with_random_passphrase(directory, file) as store:
         store.put("identity", UNSEALS, kept.to_bytes())
     return file
@@ -247,10 +250,9 @@ class _Processes(Generic[R]):
 
 class _DaskWorkers(Workers):
     def __init__(self, scheduler: str) -> None:
-        try:
-            from fhe_auc_keys.fleet.dask_scheduler import connected
-        except ImportError as error:
-            raise InputError(f"a scheduler needs Dask: pip install 'fhe-auc[dask]' ({error})") from None
+        require("dask")
+        from fhe_auc_keys.fleet.dask_scheduler import connected
+
         self._client, number = connected(scheduler)
         super().__init__(number)
         self.own_stores = True
@@ -338,9 +340,10 @@ def done(function: Callable[..., R], shared: tuple[object, ...], part: tuple[obj
 
 
 def peak() -> int:
-    """Return the most memory that this process has had, in bytes; 0 on Windows, where nothing says it."""
-    if sys.platform == "win32":
+    """Return the most memory that this process has had, in bytes; 0 where the system does not say it as Linux does."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+    except OSError:
         return 0
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)  # not `getrusage`'s: there a process begins with its parent's
+    return 1024 * int(found[1]) if found else 0

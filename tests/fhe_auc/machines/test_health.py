@@ -18,9 +18,10 @@ from fhe_auc.machines.file_transport import Begun
 from fhe_auc.machines.served_session import Session
 from fhe_auc.machines.site_state import Meeting
 from fhe_auc_keys.cli import common
+from tests.support.command_line import told
 from tests.support.keys_folder import ADDER
 from tests.support.served import HELPER, SITES, make_roles, status
-from tests.support.studies import STUDY, make, told
+from tests.support.studies import STUDY, make
 from tests.support.studies import roles as roles
 
 pytestmark = pytest.mark.usefixtures("roles")

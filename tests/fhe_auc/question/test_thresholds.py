@@ -17,10 +17,8 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.question import score_bins, thresholds
 from fhe_auc.question.score_bins import bins_of, next_number, numbers, of_one_number
 from fhe_auc.question.study import Study
-from fhe_auc.rows.counts import count
 from fhe_auc.rows.own_checks import check_scores
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.rows.row_store import BATCH, IN_MEMORY, Column, release
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request, new_manifest
 
@@ -166,33 +164,6 @@ def test_the_dpauc_grid_has_half_its_points_below_a_fifth_and_repeated_ones_are_
     grid = thresholds.dpauc(100)
     assert (grid[49], grid[50]) == (0.2, np.nextafter(0.2, 1))
     assert (grid[74], grid[75]) == (0.5, np.nextafter(0.5, 1))
-
-
-def test_rows_beyond_memory_are_counted_in_batches_and_what_is_let_go_of_is_read_again() -> None:
-    random, grid = np.random.default_rng(2), thresholds.parse("hybrid:100")
-    labels, scores = Column(np.uint8), Column(np.float64)
-    while scores.rows <= IN_MEMORY + BATCH:
-        labels.append(random.integers(0, 2, BATCH // 2))
-        scores.append(random.random(BATCH // 2))
-    y_true, y_score = labels.finished(), scores.finished()
-    assert isinstance(y_score, np.memmap)
-    data = PartyData("many", y_true, (y_score,))
-    sizes = [batch.rows for batch in data.batches()]
-    assert (max(sizes), sum(sizes)) == (BATCH, data.rows)
-    whole = PartyData.from_arrays("many", np.array(y_true), np.array(y_score))
-    found, expected = count(data, grid), count(whole, grid)
-    assert (found.tp == expected.tp).all()
-    assert (found.fp == expected.fp).all()
-    assert found.tp[0] == int(y_true.sum())
-    halved = data.with_scores(lambda each: each / 2)
-    assert np.array_equal(halved.y_score, y_score / 2)
-    column = Column(np.float64)
-    column.append(np.arange(IN_MEMORY + 1.0))
-    array = column.finished()
-    part = array[10:20]
-    release(part)
-    assert part.tolist() == list(np.arange(10.0, 20.0))
-    release(np.arange(3.0))  # of memory: nothing to let go of
 
 
 # --- Bins -------------------------------------------------------------------------------------------------------------

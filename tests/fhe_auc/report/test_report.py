@@ -367,15 +367,6 @@ def test_curves_and_counts_are_of_the_merged_bins_and_measures_of_all_rows_of_th
             assert told[part][name]["value"] == round(fine[part][name]["value"], 4) != retold[part][name]["value"]
 
 
-@pytest.mark.parametrize(("kind", "threshold", "groups"), [("plain", 0.4, 10), ("rare", 0.02, 4), ("sure", 0.4, 1)])
-def test_groups_of_the_reliability_diagram_end_where_scores_say(kind: str, threshold: float, groups: int) -> None:
-    """Not labels, as long as as many groups are shown: cuts are made of rows a bin alone."""
-    fine, shown = card(kind, threshold).histogram, card(kind, threshold, min_cell=10)
-    assert (len(shown.calibration.rows), shown.calibration.rows.sum()) == (groups, fine.counts.sum())
-    if kind == "plain":
-        assert np.ptp(shown.calibration.rows) < 0.5 * shown.calibration.rows.mean()
-
-
 @pytest.mark.parametrize(
     ("kind", "threshold"), [("plain", 0.02), ("rare", 0.02), ("sure", 0.02), ("extreme", 0.1), ("extreme", 0.5)]
 )
@@ -534,16 +525,6 @@ def test_an_interval_holds_what_the_rows_have_or_is_withheld_where_scores_crowd(
         interval = found[f"calibration_{name}"].interval
         assert (interval is None) == (width < 0.01)  # too crowded
         assert interval is None or interval.low <= of_rows <= interval.high
-
-
-@pytest.mark.parametrize("kind", ["plain", "rare"])
-def test_hiding_small_counts_moves_no_interval(kind: str) -> None:
-    shown, fine = card(kind, 0.02, min_cell=10), card(kind, 0.02)
-    assert shown.histogram.bins < fine.histogram.bins
-    for of in ("measures", "calibration_measures"):
-        found, expected = ({each.name: each.interval for each in getattr(of_card, of)} for of_card in (shown, fine))
-        for name in found.keys() - {"partial_auc", *RATES_HELD}:  # of counts at few thresholds
-            assert found[name] == expected[name]
 
 
 def test_intervals_are_wilsons_by_scipy_and_those_of_calibration_walds() -> None:

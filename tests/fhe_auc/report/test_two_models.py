@@ -90,15 +90,6 @@ def test_both_models_and_the_difference_of_their_net_benefit_are_of_the_rows(row
     assert aucs == pytest.approx([roc_auc_score(died, rows[name]) for name in BOTH["score"]], abs=6e-5)
 
 
-def test_each_model_has_the_numbers_of_a_report_of_its_own(rows: Any, report: Report) -> None:
-    said = report.as_dict()
-    second = said.pop("models")["second"]
-    for name, found in zip(BOTH["score"], (said, second), strict=True):
-        alone = federated_report(rows, **{**BOTH, "score": name}, thresholds=GRID, threshold=AT).as_dict()
-        assert "models" not in alone
-        assert {key: found[key] for key in second} == {key: alone[key] for key in second}
-
-
 def test_page_notebook_and_every_figure_show_both_by_name_and_take_names_for_text(
     report: Report, assert_texts_apart: Callable[..., None]
 ) -> None:
@@ -184,12 +175,6 @@ def test_where_small_counts_are_hidden_of_a_model_there_is_no_net_benefit(rows: 
     assert any(text.startswith(told) for text in found.facts.warnings)
     counts = np.array([said["second"]["histogram"][side] for side in ("positives", "negatives")])
     assert ((counts == 0) | (counts >= 10)).all()
-
-
-@pytest.mark.parametrize("threshold", [1.0, pytest.param(None, marks=pytest.mark.slow)])
-def test_without_a_threshold_below_1_there_is_no_net_benefit_either(rows: Any, threshold: float | None) -> None:
-    found = federated_report(rows, **BOTH, thresholds=GRID, threshold=threshold, interval=None).facts
-    assert found.net_benefits == ()
 
 
 @pytest.mark.parametrize(

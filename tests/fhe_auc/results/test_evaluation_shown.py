@@ -1,20 +1,15 @@
 """An evaluation in a notebook: its data frame, and its HTML, in which no name is taken for HTML."""
 
-import json
 import math
 import re
 import sys
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.serialise import json_text
-from fhe_auc.results.estimates import ONE_CLASS, Comparison, GroupEstimate, too_few
+from fhe_auc.results.estimates import Comparison, GroupEstimate, too_few
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval, widened
@@ -140,28 +135,3 @@ def test_without_a_p_value_the_table_says_what_it_is_at_most(at_most: float, sho
     own = {"first": "a", "second": "b", "difference": 0.1, "binning_error": 0.2, "missing": "off"}
     (row,) = of_comparisons([Comparison(**own, p_at_most=at_most)]).rows
     assert row == ("b minus a", "+0.1000", "none", shown, "off")
-
-
-shares = st.floats(0, 1)
-unknown_or_share = st.none() | shares
-
-
-@settings(max_examples=25)
-@given(
-    estimate=st.builds(
-        GroupEstimate,
-        model=st.text(max_size=5),
-        group=st.sampled_from(["", "sex: F", "sex: all"]),
-        contrast=st.sampled_from(["", "a from others"]),
-        auc=unknown_or_share,
-        standard_error=unknown_or_share,
-        binning_error=unknown_or_share,
-        interval=st.none() | st.builds(Interval, shares, shares, shares, st.just("DeLong")),
-        fraction=st.none() | st.fractions(0, 1),
-        missing=st.sampled_from(["", ONE_CLASS, too_few(10)]),
-    ),
-    rows=st.just((None, None)) | st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)),
-)
-def test_estimates_are_the_same_after_json(estimate: GroupEstimate, rows: tuple[Any, Any]) -> None:
-    whole = replace(estimate, positives=rows[0], negatives=rows[1])
-    assert GroupEstimate.from_dict(json.loads(json_text(whole.as_dict()))) == whole

@@ -36,7 +36,6 @@ confint_proportions_2indep = Lazy("statsmodels.stats.proportion").confint_propor
 combine_effects = Lazy("statsmodels.stats.meta_analysis").combine_effects
 
 LEVELS = ("a", "b", "c", "d")
-THREE = Analysis(by=(Variable("ward", LEVELS), Variable("sex", ("F", "M"))))
 
 
 def histogram(cells: Any) -> Histogram:
@@ -64,14 +63,6 @@ def test_no_small_count_is_shown_or_left_when_those_shown_are_taken_from_all(
     assert number != 1  # one alone is all less the others
     if shown and number:
         assert all(count == 0 or count >= least for count in left)
-
-
-@given(cells=tables)
-def test_without_small_cells_every_group_has_its_own_counts(cells: Any) -> None:
-    found = of_cells(histogram([*cells, (1, 2, 3, 4), (5, 6, 7, 8)]), THREE, 1, ())
-    named = [(f"ward: {level}", own) for level, own in zip(LEVELS, cells, strict=True)]
-    expected = [*named, ("sex: F", (1, 2, 3, 4)), ("sex: M", (5, 6, 7, 8))]
-    assert [(f"{each.variable}: {each.level}", each.counts) for each in found] == expected
 
 
 def decisions_of(cells: Any) -> list[GroupDecision]:
@@ -161,13 +152,6 @@ def test_a_test_of_all_groups_is_pearsons(cells: Any) -> None:
             assert found is None
         else:
             assert found == pytest.approx(stats.chi2_contingency(table, correction=False).pvalue, rel=1e-9, abs=1e-300)
-
-
-def test_hidden_groups_are_one_in_the_test_of_all() -> None:
-    cells = [(90, 200, 10, 900), (84, 150, 16, 700), (4, 20, 25, 100), (9, 40, 36, 200)]
-    hidden = tuple(of_cells(histogram(cells), Analysis(by=(Variable("ward", LEVELS),)), 10, ()))
-    together = [*cells[:2], tuple(np.add(*cells[2:]))]
-    assert alike(hidden, ()) == alike(decisions_of(together), ())
 
 
 def test_a_test_of_groups_aucs_is_cochrans() -> None:
@@ -286,9 +270,3 @@ def test_hidden_groups_are_hidden_everywhere(report: Report) -> None:
     assert math.isnan(frame.loc["d", "precision"])
     with pytest.raises(InputError, match="no groups by 'age'"):
         report.by_group("age")
-
-
-def test_without_a_threshold_groups_have_no_decisions(rows: Any) -> None:
-    found = federated_report(rows, label="died", score="risk", site="hospital", by="sex", thresholds="uniform:20")
-    assert (found.card.group_decisions, found.card.chosen, len(found.card.groups)) == ((), (), 2)
-    assert "At the threshold" not in Page(found.html()).words

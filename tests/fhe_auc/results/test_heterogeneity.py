@@ -102,20 +102,6 @@ def test_students_quantiles_are_scipys_and_too_few_sites_have_no_summary() -> No
         assert effects(sums, 0.95).mean is None
 
 
-def test_sites_that_are_alike_do_not_differ_and_extreme_ones_give_numbers_from_0_to_1() -> None:
-    found = effects(sums_of(np.full(6, 0.8), np.full(6, 0.1)), 0.95)
-    mean, i2, tau2, prediction = found.mean, found.i2, found.tau2, found.prediction
-    assert (mean, i2, tau2) == (pytest.approx(expit(0.8)), 0.0, 0.0)
-    assert prediction.low < mean < prediction.high
-    for theta in (-16.0, 16.0):
-        found = effects(sums_of(np.array([theta, -theta, theta, theta, theta]), np.full(5, 1e-6)), 0.9999)
-        mean, i2, tau2, prediction = found.mean, found.i2, found.tau2, found.prediction
-        assert 0 <= found.random_interval.low <= found.random_mean <= found.random_interval.high <= 1
-        assert 0 <= prediction.low <= mean <= prediction.high <= 1
-        assert 0 <= i2 <= 1
-        assert math.isfinite(tau2)
-
-
 def test_a_model_whose_name_has_the_word_auc_keeps_it_in_one_piece() -> None:
     interval = Interval(0.95, 0.7, 0.9, "")
     own = SiteSummary(model="AUC_old", within=0.8, both_classes=7, one_class=0, usable=2, within_interval=interval)

@@ -39,7 +39,6 @@ from tests.support.lazy import Lazy
 brentq = Lazy("scipy.optimize").brentq
 special = Lazy("scipy.special")
 stats = Lazy("scipy.stats")
-binomtest = Lazy("scipy.stats").binomtest
 norm = Lazy("scipy.stats").norm
 
 scores = st.lists(st.integers(0, 6), min_size=2, max_size=12)
@@ -78,15 +77,6 @@ def test_hanley_and_mcneils_and_procs_own_examples() -> None:
     assert found.method == "DeLong, plain"
 
 
-@given(st.integers(1, 10**6), st.floats(0, 1), st.sampled_from([0.5, 0.9, 0.95, 0.9999]))
-def test_wilsons_interval_is_scipys_and_holds_the_rate(rows: int, share: float, level: float) -> None:
-    successes = round(share * rows)
-    theirs = binomtest(successes, rows).proportion_ci(level, method="wilson")
-    low, high = wilson([successes], [rows], level)
-    assert (low[0], high[0]) == (pytest.approx(theirs.low, abs=1e-9), pytest.approx(theirs.high, abs=1e-9))
-    assert 0 <= low[0] <= successes / rows <= high[0] <= 1
-
-
 def test_other_levels_are_refused() -> None:
     with pytest.raises(InputError, match="the level of an interval"):
         wilson([1], [2], 95.0)
@@ -115,16 +105,6 @@ def test_an_interval_is_widened_by_a_binning_error_above_the_standard_error_alon
     assert wide.method == "DeLong, logit scale, widened by the binning error"
     assert widened(interval, 0.02, 0.9) == Interval(0.95, 0.0, 1.0, wide.method)
     assert widened(None, 0.02, 0.9) is None
-
-
-@pytest.mark.parametrize(("positives", "negatives"), [(10**6, 2), (2, 10**6)])
-@pytest.mark.parametrize("mirrored", [False, True])
-def test_an_interval_of_an_auc_next_to_0_or_1_is_no_error(positives: int, negatives: int, mirrored: bool) -> None:
-    """One tie, and all other pairs ordered alike: Hanley and McNeil's error is then hundreds of times 1 − AUC."""
-    auc = Fraction(1, 2 * positives * negatives)
-    auc = 1 - auc if mirrored else auc
-    found = on_logit_scale(auc, hanley_mcneil(auc, positives, negatives), 0.95, "Hanley and McNeil")
-    assert 0 <= found.low <= float(auc) <= found.high <= 1
 
 
 @given(st.floats(-1e6, 1e6))
@@ -210,12 +190,6 @@ def test_with_few_rows_or_near_1_ends_are_newcombes_or_half_delongs_and_else_del
         else:
             root = brentq(lambda at: abs(at - auc) - reach * math.sqrt(variance(at, *rows)), far, auc, xtol=1e-14)
             assert end == pytest.approx(root, abs=1e-9)
-
-
-def test_without_a_wrong_pair_there_is_an_interval_and_where_all_scores_are_tied_none() -> None:
-    few, many = (of_auc(Fraction(1), (rows, rows), 0.0, 0.95) for rows in (5, 500))
-    assert 0.5 < few.low < many.low < many.high == few.high == 1
-    assert of_auc(Fraction(1, 2), (5, 7), 0.0, 0.95) is None
 
 
 @pytest.mark.parametrize("visits", [[5] * 12, [1] * 11 + [40]])

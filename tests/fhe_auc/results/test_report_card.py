@@ -101,18 +101,6 @@ def test_a_threshold_stays_where_it_is_asked_for(
         assert specificity.estimate.value == pytest.approx(np.mean(scores[~labels] < at))
 
 
-@pytest.mark.parametrize("min_cell", [1, 10])
-def test_what_needs_no_threshold_is_of_the_grid_alone(min_cell: int) -> None:
-    labels, scores = rows(3000, 1)
-    plain, asked = card(labels, scores, min_cell=min_cell), card(labels, scores, [0.03, 0.111], min_cell=min_cell)
-    merged = {"partial_auc", "ks"} if min_cell > 1 else set()  # of merged bins, which end at thresholds
-    for one, other in zip(plain.measures, asked.measures, strict=True):
-        if one.name not in merged and "_at_" not in one.name:
-            assert one == other
-    assert plain.calibration_measures == asked.calibration_measures
-    assert plain.chosen == ()
-
-
 def test_an_edge_more_for_a_threshold_does_not_make_up_for_a_bin_that_is_merged() -> None:
     edges = np.sort(np.append(np.arange(9) / 8, 0.55))
     counts = Histogram(edges, [50, 50, 50, 50, 40, 43, 50, 50, 3], [80, 80, 80, 80, 40, 44, 80, 80, 80])

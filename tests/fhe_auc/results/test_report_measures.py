@@ -87,19 +87,6 @@ def test_whatever_the_bins_scikit_learns_value_lies_in_the_range(seed: int, max_
     assert partial_auc_score(exact_histogram(data), max_fpr)[0].value == pytest.approx(expected, abs=1e-12)
 
 
-@given(seed=st.integers(0, 2**32))
-def test_specificity_at_a_sensitivity_is_that_of_labels_and_scores_turned_round(seed: int) -> None:
-    y_true, y_score = sample(seed)
-    found, turned = (
-        measures(Histogram.from_rows(PartyData.from_arrays("all", labels, scores), np.arange(65) / 64))
-        for labels, scores in ((y_true, y_score), (~y_true, np.nextafter(1 - y_score, 0)))
-    )
-    for held in ("0.90", "0.95"):
-        one, other = found[RATES[1] + held], turned[RATES[0] + held]
-        assert one.estimate.value == pytest.approx(other.estimate.value)
-        assert (one.interval.low, one.interval.high) == pytest.approx((other.interval.low, other.interval.high))
-
-
 # --- Few rows ---------------------------------------------------------------------------------------------------------
 
 

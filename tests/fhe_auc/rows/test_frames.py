@@ -13,9 +13,7 @@ from pyarrow import dataset
 
 from fhe_auc import InputError, PartyData, federated_auc, federated_report, federated_thresholds
 from fhe_auc.base.terminal import shown
-from fhe_auc.question.analysis import Questions
 from fhe_auc.rows.frames import MemoryTable, parties_of, questions_of
-from fhe_auc.rows.own_checks import left_out
 from fhe_auc.rows.party_data import Entries
 from fhe_auc.rows.party_files import read_for
 from fhe_auc.rows.party_rows import parties_in
@@ -61,20 +59,6 @@ def test_one_table_with_a_column_of_sites_is_the_auc_of_its_rows(kind: str) -> N
     found = federated_auc(KINDS[kind](frame), **COLUMNS, **EXACT)
     assert found.parties == 3
     assert float(found) == pytest.approx(roc_auc_score(frame["died"], frame["risk"]), abs=1e-12)
-
-
-def test_a_mapping_of_frames_a_list_of_frames_and_one_frame_are_the_same() -> None:
-    frame = patients()
-    of_site = {str(name): own for name, own in frame.groupby("hospital")}
-    one, many, unnamed = (
-        federated_auc(rows, label="died", score="risk", site=site, by="sex", thresholds=GRID, min_cell=1)
-        for rows, site in ((frame, "hospital"), (of_site, None), (list(of_site.values()), None))
-    )
-    assert one.estimates == many.estimates == unnamed.estimates
-    counted = frame.groupby("sex")["died"].agg(["size", "sum"]).to_numpy().tolist()
-    frame_of = one.to_frame()
-    assert frame_of[["variable", "level"]].to_numpy().tolist() == [["all", ""], ["sex", "F"], ["sex", "M"]]
-    assert frame_of[["n", "events"]].to_numpy().tolist() == [[len(frame), frame["died"].sum()], *counted]
 
 
 @pytest.mark.parametrize(
@@ -235,13 +219,6 @@ def test_lazy_and_grouped_tables_are_refused_with_the_remedy(
         federated_auc({"north": make(patients())}, label="died", score="risk", **CHEAP)
 
 
-@pytest.mark.parametrize("labels", [[0, 1, 2], (0.0, 1.0, 2.0), np.arange(3), ["0", "1", "2"]])
-def test_levels_and_classes_may_be_numbers_as_in_the_rows_or_text(labels: Any) -> None:
-    asked = questions_of(score=["a", "b", "c"], by={"sex": labels}, classes=labels)
-    assert (asked.by, asked.classes) == ({"sex": ("0", "1", "2")}, ("0", "1", "2"))
-    assert questions_of(score="a", by={"sex": [False, np.True_]}).by == {"sex": ("False", "True")}
-
-
 BANDS = ["<1", "1-4", "5-11", "12-17", "18+"]
 
 
@@ -273,30 +250,6 @@ def test_levels_keep_the_order_of_an_ordered_categorical_else_a_natural_one(
         write(tmp_path / name)
         (variable,) = read_for(questions, tmp_path / name)[1].by
         assert list(variable.levels) == listed
-
-
-MISSING = [None, np.nan, pd.NA, "NA", b"."]
-
-
-@pytest.mark.parametrize("missing", MISSING, ids=map(repr, MISSING))
-@pytest.mark.parametrize("column", ["died", "risk", "sex", "hospital"])
-def test_what_is_missing_is_refused_or_left_out_whatever_column_it_is_in(column: str, missing: Any) -> None:
-    frame = patients().astype(object)
-    if column == "hospital" and isinstance(missing, (str, bytes)):
-        missing = ""  # a site may be called NA
-    frame.loc[4, column] = missing
-    questions = Questions(score_columns=("risk",), by={"sex": ("F", "M")})
-    with pytest.raises(InputError, match=r"row 4, column .* is missing.*; drop the row, as drop_missing=True does$"):
-        parties_of(frame, questions, site="hospital", label="died")
-    found, _ = parties_of(frame, questions, site="hospital", label="died", entries=Entries(drop_missing=True))
-    others, _ = parties_of(frame.drop(index=4), questions, site="hospital", label="died")
-    for one, other in zip(found, others, strict=True):
-        columns = [[each.labels, *each.scores, *each.groups] for each in (one, other)]
-        assert one.name == other.name
-        assert all((mine == theirs).all() for mine, theirs in zip(*columns, strict=True))
-    party = patients()["hospital"][4]
-    known = f"party {party!r}: 1 rows with a missing entry were left out"
-    assert left_out(found) == (("1 rows were left out whose site is missing",) if column == "hospital" else (known,))
 
 
 @pytest.mark.parametrize("kind", ["boolean", "Int64", "Float64", "string", "float"])

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli import main
 from fhe_auc.question.analysis import Questions
-from fhe_auc.rows import arrow_columns, csv_files, row_store, table_files
+from fhe_auc.rows import arrow_columns, csv_files, row_store
 from fhe_auc.rows.csv_files import TextFormat
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import FileEntries, read_for
@@ -280,26 +280,6 @@ def test_what_is_kept_in_a_file_is_as_in_memory(folder: Path, suffix: str, monke
         assert one.name == other.name
         assert other.y_score.tolist() == one.y_score.tolist() == rows["risk"].to_pylist()
         assert other.y_true.tolist() == one.y_true.tolist() == [bool(each) for each in rows["died"].to_pylist()]
-
-
-def test_many_rows_of_several_files_are_each_files_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    random, sizes = np.random.default_rng(6), {"a": 700, "b": 1500, "c": 3}
-    monkeypatch.setattr(row_store, "IN_MEMORY", 1000)
-    monkeypatch.setattr(table_files, "BATCH", 512)
-    tables = {
-        name: pa.table({"died": random.integers(0, 2, rows), "risk": random.random(rows)})
-        for name, rows in sizes.items()
-    }
-    for name, table in tables.items():
-        pq.write_table(table, f"{name}.parquet", row_group_size=600)
-    parties = read_parties([f"{name}.parquet" for name in tables], **COLUMNS)
-    assert isinstance(parties[0].y_score, np.memmap)
-    for (name, table), party in zip(tables.items(), parties, strict=True):
-        assert (party.name, party.y_score.tolist()) == (name, table["risk"].to_pylist())
-        assert party.labels.tolist() == table["died"].to_pylist()
-        assert party.span(0) == (min(table["risk"].to_pylist()), max(table["risk"].to_pylist()))
-        assert party.with_scores(lambda scores: 2 * scores).span(0) == (2 * party.span(0)[0], 2 * party.span(0)[1])
-    assert parties[1].place(1499).text == "b.parquet, row 1499"
 
 
 def test_arrows_threads_read_no_file_of_pythons_which_could_abort_the_process_at_its_end(

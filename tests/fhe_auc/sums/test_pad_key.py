@@ -207,13 +207,6 @@ def shares(secret: bytes = SEED, modulus: int = T, size: int = 3) -> CommonShare
     return CommonShares(secret, bytes(32), b"a test", "share", modulus=modulus, size=size)
 
 
-@given(st.sets(st.integers(0, 40), min_size=1))
-@settings(max_examples=30)
-def test_a_total_is_the_sum_of_each_party_s_own(counted: set[int]) -> None:
-    each = [shares().total([party]).tolist() for party in sorted(counted)]
-    assert shares().total(sorted(counted)).tolist() == [sum(column) % T for column in zip(*each, strict=True)]
-
-
 def test_shares_are_pinned_not_printed_and_summed_over_some_parties_once_each_in_order() -> None:
     """All parties derive them, on whatever machine and version."""
     assert shares().total([2, 3]).tolist() == [115587315686, 1786759923759, 1598852606488]

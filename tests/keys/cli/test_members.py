@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from fhe_auc.base.files import read_toml
-from fhe_auc.cli import main
 from fhe_auc.exchange.exchange import Folder
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.store import known_members
@@ -24,6 +23,7 @@ from fhe_auc_keys.trust.members import Change, Member, Members, countersign
 from fhe_auc_keys.trust.published import Published
 from fhe_auc_keys.trust.sealing import PrivateKeys
 from tests.support.certified import NOW
+from tests.support.command_line import call, told
 from tests.support.keys_commands import Clock, settings
 from tests.support.processes import wait_for
 
@@ -36,15 +36,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def call(*arguments: str, **options: Any) -> Result:
-    return CliRunner().invoke(main, arguments, **options)
-
-
 def ok(*arguments: str, said: str = "y\n") -> dict[str, Any]:
-    result = call(*arguments, "--json", input=said)
-    assert result.exit_code == 0, result.output
-    told: dict[str, Any] = json.loads(result.stdout)
-    return told
+    return told(*arguments, input=said)
 
 
 def refused(why: str, *arguments: str, said: str = "y\n") -> None:
@@ -133,8 +126,8 @@ def test_a_study_that_came_with_the_link_is_shown_and_agreed_to_by_who_takes_par
     refused("the study is not agreed to", "join", where, "south", "--no-start", *more, said="y\nn\n")
     refused("nobody is there to agree", "join", where, "south", "--no-start", *more, said="y\n")
     assert not Path("south/config.toml").exists()
-    told = call("join", where, "south", "--no-start", *more, input="y\ny\n")
-    assert (told.exit_code, "net 2" in told.stderr) == (0, True)
+    shown = call("join", where, "south", "--no-start", *more, input="y\ny\n")
+    assert (shown.exit_code, "net 2" in shown.stderr) == (0, True)
     (agreed,) = ok("pending", "south/config.toml")["agreed"].values()
     assert (agreed["study"]["model"], agreed["last"]) == ("net 2", {})
     study.write_text(asked)  # nobody makes it, nobody adds up
@@ -276,9 +269,9 @@ def test_a_coordinator_puts_back_what_others_delete_or_change_in_its_place(comma
     (files / "1.json").write_bytes(genuine["2.json"])
     (files / "2.json").write_bytes(b"rubbish")
     (files / "3.json").unlink()
-    told = call(*command, "north/config.toml").output
+    shown = call(*command, "north/config.toml").output
     assert {path.name: path.read_bytes() for path in files.iterdir()} == genuine
-    named = [f"north/members/{number}.json was changed, and is put back" in told for number in (1, 2, 3)]
+    named = [f"north/members/{number}.json was changed, and is put back" in shown for number in (1, 2, 3)]
     assert named == [True, True, False]
 
 
@@ -288,8 +281,8 @@ def test_rubbish_in_place_of_the_next_file_is_named_and_stops_no_command() -> No
     rubbish = Path("exchange/north/members/2.json")
     for data in (b"rubbish", b"", b"x" * (2**25 + 1), Path("exchange/north/members/1.json").read_bytes()):
         rubbish.write_bytes(data)
-        told = call("members", "show", "north/config.toml")
-        assert (told.exit_code, "north/members/2.json" in told.stderr) == (0, True)
+        shown = call("members", "show", "north/config.toml")
+        assert (shown.exit_code, "north/members/2.json" in shown.stderr) == (0, True)
     rubbish.unlink()
     rubbish.mkdir()
     assert call("members", "show", "north/config.toml").exit_code == 0
@@ -319,11 +312,11 @@ def test_two_coordinators_who_change_the_file_at_the_same_moment_are_both_seen_a
     ok("members", "admit", "south/config.toml", "east")
     shutil.copytree("north's", "exchange", dirs_exist_ok=True)
     for name, file in (("north", "south/members/4"), ("south", "north/members/4")):
-        told = " ".join(call("members", "show", f"{name}/config.toml").stderr.split())
-        assert f"{file}.json: several coordinators have signed a version 4 of the members' file" in told
+        shown = " ".join(call("members", "show", f"{name}/config.toml").stderr.split())
+        assert f"{file}.json: several coordinators have signed a version 4 of the members' file" in shown
         assert known(name).version == 4
-    told = " ".join(call("members", "show", "west/config.toml").stderr.split())
-    assert "north/members/4.json and south/members/4.json: several coordinators" in told
+    shown = " ".join(call("members", "show", "west/config.toml").stderr.split())
+    assert "north/members/4.json and south/members/4.json: several coordinators" in shown
     assert known("west").version == 3  # neither is taken
     assert ok("members", "admit", "north/config.toml", "east")["version"] == 5
     for name in ("north", "south", "west", "east"):
@@ -379,6 +372,6 @@ def test_without_systemd_a_role_serves_where_it_was_made() -> None:
             wait_for(Path("north/state/status.json").exists, 60.0)
         finally:
             process.send_signal(signal.SIGTERM)
-        told, _ = process.communicate(timeout=60)
+        shown, _ = process.communicate(timeout=60)
     assert process.returncode == 0
-    assert "this command serves" in " ".join(told.split())
+    assert "this command serves" in " ".join(shown.split())

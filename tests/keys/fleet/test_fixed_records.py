@@ -91,7 +91,7 @@ class Forging(Making):
     def proof(self) -> bytes:
         statement, t, shape = self.statement, self.statement.prime, self.statement.shape
         made = prove(statement, self.digits, self.weights, uniform(KeyStream(bytes(32)), t, *self.weights.shape))
-        (seen,) = Query(statement, self.key, self.session).answers(self.digits[None], made[None])
+        (seen,) = Query.drawn(statement, self.key, self.session).answers(self.digits[None], made[None])
         wires, quotients = seen[: shape.seeds].reshape(self.weights.shape), seen[shape.seeds :]
         sums = total(multiply(gadget(wires, shape.base, t), self.weights, t), t, axis=0)
         for number, point in enumerate(self.points):

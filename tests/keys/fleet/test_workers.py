@@ -117,7 +117,7 @@ def test_workers_leave_nothing_behind_and_the_environment_as_it_was() -> None:
         with pytest.raises(InputError, match="0 is not to my taste"):
             list(workers.map(fail, ranges(1)))
         assert workers.seconds > 0
-        assert workers.peak > 2**20 or sys.platform == "win32"
+        assert workers.peak > 2**20 or sys.platform != "linux"
     assert dict(os.environ) == before
     assert multiprocessing.active_children() == []
 

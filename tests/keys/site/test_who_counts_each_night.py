@@ -14,12 +14,12 @@ import pytest
 from fhe_auc.base.clock import SYSTEM
 from fhe_auc.base.errors import EvaluationError, MessageError, UndefinedAucError
 from fhe_auc.base.names import AGGREGATOR, HELPER
-from fhe_auc.machines.site_state import Records
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.messages import Message
 from fhe_auc.session.party import Party
 from fhe_auc_keys.roles import local_consortium
+from fhe_auc_keys.site.key_store_sites import Records
 from tests.support.stored_sites import Consortium
 
 HELPED = {"protocol": "histogram-federated", "keys": "helper", "max_rows": 500}

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from fhe_auc.cli import main
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.aggregator import conduct
@@ -23,6 +21,7 @@ from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.identity import Identity
 from tests.support.certified import DAY, NOW
 from tests.support.certified import Consortium as Certified
+from tests.support.command_line import call
 from tests.support.stored_sites import GRID, Consortium
 from tests.support.wire import flipped
 
@@ -40,12 +39,8 @@ def played(site_rows: list[PartyData], tmp_path_factory: pytest.TempPathFactory)
     return consortium
 
 
-def shown(consortium: Consortium, name: str, *more: str) -> Result:
-    return CliRunner().invoke(main, ["audit", *consortium.options(name), *more])
-
-
 def lines_of(consortium: Consortium, name: str) -> list[dict[str, Any]]:
-    told = shown(consortium, name, "--json")
+    told = call("audit", *consortium.options(name), "--json")
     assert told.exit_code == 0, told.output
     found = json.loads(told.stdout)
     assert (found["signers"], found["problems"]) == ([name], [])
@@ -78,12 +73,12 @@ def test_the_trail_tells_nothing_of_how_good_the_model_is_and_a_copy_is_as_good(
     lines = lines_of(played, "north")
     assert all("auc" not in name for line in lines for name in line)
     copy = tmp_path / "audit.jsonl"
-    assert shown(played, "north", "--copy", str(copy)).exit_code == 0
+    assert call("audit", *played.options("north"), "--copy", str(copy)).exit_code == 0
     assert str(played.results["north"].auc)[:6] not in copy.read_text()
-    told = json.loads(shown(played, "south", str(copy), "--json").stdout)
+    told = json.loads(call("audit", *played.options("south"), str(copy), "--json").stdout)
     assert (told["lines"], told["signers"], told["problems"]) == (lines, ["north"], [])
     copy.write_bytes(copy.read_bytes()[:-20])
-    assert shown(played, "south", str(copy)).exit_code == 1
+    assert call("audit", *played.options("south"), str(copy)).exit_code == 1
 
 
 @cache

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from click.testing import Result
 
 from fhe_auc import InputError
 from fhe_auc.session import registry
@@ -89,7 +88,7 @@ class Site:
         with self.store() as store:
             return [each.wrong for each in problems(store, at=now())]
 
-    def command(self, *options: str) -> Result:
+    def command(self, *options: str) -> str:
         return ok("budget", *options, *self.made.options(self.name))
 
     def play(self, aggregator: Any) -> None:
@@ -196,7 +195,7 @@ def test_a_restored_ledger_stops_what_has_to_do_with_a_budget_until_somebody_has
     site.spend(again(site.manifest), None, "other rows")
     (wrong,) = site.wrong()
     assert "it was changed 9 times, and this one only 4 times" in wrong
-    assert re.search(r"RESTORED .*--reconcile", site.command().stdout, re.DOTALL)
+    assert re.search(r"RESTORED .*--reconcile", site.command(), re.DOTALL)
     site.command("--reconcile", "--by", "Ada Osei")
     assert [line["event"] for line in site.lines()] == ["restored", "restored", "reconciled"]
     assert site.lines()[-1]["by"] == "Ada Osei"
@@ -222,9 +221,9 @@ def test_a_refused_result_stops_the_data_set_until_somebody_has_acknowledged_it(
             site.spend(again(site.manifest), spending, rows=9)
     site.spend(again(site.manifest), None, "other rows")
     before = site.entries()[site.id].at
-    assert re.search(r"INCIDENT .*NOT\s+acknowledged", site.command().stdout, re.DOTALL)
+    assert re.search(r"INCIDENT .*NOT\s+acknowledged", site.command(), re.DOTALL)
     site.command("--acknowledge", site.id, "--by", "Ada Osei")
-    assert re.search(r"INCIDENT .*acknowledged\s+by\s+Ada\s+Osei", site.command().stdout, re.DOTALL)
+    assert re.search(r"INCIDENT .*acknowledged\s+by\s+Ada\s+Osei", site.command(), re.DOTALL)
     last = site.lines()[-1]
     assert (last["event"], last["session"], last["by"]) == ("acknowledged", site.id, "Ada Osei")
     assert incident not in site.wrong()
@@ -286,17 +285,17 @@ def test_noise_that_a_site_makes_up_ends_in_an_incident_that_all_sites_write_dow
 
 def test_the_budget_says_since_when_exact_results_of_the_same_rows_are_out(tmp_path: Path) -> None:
     site = Site(Consortium(rows(3, 9), tmp_path / "sites", "verified", thresholds=GRID))
-    assert "EXACT" not in site.command().stdout
+    assert "EXACT" not in site.command()
     began = datetime.now(timezone.utc).replace(microsecond=0)
     site.answer(opening := site.made.aggregator().start())
     site.answer(opening)  # which is the same session
     site.spend(again(site.manifest), Spending(1.0, "row"), rows=9)
     site.spend(again(site.manifest), Spending(1.0, "row"), "other rows", rows=9)
-    said = re.sub(r"\s+", " ", site.command().stdout)
+    said = re.sub(r"\s+", " ", site.command())
     since = r"EXACT RESULTS up to 1, of sessions without a budget since 2\d{3}-.*: no epsilon bounds these"
     assert re.search(rf"epsilon 1 .*{since}", said)
     assert said.count("EXACT") == 1
-    told = json.loads(site.command("--json").stdout)["data_sets"]
+    told = json.loads(site.command("--json"))["data_sets"]
     assert (told["rows"]["exact"]["sessions"], told["other rows"]["exact"]) == (1, None)
     assert began <= datetime.fromisoformat(told["rows"]["exact"]["since"]) <= now()
 

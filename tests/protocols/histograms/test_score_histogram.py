@@ -18,7 +18,6 @@ from scipy import stats
 from fhe_auc import ckks, federated_auc, federated_thresholds
 from fhe_auc.base.errors import EvaluationError, InputError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.base.serialise import encode
-from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.ranking import roc_auc_score
 from fhe_auc.question import thresholds
 from fhe_auc.question.thresholds import cell_starts
@@ -64,17 +63,6 @@ def test_more_pooled_rows_than_the_bound_give_no_number_wherever_they_lie(scores
 def test_a_negative_count_is_no_histogram(bins):
     with pytest.raises(EvaluationError, match="negative count"):
         pooled_counts(np.array(bins))
-
-
-@settings(max_examples=20)
-@given(st.integers(0, 2**32 - 1), st.lists(st.floats(0, 1), min_size=2, max_size=6, unique=True))
-def test_bins_with_edges_hold_what_a_histogram_of_the_rows_does(seed, points):
-    rng, grid = np.random.default_rng(seed), np.sort(points)
-    data = PartyData.from_arrays("a", rng.random(40) < 0.5, np.append(rng.random(38), [0.0, 1.0]))
-    found = pooled_histogram(grid, rows_by_bin(data, grid))
-    assert pooled_histogram(np.array([-2.0, 3.0]), np.ones((2, 2), np.int64)).edges.tolist() == [-2.0, 3.0, 3.0]
-    rows = Histogram.from_rows(data, found.edges)
-    np.testing.assert_array_equal([found.positives, found.negatives], [rows.positives, rows.negatives])
 
 
 FALSE_ALARM = 1e-7
