@@ -50,6 +50,13 @@ def test_what_is_packed_comes_out_and_sums_and_differences_are_those_modulo_each
     assert np.array_equal(difference, polynomials.zeros())
 
 
+def test_a_thousand_of_the_largest_summands_do_not_overflow() -> None:
+    total, largest = PolynomialSum(Polynomials(N, MODULI)), np.array([[q - 1] * N for q in MODULI], np.uint64)
+    for _ in range(1000):
+        total.add(largest)
+    assert total.words.tolist() == [[-1000 % q] * N for q in MODULI]
+
+
 def test_polynomials_have_nothing_in_common_and_are_the_key_stream_of_chacha20() -> None:
     # Primes in use, and one just above a power of two, of which every second draw is thrown away.
     first, second, again, *_ = Polynomials(8192, (MODULI[5], 2**56 + 81, MODULI[5], 257)).uniform(bytes(32))
