@@ -81,9 +81,8 @@ def lying_side(
         found = []
         for party in manifest.parties:
             only = computation.running_sum()
-            only.add(
-                helped.submissions[party].parts if helped else decode(sent[party], tuple[bytes, ...], "submission")
-            )
+            parts = helped.submissions[party].parts if helped else decode(sent[party], tuple[bytes, ...], "submission")
+            only.add(parts)
             found.append(computation.sketches(only.totals))
         return found
 
