@@ -196,7 +196,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "message": lambda _: MESSAGE.to_bytes(),
     "state of a party": lambda _: _party().saved(),
     "whose submissions count": lambda folder: _journalled(folder, "closed"),
-    "submission in a journal": lambda folder: _journalled(folder, "submissions")[8:],
+    "submission in a journal": lambda folder: _journalled(folder, "north.submission"),
     "container of a ciphertext": lambda _: wrap("ciphertext", FINGERPRINT, b"payload"),
     "name of a CKKS context": lambda _: CKKS.fingerprint(FINGERPRINT),
     "name of a BFV context": lambda _: BFV.fingerprint(FINGERPRINT),

@@ -152,10 +152,15 @@ def lagrange(first: int, count: int, point: int, prime: int) -> list[int]:
     away = [point - node for node in range(first, first + count)]
     before = accumulate(away[:-1], lambda x, y: x * y % prime, initial=1)
     behind = [*accumulate(away[:0:-1], lambda x, y: x * y % prime, initial=1)][::-1]
+    return [x * y * each % prime for x, y, each in zip(before, behind, _divisors(count, prime), strict=True)]
+
+
+@lru_cache(maxsize=16)
+def _divisors(count: int, prime: int) -> list[int]:
+    """Return 1/Π_{n≠m} (m − n) for each m of so many integers in a row: (−1)^(count − 1 − m)/(m!·(count − 1 − m)!)."""
     factorials = [*accumulate(range(1, count), lambda x, y: x * y % prime, initial=1)]
-    # At the node m below it is Π_{n≠m} (m − n) = (−1)^(count − 1 − m)·m!·(count − 1 − m)!
-    divisors = ((-1) ** (count - 1 - m) * factorials[m] * factorials[count - 1 - m] for m in range(count))
-    return [x * y * pow(each, -1, prime) % prime for x, y, each in zip(before, behind, divisors, strict=True)]
+    pairs = zip(factorials, factorials[::-1], strict=True)
+    return [(-1) ** (count - 1 - m) * pow(x * y, -1, prime) for m, (x, y) in enumerate(pairs)]
 
 
 def _vanishing(point: int, shape: Shape, prime: int) -> int:

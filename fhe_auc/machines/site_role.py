@@ -106,15 +106,12 @@ def _entries(config: Mapping[str, Any]) -> FileEntries:
 
 
 def _writer(config: Mapping[str, Any], log: RoleLog, clock: Clock) -> Callable[[Party[Any], Records], object]:
-    if not config.get("results"):
-        unconfigured = InputError("results is not configured: there is no folder for what sessions yield")
-        if config.get("data"):
-            raise unconfigured
+    if not config.get("results"):  # a helper's
 
         def refuse(party: Party[Any], records: Records) -> None:
-            raise unconfigured
+            raise InputError("results is not configured: there is no folder for what sessions yield")
 
-        return refuse  # a helper has neither
+        return refuse
     folder = Path(str(config["results"]))
     try:  # before a round is answered that cannot be answered again
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

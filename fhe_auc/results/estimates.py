@@ -90,20 +90,6 @@ class GroupEstimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Headline:
-    """What an evaluation says first; fields are those of `fhe_auc.results.evaluation.Evaluation`."""
-
-    auc: float
-    binning_error: float
-    fraction: Fraction | None = None
-    binning_error_fraction: Fraction | None = None
-    positives: int | None = None
-    negatives: int | None = None
-    standard_error: float | None = None
-    interval: Interval | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """Two models on the same rows: the AUC of the second minus that of the first.
 

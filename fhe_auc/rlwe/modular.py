@@ -21,6 +21,7 @@ Signed: TypeAlias = NDArray[np.int64]
 MULTIPLIED_BITS = 56  # of a modulus, at most: `multiply` needs the quotient in double precision
 _ONCE_BITS = 50  # of a modulus, at most, where one quotient is enough
 _BLOCK = 2**15  # residues or limbs that are worked on at a time
+_ALONE, _ALONE_VECTOR = 2**18, 2**13  # products below which OpenBLAS starts no threads; with a vector
 _EXACT_BITS = 52  # integers up to 2^52 in size are exact in double precision, with a bit to spare
 _MOST_OF_THEM = 0.99
 _WITNESSES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
@@ -57,7 +58,7 @@ def product(x: Residues, y: Residues | np.uint64, prime: int) -> Residues:
     """Return x·y of residues modulo one prime, element by element; `multiply` in half the time, up to 50 bits."""
     if prime.bit_length() > _ONCE_BITS:
         return multiply(x, y, prime)
-    # The quotient is off by less than 1/4 before it is rounded: what is left lies between -prime and prime.
+    # The quotient is off by at most 3/8 before it is rounded: what is left lies between -prime and prime.
     quotients = x * (np.asarray(y, np.float64) * (1 / prime))
     whole = np.rint(quotients, out=quotients).astype(np.int64).view(np.uint64)
     whole *= np.uint64(prime)
@@ -99,8 +100,22 @@ class Matrix:
         for start in range(0, len(rows), size):
             block = slice(start, start + size)
             cut = self._cut(rows[block])
-            found[block] = self._joined(cut.reshape(len(cut), -1) @ self._cut_y)
+            found[block] = self._joined(self._times(cut.reshape(len(cut), -1)))
         return found.reshape(*x.shape[:-1], -1)
+
+    def _times(self, cut: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the product of limbs, by pieces for which BLAS starts no threads, which would wait actively."""
+        (rows, inner), columns = cut.shape, self._cut_y.shape[1]
+        sums = np.zeros((rows, columns))
+        if rows == 1:
+            step = max(1, _ALONE_VECTOR // columns)
+            for start in range(0, inner, step):
+                sums += cut[:, start : start + step] @ self._cut_y[start : start + step]
+            return sums
+        step = max(1, _ALONE // cut.size)
+        for start in range(0, columns, step):
+            np.matmul(cut, self._cut_y[:, start : start + step], out=sums[:, start : start + step])
+        return sums
 
     def _cut(self, numbers: Residues | Signed) -> NDArray[np.float64]:
         """Return limbs, shape (rows, L, columns), the lowest first; the highest one has the sign."""

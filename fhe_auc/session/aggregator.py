@@ -71,6 +71,7 @@ class Aggregator:
         self.fix_list: Callable[[bytes], bytes] | None = None  # keeps a digest in the key store; the secret of a query
         self.journal: Journal | None = None  # for a session that outlives this process; `start` goes on from it
         self._side, self._rounds = side, side.rounds
+        self.rounds = side.rounds.number  # in the last one parties only confirm
         self.counted = manifest.parties  # still in the session, in this order: who does not answer a round is out of it
         self._awaited = frozenset(manifest.parties)  # the same, to look up names in
         self._digests: dict[str, bytes] = {}  # of what each has submitted in this round, as it came; empty if unsigned
@@ -79,11 +80,6 @@ class Aggregator:
         self._goes_on = False  # whether it takes what is in the journal
         self._listed: dict[str, bytes] = {}  # digests of what the parties have submitted last
         self._mac_keys: dict[str, bytes] = {}  # of their echoes
-
-    @property
-    def rounds(self) -> int:
-        """How many rounds the session has; in the last one parties only confirm."""
-        return self._rounds.number
 
     @property
     def submission_limit(self) -> int:

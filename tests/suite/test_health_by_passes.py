@@ -59,6 +59,20 @@ def replaced(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
     assert world.exchange.read(name) == genuine
 
 
+def message_that_cannot_be_put_back(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
+    name = world.make_night().file(ADDER, "round-1.message")
+    look(world, ADDER)
+    world.exchange.remove(name)
+    put, world.exchange.put = world.exchange.put, raising  # type: ignore[method-assign]
+    yield (ADDER,), "failed"
+    world.exchange.put = put  # type: ignore[method-assign]
+    look(world, ADDER)  # which finds it removed
+
+
+def raising(name: str, data: bytes) -> None:
+    raise OSError(5, "away")
+
+
 def half(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
     name = world.make_night().file(ADDER, "round-1.message")
     look(world, ADDER)
@@ -156,6 +170,7 @@ def nothing_for_30_hours(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
         refused_at_the_key_holder,
         not_counted,
         replaced,
+        message_that_cannot_be_put_back,
         half,
         site_a_day_ahead,
         aggregator_a_day_ahead,

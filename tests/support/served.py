@@ -127,7 +127,7 @@ def until(condition: Callable[[], bool]) -> None:
     wait_for(condition, PATIENCE, meanwhile=look, told=told, pause=0.02)
 
 
-def make_session(night: str = "night-1", *, agreed: bool = True, publish: bool = True, **changes: Any) -> str:
+def make_session(night: str = "night-1", *, publish: bool = True, **changes: Any) -> str:
     """Make the session of a study of this night, to which all have agreed; return its id.
 
     Its files are in a folder of the night's name, and then arrive in the place of their maker.
@@ -135,7 +135,7 @@ def make_session(night: str = "night-1", *, agreed: bool = True, publish: bool =
     study = msgspec.structs.replace(ASKED, period=night, **changes)
     with KeyStore(Path(HOLDER, "store"), PASSPHRASE) as store:
         session = write_session(Path(night), store, study, at=datetime.now(timezone.utc))
-    for name in (*SITES, HELPER) if agreed else ():
+    for name in (*SITES, HELPER):
         with KeyStore(Path(name, "store"), PASSPHRASE) as store:
             agree(store, study)
     Path(f"{night}.id").write_text(session)
@@ -160,11 +160,8 @@ def convene(night: str = "night-1", **changes: Any) -> str:
 
 
 def change(name: str, **entries: Any) -> None:
-    config = {
-        **read_config(Path(f"{name}.toml"), None),
-        **{key.replace("_", "-"): value for key, value in entries.items()},
-    }
-    Path(f"{name}.toml").write_text(toml(config))
+    changed = {key.replace("_", "-"): value for key, value in entries.items()}
+    Path(f"{name}.toml").write_text(toml(read_config(Path(f"{name}.toml"), None) | changed))
 
 
 def status(name: str) -> dict[str, Any]:

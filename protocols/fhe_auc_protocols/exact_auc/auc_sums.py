@@ -37,7 +37,7 @@ from fhe_auc.metrics.binning_error import TELLING
 from fhe_auc.metrics.small_cells import hidden_rows
 from fhe_auc.question.analysis import Analysis, Contrast
 from fhe_auc.results import intervals
-from fhe_auc.results.estimates import NESTED, ONE_CLASS, GroupEstimate, Headline, too_few
+from fhe_auc.results.estimates import NESTED, ONE_CLASS, GroupEstimate, too_few
 from fhe_auc.session.computation import too_many_rows
 from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Factor, MergedVectors, Part, Sum
@@ -60,7 +60,6 @@ from fhe_auc_protocols.exact_auc.variance_bins import VARIANCE_BINS, merged_star
 Ranged: TypeAlias = tuple[Sum, Callable[[int, int], Range]]
 """A sum, and its range by how many rows and parties there may be."""
 
-_OF_HEADLINE = "auc", "binning_error", "fraction", "positives", "negatives", "standard_error", "interval"
 _SMALL_GROUPS = "small groups are shown (min_cell 1): a count from 1 to 9 may tell who is meant"
 _CROWDED = (
     "scores crowd in few of the {bins} bins of the standard error of {names}: it is taken large, and may still be off"
@@ -306,14 +305,12 @@ class AucSums(ReleasePart):
             estimates.append(estimate(auc=float(own.auc), standard_error=error, interval=interval, **known))
         few = self._few_rows(reading, estimates)
         if analysis.classes:
-            headline, mean = class_average.averages(analysis, reading)
-            estimates.append(mean)
+            headline, binning_error = class_average.average(analysis, reading, macro=False)
+            estimates.append(class_average.average(analysis, reading, macro=True)[0])
             few = [class_average.AVERAGE, *few]
         else:
-            first = estimates[0]  # all rows, which are never hidden
-            said = {name: getattr(first, name) for name in _OF_HEADLINE}
-            headline = Headline(**said, binning_error_fraction=aucs[0].binning_error)
-            if reading.level is not None and first.interval is None:
+            headline, binning_error = estimates[0], aucs[0].binning_error  # of all rows, which are never hidden
+            if reading.level is not None and headline.interval is None:
                 few = [_NO_INTERVAL if min(aucs[0].positives, aucs[0].negatives) < 2 else _NO_SPREAD]
         of_groups = [NESTED] * (len(analysis.by) > 1 and bool(hidden))
         if analysis.by and analysis.min_cell == 1:
@@ -327,7 +324,13 @@ class AucSums(ReleasePart):
         )
         reading.estimates = tuple(estimates)
         settings = {"variance_bins": len(self._starts)} if self._starts and reading.level is not None else {}
-        return Said(headline=headline, estimates=reading.estimates, settings=settings, warnings=warnings)
+        return Said(
+            headline=headline,
+            binning_error=binning_error,
+            estimates=reading.estimates,
+            settings=settings,
+            warnings=warnings,
+        )
 
     def _few_rows(self, reading: Reading, estimates: Sequence[GroupEstimate]) -> list[str]:
         """Warn where an interval by errors alone is of few rows, or patients; groups are named, all rows are not."""

@@ -14,7 +14,7 @@ from fractions import Fraction
 from fhe_auc.base.errors import UndefinedAucError
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results import delong, intervals
-from fhe_auc.results.estimates import GroupEstimate, Headline
+from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc_protocols.exact_auc.release_part import Reading
 
 MEAN_OF_CLASSES = "each from others, mean"
@@ -25,14 +25,11 @@ AVERAGE = (
 )
 
 
-def averages(analysis: Analysis, reading: Reading) -> tuple[Headline, GroupEstimate]:
-    """Return Hand and Till's M, and the mean of classes; raise `UndefinedAucError` where a class has no rows."""
-    first, mean = _average(analysis, reading, macro=False), _average(analysis, reading, macro=True)
-    known = {name: getattr(mean, name) for name in ("auc", "standard_error", "interval", "binning_error", "fraction")}
-    return first, GroupEstimate(model="", group="", contrast=MEAN_OF_CLASSES, **known)
+def average(analysis: Analysis, reading: Reading, *, macro: bool) -> tuple[GroupEstimate, Fraction]:
+    """Return Hand and Till's M, or the mean of classes, and its binning error.
 
-
-def _average(analysis: Analysis, reading: Reading, *, macro: bool) -> Headline:
+    Raises `UndefinedAucError` where a class has no rows.
+    """
     contrasts = zip(analysis.contrasts, reading.aucs, strict=True)
     pairs = [pair for pair in contrasts if pair[0].positives.group == 0 and not pair[0].interval]
     rows = {contrast.positives.classes[0]: own.positives for contrast, own in pairs}
@@ -54,11 +51,14 @@ def _average(analysis: Analysis, reading: Reading, *, macro: bool) -> Headline:
         method = intervals.HANLEY_MCNEIL + intervals.AT_MOST
         interval = intervals.on_logit_scale(auc, error, reading.level, method)
         interval = intervals.widened(interval, error, float(binning_error))
-    return Headline(
+    found = GroupEstimate(
+        model="",
+        group="",
+        contrast=MEAN_OF_CLASSES if macro else "",
         auc=float(auc),
-        binning_error=float(binning_error),
-        fraction=auc,
-        binning_error_fraction=binning_error,
         standard_error=None if reading.level is None else error,
+        binning_error=float(binning_error),
         interval=interval,
+        fraction=auc,
     )
+    return found, binning_error

@@ -7,8 +7,8 @@ key, could decrypt the sum of the pads with it.
 import math
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from fhe_auc_protocols.exact_auc.release_part import Said
 from fhe_auc_protocols.exact_auc.result_check import INTERVAL, accepted, authenticators
 from fhe_auc_protocols.result_warnings import of_auc
 
+_OF_HEADLINE = "auc", "binning_error", "fraction", "positives", "negatives", "standard_error", "interval"
 _PROBE = 3  # residues: what is looked for has 24 bytes
 
 
@@ -196,14 +197,16 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
     def _evaluation(self, said: Sequence[Said], parties: int) -> Evaluation:
         plan, options = self.plan, self._manifest.options
         parts = plan.parts if plan.caps else ()
-        headline = next(own.headline for own in said if own.headline is not None)
+        headline, exactly = next((own.headline, own.binning_error) for own in said if own.headline is not None)
+        first: dict[str, Any] = {name: getattr(headline, name) for name in _OF_HEADLINE}
         settings = {name: value for name, value in options.items() if name != INTERVAL}
         settings |= {"primes": plan.primes, "flooding_bits": round(plan.flooding_margin, 1)}
         for own in said:
             settings |= own.settings
-        of_all = of_auc(self._manifest, parties, headline.binning_error, headline.standard_error, told=True)
+        of_all = of_auc(self._manifest, parties, first["binning_error"], headline.standard_error, told=True)
         return Evaluation(
-            **{own.name: getattr(headline, own.name) for own in fields(headline)},
+            **first,
+            binning_error_fraction=exactly,
             numerical_error=0.0 if headline.fraction is not None else math.nan,
             estimates=tuple([row for own in said for row in own.estimates]),
             comparisons=tuple([row for own in said for row in own.comparisons]),

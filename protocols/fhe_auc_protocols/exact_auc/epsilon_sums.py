@@ -13,7 +13,7 @@ from functools import cached_property
 
 from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.results.delong import hanley_mcneil
-from fhe_auc.results.estimates import GroupEstimate, Headline
+from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.evaluation import NOT_TOLD_APART
 from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, quantile, widened
 from fhe_auc.rows.party_data import PartyData
@@ -114,15 +114,8 @@ class PrivateReading:
 
     def said(self) -> Said:
         """Return all of it."""
-        return Said(
-            headline=self.headline(), estimates=self.estimates(), settings=self.settings(), warnings=self.warnings()
-        )
-
-    def headline(self) -> Headline:
-        """Return what there is to say of the first model."""
-        first = self.estimates()[0]
-        auc = float(self._auc(0))
-        return Headline(auc=auc, binning_error=math.nan, standard_error=first.standard_error, interval=first.interval)
+        found = self.estimates()
+        return Said(headline=found[0], estimates=found, settings=self.settings(), warnings=self.warnings())
 
     def estimates(self) -> tuple[GroupEstimate, ...]:
         """Return one for each model, whatever is released: an error would tell something too."""

@@ -28,7 +28,7 @@ from fhe_auc.question.analysis import Analysis, Contrast
 from fhe_auc.question.score_bins import in_bins
 from fhe_auc.results import delong, intervals
 from fhe_auc.results.delong import Merged, PairedError
-from fhe_auc.results.estimates import Comparison, GroupEstimate, Headline
+from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
 from fhe_auc.rows.party_data import PartyData
@@ -180,7 +180,8 @@ class Errors:
 class Said:
     """What a part says in a result."""
 
-    headline: Headline | None = None
+    headline: GroupEstimate | None = None  # what an evaluation says first
+    binning_error: Fraction | None = None  # its own, exactly
     estimates: tuple[GroupEstimate, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     sites: tuple[SiteSummary, ...] = ()

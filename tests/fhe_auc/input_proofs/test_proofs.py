@@ -28,7 +28,6 @@ from tests.support.proved_counts import (
     Proved,
     proved,
     statement_of,
-    statements,
     statements_and_counts,
 )
 from tests.support.quotients import Oracle
@@ -142,15 +141,13 @@ def test_the_gadget_is_zero_on_digits_alone(base: int) -> None:
 
 def test_points_of_a_key_are_distinct_and_at_no_digit_and_a_query_shows_nothing_of_itself() -> None:
     """At the smallest field there is for four proofs: nearly all of its elements are points of one key or another."""
-    statement = statement_of(13, 3, 1, 2, 3)
-    drawn = set[int]()
+    statement, drawn = statement_of(13, 3, 1, 2, 3), set[int]()
+    shape, nothing = statement.shape, np.zeros((1, 3), np.uint64)
+    told = np.tile(np.arange(4, 4 + shape.quotient, dtype=np.uint64) % np.uint64(13), PROOFS)  # q_i = y
+    proof = np.concatenate([np.zeros(shape.seeds, np.uint64), told])[None]
     for number in range(200):
-        query, points = Query.drawn(statement, number.to_bytes(32, "big"), DIGEST), list[int]()
-        for i in range(PROOFS):  # q_i = y, told by its values
-            proof = np.zeros((1, statement.shape.size), np.uint64)
-            at = statement.shape.seeds + i * statement.shape.quotient
-            proof[0, at : at + statement.shape.quotient] = np.arange(4, 4 + statement.shape.quotient) % 13
-            points.append(int(query.answers(np.zeros((1, 3), np.uint64), proof)[0, statement.shape.seeds + i]))
+        query = Query.drawn(statement, number.to_bytes(32, "big"), DIGEST)
+        points = query.answers(nothing, proof)[0, shape.seeds :][:PROOFS].tolist()
         assert len(set(points)) == PROOFS
         drawn |= set(points)
     assert drawn == {0, *range(4, 13)}
@@ -179,19 +176,6 @@ def test_what_is_no_count_of_so_many_digits_has_none(counts: list[int]) -> None:
     statement = statement_of(TOY, 2, 2, 4, 4)
     with pytest.raises(InputError, match=r"^a party's numbers are not 2 counts of 2 digits$"):
         statement.digits_of(np.array(counts, np.int64))
-
-
-@given(statements(), st.data())
-def test_equations_with_weights_add_up_as_integers_do(statement: Statement, data: st.DataObject) -> None:
-    t, row = statement.prime, st.integers(0, statement.prime - 1)
-    rows = data.draw(
-        st.lists(st.lists(row, min_size=statement.equations, max_size=statement.equations), min_size=1, max_size=3)
-    )
-    expected = [[0] * statement.entries for _ in rows]
-    for term, equation, sign in zip(statement.terms, statement.equations_of, statement.signs, strict=True):
-        for found, weights in zip(expected, rows, strict=True):
-            found[term] += int(sign) * weights[equation]
-    assert statement.combined(np.array(rows, np.uint64)).tolist() == [[each % t for each in row] for row in expected]
 
 
 def test_a_count_may_stand_in_very_many_equations() -> None:

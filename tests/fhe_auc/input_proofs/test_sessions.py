@@ -6,11 +6,10 @@ step that refuses it. `python -m tests.fhe_auc.input_proofs.test_sessions` makes
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ from fhe_auc.input_proofs.sessions import (
     weights,
 )
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
-from fhe_auc.rlwe.packing import octet_rows, pack, unpack
+from fhe_auc.rlwe.packing import byte_rows, octet_rows, pack, packed_size, unpack
 from tests.support.proved_counts import REAL, statement_of
 
 VECTORS = Path(__file__).with_name("vectors") / "input_proofs.json"
@@ -41,8 +40,6 @@ KEY, DIGEST = QueryKey(bytes(range(32))), bytes(range(32, 64))
 # Counts 0 and 1 are those of a column's levels, 2 of all rows, and 3 is what is left of the cap.
 STATEMENT = statement_of(REAL, 4, 2, 4, 3, [{0: 1, 1: 1, 3: 1}, {0: 1, 1: 1, 2: -1}])
 CAP, COUNTS = 12, [2, 3, 5, 7]
-
-
 SESSION = InputProofs(STATEMENT, DIGEST, constants_of=lambda parties: np.array([[CAP, 0]] * len(parties), np.uint64))
 HEAD = 96  # bytes of a proof before what is padded
 
@@ -65,21 +62,20 @@ class Sent:
     def answered(self) -> bytes:
         return self.answers or answers_about([self])[0]
 
-    def held(self, key: bytes = KEY) -> bool:
+    def held(self) -> bool:
         """Whether the helper accepts it, where the aggregator does not look at what it gets."""
-        return held_of([self], key)[0]
+        return held_of([self])[0]
 
 
 def received(sent: Sequence[Sent]) -> Received:
-    padded = octet_rows([each.padded for each in sent], len(pack(np.zeros(STATEMENT.digits, np.uint64), REAL)))
+    padded = octet_rows([each.padded for each in sent], packed_size(STATEMENT.digits, REAL))
     proofs = octet_rows([each.proof for each in sent], SESSION.proof_bytes)
     return SESSION.received([each.party for each in sent], padded, proofs)
 
 
 def answers_about(sent: Sequence[Sent]) -> list[bytes]:
     digits = np.stack([unpack(each.padded, STATEMENT.digits, REAL) for each in sent])
-    found = SESSION.answers(KEY, [each.party for each in sent], digits, received(sent))
-    return [row.tobytes() for row in found]
+    return byte_rows(SESSION.answers(KEY, [each.party for each in sent], digits, received(sent)))
 
 
 def held_of(sent: Sequence[Sent], key: bytes = KEY) -> list[bool]:
@@ -90,7 +86,6 @@ def held_of(sent: Sequence[Sent], key: bytes = KEY) -> list[bool]:
 
 
 def key_of(name: str) -> bytes:
-    """Of a vector's randomness."""
     return hashlib.sha256(name.encode()).digest()
 
 
@@ -113,20 +108,13 @@ def sent(digits: list[int], party: int = 0, digest: bytes = DIGEST, parts: tuple
 
 def with_proof(party: Sent, proof: bytes) -> Sent:
     """Another proof at the aggregator; the helper has the parts that are in it."""
-    return dataclasses.replace(party, proof=proof, randomness=proof[:RANDOMNESS_BYTES])
+    return replace(party, proof=proof, randomness=proof[:RANDOMNESS_BYTES])
 
 
 def one_more(data: bytes, place: int, count: int) -> bytes:
     residues = unpack(data, count, REAL).copy()
     residues[place] = (int(residues[place]) + 1) % REAL
     return pack(residues, REAL)
-
-
-def true_ones() -> dict[str, Sent]:
-    return {
-        "what an honest party sends": sent(digits_of(COUNTS)),
-        "a device of a fleet that sends no rows": sent(digits_of([0, 0, 0, 12]), party=99_999),
-    }
 
 
 def lies() -> dict[str, Sent]:
@@ -149,10 +137,10 @@ def refused_by_the_aggregator() -> dict[str, Sent]:
     honest, other = sent(digits_of(COUNTS)), sent(digits_of([3, 2, 5, 7]))
     proof, first, second = honest.proof, honest.proof[:32], honest.proof[32:64]
     return {
-        "another party's proof": dataclasses.replace(honest, party=1),
+        "another party's proof": replace(honest, party=1),
         "a proof of another session": sent(digits_of(COUNTS), digest=bytes(32)),
         "a proof of other counts": with_proof(honest, other.proof),
-        "padded digits that were changed": dataclasses.replace(honest, padded=one_more(honest.padded, 0, 8)),
+        "padded digits that were changed": replace(honest, padded=one_more(honest.padded, 0, 8)),
         "another blind": with_proof(honest, proof[:64] + key_of("another blind") + proof[HEAD:]),
         "an aggregator's part that was chosen": sent(digits_of(COUNTS), parts=(key_of("chosen"), second)),
         "both parts in each other's place": with_proof(honest, second + first + proof[64:]),
@@ -167,34 +155,25 @@ def refused_by_the_helper() -> dict[str, Sent]:
     residues = unpack(share, shape.size, REAL)
     exchanged = np.concatenate([residues[: shape.seeds], np.roll(residues[shape.seeds :], shape.quotient)])
     other, answers, swapped = sent(digits_of([3, 2, 5, 7])), honest.answered(), honest.pad.copy()
-    swapped[:2] = swapped[1::-1]
+    swapped[:2], count = swapped[1::-1], shape.verifier_size
     return {
         "a proof of other counts, bound to these": with_proof(other, other.proof[:HEAD] + share),
         "a seed that was changed": with_proof(honest, head + one_more(share, 0, shape.size)),
         "a quotient that was changed": with_proof(honest, head + one_more(share, shape.size - 1, shape.size)),
         "quotients in each other's place": with_proof(honest, head + pack(exchanged, REAL)),
-        "the helper's part was chosen, and the proof made for it": sent(
-            digits_of(COUNTS), parts=(first, key_of("chosen"))
-        ),
-        "the helper has another aggregator's part than the aggregator": dataclasses.replace(
-            honest, randomness=key_of("another") + honest.randomness[32:]
-        ),
-        "the helper has another seed": dataclasses.replace(honest, seed=key_of("another seed")),
-        "the helper has another pad": dataclasses.replace(honest, pad=swapped),
-        "the aggregator's answer was changed": dataclasses.replace(
-            honest, answers=answers[:32] + one_more(answers[32:], 3, shape.verifier_size)
-        ),
-        "the aggregator's answer has a number that is not below the prime": dataclasses.replace(
-            honest, answers=answers[:32] + b"\xff" * 6 + answers[38:]
-        ),
-        "the aggregator's answer says other joint randomness": dataclasses.replace(
-            honest, answers=bytes(32) + answers[32:]
-        ),
+        "a helper's part that was chosen": sent(digits_of(COUNTS), parts=(first, key_of("chosen"))),
+        "the helper has another aggregator's part": replace(honest, randomness=key_of("another") + head[32:64]),
+        "the helper has another seed": replace(honest, seed=key_of("another seed")),
+        "the helper has another pad": replace(honest, pad=swapped),
+        "an answer that was changed": replace(honest, answers=answers[:32] + one_more(answers[32:], 3, count)),
+        "an answer that is not below the prime": replace(honest, answers=answers[:32] + b"\xff" * 6 + answers[38:]),
+        "an answer for other joint randomness": replace(honest, answers=bytes(32) + answers[32:]),
     }
 
 
 CASES = {
-    **{name: (party, None) for name, party in true_ones().items()},
+    "what an honest party sends": (sent(digits_of(COUNTS)), None),
+    "a device of a fleet that sends no rows": (sent(digits_of([0, 0, 0, 12]), party=99_999), None),
     **{name: (party, "received") for name, party in refused_by_the_aggregator().items()},
     **{name: (party, "held") for name, party in (lies() | refused_by_the_helper()).items()},
 }
@@ -211,8 +190,7 @@ def test_what_is_sent_is_refused_by_the_step_that_has_to(name: str) -> None:
 
 def document() -> dict[str, Any]:
     shape = STATEMENT.shape
-    first: dict[str, Any] = {}
-    vectors: list[dict[str, Any]] = []
+    first, vectors = dict[str, Any](), list[dict[str, Any]]()
     for name, (party, refused_by) in CASES.items():
         found: dict[str, Any] = {"party": party.party, "padded": party.padded.hex(), "seed": party.seed.hex()}
         found |= {"proof": party.proof.hex(), "pad": pack(party.pad, REAL).hex()}
@@ -271,9 +249,8 @@ def test_each_party_of_many_is_judged_by_itself_and_under_the_key_that_was_used(
     monkeypatch.setattr(sessions, "_BLOCK", 3 * (SESSION.digits + SESSION.size))  # three at a time
     parties = [party for party, refused_by in CASES.values() if refused_by != "received" and party.answers is None]
     assert answers_about(parties) == [each.answered() for each in parties]
-    assert received([party for party, _ in CASES.values()]).whole.tolist() == [
-        refused_by != "received" for _, refused_by in CASES.values()
-    ]
+    parties_of_all, steps = zip(*CASES.values(), strict=True)
+    assert received(parties_of_all).whole.tolist() == [refused_by != "received" for refused_by in steps]
     assert held_of(parties) == [each.held() for each in parties]
     assert not any(held_of(parties, bytes(32)))
     assert not received([]).whole.size
@@ -283,18 +260,15 @@ def test_each_party_of_many_is_judged_by_itself_and_under_the_key_that_was_used(
 
 
 def test_a_party_that_tells_each_server_other_parts_is_found_though_its_proof_fits_the_helpers() -> None:
-    """Otherwise it could look for weights at either server apart: of n tries at each, n² pairs."""
+    """Otherwise it could choose its weights by what it tells the helper."""
     honest = sent(digits_of(COUNTS))
-    for parts in ((key_of("another"), honest.randomness[32:]), (honest.randomness[:32], key_of("another"))):
-        lie = sent(digits_of(COUNTS), parts=parts)
-        apart = dataclasses.replace(lie, proof=honest.proof[:HEAD] + lie.proof[HEAD:])  # whole at the aggregator
-        assert apart.whole()
-        assert not apart.held()
-    # All but the comparison of both servers' joint randomness says that it holds.
     lie = sent(digits_of(COUNTS), parts=(key_of("another"), honest.randomness[32:]))
-    apart = dataclasses.replace(lie, proof=honest.proof[:HEAD] + lie.proof[HEAD:])
+    apart = replace(lie, proof=honest.proof[:HEAD] + lie.proof[HEAD:])
+    assert apart.whole()
+    assert not apart.held()
+    # All but the comparison of both servers' joint randomness says that it holds.
     own = joint_seed(DIGEST, 0, (lie.randomness[:32], lie.randomness[32:]))
-    assert dataclasses.replace(apart, answers=own + apart.answered()[32:]).held()
+    assert replace(apart, answers=own + apart.answered()[32:]).held()
 
 
 SECRET, MANIFEST = bytes(32), bytes(range(32))
@@ -335,5 +309,4 @@ def test_the_key_hangs_on_every_submission_their_order_the_secret_and_the_manife
 
 
 if __name__ == "__main__":
-    text = json.dumps(document(), indent=1)
-    VECTORS.write_text(text + "\n", encoding="utf-8")
+    VECTORS.write_text(json.dumps(document(), indent=1) + "\n", encoding="utf-8")

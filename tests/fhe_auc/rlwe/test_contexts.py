@@ -11,7 +11,6 @@ import itertools
 import json
 import math
 import pickle
-import threading
 import weakref
 from collections.abc import Callable
 from functools import lru_cache
@@ -118,6 +117,9 @@ def test_contexts_with_another_fingerprint_or_other_keys_are_refused(scheme: Any
         _, payload = unwrap(context.kind, context.to_bytes())
         with pytest.raises(DeserialisationError, match="does not match its fingerprint"):
             readers(scheme, pair)[context.kind](wrap(context.kind, bytes(32), payload))
+        for length in (*range(32), 33, 64, 1000):
+            with pytest.raises(DeserialisationError, match="fingerprint of another length"):
+                readers(scheme, pair)[context.kind](wrap(context.kind, bytes(length), payload))
     swapped = msgspec.structs.replace(pair.public._stored, public_key=other_pair.public._stored.public_key)
     assert swapped.public_keys_digest != pair.public._stored.public_keys_digest
     with pytest.raises(DeserialisationError, match="does not match its fingerprint"):
@@ -193,24 +195,6 @@ def objects_of(name: str, backend: str) -> dict[str, bytes]:
     return of_pair(SCHEMES[name], made(name, backend))
 
 
-def test_nested_arrays_huge_claims_and_fingerprints_of_other_lengths_are_refused(scheme: Any, pair: Any) -> None:
-    objects, read = of_pair(scheme, pair), readers(scheme, pair)
-    for kind, whole in objects.items():
-        claims = (
-            code + size.to_bytes(4, "big")
-            for code in (b"\xc6", b"\xdb", b"\xdd", b"\xdf")
-            for size in (2**31, 2**32 - 1)
-        )
-        for body in (*claims, b"\x91" * 10, b"\x91" * 100_000):
-            with pytest.raises(DeserialisationError):
-                read[kind](whole[:8] + body)
-    for context in pair:
-        _, payload = unwrap(context.kind, context.to_bytes())
-        for length in (*range(32), 33, 64, 1000):
-            with pytest.raises(DeserialisationError, match="fingerprint of another length"):
-                read[context.kind](wrap(context.kind, bytes(length), payload))
-
-
 def test_no_secret_key_is_in_public_contexts_or_submissions(scheme: Any, pair: Any) -> None:
     # Looked for are 200 pieces of seven bytes, of packed coefficients each: too many to occur by chance.
     key = pair.secret._stored.secret_key
@@ -281,21 +265,6 @@ def test_contexts_from_bytes_are_as_they_were_and_work_with_the_originals(scheme
             result = result_of(scheme, evaluator, submission)
             for decryptor in (pair.secret, secret):
                 assert scheme.agree(scheme.decrypt(decryptor, result), scheme.expected(values))
-
-
-def test_contexts_made_side_by_side_in_threads_do_not_mix(scheme: Any, backend: str) -> None:
-    pairs: list[Any] = []
-    fresh = scheme.other_parameters(backend)  # no scheme for these is at hand yet
-    threads = [threading.Thread(target=lambda: pairs.append(scheme.library.generate(fresh))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len({each.public.fingerprint for each in pairs}) == 4
-    values = scheme.some(14)
-    for each in pairs:
-        result = result_of(scheme, each.public, scheme.encrypt(each.secret, values))
-        assert scheme.agree(scheme.decrypt(each.secret, result), scheme.expected(values))
 
 
 def test_a_context_is_the_same_while_somebody_uses_it_and_then_forgotten(scheme: Any, pair: Any, backend: str) -> None:

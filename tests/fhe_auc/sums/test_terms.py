@@ -41,16 +41,6 @@ def test_factors_are_those_of_integers(release: Release, prime: int, data: st.Da
                 assert found[factor].tolist() == [plain_sums.entry(factor, vectors, k) % prime for k in range(length)]
 
 
-def test_sums_at_several_sketches_are_those_at_each() -> None:
-    factors = (Factor((Part("p", "below", -3), Part("n"))), Factor((Part("tag", "total"), Part("p", "above"))), ONES)
-    release = Release(SKETCH, (Sum("s", (Term(factors), Term((P, P)))), Sum("t", (Term((P,)),))))
-    several = plain_sums.random_residues(3, 10_000 * 7, 101).reshape(2, 5_000, 7)
-    found = release.totals(several, 101)
-    assert found.shape == (2, 5_000, 2)
-    assert found[1, 4_321].tolist() == release.totals(several[1, 4_321], 101).tolist()
-    assert {name: each.shape[-1] for name, each in SKETCH.split(several).items()} == dict(SKETCH.vectors)
-
-
 @pytest.mark.parametrize("over", ["each", "below", "above", "total"])
 def test_sums_over_the_longest_vectors_of_the_largest_residues_do_not_overflow(over: Any) -> None:
     prime = PRIMES[-1]

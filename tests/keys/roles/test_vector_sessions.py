@@ -1,6 +1,6 @@
 """Sessions that add up vectors, with each kind of keys: exact sums, nothing else for anybody, no lie that passes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,6 @@ from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.packing import pack
-from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import name_of
@@ -33,11 +32,6 @@ SITES = random_sites.sites(3, rows=40, seed=7)
 NAMES = tuple(data.name for data in SITES)
 WIDE = {"thresholds": np.linspace(0, 1, 400)}
 all_keys = pytest.mark.parametrize("keys", KEYS)
-
-
-def counts(sites: Sequence[PartyData]) -> Any:
-    """Of positives and negatives in each bin, by definition."""
-    return sum(rows_by_bin(data, GRID) for data in sites)
 
 
 def read(outcome: Any) -> Any:
@@ -70,17 +64,12 @@ def entries(play: VectorPlay, packed: bytes) -> Residues:
     return play.computation.unpacked(0, packed)[0]
 
 
-def plus(values: Residues, changes: Mapping[int, int]) -> Residues:
-    more = np.zeros_like(values)
-    for place, amount in changes.items():
-        more[place] = amount % MODULUS
-    return modular.add(values, more, MODULUS)
-
-
 def lied(play: VectorPlay, message: bytes, changes: Mapping[int, int] = MOVED) -> bytes:
     """The message with something added to its sum."""
-    content = told(message, Result).content
-    return with_told(message, Result, content=pack(plus(entries(play, content), changes), MODULUS))
+    total = entries(play, told(message, Result).content).copy()
+    for place, amount in changes.items():
+        total[place] = (int(total[place]) + amount) % MODULUS
+    return with_told(message, Result, content=pack(total, MODULUS))
 
 
 NOISY: dict[str, Any] = {"protocol": "histogram-distributed-dp", "options": {"epsilon": 1.0}, "max_rows": 10**4}
@@ -161,11 +150,6 @@ def common_secret_of(play: VectorPlay) -> bytes:
     return bytes(secret)
 
 
-def common_pads(play: VectorPlay) -> CommonShares:
-    secret, size = common_secret_of(play), play.computation.sizes[0]
-    return CommonShares(secret, play.manifest.digest, _LABEL, "pad", modulus=MODULUS, size=size)
-
-
 def looks_uniform(words: Residues) -> bool:
     """Seven deviations of the mean of uniform residues: fails by chance once in 10^11."""
     return bool(abs(words.mean() / MODULUS - 0.5) < 7 / np.sqrt(12 * len(words)))
@@ -187,12 +171,10 @@ def test_who_lacks_a_party_s_pad_or_the_common_one_sees_uniform_numbers_and_who_
     result = told(play.until_result(), Result)
     assert set(seeds) == set(NAMES)
     assert looks_uniform(entries(play, result.content))
+    size = play.computation.sizes[0]
+    shares = CommonShares(common_secret_of(play), play.manifest.digest, _LABEL, "pad", modulus=MODULUS, size=size)
     for index, (name, data) in enumerate(zip(NAMES, SITES, strict=True)):
-        sent, own, common = (
-            entries(play, play.sent[name]),
-            play.pad(name, seeds[name]),
-            common_pads(play).total([index]),
-        )
+        sent, own, common = entries(play, play.sent[name]), play.pad(name, seeds[name]), shares.total([index])
         assert looks_uniform(sent)
         assert all(looks_uniform(modular.subtract(sent, pad, MODULUS)) for pad in (own, common))
         bare = modular.subtract(sent, modular.add(own, common, MODULUS), MODULUS)
@@ -200,7 +182,8 @@ def test_who_lacks_a_party_s_pad_or_the_common_one_sees_uniform_numbers_and_who_
 
 
 def test_all_parties_but_one_subtract_their_own_counts() -> None:
-    np.testing.assert_array_equal(read(VectorPlay(SITES).first_reads()) - counts(SITES[:2]), counts(SITES[2:]))
+    one, two, three = (rows_by_bin(data, GRID) for data in SITES)
+    np.testing.assert_array_equal(read(VectorPlay(SITES).first_reads()) - one - two, three)
 
 
 @pytest.mark.parametrize("protocol", ["histogram-federated", "verified"])
@@ -230,17 +213,14 @@ def test_a_million_rows_in_every_bin_fit() -> None:
         VectorPlan(keys="sealed", thresholds=1000, entries=0, parties=100, max_total=1)
 
 
-def test_a_manifest_with_a_malformed_analysis_is_refused() -> None:
+def test_a_manifest_with_a_malformed_analysis_or_of_other_entries_than_are_counted_is_refused_by_every_role() -> None:
     play = VectorPlay(SITES, protocol="boundaries-federated", options={"bins": 4})
     for analysis in ("[]", "{}", "null", "5", '{"models": [1]}', '{"models": []}', '{"cluster": "id"}', "x"):
         hostile = msgspec.structs.replace(play.manifest, options={"bins": 4, "analysis": analysis})
         for call in (play.plugin.analysis_of, lambda manifest: play.plugin.task(manifest, SITES[0])):
             with pytest.raises(InputError, match="malformed way what is counted"):
                 call(hostile)
-
-
-def test_a_plan_of_other_entries_than_are_counted_is_refused_by_every_role() -> None:
-    """Or else a helper would expand as many residues as somebody likes."""
+    # A plan of other entries would have a helper expand as many residues as somebody likes.
     play = VectorPlay(SITES, keys="helper")
     plan = msgspec.structs.replace(play.computation.plan, entries=2**20)
     hostile = msgspec.structs.replace(play.manifest, plan=EncodedPlan(plan.kind, encode(plan)))

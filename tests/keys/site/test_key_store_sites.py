@@ -1,18 +1,22 @@
-"""What a site keeps: a round is answered in one way, whatever dies in between, and only for sessions that it joined."""
+"""What a site keeps: a round is answered in one way, by one pad, and only for sessions that it joined."""
 
+import pickle
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.base.errors import InputError, MessageError
+from fhe_auc.base.errors import EvaluationError, InputError, MessageError
+from fhe_auc.base.serialise import decode
 from fhe_auc.machines.file_transport import ANNOUNCEMENT
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import conduct
+from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.site import restored
@@ -151,3 +155,55 @@ def test_the_aggregators_files_are_verified_and_no_party_is_among_them(consortiu
         site_storage().aggregator({**config, "store": ""}, files)
     with pytest.raises(KeysError, match="not, with the keys that it has now, the aggregator"):
         site_storage().aggregator(consortium.made.sites["north"], files)
+
+
+# A pad hides one sketch: two under one pad would tell the aggregator how they differ.
+
+
+@pytest.fixture(params=[pytest.param("exact", marks=pytest.mark.slow), "verified"])
+def padding(request: pytest.FixtureRequest, site_rows: list[PartyData], tmp_path: Path) -> Consortium:
+    return Consortium(site_rows, tmp_path / "c", request.param)
+
+
+def has_seed(padding: Consortium, name: str = "north") -> bool:
+    return padding.session.seeds[name] in padding.kept(name)
+
+
+def test_a_site_submits_once_whatever_it_is_asked_and_its_seed_is_gone_before_the_submission_leaves(
+    padding: Consortium, site_rows: list[PartyData]
+) -> None:
+    opening = padding.aggregator().start()
+    assert has_seed(padding)  # the search finds what is there
+    first = padding.answer("north", opening)
+    assert not has_seed(padding)
+    assert has_seed(padding, "south")
+    rows = site_rows[0]
+    others = PartyData.from_arrays("north", ~rows.y_true[1:], rows.y_score[1:])
+    assert padding.answer("north", opening, lambda *_: others) == first
+    aggregator: Any = padding.aggregator()
+    again = bytes(aggregator._message(b"again"))  # another message for round 1, which it signs
+    for each in (rows, others):
+        with pytest.raises((MessageError, ValueError), match="round 1, expected 2"):
+            padding.answer("north", again, lambda *_, each=each: each)
+    assert padding.answer("north", opening, lambda *_: pytest.fail("asked for its rows")) == first
+    with site_storage().site(padding.made.sites["north"]) as site:  # nor does a party made again of what is left
+        party = site.session(padding.id).party(rows)
+    with pytest.raises(EvaluationError, match="'north' has submitted already: its pad is for one"):
+        party.respond(opening)
+    with pytest.raises(MessageError, match="has ended"):
+        party.respond(opening)
+
+
+def test_nothing_secret_is_printed_or_pickled(padding: Consortium, site_rows: list[PartyData]) -> None:
+    with site_storage().site(padding.made.sites["north"]) as site:
+        joined = site.session(padding.id)
+    party: Any = joined.party(site_rows[0])
+    secret = decode(joined.material, PartySecrets, "")
+    assert secret.seed == padding.session.seeds["north"]
+    party.respond(padding.aggregator().start())
+    for each in (party, joined, padding.session, secret):
+        for hidden in (secret.seed, secret.common_secret):
+            assert repr(hidden)[2:-1] not in repr(each)
+            assert hidden.hex() not in repr(each)
+    with pytest.raises(TypeError, match="pickle"):
+        pickle.dumps(party)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,11 +16,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.base.clock import Clock
 from fhe_auc.base.errors import InputError
 from fhe_auc.exchange.exchange import Folder
 from fhe_auc.question.study import Study
-from fhe_auc.report.studies import Session, next_session
+from fhe_auc.report.studies import next_session
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import KIND, _Body, announce, open_announcement
@@ -46,34 +45,6 @@ PLAIN = msgspec.structs.replace(DAILY, protocol="exact", epsilon=0.0, helper=HEL
 
 Stores: TypeAlias = Callable[[str], KeyStore]
 """Makes a member's store."""
-
-
-class Kill(BaseException):
-    """The process dies."""
-
-
-class Dying(Folder):
-    """An exchange at which a process dies, once it has put so many files."""
-
-    def __init__(self, root: Path, puts: int) -> None:
-        super().__init__(root, make=True)
-        self.puts = puts
-
-    def put(self, name: str, data: bytes) -> None:
-        if not self.puts:
-            raise Kill
-        self.puts -= 1
-        super().put(name, data)
-
-
-class At(Clock):
-    """A clock that stands."""
-
-    def __init__(self, at: datetime) -> None:
-        self.at = at
-
-    def now(self) -> datetime:
-        return self.at
 
 
 @pytest.fixture
@@ -105,7 +76,8 @@ class Maker:
 
     def look(self, *left: str, at: datetime = NOW) -> Made:
         config = {"results": str(self.exchange.root.parent / "results")}
-        (stands,) = making.make_due(config, self.store, self.exchange, members(*left), At(at))
+        clock: Any = SimpleNamespace(now=lambda: at)
+        (stands,) = making.make_due(config, self.store, self.exchange, members(*left), clock)
         return stands
 
     @property
@@ -125,22 +97,20 @@ def opened(document: bytes, at: datetime = NOW, holder: str = "north") -> Any:
     return open_announcement(document, KNOWN.members, holder=holder, at=at)
 
 
-def test_a_maker_that_is_killed_at_any_put_makes_no_second_session(tmp_path: Path, store_of: Stores) -> None:
-    store = store_of("north")
-    making.begin(store, PLAIN)
+def test_a_maker_that_is_killed_at_any_put_makes_no_second_session(maker: Maker) -> None:
+    making.begin(maker.store, PLAIN)
+    put = maker.exchange.put
     for puts in itertools.count():
-        exchange = Dying(tmp_path / "exchange", puts)
-        maker = Maker(store, exchange)
-        try:
+        left = [put] * puts
+        maker.exchange.put = lambda name, data, left=left: left.pop()(name, data)  # type: ignore[method-assign]
+        with suppress(IndexError):
             stands = maker.look()
             break
-        except Kill:
-            continue
     assert puts == 3  # of four files: announcement, and a bundle for each party; the others were there
     (document,) = maker.published
     assert opened(document).manifest.session == stands.session
     assert not stands.new
-    exchange.puts = 99
+    maker.exchange.put = put  # type: ignore[method-assign]
     for path in [*maker.exchange.root.glob("*/*/*")]:  # whatever is lost is put again
         data = path.read_bytes()
         path.unlink()
@@ -206,22 +176,20 @@ def test_who_is_no_member_any_more_is_left_out_of_the_next_session_unless_the_st
     assert maker.look(at=NOW + 2 * DAY).new
 
 
-def session(of: Study, at: datetime = NOW, parties: tuple[str, ...] = SITES, **changes: Any) -> Any:
-    """A session as the maker, or who lies, announces it."""
-    changes = {"holder": "north", "aggregator": ADDER, "helper": HELPER if of.helper else "", **changes}
-    asked = next_session(of, parties, ())
+def session(
+    of: Study, at: datetime = NOW, parties: tuple[str, ...] = SITES, *, grid: Any = None, **changes: Any
+) -> tuple[Any, bytes]:
+    """A session as the maker, or who lies, announces it; with a `grid` step 2, at thresholds that step 1 found."""
+    asked = next_session(of if grid is None else msgspec.structs.replace(of, thresholds=tuple(grid)), parties, ())
     assert asked is not None
-    return announced(of, asked, at, changes.pop("turn", of.turn(at)), **changes)
-
-
-def announced(of: Study, asked: Session, at: datetime, turn: int, **changes: Any) -> Any:
-    manifest = asked.named(registry.load(asked.protocol).prepare(asked.request).manifest, turn)
-    manifest = msgspec.structs.replace(manifest, **changes.pop("manifest", {}))
-    holder, helper = changes["holder"], changes["helper"]
-    study = changes.get("study", of)
-    told = msgspec.structs.replace(
-        study, aggregator=changes["aggregator"], helper=helper, days=changes.get("days", of.days)
+    asked = asked if grid is None else replace(asked, step=2)
+    manifest = asked.named(
+        registry.load(asked.protocol).prepare(asked.request).manifest, changes.get("turn", of.turn(at))
     )
+    manifest = msgspec.structs.replace(manifest, **changes.get("manifest", {}))
+    roles = {"aggregator": ADDER, "helper": HELPER if of.helper else "", "days": of.days}
+    study, holder = changes.get("study", of), changes.get("holder", "north")
+    told = msgspec.structs.replace(study, **{name: changes.get(name, usual) for name, usual in roles.items()})
     document = announce(KNOWN.identities[holder], manifest, KNOWN.members, told, at=at)
     if told != study:  # who lies announces others than the study names
         body = claimed_body(KIND, document, _Body)
@@ -363,22 +331,16 @@ def test_thresholds_of_the_rows_are_those_that_the_site_has_found_or_that_a_pers
     site = Site(tmp_path, None)
     admitted(store, session(study), site=site)
 
-    def evaluation(day: int, grid: Any) -> tuple[Any, bytes]:
-        made = msgspec.structs.replace(study, thresholds=tuple(grid))
-        asked = next_session(made, SITES, ())
-        assert asked is not None
-        roles = {"holder": "north", "aggregator": ADDER, "helper": HELPER}
-        return announced(study, replace(asked, step=2), NOW + day * DAY, study.turn(NOW + day * DAY), **roles)
-
-    first = evaluation(0, np.arange(8) / 8)
+    found = np.arange(8) / 8
+    first = session(study, grid=found)
     waits(store, first, "has no result of step 1, which comes before it", site=site)
     policy.decide(store, first[0], yes=True, at=NOW)
     admitted(store, first, site=site)
-    admitted(store, evaluation(1, np.arange(8) / 8), NOW + DAY, site)
-    waits(store, evaluation(2, np.arange(8) / 9), "but for other grid", NOW + 2 * DAY, site)
+    admitted(store, session(study, NOW + DAY, grid=found), NOW + DAY, site)
+    waits(store, session(study, NOW + 2 * DAY, grid=np.arange(8) / 9), "but for other grid", NOW + 2 * DAY, site)
     helper, helps = store_of(HELPER), Site(None, None, helps=True)
     agree(helper, study)
-    admitted(helper, evaluation(0, np.arange(8) / 9), site=helps)  # parties look after that
+    admitted(helper, session(study, grid=np.arange(8) / 9), site=helps)  # parties look after that
 
 
 @pytest.mark.parametrize(
@@ -395,11 +357,8 @@ def test_a_helper_opens_what_the_study_makes_and_nothing_else_but_for_thresholds
 ) -> None:
     helper, study = store_of(HELPER), msgspec.structs.replace(PLAIN, thresholds="quantile:8")
     agree(helper, study)
-    asked = next_session(msgspec.structs.replace(study, thresholds=tuple(np.arange(8) / 8)), SITES, ())
-    assert asked is not None
-    roles = {"holder": "north", "aggregator": ADDER, "helper": HELPER}
     turn = 0 if changes["step"] == 1 else study.turn(NOW)
-    odd = announced(study, replace(asked, step=2), NOW, turn, manifest=changes, **roles)
+    odd = session(study, grid=np.arange(8) / 8, turn=turn, manifest=changes)
     waits(helper, odd, why, site=Site(None, None, helps=True))
 
 

@@ -12,6 +12,7 @@ from subprocess import PIPE, Popen
 
 import pytest
 
+from fhe_auc.base.serialise import FIRST_KEPT_VERSION, KeptFormat
 from fhe_auc_keys.errors import DamagedFileError, LockedError, StoreError, UnsafeModeError
 from fhe_auc_keys.store import database as database_module
 from fhe_auc_keys.store import key_store as store_module
@@ -60,11 +61,15 @@ def test_what_is_put_comes_back_also_with_the_passphrase_in_another_normal_form(
         assert Identity.from_bytes(store.get("identity", "north")).signing_key == identity.signing_key
 
 
-def test_a_wrong_passphrase_and_a_damaged_header_are_told_apart(directory) -> None:
+def test_a_wrong_passphrase_a_newer_version_and_a_damaged_header_are_told_apart(directory) -> None:
     for wrong in ("correct horse", "", PASSPHRASE + " "):
         unopened(directory, StoreError, r"passphrase is (not this key store's|empty, or not text)", wrong)
+    newer = KeptFormat(store_module._FORMAT.magic, bytes, "key store header", version=FIRST_KEPT_VERSION + 1)
     with Database(directory / STORE) as database:
         ((good,),) = database.rows("select data from header")
+        database.change("update header set data = ?", newer.frame(b"who knows"))
+    # Whoever reads that it is damaged takes the backup, which is as new, or makes a new one.
+    unopened(directory, StoreError, r"from a newer fhe-auc than this, .*: install the newer one here$")
     for position in range(len(good)):
         for bad in (flipped(good, position), good[:position]):
             with Database(directory / STORE) as database:

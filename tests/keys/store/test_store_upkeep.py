@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from fhe_auc.base import serialise
 from fhe_auc.base.errors import MessageError
 from fhe_auc.base.serialise import decode
+from fhe_auc.machines import answers
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rlwe import ring_parameters as ring
 from fhe_auc.rows.party_data import PartyData
@@ -19,7 +21,7 @@ from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import key_erasure
 from tests.support.certified import DAY, NOW
 from tests.support.command_line import printed, told
-from tests.support.keys_commands import Clock, assert_fails, call, changed, make, ok, open_as, store_of
+from tests.support.keys_commands import Clock, assert_fails, call, changed, join, make, ok, open_as, store_of
 from tests.support.keys_folder import ADDER, NORTH, at
 from tests.support.stored_sites import Consortium
 from tests.support.wire import flipped
@@ -135,6 +137,13 @@ def test_a_session_that_can_go_on_is_not_closed_unless_its_loss_is_accepted_and_
     why = f"session {session} can go on until .*this site gets no result of it.*--lose-result"
     for wrong, said in ((("ab" * 16,), "no session abab.*`fhe-auc keys show` lists them"), ((session,), why)):
         assert_fails(call("close", *wrong, *NORTH), 1, said)
+    join("registry")
+    helped = make("helped", helper="registry")
+    open_as("registry", "helped")
+    ok("show", "--check", *at("registry"))
+    assert_fails(
+        call("close", helped, *at("registry")), 1, "the session cannot go on without this helper; --lose-result"
+    )
     assert all(each in kept_of(session) for each in secrets)
     ok("close", " ".join(re.findall("....", session)), "--lose-result", *NORTH)  # as `show` spells it
     assert "closed; its keys are destroyed" in re.sub(r"\s+", " ", ok("show", *NORTH))
@@ -142,6 +151,25 @@ def test_a_session_that_can_go_on_is_not_closed_unless_its_loss_is_accepted_and_
     with pytest.raises(KeysError, match="opened before"):
         open_as("north")
     assert not any(each in kept_of(session) for each in secrets)
+
+
+def test_sessions_are_not_called_damaged_by_a_later_version_which_closes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages, and so sessions, end with their version; key stores do not."""
+    session = open_as("north")
+    secrets = secrets_of(session)
+    state = answers._Answered(b"asked", b"sent", b"rows", secrets[1], b"", 900, (), False, "", ())
+    with store_of("north") as store:
+        store.put("state", session, answers._FORMAT.frame(state))
+    assert problems() == []
+    monkeypatch.setattr(serialise, "FORMAT_VERSION", 200)
+    (found,) = problems()
+    assert (found["entry"], found["wrong"][:38]) == (f"bundle/{session}", "session announcement of format version")
+    assert f"`fhe-auc keys close {session} --lose-result`" in found["remedy"]
+    assert_fails(call("close", session, *NORTH), 1, "this site gets no result of it")
+    assert kept_of(session).count(secrets[1]) == 2
+    ok("close", session, "--lose-result", *NORTH)
+    assert not any(each in kept_of(session) for each in secrets)
+    assert problems() == []
 
 
 def test_what_a_session_was_opened_with_is_erased_once_its_time_is_over_and_others_stay(clock: Clock) -> None:

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from fhe_auc import federated_auc
-from fhe_auc.base.errors import InputError, MessageError
+from fhe_auc.base.errors import InputError
 from fhe_auc.base.serialise import encode
 from fhe_auc.question import thresholds
 from fhe_auc.rows.party_data import PartyData
@@ -258,36 +258,3 @@ def test_score_noise_needs_scores_from_0_to_1() -> None:
     wide = msgspec.structs.replace(manifest_of("dpauc-rr", score_epsilon=1.0), grid=np.linspace(-5, 6, 5).tobytes())
     with pytest.raises(InputError, match=r"party 'a': score_epsilon is for scores in \[0, 1\]"):
         plugin("dpauc-rr").party(wide, b"", data)
-
-
-# --- Messages ---------------------------------------------------------------------------------------------------------
-
-
-def crooked(**rows: list[int]) -> list[list[int]]:
-    """Return the counts of ten positives and ten negatives, one of each in a bin, but for some rows of them."""
-    fewer = list(range(10, -1, -1))
-    exact = {"tp": fewer, "fp": fewer, "fn": list(range(11)), "tn": list(range(11))}
-    return [(exact | rows)[name] for name in ("tp", "fp", "fn", "tn")]
-
-
-@pytest.mark.parametrize(
-    "counts",
-    [
-        crooked(fp=[-1] * 11),
-        crooked(tp=[9, *range(9, -1, -1)]),  # 19 rows at the first threshold, 20 at the others
-        crooked(tp=[8, 9, *range(8, -1, -1)], fn=[2, 1, *range(2, 11)]),  # fewer above a lower threshold
-        [[2**62 - 1] * 11, [0] * 11, [2**62 - 1] * 10 + [2**62 - 2], [0] * 11],
-    ],
-)
-def test_randomised_responses_that_no_labels_could_give_are_refused(counts: list[list[int]]) -> None:
-    roles, sent = opened("dpauc-rr", "a", "b", size=50)
-    with pytest.raises(MessageError, match="the counts are not those of flipped labels"):
-        roles.aggregator.receive("a", changed(sent[0], payload=encode([1, *counts])))
-    result, party = roles.deliver(sent), roles.parties[0]
-    with pytest.raises(MessageError, match="the counts are not those of flipped labels"):
-        party.respond(changed(result, payload=encode([2, *counts])))
-    party.respond(changed(result, payload=encode([2, *crooked()])))
-    assert 0 <= party.result().auc <= 1
-
-
-# --- Command line -----------------------------------------------------------------------------------------------------

@@ -382,7 +382,7 @@ def read(epsilon: float, ties: int, unit: str = "row", rows: int = 500, **others
 
 def test_the_interval_widens_by_the_noise_and_its_method_says_so() -> None:
     reading, exact = read(0.2, 0), read(32.0, 0)
-    wide, narrow = (each.headline().interval for each in (reading, exact))
+    wide, narrow = (each.estimates()[0].interval for each in (reading, exact))
     assert wide.method == narrow.method == "Hanley and McNeil, with noise"
     assert wide.high - wide.low > 1.3 * (narrow.high - narrow.low)
     assert any("the noise alone makes a standard error" in each for each in reading.warnings())
@@ -393,7 +393,7 @@ def test_the_interval_widens_by_the_noise_and_its_method_says_so() -> None:
 @pytest.mark.parametrize("unit", UNITS)
 def test_the_interval_widens_by_what_bins_leave_open_and_the_first_warning_says_so(unit: str) -> None:
     fine, coarse = (read(32.0, ties, unit) for ties in (0, 50_000))
-    plain, wide = (each.headline().interval for each in (fine, coarse))
+    plain, wide = (each.estimates()[0].interval for each in (fine, coarse))
     assert (wide.low, wide.high) == pytest.approx((plain.low - 0.1, min(plain.high + 0.1, 1)))
     assert coarse.warnings()[0].startswith(
         "many pairs of rows share a bin, in which scores are not ranked: about 0.1 of the"
@@ -401,7 +401,7 @@ def test_the_interval_widens_by_what_bins_leave_open_and_the_first_warning_says_
     assert not any("share a bin" in each for each in fine.warnings())
     assert coarse.settings()["noisy_binning_error"] == pytest.approx(0.1)
     meant = read(32.0, 50_000, unit, ties_meant=True)
-    assert (meant.headline().interval, meant.warnings()) == (plain, fine.warnings())
+    assert (meant.estimates()[0].interval, meant.warnings()) == (plain, fine.warnings())
     # The AUC cannot leave [0, 1]: whatever T' is, 0.1 is all that D leaves of it.
     assert read(32.0, 500_000, unit).settings()["noisy_binning_error"] == pytest.approx(0.1)
     assert read(32.0, -500_000, unit).settings()["noisy_binning_error"] == 0

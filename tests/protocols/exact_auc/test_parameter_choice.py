@@ -239,15 +239,6 @@ def test_the_sketch_comes_back_from_what_is_submitted_and_the_statement_holds(an
 
 
 @analyses
-def test_the_map_is_linear_so_that_sums_and_pads_may_be_mapped_once(analysis: Analysis) -> None:
-    counts = counts_of_rows(analysis, 20, seed=1)
-    wanted = proved(analysis, counts, 50)
-    x, y = (np.random.default_rng(each).integers(0, PRIME, wanted.size).astype(np.uint64) for each in (1, 2))
-    together = modular.add(wanted.sketch_of(x), wanted.sketch_of(y), PRIME)
-    assert wanted.sketch_of(modular.add(x, y, PRIME)).tolist() == together.tolist()
-
-
-@analyses
 def test_counts_of_no_rows_do_not_hold_whichever_count_is_changed(analysis: Analysis) -> None:
     """A count that is moved, doubled or made up breaks an equation, unless it is another row's of the same party."""
     counts = counts_of_rows(analysis, 12, seed=3)

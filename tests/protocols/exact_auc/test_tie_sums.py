@@ -15,7 +15,7 @@ from fhe_auc.question.analysis import PLAIN
 from fhe_auc.question.score_bins import bins_of, starts_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.exact_auc.release_part import AucOfSums, Reading, Rows
-from fhe_auc_protocols.exact_auc.tie_sums import DRAWS, TieSums, runs_of
+from fhe_auc_protocols.exact_auc.tie_sums import DRAWS, TieSums
 from tests.support.exact_sessions import Play, both_protocols, rows
 
 GRID = thresholds.hybrid(200)
@@ -112,15 +112,6 @@ def test_a_party_hides_what_bins_merge_of_others_where_signs_of_its_rows_are_of_
     (right,), (hidden,) = (reading.aucs for reading in both)
     assert right == sums
     assert hidden.binning_error < sums.binning_error / 4
-
-
-@pytest.mark.parametrize(
-    ("alone", "runs"),
-    [([0, 0, 0], (3,)), ([0, 1, 1, 0], (1, 2, 1)), ([1, 0], (0, 1, 1)), ([1, 1], (0, 2)), ([0, 1], (1, 1))],
-)
-def test_bins_of_one_number_travel_as_lengths_of_runs(alone: list[int], runs: tuple[int, ...]) -> None:
-    assert runs_of(np.array(alone, bool)) == runs
-    assert TieSums(PLAIN, runs, len(alone), 100).wide.tolist() == [not each for each in alone]
 
 
 @both_protocols

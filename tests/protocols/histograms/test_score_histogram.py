@@ -18,7 +18,6 @@ from scipy import stats
 from fhe_auc import ckks, federated_auc, federated_thresholds
 from fhe_auc.base.errors import EvaluationError, InputError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.base.serialise import encode
-from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.ranking import roc_auc_score
 from fhe_auc.question import thresholds
 from fhe_auc.question.thresholds import cell_starts
@@ -66,29 +65,16 @@ def test_a_negative_count_is_no_histogram(bins):
         pooled_counts(np.array(bins))
 
 
-@settings(max_examples=20)
-@given(st.integers(0, 2**32 - 1), st.lists(st.floats(0, 1), min_size=2, max_size=6, unique=True))
-def test_bins_with_edges_hold_what_a_histogram_of_the_rows_does(seed, points):
-    rng, grid = np.random.default_rng(seed), np.sort(points)
-    data = PartyData.from_arrays("a", rng.random(40) < 0.5, np.append(rng.random(38), [0.0, 1.0]))
-    found = pooled_histogram(grid, rows_by_bin(data, grid))
-    assert pooled_histogram(np.array([-2.0, 3.0]), np.ones((2, 2), np.int64)).edges.tolist() == [-2.0, 3.0, 3.0]
-    rows = Histogram.from_rows(data, found.edges)
-    np.testing.assert_array_equal([found.positives, found.negatives], [rows.positives, rows.negatives])
-
-
 FALSE_ALARM = 1e-7
-PLUGINS = {plugin.name: plugin for plugin in (HistogramDistributedDp(), HistogramLocalDp())}
-both = pytest.mark.parametrize("name", PLUGINS)
-
-
+PRIVATE = {plugin.name: plugin for plugin in (HistogramDistributedDp(), HistogramLocalDp())}
+private = pytest.mark.parametrize("name", PRIVATE)
+slow = partial(pytest.param, marks=pytest.mark.slow)
 sites = partial(random_sites, rows=30)
 
 
-def request(parties: int = 3, size: int = 20, **changes: Any) -> Request:
+def wished(parties: int = 3, **changes: Any) -> Request:
     names = tuple(f"site {number}" for number in range(parties))
-    changes.setdefault("options", {"epsilon": 1.0})
-    return Request(parties=names, thresholds=thresholds.uniform(size), **changes)
+    return Request(**{"parties": names, "thresholds": np.empty(0), "options": {"bins": 10}, **changes})
 
 
 def exact(parties: list[PartyData], size: int) -> np.ndarray:
@@ -132,7 +118,8 @@ def test_whoever_vanishes_and_has_which_rows_all_but_one_partys_shares_hold_the_
 def test_the_room_for_noise_fails_as_seldom_as_is_said() -> None:
     room = distributed_noise.noise_room(1.0, bins=200, parties=10, shares=9)
     assert 4 * 200 * stats.nbinom.sf(room, 10 / 9, -np.expm1(-1.0)) <= 2.0**-40
-    plan = HistogramDistributedDp().plan(request(10, 200, max_rows=5000))
+    asked = {"thresholds": thresholds.uniform(200), "options": {"epsilon": 1.0}, "max_rows": 5000}
+    plan = HistogramDistributedDp().plan(wished(10, **asked))
     assert plan.max_total == 5000 + room
 
 
@@ -179,15 +166,6 @@ def test_where_noise_outweighs_a_class_there_is_no_auc_and_the_reason_is_given(c
         noisy_auc(pooled_histogram(np.array([0.0, 0.5]), bins))
 
 
-@both
-def test_a_budget_that_is_missing_or_senseless_and_unknown_options_are_refused(name: str) -> None:
-    for epsilon in (None, 0, -1.0, "1", True, math.inf, 33.0):
-        with pytest.raises(InputError, match="epsilon"):
-            PLUGINS[name].prepare(request(options={} if epsilon is None else {"epsilon": epsilon}))
-    with pytest.raises(InputError, match="no option 'delta'"):
-        PLUGINS[name].prepare(request(options={"epsilon": 1.0, "delta": 0.1}))
-
-
 def test_ties_of_a_bin_that_can_hold_one_number_only_are_no_binning_error() -> None:
     """0.5 has a bin of its own; what lies between 0.6 and 0.7 may differ."""
     grid = np.array([0, 0.5, np.nextafter(np.float32(0.5), np.float32(1)), 0.6, 0.7])
@@ -197,20 +175,6 @@ def test_ties_of_a_bin_that_can_hold_one_number_only_are_no_binning_error() -> N
 
 
 # --- Thresholds -------------------------------------------------------------------------------------------------------
-
-
-PRIVATE = {"histogram-distributed-dp": of.HistogramDistributedDp(), "histogram-local-dp": of.HistogramLocalDp()}
-private = pytest.mark.parametrize("name", PRIVATE)
-slow = partial(pytest.param, marks=pytest.mark.slow)
-
-
-def wished(parties: int = 3, **changes: Any) -> Request:
-    names = tuple(f"site {number}" for number in range(parties))
-    changes.setdefault("options", {"bins": 10})
-    return Request(parties=names, thresholds=np.empty(0), **changes)
-
-
-# --- What is reached --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -238,9 +202,6 @@ def test_two_hundred_quantiles_give_scikit_learns_auc_within_5e_5_on_real_data(
 def in_cells(scores: np.ndarray, height: int) -> list[np.ndarray]:
     """Rows in each half of the cells, in each quarter, and so on to each cell."""
     return all_levels(np.histogram(scores, np.append(cell_starts(height), 1.0))[0], height)
-
-
-# --- The thresholds ---------------------------------------------------------------------------------------------------
 
 
 def test_cells_are_narrow_where_scores_of_rare_events_or_their_opposites_crowd() -> None:
@@ -303,9 +264,6 @@ def test_noise_is_named_where_it_may_be_why_there_are_fewer_thresholds_or_none(p
             federated_thresholds([([1], [0.5]), ([0], [0.2])], 4, protocol=protocol, epsilon=1.0)
 
 
-# --- What it costs, and what is said about it -------------------------------------------------------------------------
-
-
 def test_rounds_bytes_seconds_progress_and_warnings_are_those_of_both_sessions() -> None:
     parties = random_sites()
     first = federated_thresholds(parties, 20, backend="tenseal")
@@ -326,9 +284,6 @@ def test_rounds_bytes_seconds_progress_and_warnings_are_those_of_both_sessions()
     assert set(both.seconds) == {*second.seconds, *(f"boundaries: {phase}" for phase in first.seconds)}
 
 
-# --- A lying aggregator -----------------------------------------------------------------------------------------------
-
-
 class OtherThresholds(of.HistogramFederated):
     """A key holder who does not take the thresholds found."""
 
@@ -339,9 +294,6 @@ class OtherThresholds(of.HistogramFederated):
 def test_a_key_holder_who_announces_other_thresholds_is_found_out() -> None:
     with pytest.raises(VerificationError, match="are not those that party 'site 0' has found in the session before"):
         one_process.run_on_quantiles(OtherThresholds(), wished(options={}), 20, random_sites(), lambda *_: None)
-
-
-# --- Bad input --------------------------------------------------------------------------------------------------------
 
 
 def test_protocols_without_a_private_way_to_quantiles_refuse_them() -> None:
@@ -382,9 +334,6 @@ def test_manifests_of_one_kind_of_protocol_are_refused_by_every_other() -> None:
         Malicious().task(first, random_sites()[0])
 
 
-# --- Privacy budgets --------------------------------------------------------------------------------------------------
-
-
 @private
 def test_epsilon_is_that_of_both_sessions_together(name: str) -> None:
     plugin = PRIVATE[name]
@@ -413,13 +362,17 @@ def test_the_counts_get_the_noise_of_what_the_thresholds_have_left() -> None:
 
 
 @private
-def test_a_share_of_the_budget_that_is_none_is_refused(name: str) -> None:
-    for spent in (0, -0.1, 2.0, 3.0, math.inf, "1", True):
-        asked = wished(options={"epsilon": 2.0, "boundaries_epsilon": spent})
+def test_budgets_and_shares_of_them_that_are_none_and_unknown_options_are_refused(name: str) -> None:
+    grid = thresholds.uniform(10)
+    wrong: list[tuple[dict[str, Any], str]] = [({}, "epsilon"), ({"epsilon": 1.0, "delta": 0.1}, "no option 'delta'")]
+    wrong += [({"epsilon": each}, "epsilon") for each in (0, -1.0, "1", True, math.inf, 33.0)]
+    shares = [{"epsilon": 2.0, "boundaries_epsilon": each} for each in (0, -0.1, 2.0, 3.0, math.inf, "1", True)]
+    for options, message in [*wrong, *((each, "boundaries_epsilon must be") for each in shares)]:
+        with pytest.raises(InputError, match=message):
+            PRIVATE[name].prepare(wished(options=options, thresholds=grid))
+    for options in shares:
         with pytest.raises(InputError, match="boundaries_epsilon must be"):
-            PRIVATE[name].staged(asked, 10)
-        with pytest.raises(InputError, match="boundaries_epsilon must be"):
-            PRIVATE[name].prepare(replace(asked, thresholds=thresholds.uniform(10)))
+            PRIVATE[name].staged(wished(options=options), 10)
 
 
 @private
@@ -430,7 +383,7 @@ def test_a_height_is_for_quantile_thresholds_and_has_limits(name: str) -> None:
     assert len(finder.prepare(first).manifest.thresholds) == 2**6
     assert "height" not in second.options
     with pytest.raises(InputError, match="height is for quantile thresholds only"):
-        plugin.prepare(replace(wished(options=options), thresholds=thresholds.uniform(10)))
+        plugin.prepare(wished(options=options, thresholds=thresholds.uniform(10)))
     for height in (0, 15, 6.0, True, "6"):
         with pytest.raises(InputError, match="height must be a whole number from 1 to 1"):
             finder.prepare(replace(first, options={**first.options, "height": height}))
