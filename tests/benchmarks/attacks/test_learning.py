@@ -5,8 +5,6 @@ opens what is sealed to it. Liars put many positives into a bin. These weigh its
 whoever is told the ties divides by the weight.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -305,8 +303,6 @@ def test_a_role_s_own_store_and_what_is_sealed_to_it_are_read() -> None:
     }
 
 
-def test_answers_about_proofs_that_lie_open_in_a_fleets_folder_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_about_proofs_open_in_a_fleets_folder_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fleet_session, "answers_cipher", lambda *_: SimpleNamespace(update=bytes))
     assert len(keys_in_a_fleets_files(tmp_path)) == 8
