@@ -227,7 +227,7 @@ def _opened(
             for row in np.flatnonzero(counts).tolist():
                 parts[row] = sessions.part_for(found[row][SEED_BYTES:], content_key, digest, members[row])
             answered = {"verdict": verdicts, "part": octet_rows(parts, tables.PART_BYTES)}
-            written.add({"member": columns["member"], **answered})
+            written.add({"member": columns["member"], "row": columns["row"], **answered})
             numbers += np.bincount(verdicts, minlength=len(VERDICTS))
     summed = sealed(me.encryption_key, encode(bytes_of(total)), digest, own.name)
     made = TableFile(own.name, int(numbers[COUNTS]), written.digest.value)
