@@ -134,7 +134,8 @@ def played_over_files(
     """
     meeting = site_storage().opens(aggregator, files)
     assert meeting is not None
-    folder = Folder(exchange, make=True)
+    exchange.mkdir(exist_ok=True)
+    folder = Folder(exchange)
     attendants = {name: Attendant(config, folder, meeting.session) for name, config in roles.items()}
     session = aggregator_role.passes({**aggregator, "round-timeout": 60.0, **changes}, folder, meeting, files)
     while True:
