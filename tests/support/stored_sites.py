@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import copy
-import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, get_args
 
-import msgspec
 import numpy as np
 
 from fhe_auc.base.clock import Clock
@@ -27,20 +24,6 @@ from fhe_auc_keys.store.key_store import KeyStore, Kind
 from fhe_auc_keys.store.vault import Vault
 
 GRID = np.linspace(0, 1, 16)
-
-
-_SESSIONS: dict[tuple[str, tuple[str, ...]], Session] = {}
-
-
-def _prepared(protocol: str, request: Request) -> Session:
-    """Return a session of its own on keys that are made once."""
-    key = protocol, request.parties
-    if key not in _SESSIONS:
-        _SESSIONS[key] = registry.load(protocol).prepare(request)
-    made = _SESSIONS[key]
-    if getattr(made, "seeds", None):  # a pad key is for one session; such keys are quick to make
-        return registry.load(protocol).prepare(request)
-    return replace(made, manifest=msgspec.structs.replace(made.manifest, session=secrets.token_bytes(16)))
 
 
 def _moved(config: Mapping[str, Any], folder: Path, to: Path) -> dict[str, Any]:
@@ -65,8 +48,7 @@ class Consortium:
         self.plugin = registry.load(protocol)
         self.sites = {data.name: data for data in sites}
         given = Request(**{"parties": tuple(self.sites), "thresholds": GRID, **request})
-        # Keys take seconds to make; a test that wants only a session of its own names it anew.
-        self.session: Session = _prepared(protocol, given) if not request else self.plugin.prepare(given)
+        self.session: Session = self.plugin.prepare(given)
         self.folder = folder
         folder.mkdir(mode=0o700)
         self.made: LocalSites = site_storage().local_sites(self.session, folder)
