@@ -283,9 +283,7 @@ def test_what_is_kept_in_a_file_is_as_in_memory(folder: Path, suffix: str, monke
         assert other.y_true.tolist() == one.y_true.tolist() == [bool(each) for each in rows["died"].to_pylist()]
 
 
-def test_arrows_threads_read_no_file_of_pythons_which_could_abort_the_process_at_its_end(
-    folder: Path, pipe: Callable[[bytes], None]
-) -> None:
+def test_arrows_threads_read_no_file_of_pythons(folder: Path, pipe: Callable[[bytes], None]) -> None:
     pipe(table().encode())
     Path("a.csv").write_text(table())
     Path("b.csv.gz").write_bytes(gzip.compress(table().encode()))
