@@ -92,8 +92,7 @@ class PadKey:
         if found != counts:
             raise DeserialisationError(f"a pad key for these sums has {sum(counts)} ciphertexts, got {sum(found)}")
         ciphertexts = [
-            [public.ciphertext(public.read_submission(data, prime), prime) for data in own]
-            for prime, own in enumerate(stored.ciphertexts)
+            [public.read_submission(data, prime) for data in own] for prime, own in enumerate(stored.ciphertexts)
         ]
         return cls(public, releases, layouts, ciphertexts)
 

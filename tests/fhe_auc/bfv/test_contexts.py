@@ -40,8 +40,8 @@ def test_sums_of_plaintext_products_come_out_exactly_at_every_size(case: Case, p
 
 def test_results_are_short_and_operands_are_left_as_they_were(case: Case) -> None:
     public, secret = case.pair
-    words = public.read_submission(secret.encrypt(case.some(1), 0), 0)
-    before, ciphertext = words.copy(), public.ciphertext(words, 0)
+    ciphertext = public.read_submission(secret.encrypt(case.some(1), 0), 0)
+    before = ciphertext.words.copy()
     public.sum_of_products(0, [ciphertext], [case.some(2)])
     flooded = public.flood(ciphertext, case.some(2))
     coefficients = flooded.coefficients.copy()
@@ -50,8 +50,6 @@ def test_results_are_short_and_operands_are_left_as_they_were(case: Case) -> Non
         assert 0 <= len(public.dump_result(flooded, kept)) - size < 200
     assert np.array_equal(flooded.coefficients, coefficients)
     assert np.array_equal(ciphertext.words, before)
-    ciphertext.words[0, 0] ^= np.uint64(1)
-    assert np.array_equal(words, before)  # the caller's array is not the ciphertext's own
 
 
 def test_other_messages_have_other_randomness_though_the_systems_repeats(
