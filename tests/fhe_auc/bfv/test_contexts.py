@@ -70,13 +70,6 @@ def test_a_public_context_is_half_a_public_key_and_a_seed_and_an_evaluation_key_
         bfv.load_public(wrap(public.kind, public.fingerprint, more))
 
 
-def test_ring_and_modulus_are_those_of_the_parameters(case: Case) -> None:
-    shape = case.pair.public.ciphertext_shape
-    assert shape.ring_dimension == case.parameters.ring_dimension
-    assert [modulus.bit_length() for modulus in shape.moduli] == 2 * list(case.parameters.modulus_bits)
-    assert all(modulus > 0.999999 * 2 ** modulus.bit_length() for modulus in shape.moduli)  # as capacity supposes
-
-
 def test_what_is_of_another_prime_key_or_number_of_primes_is_refused(case: Case) -> None:
     (public, secret), (t, other) = case.pair, case.primes[:2]
     with pytest.raises(DeserialisationError, match=f"a submission modulo {other}, got a 'submission modulo {t}'"):
