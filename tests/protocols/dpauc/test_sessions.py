@@ -24,12 +24,11 @@ from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.dpauc.budget import Budget
 from fhe_auc_protocols.dpauc.dpauc_protocols import DpaucGaussian, DpaucProtocol, NoisyCounts
 from fhe_auc_protocols.dpauc.roc import statistics
-from tests.support.roles import SessionRoles, unencrypted
+from tests.support.roles import unencrypted
 from tests.support.wire import changed, payload_of
 
 FALSE_ALARM = 1e-8
 GRID = np.linspace(0, 1, 11)
-EXACT = {"endpoints": True}
 NAMES = ("dpauc-laplace", "dpauc-gaussian", "dpauc-rr")
 NEEDED: dict[str, dict[str, Any]] = {name: {"epsilon": 1.0} for name in NAMES}
 NEEDED["dpauc-gaussian"]["delta"] = 1e-6
@@ -71,13 +70,6 @@ def submitted(name: str, data: PartyData, times: int, grid: np.ndarray = GRID, *
     asked = {"thresholds": thresholds.explicit(grid), "options": {**NEEDED[name], **options}}
     sent = [unencrypted(plugin(name), [data], **asked).submit()[0] for _ in range(times)]
     return np.array([NoisyCounts.submitted(payload_of(each)).array() for each in sent])
-
-
-def opened(name: str, *parties: str, size: int = 10) -> tuple[SessionRoles, list[bytes]]:
-    """A session in which all parties, of so many rows each, have made their submissions; none is delivered yet."""
-    data = [PartyData.from_arrays(each, *rows(size)) for each in parties]
-    roles = unencrypted(plugin(name), data, thresholds=GRID, options=NEEDED[name])
-    return roles, roles.submit()
 
 
 # --- What is sent -----------------------------------------------------------------------------------------------------
@@ -202,13 +194,13 @@ def test_thresholds_that_miss_the_scores_are_told(name: str, sign: int) -> None:
     told = "the thresholds do not span the scores"
     grid = np.linspace(-0.1, 1.1, 20).tolist()
     assert told in warned(logits, name, grid, **options)
-    assert told not in warned(logits, name, grid, **options, **EXACT)
+    assert told not in warned(logits, name, grid, **options, endpoints=True)
     assert told not in warned(inside, name, grid, **options)
 
 
 def test_an_estimate_that_had_to_be_moved_is_told() -> None:
-    roles, sent = opened("dpauc-rr", "a", size=50)
-    (party,) = roles.parties
+    roles = unencrypted(plugin("dpauc-rr"), sites(50, 1), thresholds=GRID, options=NEEDED["dpauc-rr"])
+    sent, (party,) = roles.submit(), roles.parties
     separated = [[100] * 6 + [0] * 5, [100, *[0] * 10], [0] * 6 + [100] * 5, [0, *[100] * 10]]
     party.respond(changed(roles.deliver(sent), payload=encode([1, *separated])))
     found = party.result()
