@@ -434,9 +434,7 @@ def test_the_aggregator_and_a_party_decrypt_the_pooled_sketch_from_the_opening()
     stored, layout = unframe(_MAGIC, opening, _Stored, ""), play.plan.layouts[0]
     prime, bins = secret.parameters.plain_moduli[0], len(GRID)
     slots = [
-        secret.decrypt(
-            public.dump_result(unflooded(public, public.ciphertext(public.read_submission(each, 0), 0)), 1), 0, 1
-        )
+        secret.decrypt(public.dump_result(unflooded(public, public.read_submission(each, 0)), 1), 0, 1)
         for each in stored.ciphertexts[0]
     ]
     # The sum "ties" takes positives and negatives: first −positives, then −negatives, of all pads.
