@@ -7,13 +7,11 @@ counts, and nowhere else: what it differs by from the sum of those that count is
 from __future__ import annotations
 
 import hashlib
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -31,19 +29,8 @@ from fhe_auc.session.computation import PaddedComputation
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import session as sessions
 from fhe_auc_keys.fleet import tables
-from fhe_auc_keys.fleet.session import (
-    COUNTS,
-    LIST,
-    OPENING,
-    RESULT,
-    VERDICTS,
-    FleetSession,
-    Loaded,
-    loaded,
-    sealed,
-    unsealed,
-)
-from fhe_auc_keys.fleet.tables import Columns, Digest, within
+from fhe_auc_keys.fleet.session import VERDICTS, Document, FleetSession, Loaded, TableFile, loaded, sealed, unsealed
+from fhe_auc_keys.fleet.tables import Columns, within
 from fhe_auc_keys.fleet.workers import OwnKeys, Workers
 from fhe_auc_keys.roles.blobs import bytes_of, totals_of
 from fhe_auc_keys.store import fixed_lists
@@ -54,7 +41,7 @@ from fhe_auc_keys.trust.signed_documents import sign_document
 
 LIST_FILE, OPENING_FILE = "list", "opening"
 UNREADABLE = "the file cannot be read to its end, or is of no range"
-OTHER_FILE, NOT_SEALED, NO_SKETCH, NO_PROOF = REASONS = (
+REASONS = OTHER_FILE, NOT_SEALED, NO_SKETCH, NO_PROOF = (
     "it is of no member in the file of keys of that name",
     "its sketch is not sealed to the aggregator for this session and member",
     "its sketch is none: a number in it is too large",
@@ -62,89 +49,28 @@ OTHER_FILE, NOT_SEALED, NO_SKETCH, NO_PROOF = REASONS = (
 )
 _WHOLE = len(REASONS)
 _EXAMPLES = 5
-QUERY, PADS, RESULTS = "query", "pad key", "result"  # what is sealed from role to role
-_CHANGED = (
-    "{!r} does not hold the records that were collected: put back what has gone, and take out what has come since"
-)
+_CHANGED = "{!r} has other records than were collected: put back what has gone, and take out what has come since"
 
-
-class TableFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A range's file of blobs, of so many rows; or one of answers, and how many of them count."""
-
-    name: str
-    rows: int
-    digest: bytes  # `tables.Digest`
-
-
-class BlobList(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What the helper is asked to open, signed by the aggregator."""
-
-    session: bytes  # the manifest's digest
-    files: tuple[TableFile, ...]  # in the ranges' order
-    key: bytes = b""  # of the query, sealed to the helper
-
-    @property
-    def digest(self) -> bytes:
-        """What the list is known by: equal ones have it in common, though what is sealed never is."""
-        return hashlib.sha256(encode((self.session, self.files))).digest()
-
-
-class Opened(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The helper's answer, signed by it."""
-
-    session: bytes
-    blobs: bytes  # `BlobList.digest`
-    verdicts: tuple[int, ...]  # how many blobs there are of each of `session.VERDICTS`
-    files: tuple[TableFile, ...]  # of answers, as the list has those of blobs
-    context: bytes  # public
-    opening: bytes  # the pad key, sealed to the aggregator
-
-
-class FleetResult(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The encrypted sums, signed by the aggregator."""
-
-    session: bytes
-    opening: bytes  # SHA-256 of the helper's answer
-    ciphertext: bytes  # sealed to the helper
+Refused: TypeAlias = dict[str, tuple[int, list[str]]]
+"""Why records do not count: how many, and a few of them, by reason."""
 
 
 class _Added(SecretStruct, frozen=True):
     """Of a session, in the key store."""
 
-    blobs: bytes  # digest of the list
+    blobs: bytes  # the list, `known_by`
     total: bytes  # of all sketches that it lists, padded
+    records: dict[str, bytes]  # by name the digest of each file that was collected
 
 
 _FORMAT = KeptFormat(b"fhefadd", _Added, "sum of a fleet's sketches")
-
-
-@dataclass
-class RefusedRecords:
-    """Why records do not count: how many, and a few of them, by reason."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    examples: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-
-    def add(self, why: str, number: int, which: Sequence[str]) -> None:
-        """Note so many, of which these are some."""
-        self.counts[why] += number
-        self.examples[why] += which[: _EXAMPLES - len(self.examples[why])]
-
-    def merge(self, other: RefusedRecords) -> None:
-        """Note all that another has."""
-        for why, number in other.counts.items():
-            self.add(why, number, other.examples[why])
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain types, for JSON."""
-        return {why: {"records": count, "among them": self.examples[why]} for why, count in self.counts.items()}
 
 
 class Collected(NamedTuple):
     """What collecting has found: how many records the helper is to open, and which it need not."""
 
     records: int
-    refusals: RefusedRecords
+    refused: Refused
 
 
 def collect(
@@ -162,37 +88,41 @@ def collect(
     """
     session.require(session.announced.aggregator, at=at)
     me, manifest, computation = session.identity, session.manifest, session.loaded.computation
-    shared, there, refusals = manifest.to_bytes(), set(tables.names_in(records)), RefusedRecords()
+    there, refused, digests = set(tables.names_in(records)), Refused(), dict[Range, bytes]()
     if not (mine := [each for each in session.ranges if each.name in there]):  # it would be the session's one list
         raise InputError(f"{records!r} holds no records, in files named as those of the fleet's keys are")
-    if strangers := sorted(there.difference(each.name for each in mine)):
-        refusals.add(UNREADABLE, len(strangers), [within(records, name) for name in strangers])
-    fixed, digests = Submissions(len(mine)), list[bytes]()
-    places = ((within(records, each.name),) for each in mine)
-    for each, (digest, problem) in zip(mine, workers.map(_digest_of, places, shared), strict=True):
-        fixed.add(encode((each.name, digest)))
-        digests.append(digest)
-        if not digest:  # none of a file counts that cannot be read to its end
-            refusals.add(UNREADABLE, 1, [problem])
+    _refuse(
+        refused, UNREADABLE, [within(records, name) for name in sorted(there.difference(each.name for each in mine))]
+    )
+    fixed, shared, places = (
+        Submissions(len(mine)),
+        manifest.to_bytes(),
+        ((within(records, each.name),) for each in mine),
+    )
+    for own, (digest, problem) in zip(mine, workers.map(_digest_of, places, shared), strict=True):
+        fixed.add(encode((own.name, digest)))
+        if digest:
+            digests[own] = digest
+        else:  # none of a file counts that cannot be read to its end
+            _refuse(refused, UNREADABLE, [problem])
     with vault.open() as store:
         secret = fixed_lists.fix(store, me, manifest, fixed.digest)
     query = fixed.query_key(secret, manifest.digest)
-    parts = [
-        (within(records, each.name), each, digest, blobs) for each, digest in zip(mine, digests, strict=True) if digest
-    ]
-    own = sealed(me.encryption_key, query, manifest.digest, QUERY), workers.keys(vault)
+    tasks = [(within(records, own.name), own, digest, blobs) for own, digest in digests.items()]
+    to_own = sealed(me.encryption_key, query, manifest.digest, sessions.QUERY)
     files, total = list[TableFile](), computation.added([])
-    for file, summed, refused in workers.map(_collected, parts, shared, *own):
+    for file, summed, others in workers.map(_collected, tasks, shared, to_own, workers.keys(vault)):
         files.append(file)
-        refusals.merge(refused)
         total = computation.added([total, sum_in(me, summed, manifest.digest, file.name)])
-    for_helper = sealed(session.helper.encryption_key, query, manifest.digest, QUERY)
-    listed = BlobList(manifest.digest, tuple(files), for_helper)
+        for why, (number, named) in others.items():
+            _refuse(refused, why, named, number)
+    for_helper = sealed(session.helper.encryption_key, query, manifest.digest, sessions.QUERY)
+    listed = Document(manifest.digest, b"", for_helper, tuple(files))
     with vault.open() as store:
-        kept = _FORMAT.frame(_Added(listed.digest, encode(bytes_of(total))))
-        store.put("fleet", manifest.session.hex(), kept, replace=True)
-    tables.write_file(within(blobs, LIST_FILE), sign_document(LIST, me, listed))
-    return Collected(sum(each.rows for each in files), refusals)
+        kept = _Added(listed.known_by, encode(bytes_of(total)), {own.name: each for own, each in digests.items()})
+        store.put("fleet", manifest.session.hex(), _FORMAT.frame(kept), replace=True)
+    tables.write_file(within(blobs, LIST_FILE), sign_document(sessions.LIST, me, listed))
+    return Collected(sum(each.rows for each in files), refused)
 
 
 def add(
@@ -201,113 +131,116 @@ def add(
     """Return the encrypted result, for the helper, and how many records do not count, by reason.
 
     `records` and `blobs` are as of `collect`, and `answers` is the helper's folder. Raises `KeysError` where this is no
-    aggregator, or the answer not the helper's or for other blobs; `EvaluationError` where a record has changed that is
-    to be taken off; `DeserialisationError` where a file of answers or blobs is another than is listed;
+    aggregator, or the answer not the helper's or for other blobs; `EvaluationError` where a file has changed of which
+    records are to be taken off; `DeserialisationError` where a file of answers is another than is listed;
     `TooFewPartiesError` where fewer count than the session takes, or the helper says that it opened nothing.
     """
-    session.require(session.announced.aggregator, at=at)
+    adder, helper = session.announced.aggregator, session.helper
+    session.require(adder, at=at)
     me, manifest, computation = session.identity, session.manifest, session.loaded.computation
-    listed = session.read(
-        LIST, tables.read_file(within(blobs, LIST_FILE)), BlobList, session.announced.aggregator, at=at
-    )
+    listed = session.read(sessions.LIST, tables.read_file(within(blobs, LIST_FILE)), adder, at=at)
     opening = tables.read_file(within(answers, OPENING_FILE))
-    if has_signed(session.helper.signing_key, sessions.UNOPENED, manifest.digest, opening):
+    if has_signed(helper.signing_key, sessions.UNOPENED, manifest.digest, opening):
         raise TooFewPartiesError("the helper has opened nothing, as too few count: the session has ended")
-    answer = session.read(OPENING, opening, Opened, session.helper, at=at)
+    answer = session.read(sessions.OPENING, opening, helper, at=at)
     with vault.open() as store:
         kept = store.load("fleet", manifest.session.hex(), _FORMAT)
-    if {answer.blobs, kept.blobs} != {listed.digest}:
+    names, said = ([each.name for each in document.files] for document in (listed, answer))
+    if {answer.about, kept.blobs} != {listed.known_by} or names != said or len(answer.numbers) != len(VERDICTS):
         raise KeysError("the helper's answer is for other blobs than are listed here, or than this key store has added")
-    if [each.name for each in answer.files] != [each.name for each in listed.files] or len(answer.verdicts) != len(
-        VERDICTS
-    ):
-        raise DeserialisationError("the helper has not said of each file of blobs how many count")
     if (counted := sum(each.rows for each in answer.files)) < manifest.min_parties:
         raise TooFewPartiesError(f"{counted} members count, at least {manifest.min_parties} are needed")
-    keys = computation.keys(answer.context, unsealed(me, answer.opening, manifest.digest, PADS))
-    files = zip(listed.files, answer.files, strict=True)
-    parts = [(within(records, own.name), own, said, blobs, answers) for own, said in files if said.rows < own.rows]
-    total = [each[None] for each in totals_of(decode(kept.total, tuple[bytes, ...], "sum"))]
-    shared = manifest.to_bytes(), workers.keys(vault)
-    for part, summed in zip(parts, workers.map(_left_out, parts, *shared), strict=True):
-        off = sum_in(me, summed, manifest.digest, part[1].name)
+    keys = computation.keys(answer.context, unsealed(me, answer.sealed, manifest.digest, sessions.PADS))
+    files, total = zip(answer.files, listed.files, strict=True), _words(kept.total)
+    some = [msgspec.structs.replace(said, rows=own.rows) for said, own in files if said.rows < own.rows]
+    tasks = ((within(records, own.name), own, kept.records[own.name], answers) for own in some)
+    found = workers.map(_left_out, tasks, manifest.to_bytes(), workers.keys(vault))
+    for own, summed in zip(some, found, strict=True):
+        off = sum_in(me, summed, manifest.digest, own.name)
         total = [modular.subtract(*each) for each in zip(total, off, computation.primes, strict=True)]
-    result = sealed(session.helper.encryption_key, computation.aggregate(keys, total), manifest.digest, RESULTS)
-    body = FleetResult(manifest.digest, hashlib.sha256(opening).digest(), result)
-    left_out = zip(VERDICTS[1:], answer.verdicts[1:], strict=True)
-    return sign_document(RESULT, me, body), {why: number for why, number in left_out if number}
+    result = sealed(helper.encryption_key, computation.aggregate(keys, total), manifest.digest, sessions.SUMS)
+    left_out = zip(VERDICTS[1:], answer.numbers[1:], strict=True)
+    body = Document(manifest.digest, hashlib.sha256(opening).digest(), result)
+    return sign_document(sessions.RESULT, me, body), {why: number for why, number in left_out if number}
 
 
 def sum_in(me: Identity, summed: bytes, digest: bytes, file: str) -> list[Words]:
     """Return the sum that a role's task has sealed for a file; errors as `unsealed`."""
-    parts = decode(unsealed(me, summed, digest, file), tuple[bytes, ...], "sum")
-    return [each[None] for each in totals_of(parts)]
+    return _words(unsealed(me, summed, digest, file))
 
 
-def sum_of(computation: PaddedComputation[Any, Any], rows: Iterable[Residues]) -> list[Words]:
-    """Return the sum of sketches or pads, each part of the shape (rows, size) or longer."""
+def sum_of(computation: PaddedComputation[Any, Any], rows: Iterable[Residues], which: NDArray[np.bool_]) -> list[Words]:
+    """Return the sum of these sketches or pads, each part of the shape (rows, size) or longer."""
     parts = zip(rows, computation.sizes, computation.primes, strict=True)
-    return [modular.total(each[:, :size], prime, axis=0)[None] for each, size, prime in parts]
-
-
-def _digest_of(place: str, manifest: bytes) -> tuple[bytes, str]:
-    """Return the digest of a file's records; or none, and why, where it cannot be read to its end."""
-    digest = Digest()
-    try:
-        for columns in tables.batches(place, tables.records(loaded(manifest))):
-            digest.add({**columns, "sketch": _digests(columns["sketch"])})
-    except DeserialisationError as error:
-        return b"", str(error)
-    return digest.value, ""
-
-
-def _digests(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    return octet_rows([hashlib.sha256(row).digest() for row in rows], 32)
-
-
-def _collected(
-    place: str, own: Range, fixed: bytes, blobs: str, manifest: bytes, query: bytes, keys: OwnKeys
-) -> tuple[TableFile, bytes, RefusedRecords]:
-    """Write the blobs of a range's records that are whole; return the file, the sum of their sketches, and the others.
-
-    Nothing is written where the records' digest is not the one `fixed`: `EvaluationError`.
-    """
-    session, me = loaded(manifest), keys.identity()
-    key, computation = QueryKey(unsealed(me, query, session.digest, QUERY)), session.computation
-    total, refusals, digest = computation.added([]), RefusedRecords(), Digest()
-    cipher = sessions.answers_cipher(key, session.digest, own.name)
-    with tables.writing(within(blobs, own.name), tables.blobs(session)) as file:
-        try:
-            for columns in tables.batches(place, tables.records(session)):
-                columns["row"] = np.arange(digest.rows, digest.rows + len(columns["member"]), dtype="<u4")
-                columns["sketch_digest"] = _digests(columns["sketch"])
-                fixed_columns = "member", "sketch_digest", "blob", "signature"
-                digest.add({name: columns[name] for name in fixed_columns})
-                why, sketches = _looked_at(session, me, own, columns, key)
-                for number in sorted({*why.tolist()} - {_WHOLE}):
-                    rows = zip(
-                        columns["row"][why == number].tolist(), columns["member"][why == number].tolist(), strict=True
-                    )
-                    named = [f"{place}, row {row}: member {member}" for row, member in rows]
-                    refusals.add(REASONS[number], len(named), named)
-                whole = why == _WHOLE
-                listed = {name: chosen(column, whole) for name, column in columns.items() if name != "sketch"}
-                if "answers" in listed:
-                    answers = cipher.update(listed["answers"].tobytes())
-                    listed["answers"] = np.frombuffer(answers, np.uint8).reshape(listed["answers"].shape)
-                file.add(listed)
-                total = computation.added([total, sum_of(computation, (chosen(each, whole) for each in sketches))])
-        except DeserialisationError:
-            raise EvaluationError(_CHANGED.format(place)) from None
-        if digest.value != fixed:
-            raise EvaluationError(_CHANGED.format(place))
-    summed = sealed(me.encryption_key, encode(bytes_of(total)), session.digest, own.name)
-    return TableFile(own.name, file.digest.rows, file.digest.value), summed, refusals
+    return [modular.total(chosen(each, which)[:, :size], prime, axis=0)[None] for each, size, prime in parts]
 
 
 def chosen(rows: NDArray[Any], which: NDArray[np.bool_]) -> NDArray[Any]:
     """Return these of some rows; where that is all, no copy is made."""
     return rows if which.all() else rows[which]
+
+
+def _words(total: bytes) -> list[Words]:
+    return [each[None] for each in totals_of(decode(total, tuple[bytes, ...], "sum"))]
+
+
+def _refuse(refused: Refused, why: str, which: Sequence[str], number: int | None = None) -> None:
+    """Note so many, of which these are some, or all."""
+    if number := len(which) if number is None else number:
+        before, named = refused.get(why, (0, []))
+        refused[why] = before + number, [*named, *which][:_EXAMPLES]
+
+
+def _records(place: str, session: Loaded, digest: tables.Digest) -> Iterator[Columns]:
+    """Yield a file's records, each with its row and its sketch's SHA-256; all that is in them goes into the digest."""
+    for columns in tables.batches(place, tables.records(session)):
+        columns["row"] = np.arange(digest.rows, digest.rows + len(columns["member"]), dtype="<u4")
+        columns["sketch_digest"] = octet_rows([hashlib.sha256(row).digest() for row in columns["sketch"]], 32)
+        digest.add({name: column for name, column in columns.items() if name not in ("row", "sketch")})
+        yield columns
+
+
+def _digest_of(place: str, manifest: bytes) -> tuple[bytes, str]:
+    """Return the digest of a file's records; or none, and why, where it cannot be read to its end."""
+    digest = tables.Digest()
+    try:
+        for _ in _records(place, loaded(manifest), digest):
+            pass
+    except DeserialisationError as error:
+        return b"", str(error)
+    return digest.value, ""
+
+
+def _collected(
+    place: str, own: Range, fixed: bytes, blobs: str, manifest: bytes, query: bytes, keys: OwnKeys
+) -> tuple[TableFile, bytes, Refused]:
+    """Write the blobs of a range's records that are whole; return the file, the sum of their sketches, and the others.
+
+    Nothing is written where the records' digest is not the one `fixed`: `EvaluationError`.
+    """
+    session, me, refused, digest = loaded(manifest), keys.identity(), Refused(), tables.Digest()
+    key = QueryKey(unsealed(me, query, session.digest, sessions.QUERY))
+    cipher, total = sessions.answers_cipher(key, session.digest, own.name), session.computation.added([])
+    with tables.writing(within(blobs, own.name), tables.blobs(session)) as file:
+        try:
+            for columns in _records(place, session, digest):
+                why, sketches = _looked_at(session, me, own, columns, key)
+                for number in {*why.tolist()} - {_WHOLE}:
+                    rows, members = (columns[name][why == number].tolist() for name in ("row", "member"))
+                    named = [f"{place}, row {row}: member {each}" for row, each in zip(rows, members, strict=True)]
+                    _refuse(refused, REASONS[number], named)
+                del columns["sketch"]
+                listed = {name: chosen(column, why == _WHOLE) for name, column in columns.items()}
+                if "answers" in listed:
+                    listed["answers"] = sessions.next_answers(cipher, listed["answers"])
+                file.add(listed)
+                total = session.computation.added([total, sum_of(session.computation, sketches, why == _WHOLE)])
+        except DeserialisationError:
+            raise EvaluationError(_CHANGED.format(place)) from None
+        if digest.value != fixed:
+            raise EvaluationError(_CHANGED.format(place))
+    summed = sealed(me.encryption_key, encode(bytes_of(total)), session.digest, own.name)
+    return TableFile(own.name, file.digest.rows, file.digest.value), summed, refused
 
 
 def _looked_at(
@@ -344,8 +277,7 @@ def _unsealed(
     for row in np.flatnonzero(rows).tolist():
         info = sessions.sketch_info(session.digest, int(columns["member"][row]))
         with suppress(TamperedError):
-            found[row] = me.unseal(columns["sketch"][row].tobytes(), info=info)
-            opened[row] = True
+            found[row], opened[row] = me.unseal(columns["sketch"][row].tobytes(), info=info), True
     return octet_rows(found, session.inside), opened
 
 
@@ -356,30 +288,20 @@ def _unpacked(session: Loaded, inside: NDArray[np.uint8]) -> tuple[list[Residues
     return [residues for residues, _ in parts], np.all([fit for _, fit in parts], axis=0)
 
 
-def _left_out(
-    place: str, file: TableFile, said: TableFile, blobs: str, answers: str, manifest: bytes, keys: OwnKeys
-) -> bytes:
-    """Return the sum, sealed, of the sketches of a range's records that are listed and do not count."""
-    session, me, computation = loaded(manifest), keys.identity(), loaded(manifest).computation
-    verdicts = tables.listed_batches(within(answers, file.name), tables.ANSWERS, file.rows, said.digest)
-    off = np.concatenate([each["verdict"] for each in verdicts]) != COUNTS
-    found = tables.listed_batches(within(blobs, file.name), tables.blobs(session), file.rows, file.digest)
-    listed = [(each["row"], each["member"], each["sketch_digest"]) for each in found]
-    row, member, digest = (np.concatenate(each)[off] for each in zip(*listed, strict=True))
-    total, start, taken = computation.added([]), 0, 0
-    try:
-        for columns in tables.batches(place, tables.records(session)):
-            rows = np.zeros(len(columns["member"]), bool)
-            mine = (row >= start) & (row < start + len(rows))
-            rows[row[mine] - start] = True
-            same = (_digests(columns["sketch"][rows]) == digest[mine]).all()
-            if not same or (columns["member"][rows] != member[mine]).any():
-                break
-            sketches, _ = _unpacked(session, _unsealed(session, me, columns, rows)[0][rows])
-            total = computation.added([total, sum_of(computation, sketches)])
-            start, taken = start + len(rows), taken + int(rows.sum())
-    except DeserialisationError:
-        taken = -1
-    if taken != len(row):
+def _left_out(place: str, own: TableFile, fixed: bytes, answers: str, manifest: bytes, keys: OwnKeys) -> bytes:
+    """Return the sum, sealed, of the sketches of a range's records that the helper was given and that do not count.
+
+    Raises `EvaluationError` where the records' digest is not the one `fixed`.
+    """
+    session, me, digest = loaded(manifest), keys.identity(), tables.Digest()
+    found = tables.listed_batches(within(answers, own.name), tables.ANSWERS, own.rows, own.digest)
+    off = np.concatenate([each["row"][each["verdict"] != sessions.COUNTS] for each in found])
+    total = session.computation.added([])
+    with suppress(DeserialisationError):
+        for columns in _records(place, session, digest):
+            rows = np.isin(columns["row"], off)
+            sketches, _ = _unpacked(session, _unsealed(session, me, columns, rows)[0])
+            total = session.computation.added([total, sum_of(session.computation, sketches, rows)])
+    if digest.value != fixed:
         raise EvaluationError(_CHANGED.format(place))
-    return sealed(me.encryption_key, encode(bytes_of(total)), session.digest, file.name)
+    return sealed(me.encryption_key, encode(bytes_of(total)), session.digest, own.name)

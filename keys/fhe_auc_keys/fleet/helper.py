@@ -10,7 +10,7 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -21,36 +21,13 @@ from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
 from fhe_auc.input_proofs.sessions import KEY_BYTES
 from fhe_auc.question.fleet import Range
 from fhe_auc.rlwe.packing import byte_rows, octet_rows
+from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.fleet import session as sessions
 from fhe_auc_keys.fleet import tables
-from fhe_auc_keys.fleet.aggregator import (
-    LIST_FILE,
-    OPENING_FILE,
-    PADS,
-    QUERY,
-    RESULTS,
-    BlobList,
-    FleetResult,
-    Opened,
-    TableFile,
-    chosen,
-    sum_in,
-    sum_of,
-)
-from fhe_auc_keys.fleet.session import (
-    COUNTS,
-    LIST,
-    OPENING,
-    RESULT,
-    VERDICTS,
-    FleetSession,
-    Loaded,
-    loaded,
-    sealed,
-    unsealed,
-)
+from fhe_auc_keys.fleet.aggregator import LIST_FILE, OPENING_FILE, sum_in, sum_of
+from fhe_auc_keys.fleet.session import COUNTS, VERDICTS, FleetSession, TableFile, loaded, sealed, unsealed
 from fhe_auc_keys.fleet.tables import Columns, within
 from fhe_auc_keys.fleet.workers import OwnKeys, Workers
 from fhe_auc_keys.roles.blobs import RESPONSE_KEY_BYTES, bytes_of, is_signed, secret_in
@@ -61,7 +38,8 @@ from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.signed_documents import sign_document
 
 SUMS_FILE = "sums"
-_CONTENT_KEY = "content key"
+_SECRETS = sessions.QUERY, "content key"  # of tasks, sealed
+_Secrets: TypeAlias = tuple[bytes, bytes]
 
 
 class _HelperState(SecretStruct, frozen=True):
@@ -102,50 +80,49 @@ def open_pads(
     where a file of keys or blobs is not the one listed; `TamperedError` where the query is not sealed to this helper.
     """
     session.require(session.helper, at=at)
-    me, manifest, computation = session.identity, session.manifest, session.loaded.computation
-    listed = session.read(
-        LIST, tables.read_file(within(blobs, LIST_FILE)), BlobList, session.announced.aggregator, at=at
-    )
-    mine = [each for each in session.ranges if any(each.name == file.name for file in listed.files)]
-    if [each.name for each in mine] != [file.name for file in listed.files]:
+    me, manifest, adder = session.identity, session.manifest, session.announced.aggregator
+    listed = session.read(sessions.LIST, tables.read_file(within(blobs, LIST_FILE)), adder, at=at)
+    names = [each.name for each in listed.files]
+    mine = [each for each in session.ranges if each.name in names]
+    if names != [each.name for each in mine]:
         raise DeserialisationError("the list of blobs is not about files of the fleet's, each once and in order")
-    if len(unsealed(me, listed.key, manifest.digest, QUERY)) != KEY_BYTES:
+    if len(unsealed(me, listed.sealed, manifest.digest, sessions.QUERY)) != KEY_BYTES:
         raise DeserialisationError("the key of the query has another length")
     with vault.open() as store:
         if (kept := _kept(store, session)) is None:
-            kept = _keep(store, session, _HelperState(listed.digest, secrets.token_bytes(RESPONSE_KEY_BYTES)))
-    if kept.blobs not in (b"", listed.digest):
+            kept = _keep(store, session, _HelperState(listed.known_by, secrets.token_bytes(RESPONSE_KEY_BYTES)))
+    if kept.blobs not in (b"", listed.known_by):
         raise KeysError("the helper has been given another list: a session has one; make a new session")
-    if kept.ended:
-        return _written(answers, HelperAnswer(kept.answer, {}, opened=False))
-    then = session.read(OPENING, kept.answer, Opened, session.helper, at=at) if kept.answer else None
-    if then is not None and not kept.content_key:  # what made the answers is erased
-        return _written(answers, HelperAnswer(kept.answer, _told(then.verdicts), opened=True))
+    if not kept.content_key:  # it has ended, by a word or by sums: what makes the answers is erased
+        return _written(session, answers, kept, at)
+    secret = listed.sealed, sealed(me.encryption_key, kept.content_key, manifest.digest, _SECRETS[1])
+    files, numbers, total, ends = list[TableFile](), np.zeros(len(VERDICTS), int), list[Words](), [b""]
     parts = [(within(blobs, file.name), file, own, keys, answers) for file, own in zip(listed.files, mine, strict=True)]
-    content_key = sealed(me.encryption_key, kept.content_key, manifest.digest, _CONTENT_KEY)
-    files, numbers, total, ends = list[TableFile](), np.zeros(len(VERDICTS), int), computation.added([]), [b""]
-    shared = manifest.to_bytes(), listed.key, content_key, workers.keys(vault)
+    shared = manifest.to_bytes(), secret, workers.keys(vault)
     for file, verdicts, summed, of_range in workers.map(_opened, parts, *shared):
         files.append(file)
         numbers += verdicts
         ends += of_range
-        total = computation.added([total, sum_in(me, summed, manifest.digest, file.name)])
+        pads = sum_in(me, summed, manifest.digest, file.name)
+        total = session.loaded.computation.added([total, pads] if total else [pads])
     if any(last >= first for last, first in zip(ends[::2], ends[1::2], strict=False)):
-        raise InputError(f"{keys!r}: keys do not ascend from file to file; one that is there twice would count twice")
-    if then is not None:
-        if tuple(files) != then.files:
-            raise EvaluationError("the answers are not as they were: put back the files that they were made of")
-        return _written(answers, HelperAnswer(kept.answer, _told(then.verdicts), opened=True))
-    if numbers[COUNTS] < manifest.min_parties:
-        with vault.open() as store:
-            return _written(answers, HelperAnswer(end(session, store, at=at), _told(numbers.tolist()), opened=False))
-    made = new_pad_key(computation, total)
-    opening = sealed(session.announced.aggregator.encryption_key, made.pad_key, manifest.digest, PADS)
-    body = Opened(manifest.digest, listed.digest, tuple(numbers.tolist()), tuple(files), made.public, opening)
-    opened = msgspec.structs.replace(kept, answer=sign_document(OPENING, me, body), material=made.context)
+        raise InputError(tables.NOT_ASCENDING.format(keys))
     with vault.open() as store:
-        _keep(store, session, opened)
-    return _written(answers, HelperAnswer(opened.answer, _told(numbers.tolist()), opened=True))
+        if kept.answer:
+            if tuple(files) != session.read(sessions.OPENING, kept.answer, session.helper, at=at).files:
+                raise EvaluationError("the answers are not as they were: put back the files that they were made of")
+        elif numbers[COUNTS] < manifest.min_parties:
+            end(session, store, at=at)
+            ended = _kept(store, session) or kept
+            return _written(session, answers, ended, at)._replace(verdicts=_told(numbers.tolist()))
+        else:
+            made = new_pad_key(session.loaded.computation, total)
+            opening = sealed(adder.encryption_key, made.pad_key, manifest.digest, sessions.PADS)
+            about, told = listed.known_by, tuple(numbers.tolist())
+            body = sessions.Document(manifest.digest, about, opening, tuple(files), told, made.public)
+            answer = sign_document(sessions.OPENING, me, body)
+            kept = _keep(store, session, msgspec.structs.replace(kept, answer=answer, material=made.context))
+    return _written(session, answers, kept, at)
 
 
 def end(session: FleetSession, store: KeyStore, *, at: datetime) -> bytes:
@@ -177,17 +154,17 @@ def decrypt(session: FleetSession, vault: Vault, result: bytes, answers: str, *,
         kept = _kept(store, session)
         if kept is None or not kept.answer or kept.ended:
             raise EvaluationError("no pads of this session have been opened, so no result can be decrypted")
-        body = session.read(RESULT, result, FleetResult, session.announced.aggregator, at=at)
-        if body.opening != hashlib.sha256(kept.answer).digest():
+        body = session.read(sessions.RESULT, result, session.announced.aggregator, at=at)
+        if body.about != hashlib.sha256(kept.answer).digest():
             raise KeysError("the result is of another opening than this helper gave")
-        digest = hashlib.sha256(body.ciphertext).digest()
+        digest = hashlib.sha256(body.sealed).digest()
         if kept.result not in (b"", digest):
             raise KeysError("another result has been decrypted: a session has one")
         if not kept.material:
             raise KeysError("the sums of this result have been written, and what made them is erased")
         kept = _keep(store, session, msgspec.structs.replace(kept, result=digest))
-        number = session.read(OPENING, kept.answer, Opened, session.helper, at=at).verdicts[COUNTS]
-        ciphertext = unsealed(me, body.ciphertext, manifest.digest, RESULTS)
+        number = session.read(sessions.OPENING, kept.answer, session.helper, at=at).numbers[COUNTS]
+        ciphertext = unsealed(me, body.sealed, manifest.digest, sessions.SUMS)
         totals = computation.decrypt(computation.secret(kept.material), ciphertext)
         sums = sessions.sealed_sums(me, kept.content_key, number, totals, manifest.digest)
         tables.write_file(within(answers, SUMS_FILE), sums)
@@ -205,9 +182,13 @@ def _keep(store: KeyStore, session: FleetSession, state: _HelperState) -> _Helpe
     return state
 
 
-def _written(answers: str, answer: HelperAnswer) -> HelperAnswer:
-    tables.write_file(within(answers, OPENING_FILE), answer.document)
-    return answer
+def _written(session: FleetSession, answers: str, kept: _HelperState, at: datetime) -> HelperAnswer:
+    """Write an answer into the folder for all, and return it."""
+    tables.write_file(within(answers, OPENING_FILE), kept.answer)
+    if kept.ended:
+        return HelperAnswer(kept.answer, {}, opened=False)
+    numbers = session.read(sessions.OPENING, kept.answer, session.helper, at=at).numbers
+    return HelperAnswer(kept.answer, _told(numbers), opened=True)
 
 
 def _told(verdicts: Sequence[int]) -> dict[str, int]:
@@ -215,25 +196,17 @@ def _told(verdicts: Sequence[int]) -> dict[str, int]:
 
 
 def _opened(
-    place: str,
-    file: TableFile,
-    own: Range,
-    keys: str,
-    answers: str,
-    manifest: bytes,
-    query: bytes,
-    content: bytes,
-    of_role: OwnKeys,
+    place: str, file: TableFile, own: Range, keys: str, answers: str, manifest: bytes, secret: _Secrets, role: OwnKeys
 ) -> tuple[TableFile, NDArray[np.int64], bytes, tuple[bytes, bytes]]:
     """Open the blobs of a range, and write down what is answered to each member.
 
     Returns the file of answers, how many blobs there are of each verdict, the sum, sealed, of the pads of those that
     count, and the range's first and last keys. Nothing is written where a file of keys or blobs is not the one listed.
     """
-    session, me = loaded(manifest), of_role.identity()
+    session, me = loaded(manifest), role.identity()
     computation, digest = session.computation, session.digest
-    content_key = unsealed(me, content, digest, _CONTENT_KEY)
-    key, known = unsealed(me, query, digest, QUERY), tables.read_keys(within(keys, own.name))
+    key, content_key = (unsealed(me, *each) for each in zip(secret, (digest, digest), _SECRETS, strict=True))
+    known = tables.read_keys(within(keys, own.name))
     if hashlib.sha256(known.tobytes()).digest() != own.digest:
         raise DeserialisationError(f"{within(keys, own.name)!r} is not the file that is listed: ask for it again")
     cipher, taken = sessions.answers_cipher(key, digest, own.name), np.zeros(own.number, bool)
@@ -244,21 +217,17 @@ def _opened(
             members, seeds = columns["member"].tolist(), [each[:SEED_BYTES] for each in found]
             pads = computation.pads(members, seeds)
             if (proofs := computation.proofs) is not None:
-                about = np.frombuffer(cipher.update(columns["answers"].tobytes()), np.uint8)
-                about = about.reshape(len(members), -1)
-                held = proofs.held(key, members, seeds, pads[0], columns["randomness"], about)
+                said = sessions.next_answers(cipher, columns["answers"])
+                held = proofs.held(key, members, seeds, pads[0], columns["randomness"], said)
                 verdicts[(verdicts == COUNTS) & ~held] = sessions.UNPROVED
             _take_first(columns["member"].astype(np.int64) - own.first, verdicts, taken)
             counts = verdicts == COUNTS
-            total = computation.added([total, sum_of(computation, (chosen(each, counts) for each in pads))])
-            parts = [
-                sessions.part_for(secret[SEED_BYTES:], content_key, digest, member)
-                if mine
-                else bytes(tables.PART_BYTES)
-                for mine, secret, member in zip(counts.tolist(), found, members, strict=True)
-            ]
-            part = octet_rows(parts, tables.PART_BYTES)
-            written.add({"member": columns["member"], "verdict": verdicts, "part": part})
+            total = computation.added([total, sum_of(computation, pads, counts)])
+            parts = [bytes(tables.PART_BYTES)] * len(members)
+            for row in np.flatnonzero(counts).tolist():
+                parts[row] = sessions.part_for(found[row][SEED_BYTES:], content_key, digest, members[row])
+            answered = {"verdict": verdicts, "part": octet_rows(parts, tables.PART_BYTES)}
+            written.add({"member": columns["member"], "row": columns["row"], **answered})
             numbers += np.bincount(verdicts, minlength=len(VERDICTS))
     summed = sealed(me.encryption_key, encode(bytes_of(total)), digest, own.name)
     made = TableFile(own.name, int(numbers[COUNTS]), written.digest.value)
@@ -266,7 +235,7 @@ def _opened(
 
 
 def _looked_at(
-    session: Loaded, me: Identity, own: Range, known: NDArray[np.uint8], columns: Columns
+    session: sessions.Loaded, me: Identity, own: Range, known: NDArray[np.uint8], columns: Columns
 ) -> tuple[NDArray[np.uint8], list[bytes]]:
     """Return whether each blob of a batch counts, as far as signature and seal say, and what is in it; or zeros."""
     verdicts = np.full(len(columns["member"]), sessions.UNSIGNED, np.uint8)

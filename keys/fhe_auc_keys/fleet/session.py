@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms
+from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.keystream import derived_key
@@ -35,6 +37,9 @@ from fhe_auc_keys.trust.signed_documents import Kind, open_signed
 
 LIST, OPENING = Kind(b"fheflis", "list of blobs"), Kind(b"fhefope", "fleet's opening")
 RESULT = Kind(b"fhefres", "fleet's result")
+QUERY, PADS, SUMS = "query", "pad key", "ciphertext"
+"""What is sealed from role to role."""
+
 _ANSWERS, _RESPONSE, _SECRET = b"fleet's answers 1", b"fleet's response 1", b"fleet's secret 1"
 _SKETCH, _SUMS = b"fleet's sketch 1", b"fleet's sums 1"
 UNOPENED = b"fleet's word that nothing was opened 1"
@@ -51,7 +56,29 @@ VERDICTS = (
 )
 """What the helper makes of a blob, by its number."""
 
-T = TypeVar("T", bound=msgspec.Struct)
+
+class TableFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A range's file of blobs, of so many rows; or one of answers, and how many of them count."""
+
+    name: str
+    rows: int
+    digest: bytes  # `tables.Digest`
+
+
+class Document(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What aggregator and helper hand each other, signed: the list of blobs, the opening, and the result."""
+
+    session: bytes  # the manifest's digest
+    about: bytes  # `known_by` of the one that it answers
+    sealed: bytes  # to the other role: the query's key, the pad key, the ciphertext of the sums
+    files: tuple[TableFile, ...] = ()  # of blobs, in the ranges' order; of answers, in the same
+    numbers: tuple[int, ...] = ()  # how many blobs there are of each of `VERDICTS`
+    context: bytes = b""  # public
+
+    @property
+    def known_by(self) -> bytes:
+        """Digest of all but what is sealed, which never is the same again."""
+        return hashlib.sha256(encode(msgspec.structs.replace(self, sealed=b""))).digest()
 
 
 class Loaded(NamedTuple):
@@ -103,10 +130,10 @@ class FleetSession:
         if (me := self.identity.member(self.members, at=at)) != role:
             raise KeysError(f"{me.name!r} is not, with the keys that it has now, {role.name!r} of the session")
 
-    def read(self, kind: Kind, data: bytes, shape: type[T], signer: Member, *, at: datetime) -> T:
+    def read(self, kind: Kind, data: bytes, signer: Member, *, at: datetime) -> Document:
         """Return what `signer` has signed, with the keys of the session and for it; errors as `open_signed`."""
-        found, body = open_signed(kind, data, shape, self.members, signer=signer.name, at=at)
-        if found != signer or getattr(body, "session", None) != self.loaded.digest:
+        found, body = open_signed(kind, data, Document, self.members, signer=signer.name, at=at)
+        if found != signer or body.session != self.loaded.digest:
             raise KeysError(f"the {kind.name} is of another session, or signed with other keys than the session's")
         return body
 
@@ -203,3 +230,8 @@ def answers_cipher(query: bytes, session: bytes, file: str) -> CipherContext:
     """
     key = derived_key(query, session, _ANSWERS, file)
     return Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
+
+
+def next_answers(cipher: CipherContext, rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the next rows of a file's answers hidden, or shown."""
+    return np.frombuffer(cipher.update(rows.tobytes()), np.uint8).reshape(rows.shape)

@@ -37,6 +37,7 @@ Columns: TypeAlias = dict[str, NDArray[Any]]
 
 BATCH = 1024  # rows in memory, and of a row group that is written
 PART_BYTES = 48
+NOT_ASCENDING = "{!r}: keys do not ascend, from file to file, too: one that is there twice would count twice"
 _MOST_ROWS, _MOST_BYTES = 2**17, 2**28  # of a row group
 _LONGEST, _BUFFER = 2**28, 2**20  # bytes of a file that is no table, and of a column that are read at once
 _OCTET = np.dtype(np.uint8)
@@ -50,7 +51,7 @@ def table(*names: str, **lengths: int) -> pa.Schema:
 
 
 KEYS = table(key=MEMBER_BYTES)
-ANSWERS = table("member", "verdict", part=PART_BYTES)
+ANSWERS = table("member", "row", "verdict", part=PART_BYTES)
 
 
 def records(session: Loaded) -> pa.Schema:
@@ -89,8 +90,7 @@ class Digest:
 def batches(place: str, schema: pa.Schema) -> Iterator[Columns]:
     """Yield the rows of a file, so many at a time; `DeserialisationError` where it is no such table to its end."""
     try:
-        system, path = _opened(place)
-        with system.open_input_file(path) as file:
+        with _at(place) as (system, path), system.open_input_file(path) as file:
             found = pq.ParquetFile(file, buffer_size=_BUFFER)
             groups = (found.metadata.row_group(each) for each in range(found.metadata.num_row_groups))
             if not found.schema_arrow.equals(schema) or found.metadata.num_rows > 2**32:
@@ -100,7 +100,7 @@ def batches(place: str, schema: pa.Schema) -> Iterator[Columns]:
             for batch in found.iter_batches(batch_size=BATCH):
                 if len(batch):
                     yield {name: _viewed(name, batch.column(name)) for name in schema.names}
-    except (OSError, pa.ArrowException, UnicodeError, DeserialisationError) as error:  # names of columns are text
+    except (InputError, UnicodeError, DeserialisationError) as error:  # names of columns are text
         raise DeserialisationError(f"{place}: not a whole file of these: {error}".splitlines()[0]) from None
 
 
@@ -137,31 +137,28 @@ class Writer:
         self.digest, self.file, self._schema = Digest(), pq.ParquetWriter(file, schema, **plainly), schema
 
     def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Write a batch as a row group."""
+        """Write these rows."""
         mine = {name: np.ascontiguousarray(columns[name]) for name in self._schema.names}
         if rows := len(mine[self._schema.names[0]]):
             self.digest.add(mine)
             kinds = zip(self._schema.types, mine.values(), strict=True)
             arrays = [pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(column)]) for kind, column in kinds]
-            self.file.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
+            self.file.write_table(pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=BATCH)
 
 
 def names_in(folder: str) -> list[str]:
     """Return the names of the Parquet files in a folder, sorted; raise `InputError` where it cannot be read."""
-    with _told(folder):
-        system, path = _opened(folder)
+    with _at(folder) as (system, path):
         found = system.get_file_info(fs.FileSelector(path))
     return sorted(each.base_name for each in found if each.is_file and each.base_name.endswith(".parquet"))
 
 
 def read_file(place: str) -> bytes:
     """Return a file's contents; raise `InputError` where it cannot be read, or is longer than 2^28 bytes."""
-    with _told(place):
-        system, path = _opened(place)
-        with system.open_input_stream(path) as file:
-            if (system.get_file_info(path).size or 0) > _LONGEST:
-                raise InputError(f"{place!r} is longer than {_LONGEST:,} bytes", file=place)
-            return bytes(file.readall())
+    with _at(place) as (system, path), system.open_input_stream(path) as file:
+        if (system.get_file_info(path).size or 0) > _LONGEST:
+            raise InputError(f"{place!r} is longer than {_LONGEST:,} bytes", file=place)
+        return bytes(file.readall())
 
 
 def write_file(place: str, data: bytes) -> None:
@@ -175,13 +172,16 @@ def within(folder: str, name: str) -> str:
     return f"{folder.rstrip('/')}/{name}"
 
 
-def read_keys(place: str) -> NDArray[np.uint8]:
-    """Return the keys in a file, shape (members, 32); errors as `batches`; `InputError` where they do not ascend."""
+def read_keys(place: str, last: bytes = b"") -> NDArray[np.uint8]:
+    """Return the keys in a file, shape (members, 32), which ascend, and are above the `last` one of another file.
+
+    Raises `InputError` where they do not, or there is none; otherwise as `batches`.
+    """
     keys: NDArray[np.uint8] = np.concatenate(
-        [np.empty((0, MEMBER_BYTES), np.uint8), *(each["key"] for each in batches(place, KEYS))]
+        [octet_rows([], MEMBER_BYTES), *(own["key"] for own in batches(place, KEYS))]
     )
-    if any(key >= after for key, after in pairwise(byte_rows(keys))):
-        raise InputError(f"{place!r}: keys do not ascend; one that is there twice would count twice", file=place)
+    if not len(keys) or any(key >= after for key, after in pairwise((last, *byte_rows(keys)))):
+        raise InputError(NOT_ASCENDING.format(place), file=place)
     return keys
 
 
@@ -189,12 +189,8 @@ def listed(folder: str) -> FleetList:
     """Return the list of the files of keys in a folder; errors as `read_keys` and `FleetList`."""
     files, last = list[KeyFile](), b""
     for name in names_in(folder):
-        keys = read_keys(within(folder, name))
+        keys = read_keys(within(folder, name), last)
         files.append(KeyFile(name, len(keys), hashlib.sha256(keys.tobytes()).digest()))
-        if last >= keys[0].tobytes():
-            raise InputError(
-                f"{name!r}: keys do not ascend from file to file; one that is there twice would count twice"
-            )
         last = keys[-1].tobytes()
     return FleetList(tuple(files))
 
@@ -210,14 +206,11 @@ def write_keys(folder: str, keys: NDArray[np.uint8], per_file: int) -> FleetList
 
 def write_records(place: str, sent: Sequence[Sequence[Any]]) -> None:
     """Write records of a range: member, sketch, blob and signature each, in which all are alike in length."""
-    member, *rest = zip(*sent, strict=True)
-    columns = {
-        name: octet_rows(each, len(each[0])) for name, each in zip(("sketch", "blob", "signature"), rest, strict=True)
-    }
-    with writing(place, table("member", **{name: each.shape[1] for name, each in columns.items()})) as file:
-        for start in range(0, len(sent), BATCH):
-            own = slice(start, start + BATCH)
-            file.add({"member": np.array(member[own], "<u4"), **{name: each[own] for name, each in columns.items()}})
+    member, *sealed = zip(*sent, strict=True)
+    octets = [octet_rows(each, len(each[0])) for each in sealed]
+    columns = dict(zip(("member", "sketch", "blob", "signature"), (np.array(member, "<u4"), *octets), strict=True))
+    with writing(place, table("member", **{name: columns[name].shape[1] for name in [*columns][1:]})) as file:
+        file.add(columns)
 
 
 def _viewed(name: str, column: pa.Array) -> NDArray[Any]:
@@ -233,8 +226,7 @@ def _viewed(name: str, column: pa.Array) -> NDArray[Any]:
 @contextmanager
 def _new(place: str) -> Iterator[Any]:
     """Open a file that is there once it is written to its end."""
-    with _told(place):
-        system, path = _opened(place)
+    with _at(place) as (system, path):
         if isinstance(system, fs.LocalFileSystem):
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             with replacing(path, mode=0o600, durable=True) as file:
@@ -248,18 +240,12 @@ def _new(place: str) -> Iterator[Any]:
 
 
 @contextmanager
-def _told(place: str) -> Iterator[None]:
+def _at(place: str) -> Iterator[tuple[fs.FileSystem, str]]:
+    """Give what a place is in, and its path there; raise `InputError` where it cannot be used."""
     try:
-        yield
-    except OSError as error:
-        raise InputError(f"{place!r} cannot be read or written: {error}", file=place) from None
-
-
-def _opened(place: str) -> tuple[fs.FileSystem, str]:
-    if not re.match(r"[a-z][a-z0-9+.-]*://", place):
-        return fs.LocalFileSystem(), str(Path(place).absolute())
-    try:
-        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(place)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"{place!r} cannot be opened: {error}") from None
-    return found
+        if re.match(r"[a-z][a-z0-9+.-]*://", place):
+            yield fs.FileSystem.from_uri(place)
+        else:
+            yield fs.LocalFileSystem(), str(Path(place).absolute())
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{place!r} cannot be opened, read or written: {error}", file=place) from None

@@ -174,16 +174,14 @@ def test_a_device_that_changes_its_file_while_others_are_asked_about_is_told_apa
         found = real(*given)
         if given[0].endswith(play.file("").name):
             identity, digest = play.aggregator.identity, play.announced.manifest.digest
-            key = session.unsealed(identity, given[-2], digest, aggregator.QUERY)
+            key = session.unsealed(identity, given[-2], digest, session.QUERY)
             false = sending(play, EVIL, forged(play, key, points_in(play, key)))
             tables.write_records(str(play.file("records", 2)), [play.records[6], false])
         return found
 
     with monkeypatch.context() as patch:
         patch.setattr(aggregator, "_collected", while_the_aggregator_goes_on)
-        with pytest.raises(
-            EvaluationError, match=r"000002\.parquet' does not hold the records that were collected: put back"
-        ):
+        with pytest.raises(EvaluationError, match=r"000002\.parquet' has other records than were collected: put back"):
             play.collect()
     assert not play.file("blobs", 2).exists()
     play.write(sent)

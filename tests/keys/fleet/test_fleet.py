@@ -32,10 +32,14 @@ from fhe_auc_keys.fleet.session import (
     AGAIN,
     LIST,
     OPENING,
+    PADS,
+    QUERY,
     RESULT,
+    SUMS,
     UNOPENABLE,
     UNSIGNED,
     VERDICTS,
+    Document,
     FleetSession,
     loaded,
     opened_part,
@@ -125,8 +129,8 @@ def test_records_that_are_not_whole_are_named_and_the_others_count(play: Play) -
     play.write(sent[4:])
     tables.write_records(str(play.file("records")), [*(record for record, _ in spoilt), *sent[:3]])
     collected, _ = play.to_the_end()
-    assert collected.refusals.counts == Counter(why for _, why in spoilt)
-    assert collected.refusals.examples[aggregator.OTHER_FILE][0].endswith("000000.parquet, row 1: member 8")
+    assert {why: number for why, (number, _) in collected.refused.items()} == Counter(why for _, why in spoilt)
+    assert collected.refused[aggregator.OTHER_FILE][1][0].endswith("000000.parquet, row 1: member 8")
     assert play.reads(0, play.rows[:3] + play.rows[4:])
 
 
@@ -164,8 +168,9 @@ def test_a_file_that_is_cut_off_or_of_another_kind_or_name_is_told_and_the_other
     play.file("records", 1).write_bytes(play.file("records").read_bytes()[:-100])
     shutil.copy(play.file("records"), play.place("records/other.parquet"))
     collected, _ = play.to_the_end()
-    assert collected.refusals.counts == {aggregator.UNREADABLE: 2}
-    named = "".join(collected.refusals.examples[aggregator.UNREADABLE])
+    ((why, (number, named)),) = collected.refused.items()
+    assert (why, number) == (aggregator.UNREADABLE, 2)
+    named = "".join(named)
     assert "000001.parquet: not a whole file" in named
     assert "other.parquet" in named
     assert play.reads(0, play.rows[:4])
@@ -298,14 +303,14 @@ def test_who_reads_everything_but_the_aggregator_s_store_reads_no_device_s_count
 
 def test_what_helper_and_aggregator_send_each_other_opens_for_the_other_alone(play: Play) -> None:
     play.until_opened()
-    query = claimed_body(LIST, tables.read_file(play.place("blobs/list")), aggregator.BlobList).key
-    pads = claimed_body(OPENING, tables.read_file(play.place("answers/opening")), aggregator.Opened).opening
-    result = claimed_body(RESULT, play.add(), aggregator.FleetResult).ciphertext
+    query = claimed_body(LIST, tables.read_file(play.place("blobs/list")), Document).sealed
+    pads = claimed_body(OPENING, tables.read_file(play.place("answers/opening")), Document).sealed
+    result = claimed_body(RESULT, play.add(), Document).sealed
     digest = play.announced.manifest.digest
     for kind, sealed, recipient, sender in (
-        (aggregator.QUERY, query, play.helper, play.aggregator),
-        (aggregator.PADS, pads, play.aggregator, play.helper),
-        (aggregator.RESULTS, result, play.helper, play.aggregator),
+        (QUERY, query, play.helper, play.aggregator),
+        (PADS, pads, play.aggregator, play.helper),
+        (SUMS, result, play.helper, play.aggregator),
     ):
         assert unsealed(recipient.identity, sealed, digest, kind)
         with pytest.raises(TamperedError):
@@ -438,7 +443,7 @@ def test_records_that_change_before_some_are_taken_off_are_told_by_file(play: Pl
         play.write(left)
         if len(left) == 4:
             play.file("records", 1).write_bytes(b"")
-        with pytest.raises(EvaluationError, match=r"000001\.parquet' does not hold the records that were collected"):
+        with pytest.raises(EvaluationError, match=r"000001\.parquet' has other records than were collected"):
             play.add()
     play.write(sent)
     play.decrypt(play.add())

@@ -19,9 +19,9 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.fleet import aggregator, tables
-from fhe_auc_keys.fleet.aggregator import NO_PROOF, NOT_SEALED, QUERY, BlobList
+from fhe_auc_keys.fleet.aggregator import NO_PROOF, NOT_SEALED
 from fhe_auc_keys.fleet.device import Record
-from fhe_auc_keys.fleet.session import LIST, UNSIGNED, VERDICTS, answers_cipher, sealed, unsealed
+from fhe_auc_keys.fleet.session import LIST, QUERY, UNSIGNED, VERDICTS, Document, answers_cipher, sealed, unsealed
 from fhe_auc_keys.roles.blobs import bytes_of, totals_of
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.signed_documents import claimed_body, sign_document
@@ -77,7 +77,7 @@ def refused(play: Play, *lies: str) -> dict[str, int]:
     collected, verdicts = play.to_the_end()
     assert verdicts.pop("counts") == HONEST
     assert play.reads(1, play.rows[:HONEST])
-    return {**collected.refusals.counts, **verdicts}
+    return {**{why: number for why, (number, _) in collected.refused.items()}, **verdicts}
 
 
 def test_every_lie_is_left_out_under_its_reason_and_the_others_have_their_exact_fraction(tmp_path: Path) -> None:
@@ -116,11 +116,11 @@ def listed_anew(play: Play, *, key: bytes | None = None, **row: bytes) -> bytes:
         columns[name][3] = np.frombuffer(cell, np.uint8)
     with tables.writing(str(play.file("blobs")), tables.blobs(play.aggregator.loaded)) as file:
         file.add(columns)
-    body = claimed_body(LIST, tables.read_file(place), BlobList)
+    body = claimed_body(LIST, tables.read_file(place), Document)
     files = (msgspec.structs.replace(body.files[0], digest=file.digest.value),)
-    changed = msgspec.structs.replace(body, files=files, key=body.key if key is None else key)
+    changed = msgspec.structs.replace(body, files=files, sealed=body.sealed if key is None else key)
     tables.write_file(place, sign_document(LIST, play.aggregator.identity, changed))
-    return changed.digest
+    return changed.known_by
 
 
 def answers_listed(play: Play, changed: Callable[[bytes], bytes]) -> bytes:
@@ -135,8 +135,8 @@ def answers_listed(play: Play, changed: Callable[[bytes], bytes]) -> bytes:
 
 def query_listed(play: Play) -> bytes:
     """The key of the query, which the helper alone can unseal."""
-    listed = claimed_body(LIST, tables.read_file(play.place("blobs/list")), BlobList)
-    return unsealed(play.helper.identity, listed.key, listed.session, QUERY)
+    listed = claimed_body(LIST, tables.read_file(play.place("blobs/list")), Document)
+    return unsealed(play.helper.identity, listed.sealed, listed.session, QUERY)
 
 
 def test_a_server_can_make_an_honest_proof_fail_and_the_sentence_says_so(play: Play) -> None:
@@ -175,13 +175,14 @@ def test_a_device_and_the_server_together_pass_any_counts(play: Play) -> None:
     digest = hashlib.sha256(sent.sketch).digest()
     listed = listed_anew(play, sketch_digest=digest, blob=sent.blob, signature=sent.signature)
     assert play.open() == {"counts": 5}
-    (total,) = totals_of(msgspec.msgpack.decode(aggregator._FORMAT.unframe(play.kept("adder")).total))
+    kept = aggregator._FORMAT.unframe(play.kept("adder"))
+    (total,) = totals_of(msgspec.msgpack.decode(kept.total))
     (prime,), (size,) = play.computation.primes, play.computation.sizes
     honest, other = (unpack(each.parts[0], size, prime) for each in (shown, false))
     total = add(subtract(total, honest, prime), other, prime)
     with play.vault("adder").open() as store:
-        kept = aggregator._FORMAT.frame(aggregator._Added(listed, encode(bytes_of([total]))))
-        store.put("fleet", play.announced.manifest.session.hex(), kept, replace=True)
+        made = aggregator._FORMAT.frame(aggregator._Added(listed, encode(bytes_of([total])), kept.records))
+        store.put("fleet", play.announced.manifest.session.hex(), made, replace=True)
     play.decrypt(play.add())
     assert claimed.rows > CAP
     assert play.reads(0, [*play.rows[:3], claimed, play.rows[4]])
