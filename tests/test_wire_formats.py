@@ -220,7 +220,9 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     ),
     "fleet's session": lambda _: helper._FORMAT.frame(helper._HelperState(FINGERPRINT, b"content", b"answer")),
     "sum of a fleet's sketches": lambda _: aggregator._FORMAT.frame(
-        aggregator._Added(FINGERPRINT, serialise.encode(blobs.bytes_of([np.array([[1, 2]], np.uint64)])))
+        aggregator._Added(
+            FINGERPRINT, serialise.encode(blobs.bytes_of([np.array([[1, 2]], np.uint64)])), {"0.parquet": b""}
+        )
     ),
     "opened session": lambda _: bundles._KEPT.frame(bundles.Kept(b"announcement", 2**31, b"secrets")),
     "answer kept": lambda _: answers._FORMAT.frame(

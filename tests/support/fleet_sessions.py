@@ -176,7 +176,7 @@ class Play:
         """What each member that counts is answered."""
         there = [number for number in range(len(self.listed.files)) if self.file("answers", number).exists()]
         rows = [row for number in there for row in zip(*self.table("answers", number).values(), strict=True)]
-        return {int(member): part.tobytes() for member, verdict, part in rows if verdict == COUNTS}
+        return {int(member): part.tobytes() for member, _, verdict, part in rows if verdict == COUNTS}
 
     def read(self, index: int, key: bytes = b"", sums: bytes = b"") -> Evaluation:
         """What a device reads, with its response key or another one, of these sums or others."""

@@ -13,6 +13,7 @@ from datetime import datetime
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -59,6 +60,7 @@ class _Added(SecretStruct, frozen=True):
 
     blobs: bytes  # the list, `known_by`
     total: bytes  # of all sketches that it lists, padded
+    records: dict[str, bytes]  # by name the digest of each file that was collected
 
 
 _FORMAT = KeptFormat(b"fhefadd", _Added, "sum of a fleet's sketches")
@@ -117,8 +119,8 @@ def collect(
     for_helper = sealed(session.helper.encryption_key, query, manifest.digest, sessions.QUERY)
     listed = Document(manifest.digest, b"", for_helper, tuple(files))
     with vault.open() as store:
-        kept = _FORMAT.frame(_Added(listed.known_by, encode(bytes_of(total))))
-        store.put("fleet", manifest.session.hex(), kept, replace=True)
+        kept = _Added(listed.known_by, encode(bytes_of(total)), {own.name: each for own, each in digests.items()})
+        store.put("fleet", manifest.session.hex(), _FORMAT.frame(kept), replace=True)
     tables.write_file(within(blobs, LIST_FILE), sign_document(sessions.LIST, me, listed))
     return Collected(sum(each.rows for each in files), refused)
 
@@ -129,8 +131,8 @@ def add(
     """Return the encrypted result, for the helper, and how many records do not count, by reason.
 
     `records` and `blobs` are as of `collect`, and `answers` is the helper's folder. Raises `KeysError` where this is no
-    aggregator, or the answer not the helper's or for other blobs; `EvaluationError` where a record has changed that is
-    to be taken off; `DeserialisationError` where a file of answers or blobs is another than is listed;
+    aggregator, or the answer not the helper's or for other blobs; `EvaluationError` where a file has changed of which
+    records are to be taken off; `DeserialisationError` where a file of answers is another than is listed;
     `TooFewPartiesError` where fewer count than the session takes, or the helper says that it opened nothing.
     """
     adder, helper = session.announced.aggregator, session.helper
@@ -149,11 +151,12 @@ def add(
     if (counted := sum(each.rows for each in answer.files)) < manifest.min_parties:
         raise TooFewPartiesError(f"{counted} members count, at least {manifest.min_parties} are needed")
     keys = computation.keys(answer.context, unsealed(me, answer.sealed, manifest.digest, sessions.PADS))
-    files, total = zip(listed.files, answer.files, strict=True), _words(kept.total)
-    tasks = [(within(records, own.name), own, said, blobs, answers) for own, said in files if said.rows < own.rows]
+    files, total = zip(answer.files, listed.files, strict=True), _words(kept.total)
+    some = [msgspec.structs.replace(said, rows=own.rows) for said, own in files if said.rows < own.rows]
+    tasks = ((within(records, own.name), own, kept.records[own.name], answers) for own in some)
     found = workers.map(_left_out, tasks, manifest.to_bytes(), workers.keys(vault))
-    for (_, file, *_), summed in zip(tasks, found, strict=True):
-        off = sum_in(me, summed, manifest.digest, file.name)
+    for own, summed in zip(some, found, strict=True):
+        off = sum_in(me, summed, manifest.digest, own.name)
         total = [modular.subtract(*each) for each in zip(total, off, computation.primes, strict=True)]
     result = sealed(helper.encryption_key, computation.aggregate(keys, total), manifest.digest, sessions.SUMS)
     left_out = zip(VERDICTS[1:], answer.numbers[1:], strict=True)
@@ -285,24 +288,20 @@ def _unpacked(session: Loaded, inside: NDArray[np.uint8]) -> tuple[list[Residues
     return [residues for residues, _ in parts], np.all([fit for _, fit in parts], axis=0)
 
 
-def _left_out(
-    place: str, file: TableFile, said: TableFile, blobs: str, answers: str, manifest: bytes, keys: OwnKeys
-) -> bytes:
-    """Return the sum, sealed, of the sketches of a range's records that are listed and do not count."""
-    session, me, total, taken = loaded(manifest), keys.identity(), loaded(manifest).computation.added([]), 0
-    verdicts = tables.listed_batches(within(answers, file.name), tables.ANSWERS, file.rows, said.digest)
-    off = np.concatenate([each["verdict"] for each in verdicts]) != sessions.COUNTS
-    found = tables.listed_batches(within(blobs, file.name), tables.blobs(session), file.rows, file.digest)
-    listed = [[each[name] for name in ("row", "member", "sketch_digest")] for each in found]
-    row, member, digest = (np.concatenate(each)[off] for each in zip(*listed, strict=True))
+def _left_out(place: str, own: TableFile, fixed: bytes, answers: str, manifest: bytes, keys: OwnKeys) -> bytes:
+    """Return the sum, sealed, of the sketches of a range's records that the helper was given and that do not count.
+
+    Raises `EvaluationError` where the records' digest is not the one `fixed`.
+    """
+    session, me, digest = loaded(manifest), keys.identity(), tables.Digest()
+    found = tables.listed_batches(within(answers, own.name), tables.ANSWERS, own.rows, own.digest)
+    off = np.concatenate([each["row"][each["verdict"] != sessions.COUNTS] for each in found])
+    total = session.computation.added([])
     with suppress(DeserialisationError):
-        for columns in _records(place, session, tables.Digest()):
-            mine, rows = np.isin(row, columns["row"]), np.isin(columns["row"], row)
-            same = (columns["sketch_digest"][rows] == digest[mine]).all() if rows.sum() == mine.sum() else False
-            if same and (columns["member"][rows] == member[mine]).all():
-                sketches, _ = _unpacked(session, _unsealed(session, me, columns, rows)[0])
-                total = session.computation.added([total, sum_of(session.computation, sketches, rows)])
-                taken += int(rows.sum())
-    if taken != len(row):
+        for columns in _records(place, session, digest):
+            rows = np.isin(columns["row"], off)
+            sketches, _ = _unpacked(session, _unsealed(session, me, columns, rows)[0])
+            total = session.computation.added([total, sum_of(session.computation, sketches, rows)])
+    if digest.value != fixed:
         raise EvaluationError(_CHANGED.format(place))
-    return sealed(me.encryption_key, encode(bytes_of(total)), session.digest, file.name)
+    return sealed(me.encryption_key, encode(bytes_of(total)), session.digest, own.name)

@@ -10,7 +10,7 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -27,17 +27,7 @@ from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.fleet import session as sessions
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.aggregator import LIST_FILE, OPENING_FILE, sum_in, sum_of
-from fhe_auc_keys.fleet.session import (
-    COUNTS,
-    VERDICTS,
-    Document,
-    FleetSession,
-    Loaded,
-    TableFile,
-    loaded,
-    sealed,
-    unsealed,
-)
+from fhe_auc_keys.fleet.session import COUNTS, VERDICTS, FleetSession, TableFile, loaded, sealed, unsealed
 from fhe_auc_keys.fleet.tables import Columns, within
 from fhe_auc_keys.fleet.workers import OwnKeys, Workers
 from fhe_auc_keys.roles.blobs import RESPONSE_KEY_BYTES, bytes_of, is_signed, secret_in
@@ -48,7 +38,8 @@ from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.signed_documents import sign_document
 
 SUMS_FILE = "sums"
-_CONTENT_KEY = "content key"
+_SECRETS = sessions.QUERY, "content key"  # of tasks, sealed
+_Secrets: TypeAlias = tuple[bytes, bytes]
 
 
 class _HelperState(SecretStruct, frozen=True):
@@ -104,10 +95,10 @@ def open_pads(
         raise KeysError("the helper has been given another list: a session has one; make a new session")
     if not kept.content_key:  # it has ended, by a word or by sums: what makes the answers is erased
         return _written(session, answers, kept, at)
-    content_key = sealed(me.encryption_key, kept.content_key, manifest.digest, _CONTENT_KEY)
+    secret = listed.sealed, sealed(me.encryption_key, kept.content_key, manifest.digest, _SECRETS[1])
     files, numbers, total, ends = list[TableFile](), np.zeros(len(VERDICTS), int), list[Words](), [b""]
     parts = [(within(blobs, file.name), file, own, keys, answers) for file, own in zip(listed.files, mine, strict=True)]
-    shared = manifest.to_bytes(), listed.sealed, content_key, workers.keys(vault)
+    shared = manifest.to_bytes(), secret, workers.keys(vault)
     for file, verdicts, summed, of_range in workers.map(_opened, parts, *shared):
         files.append(file)
         numbers += verdicts
@@ -128,7 +119,7 @@ def open_pads(
             made = new_pad_key(session.loaded.computation, total)
             opening = sealed(adder.encryption_key, made.pad_key, manifest.digest, sessions.PADS)
             about, told = listed.known_by, tuple(numbers.tolist())
-            body = Document(manifest.digest, about, opening, tuple(files), told, made.public)
+            body = sessions.Document(manifest.digest, about, opening, tuple(files), told, made.public)
             answer = sign_document(sessions.OPENING, me, body)
             kept = _keep(store, session, msgspec.structs.replace(kept, answer=answer, material=made.context))
     return _written(session, answers, kept, at)
@@ -205,25 +196,17 @@ def _told(verdicts: Sequence[int]) -> dict[str, int]:
 
 
 def _opened(
-    place: str,
-    file: TableFile,
-    own: Range,
-    keys: str,
-    answers: str,
-    manifest: bytes,
-    query: bytes,
-    content: bytes,
-    of_role: OwnKeys,
+    place: str, file: TableFile, own: Range, keys: str, answers: str, manifest: bytes, secret: _Secrets, role: OwnKeys
 ) -> tuple[TableFile, NDArray[np.int64], bytes, tuple[bytes, bytes]]:
     """Open the blobs of a range, and write down what is answered to each member.
 
     Returns the file of answers, how many blobs there are of each verdict, the sum, sealed, of the pads of those that
     count, and the range's first and last keys. Nothing is written where a file of keys or blobs is not the one listed.
     """
-    session, me = loaded(manifest), of_role.identity()
+    session, me = loaded(manifest), role.identity()
     computation, digest = session.computation, session.digest
-    content_key = unsealed(me, content, digest, _CONTENT_KEY)
-    key, known = unsealed(me, query, digest, sessions.QUERY), tables.read_keys(within(keys, own.name))
+    key, content_key = (unsealed(me, *each) for each in zip(secret, (digest, digest), _SECRETS, strict=True))
+    known = tables.read_keys(within(keys, own.name))
     if hashlib.sha256(known.tobytes()).digest() != own.digest:
         raise DeserialisationError(f"{within(keys, own.name)!r} is not the file that is listed: ask for it again")
     cipher, taken = sessions.answers_cipher(key, digest, own.name), np.zeros(own.number, bool)
@@ -240,14 +223,11 @@ def _opened(
             _take_first(columns["member"].astype(np.int64) - own.first, verdicts, taken)
             counts = verdicts == COUNTS
             total = computation.added([total, sum_of(computation, pads, counts)])
-            parts = [
-                sessions.part_for(secret[SEED_BYTES:], content_key, digest, member)
-                if mine
-                else bytes(tables.PART_BYTES)
-                for mine, secret, member in zip(counts.tolist(), found, members, strict=True)
-            ]
-            part = octet_rows(parts, tables.PART_BYTES)
-            written.add({"member": columns["member"], "verdict": verdicts, "part": part})
+            parts = [bytes(tables.PART_BYTES)] * len(members)
+            for row in np.flatnonzero(counts).tolist():
+                parts[row] = sessions.part_for(found[row][SEED_BYTES:], content_key, digest, members[row])
+            answered = {"verdict": verdicts, "part": octet_rows(parts, tables.PART_BYTES)}
+            written.add({"member": columns["member"], "row": columns["row"], **answered})
             numbers += np.bincount(verdicts, minlength=len(VERDICTS))
     summed = sealed(me.encryption_key, encode(bytes_of(total)), digest, own.name)
     made = TableFile(own.name, int(numbers[COUNTS]), written.digest.value)
@@ -255,7 +235,7 @@ def _opened(
 
 
 def _looked_at(
-    session: Loaded, me: Identity, own: Range, known: NDArray[np.uint8], columns: Columns
+    session: sessions.Loaded, me: Identity, own: Range, known: NDArray[np.uint8], columns: Columns
 ) -> tuple[NDArray[np.uint8], list[bytes]]:
     """Return whether each blob of a batch counts, as far as signature and seal say, and what is in it; or zeros."""
     verdicts = np.full(len(columns["member"]), sessions.UNSIGNED, np.uint8)

@@ -51,7 +51,7 @@ def table(*names: str, **lengths: int) -> pa.Schema:
 
 
 KEYS = table(key=MEMBER_BYTES)
-ANSWERS = table("member", "verdict", part=PART_BYTES)
+ANSWERS = table("member", "row", "verdict", part=PART_BYTES)
 
 
 def records(session: Loaded) -> pa.Schema:

@@ -175,13 +175,14 @@ def test_a_device_and_the_server_together_pass_any_counts(play: Play) -> None:
     digest = hashlib.sha256(sent.sketch).digest()
     listed = listed_anew(play, sketch_digest=digest, blob=sent.blob, signature=sent.signature)
     assert play.open() == {"counts": 5}
-    (total,) = totals_of(msgspec.msgpack.decode(aggregator._FORMAT.unframe(play.kept("adder")).total))
+    kept = aggregator._FORMAT.unframe(play.kept("adder"))
+    (total,) = totals_of(msgspec.msgpack.decode(kept.total))
     (prime,), (size,) = play.computation.primes, play.computation.sizes
     honest, other = (unpack(each.parts[0], size, prime) for each in (shown, false))
     total = add(subtract(total, honest, prime), other, prime)
     with play.vault("adder").open() as store:
-        kept = aggregator._FORMAT.frame(aggregator._Added(listed, encode(bytes_of([total]))))
-        store.put("fleet", play.announced.manifest.session.hex(), kept, replace=True)
+        made = aggregator._FORMAT.frame(aggregator._Added(listed, encode(bytes_of([total])), kept.records))
+        store.put("fleet", play.announced.manifest.session.hex(), made, replace=True)
     play.decrypt(play.add())
     assert claimed.rows > CAP
     assert play.reads(0, [*play.rows[:3], claimed, play.rows[4]])
