@@ -73,9 +73,6 @@ def test_no_plan_has_a_modulus_above_the_table(name: str, keys: str, backend: An
         assert parameters.log2_modulus + parameters.special_bits <= TABLE[parameters.ring_dimension]
 
 
-# --- Core-SVP ---------------------------------------------------------------------------------------------------------
-
-
 ERROR = 3.19  # the least deviation of an error here: OpenFHE's; ours and SEAL's is 3.24
 TERNARY = math.sqrt(2 / 3)
 PAGE = Path(__file__).parents[2] / "docs" / "security" / "encryption.md"

@@ -26,11 +26,6 @@ from fhe_auc_keys.store.vault import Vault
 GRID = np.linspace(0, 1, 16)
 
 
-def _moved(config: Mapping[str, Any], folder: Path, to: Path) -> dict[str, Any]:
-    """The configuration of a session that has been copied into another folder."""
-    return {name: value.replace(str(folder), str(to)) for name, value in config.items()}
-
-
 class _Standing(Clock):
     """Stands still: so an aggregator's first message has the same bytes when it is made again."""
 
@@ -58,10 +53,13 @@ class Consortium:
     def copied(self, folder: Path) -> Consortium:
         """The same session, as it is on the disk now, in another folder: what happens there leaves this one alone."""
         shutil.copytree(self.folder, folder)
-        copied = copy.copy(self)
-        sites = {name: _moved(config, self.folder, folder) for name, config in self.made.sites.items()}
-        aggregator = _moved(self.made.aggregator, self.folder, folder)
-        copied.folder, copied.made, copied.results = folder, LocalSites(aggregator, sites, self.made.files), {}
+
+        def moved(config: Mapping[str, str]) -> dict[str, str]:
+            return {name: value.replace(str(self.folder), str(folder)) for name, value in config.items()}
+
+        copied, sites = copy.copy(self), {name: moved(config) for name, config in self.made.sites.items()}
+        made = LocalSites(moved(self.made.aggregator), sites, self.made.files)
+        copied.folder, copied.made, copied.results = folder, made, {}
         return copied
 
     def aggregator(self) -> Aggregator:

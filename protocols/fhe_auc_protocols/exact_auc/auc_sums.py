@@ -18,8 +18,6 @@ group has. A party puts in its own p_k and n_k: the vector "m0 g1 c1" of its ske
 in each bin of model 0's scores.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence

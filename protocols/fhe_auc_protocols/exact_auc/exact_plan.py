@@ -432,9 +432,5 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 *[bound] * (not noisy),
                 Parameter("released", released, why),
             ],
-            {
-                "max_rows": self.max_rows,
-                "analysis": msgspec.to_builtins(analysis),
-                "row_caps_proved": bool(self.caps),
-            },
+            {"max_rows": self.max_rows, "analysis": msgspec.to_builtins(analysis), "row_caps_proved": bool(self.caps)},
         )

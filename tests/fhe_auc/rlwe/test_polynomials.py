@@ -26,46 +26,18 @@ N = 4
 # One, two, … eight bytes a coefficient; just below, at and just above a whole number of bytes; the largest allowed.
 MODULI = (251, 257, 65537, 2**24 - 3, 2**40 + 15, 36028797018652673, 2251799813554177)
 MODULI += (2**56 - 5, 2**56 + 81, 2**63 - 25)
-FALSE_ALARM = 1e-9
-"""Probability with which a statistical test here fails although all is well."""
-few = settings(max_examples=50, deadline=None)
 
 
-@st.composite
-def samples(draw: st.DrawFn, count: int = 1) -> tuple[Polynomials, list[list[list[int]]]]:
-    """Some polynomials, and `count` values of them with the extremes more often than by chance."""
-    moduli = tuple(draw(st.lists(st.sampled_from(MODULI), min_size=1, max_size=4)))
-    polynomials = Polynomials(N, moduli)
-    values = [
-        [draw(st.lists(st.sampled_from((0, 1, q - 1)) | st.integers(0, q - 1), min_size=N, max_size=N)) for q in moduli]
-        for _ in range(count)
-    ]
-    return polynomials, values
-
-
-def words(values: list[list[int]]) -> Words:
-    return np.array(values, np.uint64)
-
-
-def test_what_was_unpacked_may_be_added_to_a_thousand_times_without_overflow() -> None:
-    polynomials = Polynomials(N, MODULI)
-    packed = polynomials.pack(polynomials.uniform(bytes(32)))
-    total = polynomials.unpack(packed)
-    polynomials.add_in_place(total, polynomials.unpack(packed))
-    assert not np.array_equal(total, polynomials.unpack(packed))
-    assert polynomials.pack(polynomials.unpack(packed)) == packed
-    total, largest = PolynomialSum(polynomials), np.array([[q - 1] * N for q in MODULI], np.uint64)
-    for _ in range(1000):
-        total.add(largest)
-    assert total.words.tolist() == [[(q - 1) * 1000 % q] * N for q in MODULI]
-
-
-@few
-@given(samples(count=3))
-def test_sums_and_differences_are_those_modulo_each_prime(sample: tuple[Polynomials, list[list[list[int]]]]) -> None:
-    polynomials, values = sample
-    summands = [words(each) for each in values]
-    total, difference = PolynomialSum(polynomials), words(values[0])
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.sampled_from(MODULI), min_size=1, max_size=4), st.data())
+def test_what_is_packed_comes_out_and_sums_and_differences_are_those_modulo_each_prime(
+    moduli: list[int], data: st.DataObject
+) -> None:
+    """With the extremes more often than by chance."""
+    rows = [st.lists(st.sampled_from((0, 1, q - 1)) | st.integers(0, q - 1), min_size=N, max_size=N) for q in moduli]
+    polynomials, values = Polynomials(N, tuple(moduli)), [[data.draw(row) for row in rows] for _ in range(3)]
+    summands = [polynomials.unpack(polynomials.pack(np.array(each, np.uint64))) for each in values]
+    total, difference = PolynomialSum(polynomials), summands[0].copy()
     for summand in summands:
         total.add(summand)
     polynomials.subtract_in_place(difference, summands[1])
@@ -76,6 +48,13 @@ def test_sums_and_differences_are_those_modulo_each_prime(sample: tuple[Polynomi
         assert difference[row].tolist() == [(x - y) % prime for x, y, _ in columns]
     polynomials.subtract_in_place(difference, difference.copy())
     assert np.array_equal(difference, polynomials.zeros())
+
+
+def test_a_thousand_of_the_largest_summands_do_not_overflow() -> None:
+    total, largest = PolynomialSum(Polynomials(N, MODULI)), np.array([[q - 1] * N for q in MODULI], np.uint64)
+    for _ in range(1000):
+        total.add(largest)
+    assert total.words.tolist() == [[-1000 % q] * N for q in MODULI]
 
 
 def test_polynomials_have_nothing_in_common_and_are_the_key_stream_of_chacha20() -> None:

@@ -7,16 +7,14 @@ from hypothesis import strategies as st
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.rlwe import modular
-from fhe_auc.sums.terms import Factor, MergedVectors, Part, Release, Sketch, Sum
+from fhe_auc.sums.terms import Factor, MergedVectors, Release, Sketch, Sum
 from tests.support import plain_sums
 
 PRIME = plain_sums.PRIMES[3]
 
 
 @given(plain_sums.releases(largest=3), st.data())
-def test_some_sums_come_out_of_the_vectors_that_they_take_and_no_others_are_needed(
-    release: Release, data: st.DataObject
-) -> None:
+def test_some_sums_come_out_of_the_vectors_that_they_take_and_no_others(release: Release, data: st.DataObject) -> None:
     values = np.array(data.draw(plain_sums.sketches(release.sketch)), np.int64)
     chosen = [True, *(data.draw(st.booleans()) for _ in release.sums[1:])]
     own = release.only(chosen)
@@ -46,9 +44,3 @@ def test_vectors_that_leave_an_entry_out_or_have_an_empty_one_are_refused(starts
         Sketch((("p", 3),), (MergedVectors(starts, (("p merged", "p"),)),))
     with pytest.raises(InputError, match="from the first entry to the last"):
         Sketch((("p", 3),), (MergedVectors((0,), (("p merged", "q"),)),))
-
-
-def test_two_vectors_of_one_name_are_refused() -> None:
-    sums = (Sum("s", (Sum.product("s", Factor((Part("p"),))).terms)),)
-    with pytest.raises(InputError, match="different names"):
-        Release(Sketch((("p", 3),), (MergedVectors((0,), (("p", "p"),)),)), sums)

@@ -18,7 +18,6 @@ from fhe_auc import bfv
 from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.serialise import frame, unframe
 from fhe_auc.rlwe import modular
-from fhe_auc.rlwe.ciphertexts import unwrap
 from fhe_auc.rlwe.modular import Residues, primes_above
 from fhe_auc.sums import pads as pads_module
 from fhe_auc.sums.layout import Layout
@@ -26,7 +25,7 @@ from fhe_auc.sums.pads import PadKey, make_pad_key, pads
 from fhe_auc.sums.proof import CommonShares, authenticated
 from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 from tests.support import plain_sums
-from tests.support.bfv_contexts import SLOTS, parameters_of, scaled_noise, words_of
+from tests.support.bfv_contexts import SLOTS, parameters_of
 from tests.support.plain_sums import PRIMES
 from tests.support.wire import flipped
 
@@ -129,16 +128,6 @@ def test_two_results_of_one_session_share_no_slot_but_their_totals(pair: bfv.Key
     one, other = (pair.secret.decrypt(pad_key.result(pooled.padded, KEPT)[0], 0, KEPT) for _ in range(2))
     assert (one == other).sum() <= 1
     assert layout.totals([one], MODULI[0]) == layout.totals([other], MODULI[0])
-
-
-def test_a_result_s_noise_is_that_of_flooding(pair: bfv.KeyPair) -> None:
-    pooled = Pooled(PRODUCT, SKETCHES)
-    for prime, result in enumerate(opened(pair, pooled).result(pooled.padded, KEPT)):
-        _, packed = unwrap(f"result modulo {MODULI[prime]}", result)
-        flooded = bfv.Flooded(prime, pair.public.ciphertext_shape.unpack(packed))
-        noise = scaled_noise(pair.secret, words_of(pair.secret, flooded), prime)
-        largest = max(map(abs, noise)) / MODULI[prime]
-        assert 0.99 < largest / 2.0**pair.public.parameters.flooding_bits < 1.01
 
 
 def test_a_pad_key_for_other_sums_keys_or_primes_damaged_or_of_another_number_of_ciphertexts_is_refused(

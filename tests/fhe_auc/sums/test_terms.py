@@ -13,6 +13,7 @@ from fhe_auc.sums.terms import (
     MOST_EVALUATED,
     MOST_PARTS,
     Factor,
+    MergedVectors,
     Part,
     Release,
     Sketch,
@@ -93,8 +94,14 @@ def sum_of(*factors: Factor) -> Sum:
 def test_sums_that_would_be_computed_wrongly_are_refused(sums: tuple[Sum, ...], shown: str) -> None:
     with pytest.raises(InputError, match=shown):
         Release(SKETCH, sums)
+
+
+@pytest.mark.parametrize(
+    "sketch", [Sketch((("p", 3), ("p", 3))), Sketch((("p", 3),), (MergedVectors((0,), (("p", "p"),)),))]
+)
+def test_two_vectors_of_one_name_are_refused(sketch: Sketch) -> None:
     with pytest.raises(InputError, match="different names"):
-        Release(Sketch((("p", 3), ("p", 3))), (sum_of(P),))
+        Release(sketch, (sum_of(P),))
 
 
 def test_more_than_a_reader_should_have_to_compute_is_refused_before_it_fills_the_memory() -> None:

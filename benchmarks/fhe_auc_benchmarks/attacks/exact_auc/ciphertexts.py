@@ -3,8 +3,6 @@
 Of an aggregator, with sealed keys or a helper; of the helper, which returns other sums; and of parties with a helper.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -83,9 +81,8 @@ def lying_side(
         found = []
         for party in manifest.parties:
             only = computation.running_sum()
-            only.add(
-                helped.submissions[party].parts if helped else decode(sent[party], tuple[bytes, ...], "submission")
-            )
+            parts = helped.submissions[party].parts if helped else decode(sent[party], tuple[bytes, ...], "submission")
+            only.add(parts)
             found.append(computation.sketches(only.totals))
         return found
 
