@@ -153,12 +153,6 @@ def divided(half: Polynomials, rows: Words, kept: int) -> Words:
     return rows[:kept]
 
 
-def check_not_transparent(words: Words) -> None:
-    """Raise `DeserialisationError` where a ciphertext's second polynomial is zero: SEAL has an error of its own."""
-    if not words[len(words) // 2 :].any():
-        raise DeserialisationError("not a ciphertext: its second polynomial is zero")
-
-
 def check_not_small(shape: Polynomials, coefficients: Words) -> None:
     """Raise `DeserialisationError` where coefficients modulo Q are small: their mean distance from zero, over Q."""
     modulus = math.prod(shape.moduli)

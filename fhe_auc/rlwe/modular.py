@@ -111,7 +111,8 @@ class Matrix:
         return found.reshape(*x.shape[:-1], -1)
 
     def _times(self, cut: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the product of limbs, by pieces for which BLAS starts no threads, which would wait actively."""
+        """Return the product of limbs, by pieces for which OpenBLAS starts no threads."""
+        # These wait actively (findings/numpy-a-small-product-now-and-then-keeps-another-core-busy.sh).
         (rows, inner), columns = cut.shape, self._cut_y.shape[1]
         sums = np.zeros((rows, columns))
         if rows == 1:

@@ -1,4 +1,4 @@
-"""Upkeep of key stores: ``check`` finds what is wrong, ``close`` leaves nothing that decrypts."""
+"""Upkeep of key stores: ``check`` finds what is wrong, ``close`` leaves nothing that decrypts; full disks, versions."""
 
 import json
 import re
@@ -154,7 +154,7 @@ def test_a_session_that_can_go_on_is_not_closed_unless_its_loss_is_accepted_and_
         call("close", helped, *at("registry")), 1, "the session cannot go on without this helper; --lose-result"
     )
     assert all(each in kept_of(session) for each in secrets)
-    ok("close", " ".join(re.findall("....", session)), "--lose-result", *NORTH)  # as `show` spells it
+    ok("close", " ".join(re.findall("....", session)), "--lose-result", *NORTH)  # however it is grouped
     assert "closed; its keys are destroyed" in re.sub(r"\s+", " ", ok("show", *NORTH))
     assert problems() == []
     with pytest.raises(KeysError, match="opened before"):
