@@ -62,7 +62,7 @@ def check(world: World, name: str, counting: Sequence[str]) -> str:
     if case.protocol.endswith("-federated") or (case.exact and case.protocol == "verified"):
         assert 0 < found.soundness < 2**-30
     if case.protocol not in NOISY:
-        CHECKS[case.protocol](case, found, counted)
+        _CHECKS[case.protocol](case, found, counted)
     told = {each.name: getattr(found, each.name) for each in fields(found) if each.name not in _OWN}
     return repr({name: repr(value) for name, value in told.items()})
 
@@ -175,7 +175,7 @@ def _boundaries(case: Case, found: Any, counted: Sequence[PartyData]) -> None:
     assert np.array_equal(found.grid, party.result().grid)
 
 
-CHECKS = {
+_CHECKS = {
     "nothing": _nothing,
     **dict.fromkeys(("exact", "verified"), _exact),
     **dict.fromkeys(("semi-honest", "malicious", "dpauc-rr", "ustat-krr"), _near),
