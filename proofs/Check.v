@@ -16,7 +16,7 @@ Print Assumptions result_is_uniform.
 Print Assumptions shares_bijective.
 Print Assumptions shares_add_up.
 Print Assumptions few_weights_are_lucky.
-Print Assumptions false_proof_passes_rarely.
+Print Assumptions honest_proofs_hold.
 Print Assumptions false_proofs_pass_rarely.
 Print Assumptions opened_wires_are_uniform.
 Print Assumptions opened_wires_tell_nothing.
@@ -27,4 +27,5 @@ Print Assumptions instance.
 Print Assumptions secrets_exist.
 Print Assumptions vectors_instance.
 Print Assumptions inputs_instance.
+Print Assumptions honest_inputs_instance.
 Print Assumptions honest_is_believed.

@@ -11,8 +11,9 @@ Local Open Scope ring_scope.
 
 Local Notation labels := [the finType of 'I_2].
 Local Notation one := [the finType of 'I_1].                    (* models, groups *)
+Local Notation two := [the finType of 'I_2].
 Local Notation parties := [the finType of 'I_2].
-Local Notation primes := bool_finType.
+Local Notation primes := [the finType of (bool : Type)].
 Local Notation sums := [the finType of 'I_13].
 Definition modulus (second : primes) : nat := (if second then 1033 else 1031)%N.
 Definition merge (k : 'I_2) : 'I_1 := ord0.
@@ -91,15 +92,25 @@ Qed.
 Lemma not_beyond (ij : parties * one) : `|1%:Z| <= (5./2 %/ #|parties|)%N%:Z. Proof. by rewrite card_ord. Qed.
 Definition vectors_instance := @verified_vectors parties one [the finType of 'I_2] 5 1 isT isT isT (fun=> 1) not_beyond.
 
-(* Of input proofs: that 3 is a binary digit, in one call, with the points 1 and -1 modulo 5. *)
-Definition roots (c : option one) : 'F_5 := if c is None then 1 else -1.
-Lemma roots_differ : injective roots. Proof. by move=> [c|] [e|] // _; rewrite [c]ord1 [e]ord1. Qed.
+(* Of input proofs modulo 7: two proofs, one digit, in one call, at 1; seeds at 2 and 3; quotients by values at 2 … 5. *)
+Definition nodes (k : one + two) : 'F_7 := match k with inl _ => 1 | inr m => (2 + m)%:R end.
+Definition at_points (q : 'I_4) : 'F_7 := (2 + q)%:R.
+Lemma nodes_differ : injective nodes.
+Proof.
+by move=> [c|[[|[|?]] ?]] [e|[[|[|?]] ?]] // _; congr (_ _); apply/val_inj; rewrite /= ?[c]ord1 ?[e]ord1.
+Qed.
+Lemma at_points_differ : injective at_points.
+Proof. by move=> [[|[|[|[|?]]]] ?] [[|[|[|[|?]]]] ?] // _; apply/val_inj. Qed.
+Lemma at_points_away (q : 'I_4) (c : one) : at_points q != node nodes c. Proof. by case: q => [[|[|[|[|?]]]] ?]. Qed.
+Lemma values_enough : (#|{: 'I_4}| + #|one| = (most one two 2).+1)%N. Proof. by rewrite /most !card_ord. Qed.
 Definition inputs_instance :=
-  @false_proof_passes_rarely one one [the finFieldType of 'F_5] 2 (fun=> 3%:R) one roots roots_differ isT.
+  @false_proofs_pass_rarely one one two _ _ 2 (fun=> 3%:R) nodes at_points nodes_differ values_enough.
+Definition honest_inputs_instance :=
+  @honest_proofs_hold one one two _ _ 2 (fun=> 1) nodes at_points nodes_differ values_enough at_points_differ
+    at_points_away.
 
 (* And the game can be won honestly: an aggregator that has both submit, and gives the right sums, is believed. *)
 Local Notation F := (field (fun _ : 'I_1 => 5%N) ord0).
-Local Notation two := [the finType of 'I_2].
 Definition right_sums (y : pads parties one two F) : pool parties one two F :=
   Pool setT setT (pooled setT y.1) (fun q => \sum_(i in setT) y.2 (i, q)).
 Definition honest (y : pads parties one two F) (verdicts : seq bool) : (parties + pool parties one two F)%type :=

@@ -24,7 +24,7 @@ class Mutant(NamedTuple):
 _OTHERS = "u ib - (blinders mu ib.1 (val ib.2)).[val alpha]"
 _PASSES = "[forall p, forall s, (polynomial c s).[val (a p)] == expected"
 _TURN = "aggregator (shown (submitted y verdicts) y) verdicts."
-_AT_POINT, _IN_CALLS = "((claimed p).[z] == (of_wires r i p).[z]) ", "(\\sum_c (claimed p).[point (Some c)] == 0)."
+_DECIDED = "\\sum_j weights_of j * vanishing (wires j) == zero_in_calls.[z] * quotient_at."
 MUTANTS = (
     Mutant("a tag is rho - w", "Authenticators", "(rho ij - w ij) / val alpha]", "rho ij - w ij]"),
     Mutant("the last blinder hangs on u alone", "Authenticators", f"({_OTHERS})", "(u ib)"),
@@ -60,12 +60,26 @@ MUTANTS = (
         "(rows_of_class c) <= (T t)%:Z",
     ),
     Mutant("a gadget without the digit 0", "Inputs", "\\prod_(v < b) (a - v%:R)", "\\prod_(1 <= v < b) (a - v%:R)"),
-    Mutant("weights alone enter the gadget", "Inputs", "r (i, (c, j)) * x (c, j)))\n", "r (i, (c, j))))\n"),
-    Mutant("nobody looks at the query point", "Inputs", _AT_POINT, "true "),
-    Mutant("nobody adds up the gadget's values", "Inputs", _IN_CALLS, "true."),
-    Mutant("the gadget's degree is too low", "Inputs", "most : nat := (b * #|C|)", "most : nat := (b.-1 * #|C|)"),
-    Mutant("a query at a root", "Inputs", "(away_from_roots : forall c, z != point c)", "(_ : true)"),
-    Mutant("no seeds", "Inputs", "seed *: through None +", "0 *: through None +"),
+    Mutant(
+        "one call without luck is luck", "Inputs", "[forall c, in_call r i c == 0]", "[exists c, in_call r i c == 0]"
+    ),
+    Mutant("all proofs have one proof's weights", "Inputs", "(x (c, j))) i.", "(x (c, j))) (head i (enum N))."),
+    Mutant("wires have no weights", "Inputs", "r (i, j) *: gadget (wire s j)", "gadget (wire s j)"),
+    Mutant("nobody looks at the query point", "Inputs", _DECIDED, "true."),
+    Mutant("any quotient fits", "Inputs", _DECIDED, _DECIDED.replace("zero_in_calls.[z] * ", "")),
+    Mutant(
+        "a call is not looked at", "Inputs", "\\prod_c ('X - (node c)", "\\prod_(c in behead (enum C)) ('X - (node c)"
+    ),
+    Mutant("quotients by a value more", "Inputs", "(#|Q| + #|C| = most.+1)", "(#|Q| + #|C| = most.+2)"),
+    Mutant("the degree of the wires is too low", "Inputs", "(b * (#|C| + #|N|).-1)", "(b * #|C|)"),
+    Mutant("points that differ are independent", "Inputs", "spare := (#|T|.+1 - #|N|)", "spare := (#|T|)"),
+    Mutant(
+        "a quotient's value in a call", "Inputs", "at_points_away : forall q c, at_points q != node c", "unused : true"
+    ),
+    Mutant("a query in a call", "Inputs", "(outside_calls : forall m c, z m != node c)", "(_ : true)"),
+    Mutant("two queries at one point", "Inputs", "(distinct : injective z)", "(_ : true)"),
+    Mutant("no seeds", "Inputs", "inr m => s (j, m)", "inr m => 0"),
+    Mutant("one seed for all proofs", "Inputs", "inr m => s (j, m)", "inr m => s (j, head m (enum N))"),
     Mutant("constants of any size", "Inputs", "(constant < b ^ B)%N", "(constant < t)%N"),
     Mutant("numbers wrap around", "Inputs", "(#|X|.+1 * b ^ B < t)%N", "(b ^ B < t)%N"),
 )

@@ -29,7 +29,7 @@ from fhe_auc.machines import answers, outcomes, postman
 from fhe_auc.metrics.calibration import CalibrationMap
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
-from fhe_auc.question.fleet import Fleet
+from fhe_auc.question.fleet import Fleet, FleetList, KeyFile
 from fhe_auc.question.study import Study
 from fhe_auc.results import calibration_file
 from fhe_auc.rlwe import packing
@@ -49,8 +49,9 @@ from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles import sealed_bundles as bundles
 from fhe_auc_keys.bundles.announcement import KIND, _Body, announce, open_announcement
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
-from fhe_auc_keys.fleet import device, fleet_session, helper, tables
-from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
+from fhe_auc_keys.fleet import aggregator, device, helper, session, tables
+from fhe_auc_keys.roles import blobs
+from fhe_auc_keys.roles.helper import about_of
 from fhe_auc_keys.site import making, policy, restored
 from fhe_auc_keys.store import budget, fixed_lists, key_store, known_members
 from fhe_auc_keys.store.budget import Entry, Ledger, Limit
@@ -101,9 +102,23 @@ def _identity(name: str, seed: int) -> Identity:
 
 
 NORTH, SOUTH, ADDER = _identity("north", 2), _identity("south", 4), _identity("adder", 6)
-DEVICES = np.arange(96, dtype=np.uint8).reshape(3, 32)
 PROTECTION = SessionProtection(FINGERPRINT, {}, {}, NORTH)
+DEVICES = FleetList((KeyFile("000000.parquet", 2, FINGERPRINT), KeyFile("000001.parquet", 1, bytes(32))))
 FLEET = Fleet.of(DEVICES, row_cap=20)
+DOCUMENT = session.Document(
+    FINGERPRINT,
+    bytes(32),
+    b"sealed",
+    (session.TableFile("000000.parquet", 2, FINGERPRINT),),
+    (2, 0, 0, 0, 0),
+    b"context",
+)
+
+
+def _digest(columns: dict[str, np.ndarray]) -> bytes:
+    digest = tables.Digest()
+    digest.add(columns)
+    return digest.value
 
 
 def _members() -> members.Members:
@@ -112,7 +127,7 @@ def _members() -> members.Members:
         admit=(SOUTH.line, ADDER.line),
         coordinators=("north", "south"),
         threshold=2,
-        fleets=(members.FleetList(FLEET.members, FLEET.root),),
+        fleets=(DEVICES,),
     )
     signed = members.countersign(first.next_version(change, days=300, at=AT), NORTH.keys)
     return first.newer(members.countersign(signed, SOUTH.keys))
@@ -188,7 +203,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "message": lambda _: MESSAGE.to_bytes(),
     "state of a party": lambda _: _party().saved(),
     "whose submissions count": lambda folder: _journalled(folder, "closed"),
-    "submission in a journal": lambda folder: _journalled(folder, "submissions")[8:],
+    "submission in a journal": lambda folder: _journalled(folder, "north.submission"),
     "container of a ciphertext": lambda _: wrap("ciphertext", FINGERPRINT, b"payload"),
     "name of a CKKS context": lambda _: CKKS.fingerprint(FINGERPRINT),
     "name of a BFV context": lambda _: BFV.fingerprint(FINGERPRINT),
@@ -203,31 +218,35 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "device's memory": lambda _: device._FORMAT.frame(
         device._Memory(FINGERPRINT, (device._DeviceAnswer(SESSION, FINGERPRINT, FINGERPRINT, (FINGERPRINT,)),))
     ),
-    "fleet's session": lambda _: helper._FORMAT.frame(helper._HelperState(FINGERPRINT, b"answer", False, b"key")),
+    "fleet's session": lambda _: helper._FORMAT.frame(helper._HelperState(FINGERPRINT, b"content", b"answer")),
+    "sum of a fleet's sketches": lambda _: aggregator._FORMAT.frame(
+        aggregator._Added(
+            FINGERPRINT, serialise.encode(blobs.bytes_of([np.array([[1, 2]], np.uint64)])), {"0.parquet": b""}
+        )
+    ),
     "opened session": lambda _: bundles._KEPT.frame(bundles.Kept(b"announcement", 2**31, b"secrets")),
     "answer kept": lambda _: answers._FORMAT.frame(
         answers._Answered(b"asked", b"sent", FINGERPRINT, b"party", b"", 900, (), True, "", ())
     ),
-    "list of a fleet's blobs": lambda _: sign_document(
-        fleet_session.LIST,
-        NORTH,
-        BlobList(FINGERPRINT, (BlobFile("blobs-000000.parquet", 2, FINGERPRINT),), b"sealed key"),
-    ),
+    "list of a fleet's blobs": lambda _: sign_document(session.LIST, NORTH, DOCUMENT),
     "list of submissions": lambda _: fixed_lists._FORMAT.frame(fixed_lists._FixedList(b"signature", FINGERPRINT)),
-    "word that nothing was opened": lambda _: NORTH.sign(fleet_session.UNOPENED, FINGERPRINT),
-    "fleet's opening": lambda _: sign_document(
-        fleet_session.OPENING, NORTH, Opened(FINGERPRINT, FINGERPRINT, bytes([0, 3]), b"context", b"opening")
+    "word that nothing was opened": lambda _: NORTH.sign(session.UNOPENED, FINGERPRINT),
+    "fleet's opening": lambda _: sign_document(session.OPENING, NORTH, DOCUMENT),
+    "fleet's result": lambda _: sign_document(session.RESULT, NORTH, DOCUMENT),
+    "what a fleet's list is known by": lambda _: DOCUMENT.known_by,
+    "fleet's sums": lambda _: session.sealed_sums(NORTH, FINGERPRINT, 2, [np.array([7, 8], np.uint64)], FINGERPRINT),
+    "part of a fleet's member": lambda _: session.part_for(FINGERPRINT, bytes(32), FINGERPRINT, 7),
+    "columns of a fleet's answers": lambda _: ", ".join(f"{each.name} {each.type}" for each in tables.ANSWERS).encode(),
+    "digest of a table": lambda _: _digest({"member": np.arange(2, dtype="<u4"), "part": np.zeros((2, 3), np.uint8)}),
+    "digest of keys": lambda _: _digest({"key": np.zeros((2, 32), np.uint8)}),
+    "answers about proofs, hidden": lambda _: session.answers_cipher(FINGERPRINT, FINGERPRINT, "000000.parquet").update(
+        bytes(80)
     ),
-    "fleet's result": lambda _: sign_document(
-        fleet_session.RESULT, NORTH, FleetResult(FINGERPRINT, FINGERPRINT, b"ciphertext")
-    ),
-    "columns of a fleet's files": lambda _: "; ".join(
-        ", ".join(f"{each.name} {each.type}" for each in schema)
-        for schema in (tables.RECORDS, tables.BLOBS, tables.RESPONSES)
-    ).encode(),
-    "what a fleet's sketch is sealed for": lambda _: fleet_session.sketch_info(FINGERPRINT, 7),
-    "what a fleet's blob is sealed for": lambda _: fleet_session.blob_info(FINGERPRINT, 7, FINGERPRINT),
-    "what a fleet's member signs": lambda _: fleet_session.signed_of(b"blob", b"about", b"randomness"),
+    "what a fleet's sketch is sealed for": lambda _: session.sketch_info(FINGERPRINT, 7),
+    "what a fleet's blob is about": lambda _: session.blob_about(FINGERPRINT, 7, FINGERPRINT),
+    "what a party's blob is about": lambda _: about_of(FINGERPRINT, "north"),
+    "what a blob is sealed for": lambda _: blobs.blob_info(b"about"),
+    "what is signed with a blob": lambda _: blobs._signed(b"about", b"blob", b"randomness"),
     "identity": lambda _: NORTH.to_bytes(),
     "member's line": lambda _: serialise.encode(NORTH.line),
     "request to be a member": lambda _: join_request.request(NORTH.line),

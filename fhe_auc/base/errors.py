@@ -55,10 +55,7 @@ class InputError(FheAucError, ValueError):
         column: str | None = None,
     ) -> None:
         super().__init__(message)
-        self.party = party
-        self.file = file
-        self.line = line
-        self.column = column
+        self.party, self.file, self.line, self.column = party, file, line, column
 
     def within(self, place: str, *, file: str | None = None) -> InputError:
         """Return an error of this type that names the place first, and keeps what this one knows."""

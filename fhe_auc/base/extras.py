@@ -6,6 +6,7 @@ from fhe_auc.base.errors import InputError
 
 EXTRAS = {
     "benchmark": (("duckdb", "sklearn", "scipy", "psutil"), "attacks, comparisons and benchmarks"),
+    "dask": (("distributed",), "schedulers of Dask's"),
     "dp": (("opendp", "scipy"), "protocols that add noise"),
     "flare": (("nvflare",), "sessions over FLARE"),
     "flower": (("flwr",), "sessions over Flower"),

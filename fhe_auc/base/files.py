@@ -99,22 +99,6 @@ def write_atomically(
         file.write(data)
 
 
-def append(descriptor: int, data: bytes, *, durable: bool = False) -> None:
-    """Append to an open file (O_APPEND), all or nothing, or raise `OSError`; `durable` is as of `replacing`.
-
-    The error does not name the file: see `naming`.
-    """
-    before, left = os.fstat(descriptor).st_size, memoryview(data)
-    try:
-        while left:
-            left = left[os.write(descriptor, left) :]
-        if durable:
-            os.fsync(descriptor)
-    except BaseException:
-        os.ftruncate(descriptor, before)
-        raise
-
-
 def read_from_others(path: str | os.PathLike[str], longest: int = LONGEST, *, plain: bool = False) -> bytes:
     """Return a file's contents; `InputError` where it has more than `longest` bytes, and `OSError` as ever.
 

@@ -10,16 +10,10 @@ import os
 import sys
 from collections.abc import MutableMapping
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.serialise import json_text
-
-if TYPE_CHECKING:
-    _Adapter = logging.LoggerAdapter[logging.Logger]
-    _Handler = logging.StreamHandler[TextIO]
-else:  # Python 3.10 has no parameters for them
-    _Adapter, _Handler = logging.LoggerAdapter, logging.StreamHandler
 
 Format: TypeAlias = Literal["text", "json"]
 LOGGER = logging.getLogger("fhe_auc")
@@ -27,7 +21,7 @@ VARIABLE = "FHE_AUC_LOG_FORMAT"  # in the environment: the format, for this proc
 _FACTS = ("session", "round", "party")
 
 
-class RoleLog(_Adapter):
+class RoleLog(logging.LoggerAdapter):  # type: ignore[type-arg] # Python 3.10 has no parameter for it
     """Logs what happens in one session: its id, hexadecimal; the round; and the party, which is the site that logs.
 
     The three are set as they become known. At the aggregator, where ``extra`` names a party the line is about that.
@@ -78,7 +72,7 @@ def chosen_format() -> Format:
     return form  # type: ignore[return-value] # one of them
 
 
-class _Stderr(_Handler):
+class _Stderr(logging.StreamHandler):  # type: ignore[type-arg] # likewise
     """Writes to what `sys.stderr` is when a line is written: Flower exchanges it."""
 
     def emit(self, record: logging.LogRecord) -> None:

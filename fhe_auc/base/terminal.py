@@ -18,12 +18,8 @@ _COLUMNS_OF_A_FILE = 100
 _BAR = 20  # columns
 _DRAWN_EVERY = 0.1  # seconds
 
-APART: dict[str, Any]
-"""What keeps Ctrl-C from a process that `subprocess` starts."""
-if sys.platform == "win32":
-    APART = {"creationflags": 0x200}  # `subprocess.CREATE_NEW_PROCESS_GROUP`, which few who load this need
-else:
-    APART = {"start_new_session": True}
+APART: dict[str, Any] = {"creationflags": 0x200} if sys.platform == "win32" else {"start_new_session": True}
+"""What keeps Ctrl-C from a process that `subprocess` starts; there `CREATE_NEW_PROCESS_GROUP`."""
 
 
 def width() -> int:

@@ -122,10 +122,10 @@ def require_few(listed: Sized, place: str) -> None:
 
 
 class Folder(Exchange):
-    """The exchange in a folder, which is made when needed only with `make`."""
+    """The exchange in a folder, which is never made here: where it is away, it may be a share that is not mounted."""
 
-    def __init__(self, root: Path, *, make: bool = False) -> None:
-        self.root, self._make = root, make
+    def __init__(self, root: Path) -> None:
+        self.root = root
 
     def __str__(self) -> str:
         return os.fspath(self.root)
@@ -133,7 +133,7 @@ class Folder(Exchange):
     def list(self, place: str) -> dict[str, Version]:
         """List a folder."""
         listed: dict[str, Version] = {}
-        if not self._make and not self.root.is_dir():  # which is not that there is nothing yet
+        if not self.root.is_dir():  # which is not that there is nothing yet
             raise InputError(f"there is no folder {str(self)!r}: have it mounted, or made")
         with os.scandir(self._without_links(self._inside(place))) as entries:
             for entry in entries:
@@ -187,8 +187,6 @@ class Folder(Exchange):
         if folder != self.root:
             self._prepare(folder.parent)
             make_folder(folder, inside=True)
-        elif self._make:
-            make_folder(folder)
 
 
 class Arrivals:
@@ -242,8 +240,9 @@ class Arrivals:
             pass
         except (OSError, InputError) as error:
             self.name(place, _why(error))
-        for name in [name for name in self._listed | self.skipped if name != place and _is_in(place, name)]:
-            if name.removeprefix(place) not in listed:
+        for name in [name for name in self._listed | self.skipped if name != place and name.startswith(place)]:
+            inside = name.removeprefix(place)
+            if "/" not in inside.rstrip("/") and inside not in listed:
                 self._forget(name)
         self._listed |= {f"{place}{name}": version for name, version in listed.items()}
         return set(listed)
@@ -326,11 +325,6 @@ class Arrivals:
 
 def _why(error: OSError | InputError) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
-
-
-def _is_in(place: str, name: str) -> bool:
-    """Whether a name is that of a file directly in a place."""
-    return name.startswith(place) and "/" not in name[len(place) :].rstrip("/")
 
 
 def told(error: Exception) -> str:

@@ -11,6 +11,7 @@ modulo a prime t. As (entries + 1)·b^B < t, no sum of counts wraps around, and 
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,58 +25,53 @@ PROOFS = 4  # of a submission, each with randomness of its own; a lie has to pas
 LINEAR_CHECKS = 3  # random combinations of all equations
 FORGERY_BITS = 100  # a lie passes below 2^-100 for whoever has tried as many submissions as the field has elements
 MOST_BASE = 8  # a larger one makes submissions smaller, and proving slower: the gadget's degree
-_MOST_POINTS = 2**11
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How digits are laid out for a proof: the gadget is called `points` − 1 times, with `chunk` digits each.
+    """How digits are laid out for N `proofs`: `chunk` of them in each of so many `calls`.
 
-    points : P, a power of two: wires' polynomials have degree P − 1, the gadget's b·(P − 1).
+    Digit (j − 1)·C + k − 1 is x_kj, the value at k of the polynomial f_j.
     """
 
     digits: int
     base: int
-    points: int
-
-    @property
-    def calls(self) -> int:
-        """C, of the gadget."""
-        return self.points - 1
+    calls: int
+    proofs: int = PROOFS
 
     @property
     def chunk(self) -> int:
-        """Digits of a call; the last ones are filled up with zeros."""
+        """J, digits of a call, and so polynomials; the last one is filled up with zeros."""
         return -(-self.digits // self.calls)
 
     @property
-    def wires(self) -> int:
-        """Inputs of the gadget: for each digit of a call its product with a weight, and itself."""
-        return 2 * self.chunk
+    def known(self) -> int:
+        """C + N, values that a polynomial f_j has from 1 on: digits, and seeds."""
+        return self.calls + self.proofs
 
     @property
-    def coefficients(self) -> int:
-        """Of the gadget's polynomial."""
-        return self.base * self.calls + 1
+    def seeds(self) -> int:
+        """Of all polynomials f_j; all proofs have them in common."""
+        return self.chunk * self.proofs
+
+    @property
+    def quotient(self) -> int:
+        """D + 1, values of a quotient q_i, from C + 1 on."""
+        return self.base * (self.known - 1) - self.calls + 1
 
     @property
     def size(self) -> int:
-        """Residues of one proof."""
-        return self.wires + self.coefficients
-
-    @property
-    def order(self) -> int:
-        """Of the root of unity that proving takes: P times a power of two that is at least b."""
-        return self.points << (self.base - 1).bit_length()
+        """Residues of all proofs."""
+        return self.seeds + self.proofs * self.quotient
 
     @property
     def verifier_size(self) -> int:
-        """Residues that a server makes of one proof: the wires and the gadget's polynomial at a point, and its sum."""
-        return self.wires + 2
+        """Residues that a server makes of its shares."""
+        return self.seeds + self.proofs + LINEAR_CHECKS
 
     def error(self, prime: int) -> float:
         """Return a bound on the chance that one proof of a false statement passes at a random query point."""
-        return self.base * self.calls / (prime - self.points)
+        return self.base * (self.known - 1) / (prime - self.known + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +95,8 @@ class Statement:
 
     def __post_init__(self) -> None:
         fits = self.shape.digits == self.digits and len(self.terms) == len(self.equations_of) == len(self.signs)
-        if not fits or min(self.entries, self.length, self.equations) < 1:
+        points = self.base * (self.shape.known - 1)  # what a proof is about is of this degree
+        if not fits or min(self.entries, self.length, self.equations) < 1 or points >= self.prime:
             raise InputError("the parts of a statement do not fit together")
         each_once = len(np.unique(self.equations_of * self.entries + self.terms)) == len(self.terms)
         if not each_once or (np.abs(self.signs) != 1).any():
@@ -116,16 +113,6 @@ class Statement:
     def digits(self) -> int:
         """Of all counts."""
         return self.entries * self.length
-
-    @property
-    def proof_size(self) -> int:
-        """Residues of all proofs."""
-        return PROOFS * self.shape.size
-
-    @property
-    def verifier_size(self) -> int:
-        """Residues that a server makes of its shares."""
-        return PROOFS * self.shape.verifier_size + LINEAR_CHECKS
 
     @cached_property
     def _weights(self) -> Residues:
@@ -144,6 +131,11 @@ class Statement:
         """Return counts, shape (…, entries), of digits or shares of them, shape (…, digits)."""
         places = multiply(digits.reshape(*digits.shape[:-1], self.entries, self.length), self._weights, self.prime)
         return total(places, self.prime)
+
+    def of_digits(self, counts: Residues) -> Residues:
+        """Return for each digit what it counts, shape (…, digits), where counts are multiplied with these."""
+        found = multiply(counts[..., None], self._weights, self.prime)
+        return found.reshape(*counts.shape[:-1], self.digits)
 
     def combined(self, weights: Residues) -> Residues:
         """Return for each count what it counts in the sum of all equations with these weights.
@@ -168,11 +160,11 @@ def best_shape(most: int, entries: int, prime: int) -> tuple[int, Shape]:
         length = next(number for number in itertools.count(1) if base**number > most)
         if (entries + 1) * base**length >= prime:
             continue
-        for points in (2**power for power in range(1, _MOST_POINTS.bit_length())):
-            shape = Shape(entries * length, base, points)
-            fits = (prime - 1) % shape.order == 0
-            if fits and shape.error(prime) ** (PROOFS - 1) <= 2.0**-FORGERY_BITS:
-                found.append((shape.digits + PROOFS * shape.size, length, shape))
+        # A size is about N·(n/C + (b − 1)·C): the least is at √(n/(b − 1)), and none is beyond twice that.
+        for calls in range(1, 2 * math.isqrt(entries * length // (base - 1)) + 4):
+            shape = Shape(entries * length, base, calls)
+            if shape.known < prime and shape.error(prime) ** (PROOFS - 1) <= 2.0**-FORGERY_BITS:
+                found.append((shape.digits + shape.size, length, shape))
     if not found:
         raise CapacityError(f"modulo a prime of {prime.bit_length()} bits, {entries:,} counts cannot be proved")
     _, length, shape = min(found, key=lambda each: each[0])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from fhe_auc.base.clock import SYSTEM, Clock
@@ -41,11 +42,7 @@ _NOT_GENUINE = "it is not whole, or not the party's for this round (the log says
 
 
 def passes(
-    config: Mapping[str, Any],
-    exchange: Exchange,
-    meeting: Meeting,
-    files: Mapping[str, bytes],
-    clock: Clock = SYSTEM,
+    config: Mapping[str, Any], exchange: Exchange, meeting: Meeting, files: Mapping[str, bytes], clock: Clock = SYSTEM
 ) -> Generator[float, None, SessionRecord]:
     """Play the aggregator of one session, or go on with it; return who took part, which is written down as well.
 
@@ -63,19 +60,17 @@ def passes(
     """
     with Journal(Path(str(config["journal"])), clock) as journal:
         before = read_record(journal.folder)
+        if before is not None and is_finished(before):
+            RoleLog(before["session"]).info("finished: all %d sites have its result", len(before["delivered"]))
+            return msgspec.convert(before, SessionRecord)
         if before is not None and "counted" not in before:  # whoever waits for it is to see this run's
             journal.forget_record()
             before = None
-        finished = is_finished(before)
         try:
             timeout = float(config.get("round-timeout") or _DAY)
             if not 0 < timeout < math.inf:
                 raise InputError(f"round-timeout must be a number of seconds above 0, got {timeout}")
             joined = site_storage(clock).aggregator(config, files)
-            journal.bind(joined.manifest.session)
-            if before is not None and finished:
-                RoleLog(before["session"]).info("finished: all %d sites have its result", len(before["delivered"]))
-                return SessionRecord.from_dict(before)
             joined.records.note("started")
             try:
                 _require(joined.manifest, config)
@@ -87,13 +82,12 @@ def passes(
                 with contextlib.suppress(OSError):
                     joined.records.note("stopped", error=type(error).__name__)
                 raise
-            told = record.as_dict()
+            told = msgspec.to_builtins(record)
             joined.records.note("ended", **{name: told[name] for name in ("counted", "missing", "delivered")})
         except Exception as error:
             failure = {"error": {"type": type(error).__name__, "message": str(error)}}
             with contextlib.suppress(OSError):  # the disk may be what failed
-                if not finished:
-                    journal.keep_record({**(before or {}), **failure})
+                journal.keep_record({**(before or {}), **failure})
             raise
         journal.keep_record(told)
         return record
@@ -115,8 +109,6 @@ class _Rounds:
 
     def __post_init__(self) -> None:
         aggregator, journal, meeting = self.aggregator, self.journal, self.meeting
-        if aggregator.protection is None:
-            raise EvaluationError("between machines messages are sealed and signed, and the aggregator has no keys")
         self._log = RoleLog(aggregator.manifest.session.hex())
         self._place = meeting.place(meeting.aggregator)
         self._view = Arrivals(self.exchange, self._log, journal.clock, of_session)
@@ -124,7 +116,7 @@ class _Rounds:
         self._trouble = ""  # what is wrong on this side
         self._clocks: dict[str, tuple[float, str]] = {}  # by member: when it was heard, and how far its clock is off
         self._replaced: tuple[int, str] = 0, ""  # how often others have changed what it has written, and what last
-        self._left_out: dict[str, str] = {}  # parties that have submitted and do not count, and why
+        self._left_out = set[str]()  # parties that have submitted and do not count
         self._told: dict[str, Any] = {}
         begun = newest_round(self._view, self._place, meeting.session, protection=aggregator.protection)
         journal.require_sent(begun and begun.number, self._view.shown(self._place))
@@ -160,7 +152,7 @@ class _Rounds:
         self._failures = {}
         for party, why in aggregator.refusals.items():
             if aggregator.round > 1 and party not in (*aggregator.counted, *self._left_out, HELPER):
-                self._left_out[party] = why
+                self._left_out.add(party)
                 log.warning("left out: %s", why, extra={"party": party})
         yield from self._exchanged(message)
         for party in self._awaited():
@@ -228,29 +220,20 @@ class _Rounds:
 
     def _tell(self, awaited: Mapping[str, str], deadline: float) -> None:
         """Write down who is awaited, and why, where that has changed; the round ends at `deadline` (monotonic)."""
-        aggregator, view = self.aggregator, self._view
-        told: dict[str, Any] = {
+        view = self._view
+        state: dict[str, Any] = {
+            "round": self.aggregator.round,
+            "rounds": self.aggregator.rounds,
+            "awaited": dict(awaited),
             "skipped": {view.shown(name): why for name, why in view.skipped.items()},
-            "left-out": dict(self._left_out),
             "stuck": [view.shown(name) for name in view.stuck],
             "clocks": dict(self._clocks),
             "trouble": self._trouble,
-            "replaced": self._replaced if self._replaced[0] else (),
-        }
-        state = {
-            "round": aggregator.round,
-            "awaited": dict(awaited),
-            **{name: found for name, found in told.items() if found},
+            "replaced": self._replaced,
         }
         if state != self._told:
             self._told = state
-            self.journal.tell(
-                deadline=deadline,
-                session=aggregator.manifest.session.hex(),
-                rounds=aggregator.rounds,
-                counted=len(aggregator.counted),
-                **state,
-            )
+            self.journal.tell(deadline=deadline, **state)
 
 
 def _require(manifest: Manifest, config: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -19,12 +19,15 @@ from fhe_auc.base.logs import LOGGER
 from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
 from fhe_auc.input_proofs.sessions import NOT_PROVED
-from fhe_auc.machines.site_state import Joined, Records, SiteState
+from fhe_auc.machines.site_state import Joined
 from fhe_auc.rows.own_checks import near_other_sessions
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.messages import MESSAGE, Message, Protection
 from fhe_auc.session.party import Party
+
+if TYPE_CHECKING:
+    from fhe_auc.machines.site_state import Records, SiteState
 
 _GONE = (
     "party {party!r}: the rows have changed since they were submitted, or cannot be read; the result is of the rows as "

@@ -43,7 +43,7 @@ class Conducting(Part):
         super().tidy(exchange)
         for folder in self._journals.glob("*"):
             if self.is_past(folder.name):
-                for file in [*folder.glob("round-*.message"), *folder.glob("round-*.submissions")]:
+                for file in [*folder.glob("round-*.message"), *folder.glob("round-*.submission")]:
                     file.unlink()
 
     def attend(self, session: Session) -> None:
@@ -100,17 +100,16 @@ class Conducting(Part):
     def _see(self, session: Session, work: Work) -> None:
         """Say how the session that is conducted stands."""
         runs, said = work.runs(), journal.read_status(session.journal)
-        session.clocks = said.get("clocks", {}) if said is not None else session.clocks
+        if said is not None:
+            session.clocks = said["clocks"]
         if runs and said is not None:
             why = said["awaited"]
             awaited = ", ".join(f"{who} ({why[who]})" if why[who] not in ("", NOTHING) else who for who in why)
             step = f"round {said['round']} of {said['rounds']}, awaits {awaited or 'nobody'}, until {said['until']}"
-            trouble = said.get("trouble", "") or (session.wrong if session.failed == said["round"] else "")
-            session.tell(step, trouble)
-            skipped = said.get("skipped", {})
+            session.tell(step, said["trouble"] or (session.wrong if session.failed == said["round"] else ""))
+            skipped, (times, replaced) = said["skipped"], said["replaced"]
             session.skipped = {file: reason for file, reason in skipped.items() if reason not in why.values()}
-            session.stuck = {file: skipped[file] for file in said.get("stuck", ()) if file in skipped}
-            times, replaced = said.get("replaced", (session.times, ""))
+            session.stuck = {file: skipped[file] for file in said["stuck"]}
             session.times, session.replaced = times, replaced if times != session.times else ""
             session.awaited = {who: session.awaited.get(who, self.clock.told()) for who in why}
         if runs:

@@ -18,8 +18,7 @@ from fhe_auc.exchange.exchange import Arrivals, Folder
 from fhe_auc.machines import aggregator_role, outcomes, site_role
 from fhe_auc.machines.file_transport import message_name, newest_round, submission_name
 from fhe_auc.machines.processes import Processes
-from fhe_auc.machines.site_state import LocalSites, Meeting, site_storage
-from fhe_auc.question.analysis import Analysis
+from fhe_auc.machines.site_state import LocalSites, site_storage
 from fhe_auc.results.evaluation import Evaluation, Outcome, preceded
 from fhe_auc.rows.own_checks import check_scores
 from fhe_auc.rows.party_data import PartyData
@@ -80,9 +79,12 @@ class Stage:
             folder = place.folder / "session"
             folder.mkdir(mode=0o700)
             made = site_storage().local_sites(session, folder)
-            sites = {
-                data.name: _site(folder, number, data, request.analysis, made) for number, data in enumerate(parties)
-            }
+            sites = {name: dict(config) for name, config in made.sites.items()}
+            for number, data in enumerate(parties):
+                rows = folder / f"rows-{number}.npz"
+                rows.touch(mode=0o600)
+                write_rows(rows, data, request.analysis)
+                sites[data.name] |= {"data": str(rows), "results": str(folder / f"results-{number}")}
             seconds = {"keys": time.perf_counter() - started}
             self.report("the session runs")
             counted = self._rounds(place, made, sites)
@@ -92,52 +94,35 @@ class Stage:
         """Play the rounds, and return who counts; what a role raises ends the session."""
         meeting = site_storage().opens(made.aggregator, made.files)
         assert meeting is not None  # noqa: S101 - for the type checker
-        server, names = place.folder / "server", [meeting.helper if name == HELPER else name for name in made.sites]
-        exchanges = {name: place.folder / f"exchange-{number}" for number, name in enumerate(names)}
-        for folder in (server, *exchanges.values()):
+        names = {name: meeting.helper if name == HELPER else name for name in sites}
+        exchanges = {member: place.folder / f"exchange-{number}" for number, member in enumerate(names.values())}
+        for folder in (server := place.folder / "server", *exchanges.values()):
             folder.mkdir(mode=0o700)
-        configs = zip(names, ({**made.sites[name], **sites.get(name, {})} for name in made.sites), strict=True)
-        answering = [_Role(name, config, Folder(exchanges[name]), meeting) for name, config in configs]
         place.carry(server, exchanges)
         config = {**made.aggregator, "journal": str(place.folder / "journal"), "round-timeout": self.round_timeout}
         session = aggregator_role.passes(config, Folder(server), meeting, made.files)
+        views, answered = (
+            {name: Arrivals(Folder(folder)) for name, folder in exchanges.items()},
+            dict.fromkeys(names, 0),
+        )
+        asked = meeting.place(meeting.aggregator)
         while True:
             try:
                 next(session)
             except StopIteration as ended:
                 record: SessionRecord = ended.value
                 return record.counted
-            for role in answering:
-                role.look()
+            for name, member in names.items():  # each answers each round once
+                view, helps = views[member], name == HELPER
+                view.begin()
+                begun = newest_round(view, asked, meeting.session, to_helper=helps)
+                if begun is not None and begun.number > answered[name]:
+                    message = view.exchange.read(asked + message_name(begun.number, to_helper=helps))
+                    submission, _ = site_role.answer(sites[name], message, log=RoleLog(party=member))
+                    view.exchange.put(meeting.place(member) + submission_name(begun.number), submission)
+                    answered[name] = begun.number
             place.check()
             time.sleep(_LOOK)
-
-
-class _Role:
-    """A site or helper, which answers each round in its exchange once."""
-
-    def __init__(self, name: str, config: Mapping[str, str], exchange: Folder, meeting: Meeting) -> None:
-        self._config, self._exchange, self._log = config, exchange, RoleLog(party=name)
-        self._meeting, self._own, self._helps = meeting, meeting.place(name), name == meeting.helper
-        self._asked, self._answered = meeting.place(meeting.aggregator), 0
-        self._view = Arrivals(exchange)
-
-    def look(self) -> None:
-        """Answer a round that has begun; errors as of `fhe_auc.machines.site_role.answer`."""
-        self._view.begin()
-        begun = newest_round(self._view, self._asked, self._meeting.session, to_helper=self._helps)
-        if begun is not None and begun.number > self._answered:
-            message = self._exchange.read(self._asked + message_name(begun.number, to_helper=self._helps))
-            submission, _ = site_role.answer(self._config, message, log=self._log)
-            self._exchange.put(self._own + submission_name(begun.number), submission)
-            self._answered = begun.number
-
-
-def _site(folder: Path, number: int, data: PartyData, analysis: Analysis, made: LocalSites) -> dict[str, str]:
-    rows = folder / f"rows-{number}.npz"
-    rows.touch(mode=0o600)
-    write_rows(rows, data, analysis)
-    return {**made.sites[data.name], "data": str(rows), "results": str(folder / f"results-{number}")}
 
 
 def _told(sites: Mapping[str, Mapping[str, str]], counted: Sequence[str]) -> dict[str, Any]:

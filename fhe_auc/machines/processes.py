@@ -1,6 +1,6 @@
 """Processes of Flower, Ray and FLARE on this machine: telemetry is off, and they end with all that they have started.
 
-However this process ends, `fhe_auc.machines.cleanup` sees to it that nothing is left.
+However this process ends, `fhe_auc.machines.keeper` sees to it that nothing is left.
 """
 
 import os
@@ -12,12 +12,13 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 from fhe_auc.base.errors import EvaluationError
 from fhe_auc.base.terminal import APART
-from fhe_auc.machines import cleanup
+from fhe_auc.machines import keeper
 
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 """Variables with which neither Flower nor Ray calls home; what the user has set himself is left alone."""
@@ -33,14 +34,12 @@ class Processes(AbstractContextManager["Processes"]):
     def __init__(self) -> None:
         # Its name is short: Ray's sockets have at most 107 bytes of path.
         self.folder = Path(tempfile.mkdtemp(prefix="fhe-flwr-", dir=_in_memory()))
-        self._started: list[subprocess.Popen[bytes]] = []
+        self._started: dict[str, subprocess.Popen[bytes]] = {}
         self.held = ExitStack()  # what is let go of once all have ended
-        home = self.folder / "flwr"
-        self._mark = f"FLWR_HOME={home}"
-        self._ender = cleanup.clean_up_after_this_process(self._mark, self.folder)
-        home.mkdir()
+        self._remover = _keeping(str(self.folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        (self.folder / "flwr").mkdir()
         self._variables = {
-            "FLWR_HOME": str(home),
+            "FLWR_HOME": str(self.folder / "flwr"),
             "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))),
             "RAY_TMPDIR": str(self.folder),
             "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # its name aside, this is what keeps Ray on 127.0.0.1
@@ -51,7 +50,10 @@ class Processes(AbstractContextManager["Processes"]):
         }
 
     def __exit__(self, *error: object) -> None:
-        self.close()
+        """End all processes and remove the folder."""
+        for process in (*self._started.values(), self._remover):
+            process.communicate()
+        self.held.close()
 
     @property
     def environment(self) -> dict[str, str]:
@@ -59,18 +61,13 @@ class Processes(AbstractContextManager["Processes"]):
         return {**QUIET, **os.environ, **self._variables}
 
     def start(self, name: str, command: Sequence[str], **variables: str) -> subprocess.Popen[bytes]:
-        """Start a process whose output goes to a log in the folder."""
+        """Start a process whose output goes to a log in the folder; return what runs it, and ends as it does."""
+        options: dict[str, Any] = {"env": {**self.environment, **variables}, "stderr": subprocess.STDOUT}
+        if sys.platform != "win32":  # the folder stays for as long as any has this open
+            options["pass_fds"] = [self._remover.stdin.fileno()]  # type: ignore[union-attr] # a pipe
         with (self.folder / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen(  # noqa: S603 - our own commands
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**self.environment, **variables},
-                **APART,
-            )
-        self._started.append(process)
-        return process
+            self._started[name] = _keeping("run", *command, stdout=log, **options)
+        return self._started[name]
 
     def call(self, command: Sequence[str], *, timeout: float = 60.0) -> str:
         """Run a command and return what it prints; raise `EvaluationError` where it fails."""
@@ -90,11 +87,11 @@ class Processes(AbstractContextManager["Processes"]):
             raise EvaluationError(f"{' '.join(command[:2])} failed: {(done.stderr or done.stdout).strip()[-500:]}")
         return done.stdout
 
-    def require_alive(self, process: subprocess.Popen[bytes]) -> None:
+    def require_alive(self) -> None:
         """Raise `EvaluationError` with the ends of all logs where a process has ended by itself."""
-        if process.poll() is not None:
-            name = Path(str(process.args[0])).name  # type: ignore[index]
-            raise EvaluationError(f"{name} has ended with status {process.returncode}: {self.log_end()}")
+        for name, process in self._started.items():
+            if process.poll() is not None:
+                raise EvaluationError(f"{name} has ended with status {process.returncode}: {self.log_end()}")
 
     def log_end(self) -> str:
         """Return the last lines of all logs, on one line each."""
@@ -103,14 +100,10 @@ class Processes(AbstractContextManager["Processes"]):
             for path in sorted(self.folder.glob("*.log"))
         )
 
-    def close(self) -> None:
-        """End all processes and remove the folder; done twice, it does nothing."""
-        self._ender.communicate()
-        for process in self._started:
-            process.kill()  # it has ended, unless the ender was ended by somebody
-            process.wait()
-        self._started = []
-        self.held.close()
+
+def _keeping(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-I", keeper.__file__, *arguments]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, **options, **APART)  # noqa: S603 - our own program
 
 
 def usable_cores() -> int:

@@ -15,7 +15,6 @@ site answers one after the other. A look is a pass that never sleeps, by the clo
 from __future__ import annotations
 
 import os
-import re
 import sys
 import threading
 import time
@@ -24,7 +23,7 @@ from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import FheAucError, InputError
@@ -41,8 +40,12 @@ from fhe_auc.machines.isolation import Isolation, sentence
 from fhe_auc.machines.result_hook import ResultHook
 from fhe_auc.machines.role_config import ENTRIES, required_role
 from fhe_auc.machines.served_session import SESSION, Part, Session
-from fhe_auc.machines.site_state import SiteStorage, Standing, site_storage
+from fhe_auc.machines.site_state import Standing, site_storage
 from fhe_auc.session import journal
+
+if TYPE_CHECKING:
+    from fhe_auc.machines.site_state import SiteStorage
+
 
 _FIXED = ("role", "exchange", "state", "store")  # entries that a process has to be started again for
 
@@ -53,7 +56,6 @@ _SET = 60.0  # seconds by which a clock jumps that somebody has set
 _BEAT = 30.0  # seconds: how often the status says that the process looks
 _TURN = 5  # looks, in which all places are looked at where nobody is known to make sessions
 _MOST_SESSIONS = 200  # at a time in a member's place, which removes them a day after their end
-_COMPACT = re.compile(r"\d{8}T\d{6}Z")
 METRICS = "metrics.prom"
 DECIDED = "decided"
 """The file in the role's state that changes when a person has decided on a session: it is then looked at again."""
@@ -157,7 +159,8 @@ class Server:
         if self._wrong or self._standing.wrong or self._clock.monotonic() > self._renewal:
             self._wrong = self._renewed()
         problems = [*self._upkeep(), *self._find()]
-        problems += self._due()
+        if self.role == "site":
+            problems += _tried("repeat", lambda: self._storage.make_due(self.config, self._exchange))
         for session in list(self._sessions.values()):
             if stop is not None and stop.is_set():
                 return
@@ -233,12 +236,6 @@ class Server:
             return [Problem("restored", why)] if why else []
         except (FheAucError, OSError) as error:
             return [Problem("role", sentence(error))]
-
-    def _due(self) -> list[Problem]:
-        """Make the sessions that are due at a site; return what is wrong with them, and with where they are put."""
-        if self.role != "site":
-            return []
-        return _tried("repeat", lambda: self._storage.make_due(self.config, self._exchange))
 
     def _find(self) -> list[Problem]:
         """Find the sessions, and forget those that are not there any more; return what is wrong with the exchange."""
@@ -385,10 +382,8 @@ def _tried(rule: str, wrong: Callable[[], Iterable[str]]) -> list[Problem]:
 
 def _time(file: Path) -> datetime | None:
     """Return when a result came, by its file's name; None for what people have put there."""
-    told = file.name.partition("-")[0]
     with suppress(ValueError):
-        if _COMPACT.fullmatch(told):
-            return datetime.strptime(told, "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc)
+        return datetime.strptime(file.name.partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc)
     return None
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fhe_auc.base.clock import Clock, Retry
 from fhe_auc.base.errors import FheAucError, InputError
@@ -18,7 +18,11 @@ from fhe_auc.exchange.exchange import Arrivals, Exchange, place_of
 from fhe_auc.machines.file_transport import Begun, Own
 from fhe_auc.machines.health import Problem
 from fhe_auc.machines.isolation import Isolation, Work
-from fhe_auc.machines.site_state import Meeting, SiteStorage, Standing
+from fhe_auc.machines.site_state import Meeting, Standing
+
+if TYPE_CHECKING:
+    from fhe_auc.machines.site_state import SiteStorage
+
 
 FOREIGN = "not for this role"
 SESSION = re.compile(r"[0-9a-f]{32}/")

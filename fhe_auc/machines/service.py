@@ -49,7 +49,8 @@ def start(config: Path, name: str, *, system: bool | None = None, units: Path | 
     if shutil.which("systemctl") is None or _run(*systemctl, "is-system-running", check=False) not in _RUNS:
         return ""
     config = config.resolve()
-    units = units or (SYSTEM_UNITS if system else _own_units())
+    own = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config", "systemd", "user")
+    units = units or (SYSTEM_UNITS if system else own)
     user = _owner(config, name) if system else ""
     unit = _unit_of(name, config, units)
     units.mkdir(parents=True, exist_ok=True)
@@ -118,10 +119,6 @@ def _owner(config: Path, name: str) -> str:
     if made := [str(place) for place in places if place.exists() and place.lstat().st_uid == 0]:
         _run("chown", "--no-dereference", user, *made)  # others write beside them, and may have left links
     return user
-
-
-def _own_units() -> Path:
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config", "systemd", "user")
 
 
 def _quoted(path: str | Path) -> str:

@@ -12,13 +12,14 @@ from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.machines import answers, outcomes
-from fhe_auc.machines.site_state import Joined, Records, site_storage
+from fhe_auc.machines.site_state import Joined, site_storage
 from fhe_auc.question.analysis import Questions
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.messages import Message
 from fhe_auc.session.party import Party
 
 if TYPE_CHECKING:
+    from fhe_auc.machines.site_state import Records
     from fhe_auc.rows.party_files import FileEntries
 
 
@@ -105,15 +106,12 @@ def _entries(config: Mapping[str, Any]) -> FileEntries:
 
 
 def _writer(config: Mapping[str, Any], log: RoleLog, clock: Clock) -> Callable[[Party[Any], Records], object]:
-    if not config.get("results"):
-        unconfigured = InputError("results is not configured: there is no folder for what sessions yield")
-        if config.get("data"):
-            raise unconfigured
+    if not config.get("results"):  # a helper's
 
         def refuse(party: Party[Any], records: Records) -> None:
-            raise unconfigured
+            raise InputError("results is not configured: there is no folder for what sessions yield")
 
-        return refuse  # a helper has neither
+        return refuse
     folder = Path(str(config["results"]))
     try:  # before a round is answered that cannot be answered again
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

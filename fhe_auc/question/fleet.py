@@ -1,72 +1,103 @@
-"""A fleet: more members than a manifest can name. It holds the root of a Merkle tree over them instead.
+"""A fleet: more members than a manifest can name. It holds the SHA-256 of the list of their files of keys instead.
 
-    leaf i    SHA-256(0 | label | i, 8 bytes, the highest first | the member's 32 bytes)
-    node      SHA-256(1 | left | right), the tree of RFC 6962
+    member's index    its place among all keys, which go on from file to file in the order of the files' names
+    range             the members of one file
 
-A member's 32 bytes are its Ed25519 key. With all of them anybody can check the root.
+Keys ascend strictly, from file to file, too: nobody stands in them twice, and one pass without memory sees that.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import Literal
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.serialise import encode
 from fhe_auc.question.study import MOST_ROWS
 
-MEMBER_BYTES = ROOT_BYTES = 32
-MOST_MEMBERS = 2**32
+MEMBER_BYTES = DIGEST_BYTES = 32
+_MOST_MEMBERS, _MOST_FILES = 2**32, 2**14
+_MOST_OF_A_FILE = 2**20  # members; a task has their keys in memory
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}\.parquet")  # of one case: some file systems tell no other apart
 
-Members = NDArray[np.uint8]  # members' Ed25519 keys, in order: shape (members, 32)
 
-_LEAF, _NODE = b"\0fhe-auc fleet member 1\0", b"\1"
+class KeyFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A file of members' Ed25519 keys."""
+
+    name: str
+    number: int  # of members
+    digest: bytes  # SHA-256 of the keys, one after the other, which no other way of writing the file changes
+
+
+class Range(NamedTuple):
+    """The members of one file, whose records, blobs and answers are in files of this name, too."""
+
+    name: str
+    first: int  # the index of its first member
+    number: int
+    digest: bytes
+
+
+class FleetList(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, dict=True):
+    """The files of a fleet's keys, as the members' file names them; `InputError` where they cannot be that."""
+
+    files: tuple[KeyFile, ...]
+
+    def __post_init__(self) -> None:
+        names = [each.name for each in self.files]
+        sizes = all(1 <= each.number <= _MOST_OF_A_FILE and len(each.digest) == DIGEST_BYTES for each in self.files)
+        if not sizes or names != sorted(set(names)) or len(names) > _MOST_FILES or not all(map(_NAME.fullmatch, names)):
+            raise InputError(
+                f"a fleet has at most {_MOST_FILES:,} files of keys, in the order of their names, each once, of 1 to "
+                f"{_MOST_OF_A_FILE:,} members; a name is of small letters, digits, - and _, and ends with .parquet"
+            )
+
+    @property
+    def number(self) -> int:
+        """How many members the fleet has."""
+        return sum(each.number for each in self.files)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the list, 32 bytes."""
+        return hashlib.sha256(encode(self.files)).digest()
+
+    @cached_property
+    def ranges(self) -> tuple[Range, ...]:
+        """The ranges, in order."""
+        firsts = accumulate((each.number for each in self.files), initial=0)
+        return tuple(
+            Range(each.name, first, each.number, each.digest) for each, first in zip(self.files, firsts, strict=False)
+        )
 
 
 class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The members of a session that names none; raises `InputError` if a field cannot be what it says."""
 
-    known_by: Literal["keys"]  # whose keys the tree is over; a manifest that says anything else is refused
     members: int  # how many, from 2 to 2^32
-    root: bytes  # of the tree, 32 bytes
+    keys: bytes  # what the list of their files is known by, `FleetList.digest`
     row_cap: int  # the most rows that a device may put in, 1 to 2^40; it checks that itself, and may have to prove it
 
     def __post_init__(self) -> None:
-        if not 2 <= self.members <= MOST_MEMBERS:
-            raise InputError(f"a fleet has from 2 to {MOST_MEMBERS:,} members, got {self.members:,}")
-        if len(self.root) != ROOT_BYTES:
-            raise InputError(f"the root of a fleet has {ROOT_BYTES} bytes, got {len(self.root)}")
+        if not 2 <= self.members <= _MOST_MEMBERS or len(self.keys) != DIGEST_BYTES:
+            raise InputError(
+                f"a fleet has from 2 to {_MOST_MEMBERS:,} members, and a list of them, got {self.members:,}"
+            )
         if not 1 <= self.row_cap <= MOST_ROWS:
             raise InputError(f"a device's row cap must lie between 1 and {MOST_ROWS}, got {self.row_cap}")
 
     @classmethod
-    def of(cls, members: Members, *, row_cap: int) -> Fleet:
-        """Return the fleet of these members; raise `InputError` as `Fleet` and `root_of`."""
-        return cls("keys", len(members), root_of(members), row_cap)
+    def of(cls, listed: FleetList, *, row_cap: int) -> Fleet:
+        """Return the fleet of these members; raise `InputError` as `Fleet`."""
+        return cls(listed.number, listed.digest, row_cap)
 
-    def require(self, members: Members) -> None:
-        """Raise `InputError` where these are not the fleet's members."""
-        if len(members) != self.members or root_of(members) != self.root:
-            raise InputError("these are not the members of the session's fleet: their number or Merkle root differs")
-
-
-def root_of(members: Members) -> bytes:
-    """Return the root over these members, 32 bytes; raise `InputError` for none, or one that is there twice."""
-    if not len(members):
-        raise InputError("a fleet has members, got none")
-    _, firsts, times = np.unique(members, axis=0, return_index=True, return_counts=True)
-    if len(firsts) != len(members):
-        twice = int(firsts[times > 1].min())
-        others = np.flatnonzero((members == members[twice]).all(axis=1))
-        raise InputError(f"members {twice} and {int(others[1])} of the fleet are the same, and would count twice")
-    leaves = (_LEAF + index.to_bytes(8, "big") + member.tobytes() for index, member in enumerate(members))
-    level = [hashlib.sha256(leaf).digest() for leaf in leaves]
-    while len(level) > 1:
-        above = [
-            hashlib.sha256(_NODE + left + right).digest() for left, right in zip(level[::2], level[1::2], strict=False)
-        ]
-        level = above + level[2 * len(above) :]  # the last of an odd number goes up as it is
-    return level[0]
+    def found_in(self, lists: Sequence[FleetList]) -> FleetList | None:
+        """Return the list of this fleet's members, if it is there."""
+        own = self.members, self.keys
+        return next((each for each in lists if (each.number, each.digest) == own), None)

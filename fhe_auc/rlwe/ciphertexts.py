@@ -40,12 +40,11 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from fhe_auc.base.errors import BackendUnavailableError, DeserialisationError
+from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import decode, encode, marked, unmarked
 from fhe_auc.rlwe.modular import Signed, fill, multiply, signed
@@ -64,21 +63,14 @@ _LEAST_DISTANCE = 1 / 8
 """Mean distance of c1's coefficients from zero, over Q; uniform ones have 1/4, and of 8192 the mean is 0.002 off."""
 
 
-class EncryptionSeeds(NamedTuple):
-    """Two independent keys of 32 bytes, good for one encryption."""
+def fresh_keys(secret: Words, told: Words) -> tuple[bytes, bytes]:
+    """Return two independent keys of 32 bytes, good for one encryption under `secret` of what these words tell.
 
-    seed: bytes
-    """Of `a`; public."""
-
-    error: bytes
-    """Of the error; secret."""
-
-
-def fresh_keys(secret: Words, told: Words) -> EncryptionSeeds:
-    """Return keys for an encryption, of which these words tell what it is of, under the key `secret`."""
+    The first is the seed of `a`, and public; the second, of the error, is secret.
+    """
     drawn = secrets.token_bytes(_RANDOM_BYTES) + told.tobytes()
     drawn = hmac.digest(secret[0].tobytes(), drawn, "sha512")  # the key modulo one prime is all of it
-    return EncryptionSeeds(drawn[:32], drawn[32:])
+    return drawn[:32], drawn[32:]
 
 
 def fresh_error(size: int, key: bytes) -> Signed:
@@ -118,12 +110,12 @@ class Seeded:
         words.
         """
         half = self.half
-        keys = fresh_keys(secret, told)
-        b = values_of(half, message.view(np.int64) + fresh_error(half.ring_dimension, keys.error))
-        half.subtract_in_place(b, half.multiply(half.uniform(keys.seed), secret))
+        seed, of_error = fresh_keys(secret, told)
+        b = values_of(half, message.view(np.int64) + fresh_error(half.ring_dimension, of_error))
+        half.subtract_in_place(b, half.multiply(half.uniform(seed), secret))
         if mask is not None:
             half.add_in_place(b, mask)
-        return half.pack(b) + keys.seed
+        return half.pack(b) + seed
 
     def expand(self, packed: bytes | memoryview, into: Words | None = None) -> Words:
         """Return both polynomials of a packed form, written `into` an array of their shape if there is one.
@@ -161,24 +153,6 @@ def divided(half: Polynomials, rows: Words, kept: int) -> Words:
     return rows[:kept]
 
 
-def check_not_transparent(words: Words) -> None:
-    """Raise `DeserialisationError` where a ciphertext's second polynomial is zero: SEAL has an error of its own."""
-    if not words[len(words) // 2 :].any():
-        raise DeserialisationError("not a ciphertext: its second polynomial is zero")
-
-
-def check_small(shape: Polynomials, coefficients: Words, most: int) -> None:
-    """Check that a library's polynomial has such coefficients, of the size `most`: that it is kept as supposed here.
-
-    Raises `BackendUnavailableError` if it is not.
-    """
-    if np.minimum(coefficients, np.array(shape.moduli, np.uint64)[:, None] - coefficients).max() > most:
-        raise BackendUnavailableError(
-            "this version of the encryption library keeps ciphertexts or keys in a way that fhe-auc does not know; "
-            "install one that fhe-auc asks for"
-        )
-
-
 def check_not_small(shape: Polynomials, coefficients: Words) -> None:
     """Raise `DeserialisationError` where coefficients modulo Q are small: their mean distance from zero, over Q."""
     modulus = math.prod(shape.moduli)
@@ -190,19 +164,15 @@ def check_not_small(shape: Polynomials, coefficients: Words) -> None:
 
 
 def unpack_result(half: Polynomials, packed: bytes | memoryview) -> tuple[Words, Words]:
-    """Return the coefficients of a result's two polynomials, each of the shape `half`.
-
-    Raises `DeserialisationError` as `Polynomials.unpack`, and where the second polynomial is small.
-    """
-    first, second = np.split(Polynomials(half.ring_dimension, 2 * half.moduli).unpack(packed), 2)
-    check_not_small(half, second)
+    """Return the coefficients of a result's two polynomials, each of the shape `half`; errors as `unpack_products`."""
+    ((first, second),) = unpack_products((half, half), packed, 1)
     return first, second
 
 
 def unpack_products(shapes: Sequence[Polynomials], packed: bytes | memoryview, count: int) -> list[list[Words]]:
-    """Return c0, c1 and c2, of these three shapes, of so many products, as coefficients.
+    """Return the polynomials c0, c1 …, of these shapes, of so many ciphertexts, as coefficients.
 
-    Raises `DeserialisationError` as `Polynomials.unpack`, and where c1 or c2 is small.
+    Raises `DeserialisationError` as `Polynomials.unpack`, and where one but c0 is small.
     """
     view, results = memoryview(packed), []
     for _ in range(count):

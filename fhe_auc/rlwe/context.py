@@ -4,8 +4,8 @@ An encryption library, OpenFHE or SEAL, makes secret keys. All else is done in w
 objects stay inside.
 
 Only coefficients travel, and a library's parser sees no foreign bytes. Both libraries serialise an object as a header
-(parameters, sizes, pointers) around long runs of 64-bit coefficients: of a throw-away key it is learned where these
-stand. Every coefficient takes only the bits that its modulus needs (`fhe_auc.rlwe.polynomials`).
+(parameters, sizes, pointers) around long runs of 64-bit coefficients, which are found in it. Every coefficient takes
+only the bits that its modulus needs (`fhe_auc.rlwe.polynomials`).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
 import numpy as np
 
-from fhe_auc.base.errors import CapacityError, DeserialisationError
+from fhe_auc.base.errors import BackendUnavailableError, CapacityError, DeserialisationError
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.rlwe.ciphertexts import Seeded, check_small, unwrap, wrap
+from fhe_auc.rlwe.ciphertexts import Seeded, unwrap, wrap
 from fhe_auc.rlwe.modular import Signed, signed
 from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of, values_of
 from fhe_auc.rlwe.ring_parameters import KEY_CHAIN, LIBRARIES, BackendName, Chain, RingParameters, choose_backend
@@ -32,135 +32,73 @@ from fhe_auc.rlwe.ring_parameters import KEY_CHAIN, LIBRARIES, BackendName, Chai
 P = TypeVar("P", bound=RingParameters)
 
 
-class Run(NamedTuple):
-    """One polynomial modulo one prime: N words from byte `offset`, each in [0, modulus)."""
-
-    offset: int
-    modulus: int
+Rows: TypeAlias = list[tuple[int, Words]]
+"""One polynomial modulo one prime, after the other: the prime, and the coefficients in words, shape (N,)."""
 
 
-class CoefficientLayout:
-    """Where the coefficients of one kind of object stand, polynomials modulo primes: of the shape `polynomials`.
+class Library(ABC):
+    """A library's context for one chain: of CKKS whatever the scheme.
 
-    It is learned from `template`, a serialised object of that kind. `find` returns where runs stand in the library's
-    bytes.
-    """
-
-    def __init__(self, template: bytes, ring_dimension: int, find: Callable[[bytes], list[Run]]) -> None:
-        self._find = find
-        self.polynomials = Polynomials(ring_dimension, tuple(run.modulus for run in find(template)))
-
-    def words(self, raw: bytes) -> Words:
-        """Return the coefficients of the serialised object `raw`, which this process has made itself.
-
-        Raises `DeserialisationError` where it is not an object of this kind.
-        """
-        runs = self._find(raw)
-        if tuple([run.modulus for run in runs]) != self.polynomials.moduli:
-            raise DeserialisationError("the library's object does not have the layout that these parameters call for")
-        size = self.polynomials.ring_dimension
-        return np.array([np.frombuffer(raw, "<u8", size, run.offset) for run in runs], np.uint64)
-
-
-class Keys(ABC):
-    """What makes keys, modulo primes that it knows."""
-
-    @property
-    @abstractmethod
-    def shapes(self) -> tuple[Polynomials, Polynomials]:
-        """Shapes of secret keys and of ciphertexts, known without making any where that can be."""
-
-    @abstractmethod
-    def new_secret_key(self) -> bytes:
-        """Return a fresh secret key, packed: a ternary polynomial that the library has drawn."""
-
-    def new_public_key(self, secret_key: bytes) -> bytes:
-        """Return a fresh public key of a packed secret key, packed: an encryption of zero, made without the library."""
-        key_shape, ciphertext_shape = self.shapes
-        seeded = Seeded(ciphertext_shape)
-        zero = seeded.half.zeros()
-        return seeded.encrypt(key_shape.unpack(secret_key)[: len(zero)], zero, zero[:0])
-
-
-class Library(Keys):
-    """A library's context for one chain, and the layout of its keys, learned from a throw-away one when needed.
-
-    It is a context of CKKS whatever the scheme. What comes of the library raises `BackendUnavailableError` as
-    `check_small`, and `CapacityError` where the library has another ring or modulus.
+    Raises `BackendUnavailableError` where it keeps keys in a way that is not known here, and `CapacityError` where it
+    has another ring or modulus.
     """
 
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
 
-    @property
-    def shapes(self) -> tuple[Polynomials, Polynomials]:
-        """Of the library's primes."""
-        key = self.secret_key.polynomials
-        return key, Polynomials(key.ring_dimension, 2 * key.moduli[: len(self.chain.modulus_bits)])
-
     @cached_property
-    def secret_key(self) -> CoefficientLayout:
-        """That of secret keys."""
-        layout = self._layout(self._new_key())
-        found = tuple(round(math.log2(modulus)) for modulus in layout.polynomials.moduli)
+    def moduli(self) -> tuple[int, ...]:
+        """Primes of its secret keys, those of Q first; as a throw-away key says."""
+        return self.drawn()[0]
+
+    def drawn(self) -> tuple[tuple[int, ...], Signed]:
+        """Return the primes of a fresh secret key, and its coefficients, shape (N,)."""
+        moduli, rows = zip(*self._new_key(), strict=True)
+        found = tuple(round(math.log2(modulus)) for modulus in moduli)
         wanted, more = self.chain.modulus_bits, bool(self.chain.special_bits)  # of which SEAL's keys know
         if found[: len(wanted)] != wanted or len(found) > len(wanted) + more:
             raise CapacityError(f"the library has chosen primes of {found} bits, not those that the parameters say")
-        return layout
-
-    def new_secret_key(self) -> bytes:
-        """Return a fresh secret key of the library's primes, packed."""
-        words, _ = self.drawn()
-        return self.secret_key.polynomials.pack(words)
-
-    def drawn(self) -> tuple[Words, Signed]:
-        """Return a fresh secret key, and its coefficients, shape (N,)."""
-        first = Polynomials(self.chain.ring_dimension, self.secret_key.polynomials.moduli[:1])
-        words = self.secret_key.words(self._saved(self._new_key()))
-        coefficients = coefficients_of(first, words[:1])
-        check_small(first, coefficients, 1)
-        return words, signed(coefficients[0], first.moduli[0])
+        first = Polynomials(self.chain.ring_dimension, moduli[:1])
+        ternary = signed(coefficients_of(first, np.array(rows[:1], np.uint64))[0], moduli[0])
+        if np.abs(ternary).max() > 1:
+            raise BackendUnavailableError(
+                "this version of the encryption library keeps ciphertexts or keys in a way that fhe-auc does not know; "
+                "install one that fhe-auc asks for"
+            )
+        return moduli, ternary
 
     @abstractmethod
-    def _new_key(self) -> Any:
-        """Return a fresh secret key."""
-
-    @abstractmethod
-    def _saved(self, item: Any) -> bytes:
-        """Return the library's serialisation of a key or a ciphertext."""
-
-    @abstractmethod
-    def _layout(self, item: Any) -> CoefficientLayout:
-        """Return the layout of objects like `item`."""
+    def _new_key(self) -> Rows:
+        """Return a fresh secret key, as the library's serialisation has it: values at the roots of -1."""
 
 
-class OwnPrimes(Keys):
-    """Keys modulo primes of the scheme's own, of which the library draws the coefficients alone."""
-
-    def __init__(self, parameters: RingParameters) -> None:
-        self._parameters = parameters
-
-    @property
-    def shapes(self) -> tuple[Polynomials, Polynomials]:
-        """Of the primes of Q alone."""
-        size, moduli = self._parameters.ring_dimension, self._parameters.own_moduli
-        return Polynomials(size, moduli), Polynomials(size, 2 * moduli)
-
-    def new_secret_key(self) -> bytes:
-        """Return a fresh secret key, packed."""
-        shape, _ = self.shapes
-        _, ternary = _library(choose_backend(self._parameters.backend), KEY_CHAIN).drawn()
-        return shape.pack(values_of(shape, ternary))
+def shapes_of(parameters: RingParameters) -> tuple[Polynomials, Polynomials]:
+    """Return the shapes of secret keys and of ciphertexts; errors as `library_for`, which own primes do not take."""
+    own, size = parameters.own_moduli, parameters.ring_dimension
+    of_keys = own or library_for(parameters).moduli
+    return Polynomials(size, of_keys), Polynomials(size, 2 * of_keys[: len(parameters.modulus_bits)])
 
 
-def keys_for(parameters: RingParameters) -> Keys:
-    """Return what makes keys for the parameters; errors as of it, and as `choose_backend`."""
-    return OwnPrimes(parameters) if parameters.own_moduli else library_for(parameters)
+def new_secret_key(parameters: RingParameters) -> bytes:
+    """Return a fresh secret key, packed: a ternary polynomial that the library has drawn; errors as `library_for`."""
+    (shape, _), (_, ternary) = shapes_of(parameters), library_for(parameters).drawn()
+    return shape.pack(values_of(shape, ternary))
+
+
+def new_public_key(parameters: RingParameters, secret_key: bytes) -> bytes:
+    """Return a fresh public key of a packed secret key, packed: an encryption of zero, made without the library."""
+    key_shape, ciphertext_shape = shapes_of(parameters)
+    seeded = Seeded(ciphertext_shape)
+    zero = seeded.half.zeros()
+    return seeded.encrypt(key_shape.unpack(secret_key)[: len(zero)], zero, zero[:0])
 
 
 def library_for(parameters: RingParameters) -> Library:
-    """Return the library that chooses the parameters' primes; errors as `keys_for`."""
-    return _library(choose_backend(parameters.backend), parameters.chain)
+    """Return the library that draws keys, and chooses the primes unless they are the scheme's own.
+
+    Errors as of it, and as `choose_backend`.
+    """
+    return _library(choose_backend(parameters.backend), KEY_CHAIN if parameters.own_moduli else parameters.chain)
 
 
 @lru_cache(maxsize=8)
@@ -226,10 +164,10 @@ class BasePublicContext(_BaseContext[P]):
 
     _not_pickled = "a context is not pickled, which the libraries' objects do not survive; send to_bytes()"
 
-    def __init__(self, stored: PublicKeys[P], keys: Keys) -> None:
+    def __init__(self, stored: PublicKeys[P]) -> None:
         self.parameters, self._stored = stored.parameters, stored
         self.fingerprint = stored.parameters.fingerprint(stored.public_keys_digest)
-        _, self.ciphertext_shape = keys.shapes
+        _, self.ciphertext_shape = shapes_of(stored.parameters)
         self._seeded = Seeded(self.ciphertext_shape)
         self._public_key = np.split(self._seeded.expand(stored.public_key), 2)
 
@@ -243,10 +181,10 @@ class BaseSecretContext(_BaseContext[P]):
 
     _not_pickled = "a secret key is not pickled; use to_bytes() and keep the bytes encrypted"
 
-    def __init__(self, stored: SecretKey[P], keys: Keys) -> None:
+    def __init__(self, stored: SecretKey[P]) -> None:
         self.parameters, self._stored = stored.parameters, stored
         self.fingerprint = stored.parameters.fingerprint(stored.public_keys_digest)
-        key_shape, ciphertext_shape = keys.shapes
+        key_shape, ciphertext_shape = shapes_of(stored.parameters)
         self._seeded = Seeded(ciphertext_shape)
         self.mask_shape = self._seeded.half
         if hashlib.sha256(stored.secret_key).digest() != stored.checksum:
@@ -276,13 +214,12 @@ def generated(
 
     Raises `BackendUnavailableError` where the parameters' library cannot be imported here.
     """
-    making = keys_for(parameters)
-    secret_key = making.new_secret_key()
-    keys = public.stored_as(parameters, making.new_public_key(secret_key))
+    secret_key = new_secret_key(parameters)
+    keys = public.stored_as(parameters, new_public_key(parameters, secret_key))
     checksum = hashlib.sha256(secret_key).digest()
-    own = public(keys, making)
+    own = public(keys)
     _IN_USE[_name(public, own.to_bytes())] = own
-    return pair(own, secret(secret.stored_as(parameters, keys.public_keys_digest, secret_key, checksum), making))
+    return pair(own, secret(secret.stored_as(parameters, keys.public_keys_digest, secret_key, checksum)))
 
 
 def loaded(of: type[Context], data: bytes) -> Context:
@@ -297,7 +234,7 @@ def loaded(of: type[Context], data: bytes) -> Context:
         stored = decode(payload, of.stored_as, of.kind)
         if stored.parameters.fingerprint(stored.public_keys_digest) != fingerprint:
             raise DeserialisationError(f"the {of.kind} does not match its fingerprint", field="fingerprint")
-        _IN_USE[_name(of, data)] = found = of(stored, keys_for(stored.parameters))
+        _IN_USE[_name(of, data)] = found = of(stored)
     return found
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ import openfhe
 from threadpoolctl import threadpool_limits
 
 from fhe_auc.base.errors import EvaluationError
-from fhe_auc.rlwe.context import CoefficientLayout, Library, Run
+from fhe_auc.rlwe.context import Library, Rows
 from fhe_auc.rlwe.ring_parameters import Chain
 
 if not _threads_chosen:
@@ -57,21 +56,20 @@ def _refuse_forks() -> None:
         )
 
 
-def _polynomials(raw: bytes, ring_dimension: int) -> list[Run]:
+def _polynomials(raw: bytes, ring_dimension: int) -> Rows:
     """Find OpenFHE's coefficient vectors: a 64-bit count, the words, then the modulus that they all lie below."""
-    mark = ring_dimension.to_bytes(8, "little")
-    runs: list[Run] = []
+    mark, found = ring_dimension.to_bytes(8, "little"), Rows()
     position = raw.find(mark)
     while position >= 0:
-        start = position + 8
-        end = start + 8 * ring_dimension
+        end = position + 8 + 8 * ring_dimension
         modulus = int.from_bytes(raw[end : end + 8], "little")
-        if modulus % (2 * ring_dimension) == 1 and int(np.frombuffer(raw[start:end], "<u8").max()) < modulus:
-            runs.append(Run(start, modulus))
-            position = raw.find(mark, end)
-        else:
-            position = raw.find(mark, position + 1)
-    return runs
+        if modulus % (2 * ring_dimension) == 1:
+            row = np.frombuffer(raw, "<u8", ring_dimension, position + 8)
+            if int(row.max()) < modulus:
+                found.append((modulus, row))
+                position = end - 1
+        position = raw.find(mark, position + 1)
+    return found
 
 
 class Scheme(Library):
@@ -91,7 +89,6 @@ class Scheme(Library):
         self._context = openfhe.GenCryptoContext(settings)
         for feature in (openfhe.PKE, openfhe.KEYSWITCH, openfhe.LEVELEDSHE):
             self._context.Enable(feature)
-        self._find = partial(_polynomials, ring_dimension=chain.ring_dimension)
         super().__init__(chain)
 
     @property
@@ -100,14 +97,9 @@ class Scheme(Library):
         _refuse_forks()
         return self._context
 
-    def _new_key(self) -> Any:
+    def _new_key(self) -> Rows:
         # In a thread of its own, as OpenFHE seeds its random numbers once for each: a machine resumed twice from one
         # snapshot would make the same keys.
         with ThreadPoolExecutor(1) as thread:
-            return thread.submit(self.context.KeyGen).result().secretKey
-
-    def _saved(self, item: Any) -> bytes:
-        return bytes(openfhe.Serialize(item, openfhe.BINARY))
-
-    def _layout(self, item: Any) -> CoefficientLayout:
-        return CoefficientLayout(self._saved(item), self.chain.ring_dimension, self._find)
+            key = thread.submit(self.context.KeyGen).result().secretKey
+        return _polynomials(bytes(openfhe.Serialize(key, openfhe.BINARY)), self.chain.ring_dimension)

@@ -8,16 +8,17 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import cycle, islice
 from typing import Any
 
 import _sealapi_cpp as seal  # as tenseal.sealapi has it; tenseal itself loads what works on tensors
+import numpy as np
 import zstandard
 
 from fhe_auc.base.errors import DeserialisationError, InputError
-from fhe_auc.rlwe.context import CoefficientLayout, Library, Run
-from fhe_auc.rlwe.polynomials import WORD, Polynomials
+from fhe_auc.rlwe.context import Library, Rows
+from fhe_auc.rlwe.polynomials import WORD
 from fhe_auc.rlwe.ring_parameters import Chain
 
 # SEAL's serialisation: a 16-byte header (magic, header size, version, compression, total size) before every object and
@@ -75,10 +76,9 @@ def save(item: Any) -> bytes:
     return _HEADER.pack(magic, header_size, major, minor, _UNCOMPRESSED, reserved, size) + body
 
 
-def _polynomials(raw: bytes, ring_dimension: int, moduli: Sequence[int]) -> list[Run]:
+def polynomials(raw: bytes, ring_dimension: int, moduli: Sequence[int]) -> Rows:
     """Find SEAL's arrays of whole polynomials, which are modulo these primes in turn."""
-    mark = _HEADER.pack(_MAGIC, _HEADER.size, *raw[3:5], _UNCOMPRESSED, 0, 0)[:8]
-    runs: list[Run] = []
+    mark, found = _HEADER.pack(_MAGIC, _HEADER.size, *raw[3:5], _UNCOMPRESSED, 0, 0)[:8], Rows()
     position = raw.find(mark)
     while position >= 0 and len(raw) >= position + _HEADER.size + WORD:
         size = _HEADER.unpack_from(raw, position)[-1]
@@ -86,12 +86,12 @@ def _polynomials(raw: bytes, ring_dimension: int, moduli: Sequence[int]) -> list
         count = int.from_bytes(raw[start - WORD : start], "little")
         if count and count % ring_dimension == 0 and size == _HEADER.size + WORD + WORD * count:
             for modulus in islice(cycle(moduli), count // ring_dimension):
-                runs.append(Run(start, modulus))
+                found.append((modulus, np.frombuffer(raw, "<u8", ring_dimension, start)))
                 start += WORD * ring_dimension
         else:
             start = position + 1
         position = raw.find(mark, start)
-    return runs
+    return found
 
 
 class Scheme(Library):
@@ -99,7 +99,8 @@ class Scheme(Library):
 
     def __init__(self, chain: Chain) -> None:
         primes = seal.CoeffModulus.Create(chain.ring_dimension, [*chain.modulus_bits, chain.special_bits])
-        self._key_moduli = [prime.value() for prime in primes]  # ciphertexts have all but the last
+        # A site that has submitted needs no more of SEAL than its primes: to make a key takes 50 ms of each process.
+        self.moduli = tuple(prime.value() for prime in primes)
         self._settings = seal.EncryptionParameters(seal.SCHEME_TYPE.CKKS)
         self._settings.set_poly_modulus_degree(chain.ring_dimension)
         self._settings.set_coeff_modulus(primes)
@@ -110,17 +111,6 @@ class Scheme(Library):
         """SEAL's own."""
         return seal.SEALContext(self._settings, True, seal.SEC_LEVEL_TYPE.TC128)
 
-    @property
-    def shapes(self) -> tuple[Polynomials, Polynomials]:
-        """A site that has submitted needs no more of SEAL than its primes: to learn takes 50 ms of each process."""
-        size, moduli = self.chain.ring_dimension, tuple(self._key_moduli)
-        return Polynomials(size, moduli), Polynomials(size, 2 * moduli[:-1])
-
-    def _new_key(self) -> Any:
-        return seal.KeyGenerator(self.context).secret_key()
-
-    _saved = staticmethod(save)
-
-    def _layout(self, item: Any) -> CoefficientLayout:
-        find = partial(_polynomials, ring_dimension=self.chain.ring_dimension, moduli=self._key_moduli)
-        return CoefficientLayout(self._saved(item), self.chain.ring_dimension, find)
+    def _new_key(self) -> Rows:
+        key = save(seal.KeyGenerator(self.context).secret_key())
+        return polynomials(key, self.chain.ring_dimension, self.moduli)

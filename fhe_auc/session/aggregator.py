@@ -18,7 +18,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -71,6 +71,7 @@ class Aggregator:
         self.fix_list: Callable[[bytes], bytes] | None = None  # keeps a digest in the key store; the secret of a query
         self.journal: Journal | None = None  # for a session that outlives this process; `start` goes on from it
         self._side, self._rounds = side, side.rounds
+        self.rounds = side.rounds.number  # in the last one parties only confirm
         self.counted = manifest.parties  # still in the session, in this order: who does not answer a round is out of it
         self._awaited = frozenset(manifest.parties)  # the same, to look up names in
         self._digests: dict[str, bytes] = {}  # of what each has submitted in this round, as it came; empty if unsigned
@@ -79,11 +80,6 @@ class Aggregator:
         self._goes_on = False  # whether it takes what is in the journal
         self._listed: dict[str, bytes] = {}  # digests of what the parties have submitted last
         self._mac_keys: dict[str, bytes] = {}  # of their echoes
-
-    @property
-    def rounds(self) -> int:
-        """How many rounds the session has; in the last one parties only confirm."""
-        return self._rounds.number
 
     @property
     def submission_limit(self) -> int:
@@ -213,8 +209,7 @@ class Aggregator:
         if not self._ended:
             raise EvaluationError("the session has not ended")
         missing = tuple(party for party in self.manifest.parties if party not in self._awaited)
-        refused = tuple(self._refusals.items())
-        return SessionRecord(self.manifest.session, self.counted, missing, self._answered, refused)
+        return SessionRecord(self.manifest.session.hex(), self.counted, missing, self._answered, self.refusals)
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -308,22 +303,11 @@ class SessionRecord:
     there, too, whose input proof did not hold.
     """
 
-    session: bytes  # the manifest's id, 16 bytes
+    session: str  # the manifest's id, hexadecimal
     counted: tuple[str, ...]
     missing: tuple[str, ...]
     delivered: tuple[str, ...]
-    refused: tuple[tuple[str, str], ...]
-
-    def as_dict(self) -> dict[str, object]:
-        """Return plain types; `from_dict` has the way back."""
-        parties = {"counted": [*self.counted], "missing": [*self.missing], "delivered": [*self.delivered]}
-        return {"session": self.session.hex(), **parties, "refused": dict(self.refused)}
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> SessionRecord:
-        """Return the record that `as_dict` was of."""
-        counted, missing, delivered = (tuple(plain[name]) for name in ("counted", "missing", "delivered"))
-        return cls(bytes.fromhex(plain["session"]), counted, missing, delivered, tuple(plain["refused"].items()))
+    refused: dict[str, str]
 
 
 def conduct(

@@ -17,6 +17,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.plan import Plan
 
+_MASK = b"fhe-auc zero-sum mask 1\0"
 Sums: TypeAlias = NDArray[np.complex128]  # of `SecretContext.decrypt_sums`
 CkksTask: TypeAlias = PartyTask[Slots, Sums, R]  # encodes the slots of each block, and reads the result's sums
 Circuit: TypeAlias = Callable[[PublicContext, Sequence[Words]], bytes]
@@ -93,12 +94,8 @@ def zero_sum_masks(
     masks = []
     for block in range(blocks):
         owners = index, (index + 1) % len(parties)
-        mask, next_pad = (shape.uniform(pad_key(common_secret, manifest, owner, block)) for owner in owners)
+        keys = (derived_key(common_secret, manifest.digest, _MASK, owner, block) for owner in owners)
+        mask, next_pad = map(shape.uniform, keys)  # G of this party, and of the next one
         shape.subtract_in_place(mask, next_pad)
         masks.append(mask)
     return masks
-
-
-def pad_key(common_secret: bytes, manifest: Manifest, owner: int, block: int) -> bytes:
-    """Return the key, 32 bytes, from which G of the party with this index is expanded for a block."""
-    return derived_key(common_secret, manifest.digest, b"fhe-auc zero-sum mask 1\0", owner, block)

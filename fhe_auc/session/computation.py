@@ -17,23 +17,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from itertools import starmap
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.input_proofs.sessions import InputProof, InputProofs
+from fhe_auc.input_proofs.sessions import InputProofs
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rlwe.packing import pack, packed_size, unpack
+from fhe_auc.rlwe.packing import Octets, pack, packed_size, unpack, unpack_rows
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
 from fhe_auc.rlwe.ring_parameters import RingParameters
 from fhe_auc.session.aggregator import RunningSum
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.plan import Plan
-from fhe_auc.sums.pads import pad
+from fhe_auc.sums.pads import pads
 
 Keys = TypeVar("Keys")  # what the aggregator computes with
 Secret = TypeVar("Secret")  # the secret key
@@ -52,7 +53,7 @@ class Submission(NamedTuple):
     """What a party submits, part by part, and the proof that its counts are within its row cap."""
 
     parts: tuple[bytes, ...]
-    proof: InputProof | None = None  # None where the session has none
+    proof: bytes = b""  # empty where the session has none
 
 
 class PartyTask(ABC, Generic[Values, Decrypted, R]):
@@ -118,19 +119,32 @@ class PaddedComputation(ABC, Generic[Keys, Secret]):
     def secret(self, context: bytes) -> Secret:
         """Return the secret key that a secret context, if there is any, holds."""
 
-    def pads(self, index: int, seed: bytes) -> list[Residues]:
-        """Return the pad of the party of this index and seed, 32 bytes, part by part, each of the shape (size,)."""
-        own = enumerate(zip(self.primes, self.sizes, strict=True))
-        return [pad(seed, self.manifest.session, index, which, prime, size) for which, (prime, size) in own]
+    def pads(self, indices: Sequence[int], seeds: Sequence[bytes]) -> list[Residues]:
+        """Return the pads of the parties of these indices and seeds, 32 bytes, part by part, shape (parties, size).
+
+        Where parties prove their counts, that of the first part is longer: its last residues pad the proof.
+        """
+        sizes = list(self.sizes)
+        sizes[0] += 0 if self.proofs is None else self.proofs.size
+        own = enumerate(zip(self.primes, sizes, strict=True))
+        return [pads(seeds, self.manifest.session, indices, which, prime, size) for which, (prime, size) in own]
 
     def under_pad(self, index: int, seed: bytes, values: Sequence[Residues]) -> Submission:
         """Return what a task has encoded under the pad of the party's index and seed."""
-        padded = zip(values, self.pads(index, seed), self.primes, strict=True)
-        return Submission(tuple([pack(modular.add(value, own, prime), prime) for value, own, prime in padded]))
+        return Submission(self.padded(values, self.pads([index], [seed])))
+
+    def padded(self, values: Sequence[Residues], pads: Sequence[Residues]) -> tuple[bytes, ...]:
+        """Return what a task has encoded under one party's pad, part by part."""
+        own = zip(values, pads, self.primes, strict=True)
+        return tuple([pack(modular.add(value, pad[0, : len(value)], prime), prime) for value, pad, prime in own])
 
     def unpacked(self, number: int, part: bytes, into: Words | None = None) -> Residues:
         """Return the residues of a part of a submission, shape (1, size); `DeserialisationError` where it is none."""
         return unpack(part, self.sizes[number], self.primes[number])[None]
+
+    def unpacked_rows(self, number: int, parts: Octets) -> tuple[Residues, NDArray[np.bool_]]:
+        """Return those of several submissions, shape (parties, size), of their bytes; and which of them are some."""
+        return unpack_rows(parts, self.sizes[number], self.primes[number])
 
     def running_sum(self) -> RunningSum:
         """Return an empty sum of submissions; it checks what it adds."""
@@ -138,7 +152,9 @@ class PaddedComputation(ABC, Generic[Keys, Secret]):
 
     def sum_of_pads(self, seeds: Iterable[tuple[int, bytes]]) -> list[Words]:
         """Return the sum of these pads, by index, part by part, each of the shape (1, size)."""
-        return self.added(starmap(self.pads, seeds))  # one after the other: a pad is as large as a submission
+        # One after the other: a pad is as large as a submission.
+        pads = (self.pads([index], [seed]) for index, seed in seeds)
+        return self.added([own[:, :size] for own, size in zip(each, self.sizes, strict=True)] for each in pads)
 
     def added(self, sums: Iterable[Sequence[Words]]) -> list[Words]:
         """Return the sum of such sums, of pads or of submissions; of none it is zero."""

@@ -1,12 +1,11 @@
 """An aggregator's session in a folder, so that it goes on where it was, whatever dies in between.
 
-    round-N.message        what is sent to all in round N, written before it leaves
-    round-N.submissions    what parties have sent, each written before it counts
-    round-N.closed         whose submissions count, written before anything is computed from them
-    session                its id
-    record.json            who took part, and who has confirmed the last round; or what went wrong
-    status.json            who is awaited at this moment, and why
-    lock                   locked while a process runs the session
+    round-N.message             what is sent to all in round N, written before it leaves
+    round-N.PARTY.submission    what a party has sent last, written before it counts
+    round-N.closed              whose submissions count, written before anything is computed from them
+    record.json                 who took part, and who has confirmed the last round; or what went wrong
+    status.json                 who is awaited at this moment, and why
+    lock                        locked while a process runs the session
 
 Parties see no second message of a round: where one is here, it is sent again. Of what is here, nothing is secret from
 the aggregator, and nothing tells it more than it has seen already; the folder is private, as others must not change it.
@@ -24,13 +23,13 @@ from typing import Any
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
-from fhe_auc.base.files import TEMPORARY, append, is_private, naming, open_descriptor, write_atomically
+from fhe_auc.base.files import TEMPORARY, is_private, open_descriptor, write_atomically
 from fhe_auc.base.serialise import frame, json_text, unframe
+from fhe_auc.exchange.exchange import file_of
 
 _CLOSED, _ENTRY = b"fheclos", b"fheentr"
-_LENGTH_BYTES = 8
 _PATIENCE, _PAUSE = 1.0, 0.05  # seconds: `is_running` has the lock for a moment
-_RECORD, _STATUS, _SESSION, _LOCK = "record.json", "status.json", "session", "lock"
+_RECORD, _STATUS, _LOCK = "record.json", "status.json", "lock"
 
 
 class Journal(AbstractContextManager["Journal"]):
@@ -41,7 +40,6 @@ class Journal(AbstractContextManager["Journal"]):
 
     def __init__(self, folder: Path, clock: Clock = SYSTEM) -> None:
         self.folder, self.clock = folder, clock
-        self._logs: dict[int, int] = {}
         self._lock = lock_folder(folder, "journal", "runs the session of")
 
     def __exit__(self, *error: object) -> None:
@@ -49,22 +47,9 @@ class Journal(AbstractContextManager["Journal"]):
 
     def close(self) -> None:
         """Let other processes run the session; done twice, it does nothing."""
-        for descriptor in (*self._logs.values(), self._lock):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._logs, self._lock = {}, -1
-
-    def bind(self, session: bytes) -> None:
-        """Have the journal be a session's; raise `InputError` where it is another one's."""
-        path = self.folder / _SESSION
-        bound = _read(path)
-        if bound is None:
-            write_atomically(path, session.hex().encode(), mode=0o600, durable=True)
-        elif bound != session.hex().encode():
-            raise InputError(
-                f"journal: {str(self.folder)!r} is of session {bound[:32].decode(errors='replace')}; give session "
-                f"{session.hex()} a folder of its own"
-            )
+        if self._lock >= 0:
+            os.close(self._lock)
+        self._lock = -1
 
     def require_sent(self, newest: int | None, place: str) -> None:
         """Raise `EvaluationError` where the last round that has begun in a place, if any, was not sent from here."""
@@ -83,36 +68,17 @@ class Journal(AbstractContextManager["Journal"]):
         write_atomically(self._path(number, "message"), message, mode=0o600, durable=True)
 
     def submissions(self, number: int) -> Iterator[tuple[str, bytes]]:
-        """Yield each (party, submission) of `add`; remove what a crash has left; `EvaluationError` for other damage."""
-        path = self._path(number, "submissions")
-        if not path.exists():
-            return
-        whole = 0
-        with path.open("r+b") as file:
-            size = os.fstat(file.fileno()).st_size
-            while length := int.from_bytes(file.read(_LENGTH_BYTES), "big"):
-                if length > size - file.tell():
-                    break
-                try:
-                    entry = unframe(_ENTRY, file.read(length), tuple[str, bytes], "entry of a journal")
-                except DeserialisationError as error:
-                    if file.tell() < size or error.field == "version":
-                        raise self.damaged(f"{path.name}: {error}") from None
-                    break
-                whole = file.tell()
-                yield entry
-            file.truncate(whole)
+        """Yield each (party, submission) of `add` in a round; errors as `damaged`."""
+        for path in sorted(self.folder.glob(f"round-{number}.*.submission")):
+            try:
+                yield unframe(_ENTRY, path.read_bytes(), tuple[str, bytes], "entry of a journal")
+            except DeserialisationError as error:
+                raise self.damaged(f"{path.name}: {error}") from None
 
     def add(self, number: int, party: str, submission: bytes) -> None:
-        """Write down what a party has sent in a round; raise `OSError` where nothing of it could be kept."""
-        if number not in self._logs:
-            for _ in self.submissions(number):  # removes what is unfinished
-                pass
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-            self._logs[number] = open_descriptor(self._path(number, "submissions"), flags)
-        entry = frame(_ENTRY, (party, submission))
-        with naming(self._path(number, "submissions")):
-            append(self._logs[number], len(entry).to_bytes(_LENGTH_BYTES, "big") + entry)
+        """Write down what a party has sent in a round, in place of what it has sent before."""
+        entry, path = frame(_ENTRY, (party, submission)), self._path(number, f"{file_of(party)}.submission")
+        write_atomically(path, entry, mode=0o600, durable=True)
 
     def closed(self, number: int) -> tuple[str, ...] | None:
         """Return the parties whose submissions of a round count; None while it is open. Errors as `damaged`."""
@@ -126,11 +92,7 @@ class Journal(AbstractContextManager["Journal"]):
             raise self.damaged(f"{path.name}: {error}") from None
 
     def close_round(self, number: int, counted: tuple[str, ...]) -> None:
-        """Write down whose submissions of a round count; with them, those submissions survive a power cut."""
-        log = self._path(number, "submissions")
-        if log.exists():  # an earlier process may have written it
-            with naming(log), log.open("r+b") as file:  # Windows does not sync what is open for reading alone
-                os.fsync(file.fileno())
+        """Write down whose submissions of a round count."""
         write_atomically(self._path(number, "closed"), frame(_CLOSED, counted), mode=0o600, durable=True)
 
     def damaged(self, what: str) -> EvaluationError:
@@ -140,12 +102,8 @@ class Journal(AbstractContextManager["Journal"]):
     def keep_record(self, record: Mapping[str, object]) -> None:
         """Write down how the session has ended; where all have their results, what it took to go on is removed."""
         write_atomically(self.folder / _RECORD, json_text(record).encode(), mode=0o600, durable=True)
-        if is_finished(record):
-            for descriptor in self._logs.values():
-                os.close(descriptor)
-            self._logs = {}
-            for log in self.folder.glob("round-*.submissions"):
-                log.unlink()
+        for path in self.folder.glob("round-*.submission") if is_finished(record) else ():
+            path.unlink()
 
     def forget_record(self) -> None:
         """Remove what `keep_record` has written."""
@@ -153,11 +111,9 @@ class Journal(AbstractContextManager["Journal"]):
 
     def tell(self, *, deadline: float, **status: object) -> None:
         """Write the status, for whoever asks; the round ends at `deadline` (monotonic). A full disk ends no session."""
-        now = self.clock.now()
-        until = now + timedelta(seconds=deadline - self.clock.monotonic())
-        times = {"time": now.isoformat(timespec="seconds"), "until": until.isoformat(timespec="seconds")}
+        until = self.clock.now() + timedelta(seconds=deadline - self.clock.monotonic())
         with contextlib.suppress(OSError):
-            keep_status(self.folder, times | status)
+            keep_status(self.folder, {"until": until.isoformat(timespec="seconds"), **status})
 
     def _path(self, number: int, what: str) -> Path:
         return self.folder / f"round-{number}.{what}"

@@ -22,11 +22,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Generic, TypeVar
 
-import msgspec
-
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageError
 from fhe_auc.base.names import AGGREGATOR, HELPER, MAX_CHARACTERS
-from fhe_auc.base.serialise import frame, unframe
+from fhe_auc.base.serialise import SecretStruct, frame, unframe
 from fhe_auc.results.evaluation import Outcome
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import ENVELOPE_BYTES, MAC_KEY_BYTES, Message, Protection, Rounds, require_protection
@@ -119,7 +117,7 @@ class PartySide(ABC, Generic[R]):
             raise DeserialisationError("the state is that of another kind of party")
 
 
-class _PartyState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _PartyState(SecretStruct, frozen=True):
     manifest: bytes
     party: str
     round: int
@@ -130,9 +128,6 @@ class _PartyState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     seconds: dict[str, float]
     own: bytes  # `PartySide.kept`
     mac_key: bytes
-
-    def __repr__(self) -> str:
-        return f"<state of party {self.party!r} after round {self.round} (secret)>"
 
 
 class Party(Generic[R]):
@@ -159,6 +154,8 @@ class Party(Generic[R]):
         self.ended = False  # whether this party answers nothing more
         self.failure: EvaluationError | None = None  # why the last answer, which nothing follows, gave no result
         self._side, self._rounds = side, side.rounds
+        self.download_limit = side.download_limit  # largest payload of the aggregator's messages, in bytes
+        self.last_round = side.rounds.number  # whose message has the result; it and the first one alone take rows
         everyone = range(1, side.rounds.number + 1)
         self._answered = [each for each in everyone if (each in side.rounds.of_helper) == self._helps]
         self._round = 0
@@ -169,16 +166,6 @@ class Party(Generic[R]):
 
     def __reduce__(self) -> str:
         raise TypeError("a party is not pickled or copied: a second one would submit for it, too")
-
-    @property
-    def download_limit(self) -> int:
-        """Largest payload of the aggregator's messages, in bytes."""
-        return self._side.download_limit
-
-    @property
-    def last_round(self) -> int:
-        """The round whose message has the result; it and the first one alone take rows."""
-        return self._rounds.number
 
     @property
     def next_round(self) -> int:

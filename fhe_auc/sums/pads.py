@@ -39,13 +39,17 @@ _MAGIC = b"fhepads"
 _SEED_BYTES = 32
 
 
-def pad(seed: bytes, session: bytes, party: int, prime: int, modulus: int, size: int) -> Residues:
-    """Return the pad of one party for one prime, shape (size,), uniform in [0, modulus).
+def pads(
+    seeds: Sequence[bytes], session: bytes, parties: Sequence[int], prime: int, modulus: int, size: int
+) -> Residues:
+    """Return the pads of parties for one prime, shape (parties, size), uniform in [0, modulus).
 
-    The `seed`, 32 bytes (`InputError` for another length), is known to the party and to who makes the pad key;
-    `session`, the session's random id, before that is made. `party` and `prime` are indices, `modulus` is the prime.
+    Each of the `seeds`, 32 bytes (`InputError` for another length), is known to its party and to who makes the pad key;
+    `session`, the session's random id, before that is made. `parties` and `prime` are indices, `modulus` is the prime.
     """
-    return modular.uniform(KeyStream(derived_key(seed, session, _LABEL, party, prime)), modulus, size)
+    own = zip(seeds, parties, strict=True)
+    keys = [derived_key(seed, session, _LABEL, party, prime) for seed, party in own]
+    return modular.uniform_rows(keys, modulus, size)
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -88,8 +92,7 @@ class PadKey:
         if found != counts:
             raise DeserialisationError(f"a pad key for these sums has {sum(counts)} ciphertexts, got {sum(found)}")
         ciphertexts = [
-            [public.ciphertext(public.read_submission(data, prime), prime) for data in own]
-            for prime, own in enumerate(stored.ciphertexts)
+            [public.read_submission(data, prime) for data in own] for prime, own in enumerate(stored.ciphertexts)
         ]
         return cls(public, releases, layouts, ciphertexts)
 
@@ -99,23 +102,18 @@ class PadKey:
         `pooled` is the sum of all padded sketches for each prime, shape (sketch.size,); ValueError for anything else.
         `kept` is as of `PublicContext.dump_result`.
         """
-        sums = [own for prime, values in enumerate(pooled) for own in self.evaluated(values, prime)]
-        return tuple([self.public.dump_result(self.public.flood(*own), kept) for own in sums])
-
-    def evaluated(self, values: Residues, prime: int) -> list[tuple[Ciphertext, Residues]]:
-        """Return for each layer what is encrypted of its sums, and a mask with the rest.
-
-        Each sum is the total over its slots of both.
-        """
-        modulus, release, layout = self.public.parameters.plain_moduli[prime], self.releases[prime], self.layouts[prime]
-        at = release.evaluate(values, modulus)
-        clear, hidden = zip(*[coefficients(total, at, modulus) for total in release.sums], strict=True)
-        totals, sums = np.concatenate(clear), list[tuple[Ciphertext, Residues]]()
-        for layer in range(layout.layers):
-            mask = layout.mask(KeyStream(secrets.token_bytes(_SEED_BYTES)), totals, modulus, layer)
-            factors = list(layout.coefficients(hidden, layer))
-            sums.append((self.public.sum_of_products(prime, self.ciphertexts[prime], factors), mask))
-        return sums
+        results = list[bytes]()
+        for prime, (values, release, layout) in enumerate(zip(pooled, self.releases, self.layouts, strict=True)):
+            modulus = self.public.parameters.plain_moduli[prime]
+            at = release.evaluate(values, modulus)
+            clear, hidden = zip(*[coefficients(total, at, modulus) for total in release.sums], strict=True)
+            for layer in range(layout.layers):
+                stream = KeyStream(secrets.token_bytes(_SEED_BYTES))
+                mask = layout.mask(stream, np.concatenate(clear), modulus, layer)  # each sum is the total of both
+                factors = list(layout.coefficients(hidden, layer))
+                encrypted = self.public.sum_of_products(prime, self.ciphertexts[prime], factors)
+                results.append(self.public.dump_result(self.public.flood(encrypted, mask), kept))
+        return tuple(results)
 
 
 def _digest(releases: Sequence[Release]) -> bytes:

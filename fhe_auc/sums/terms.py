@@ -80,8 +80,8 @@ class Sketch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return the vectors, as views, of `values`, shape (…, size); raise ValueError for another shape."""
         if values.shape[-1:] != (self.size,):
             raise ValueError(f"a sketch has {self.size} entries, got shape {values.shape}")
-        names, lengths = zip(*self.vectors, strict=True)
-        return dict(zip(names, np.split(values, np.cumsum(lengths)[:-1], axis=-1), strict=True))
+        ends = itertools.accumulate(map(itemgetter(1), self.vectors))
+        return {name: values[..., end - length : end] for (name, length), end in zip(self.vectors, ends, strict=True)}
 
     def only(self, names: Container[str]) -> Sketch:
         """Return the sketch of these vectors alone; where it lacks what a merged one sums, the sums are its entries."""
@@ -95,6 +95,8 @@ class Sketch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def taken(self, counts: NDArray[np.int64], other: Sketch) -> NDArray[np.int64]:
         """Return the entries, shape (other.size,), of a sketch that `only` has made, of those of this one."""
+        if other.vectors == self.vectors and counts.shape == (self.size,):
+            return counts  # with one prime, which all are taken modulo
         vectors = self.split(counts)
         for own in self.merged:
             vectors |= {name: np.add.reduceat(vectors[whose], own.starts) for name, whose in own.names}

@@ -121,17 +121,6 @@ MADE_UP = [
 ]
 
 
-@pytest.fixture
-def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A benchmark that measures nothing."""
-
-    def run(self: Benchmark, report: object, keep: Callable[[], None]) -> None:
-        self.measurements += MADE_UP
-        keep()
-
-    monkeypatch.setattr(Benchmark, "run", run)
-
-
 def test_a_benchmark_measures_every_size_once_and_a_quick_one_no_large_one() -> None:
     asked = [step.problem for step in Benchmark().steps()]
     assert len(set(asked)) == len(asked)
@@ -154,8 +143,14 @@ def test_tables_tell_commands_sites_and_peers_apart_and_several_runs_the_least_a
         assert summary.rounded(number, digits) == text
 
 
-@pytest.mark.usefixtures("made_up")
-def test_the_command_saves_everything_and_keeps_what_earlier_runs_have_found(tmp_path: Path) -> None:
+def test_the_command_saves_everything_and_keeps_what_earlier_runs_have_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(self: Benchmark, report: object, keep: Callable[[], None]) -> None:
+        self.measurements += MADE_UP
+        keep()
+
+    monkeypatch.setattr(Benchmark, "run", run)  # it measures nothing
     folder = tmp_path / "new" / "results"
     for runs in (1, 2):
         ran = CliRunner().invoke(main, ["benchmark", "--quick", "--out", str(folder), "--json"])

@@ -16,10 +16,7 @@ PAGES = sorted(
         *(ROOT / "docs").rglob("*.md"),
     }
 )
-MAPS = [
-    ROOT / "docs" / "guide" / "architecture.md",
-    *(ROOT / folder / "README.md" for folder in ("keys", "protocols", "benchmarks")),
-]
+MAPS = [ROOT / folder / "README.md" for folder in ("fhe_auc", "keys", "protocols", "benchmarks")]
 PROMISES = ROOT / "docs" / "security" / "promises.md"
 FOLDERS = ("fhe_auc", "keys", "protocols", "benchmarks", "tests", "examples")
 _PAGE = re.compile(r"\bdocs/[\w/-]+\.md")

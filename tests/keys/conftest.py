@@ -5,21 +5,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 from fhe_auc_keys.store.key_store import KeyStore
-from tests.support.keys_commands import Clock, join, make, ok_of, settings
+from tests.support.command_line import printed
+from tests.support.keys_commands import Clock, join, make, settings
 from tests.support.keys_folder import ADDER, SITES
 
 
 @pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Result]]:
+def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A folder of a consortium: two sites, of which north is coordinator, an aggregator, a session; what was said."""
     folder = tmp_path_factory.mktemp("consortium")
     with pytest.MonkeyPatch.context() as patch:
         settings(patch, Clock())
         patch.chdir(folder)
-        said = [ok_of("members", "new", "exchange", "north", "--no-start")]
+        said = printed("members", "new", "exchange", "north", "--no-start")
         join(*SITES[1:], ADDER)
         make("week")
     return folder, said
@@ -38,9 +38,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def consortium(
-    template: tuple[Path, list[Result]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
-) -> Path:
+def consortium(template: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Path:
     """A fresh copy of the consortium's folder, as the current one."""
     shutil.copytree(template[0], tmp_path / "here")
     for config in tmp_path.glob("here/*/config.toml"):

@@ -253,19 +253,15 @@ def test_every_plan_has_the_room_that_the_theorem_asks_for(bins: int, max_rows: 
     for kind, known, own in zip(kinds_of(plan.sums), plan._primes_of, ranges, strict=True):
         needed = room(kind[0], 5, max_rows, *scales)
         assert needed < math.prod(plan.parameters.plain_moduli[:known])
-        assert (
-            own is None
-            if kind[0] == "Site"
-            else own == ((0, needed) if kind[0] in FROM_ZERO_ON else (-needed // 2, needed // 2))
-        )
+        span = (0, needed) if kind[0] in FROM_ZERO_ON else (-needed // 2, needed // 2)
+        assert own == (None if kind[0] == "Site" else span)
 
 
 def test_sums_are_read_around_zero_or_from_zero_on_as_the_model_says() -> None:
     sums = AnalysisSums(ALL, 7, interval=True, variance_bins=3)
     plan = planned(sums, 5)
-    minus_one = [
-        np.array([prime - 1] * sum(known > at for known in plan._primes_of)) for at, prime in enumerate(PRIMES)
-    ]
+    numbers = [sum(known > at for known in plan._primes_of) for at in range(len(PRIMES))]
+    minus_one = [np.full(number, prime - 1) for number, prime in zip(numbers, PRIMES, strict=True)]
     for kind, known, read in zip(kinds_of(sums), plan._primes_of, ExactPlan.integers(plan, minus_one), strict=True):
         assert read == (math.prod(PRIMES[:known]) - 1 if kind[0] in FROM_ZERO_ON else -1), kind
 
@@ -346,19 +342,7 @@ def test_vectors_are_tagged_padded_read_and_accepted_as_the_model_says(seed: int
 
 def test_what_is_played_here_is_defined_there() -> None:
     defined = "".join(path.read_text(encoding="utf-8") for path in PROOFS.glob("*.v"))
-    for name in (
-        "share",
-        "place",
-        "of_row",
-        "sum_of",
-        "made",
-        "value",
-        "degree_of",
-        "room",
-        "submit",
-        "H",
-        "tagged",
-        "vector_read",
-    ):
+    played = "share place of_row sum_of made value degree_of room submit H tagged vector_read"
+    for name in played.split():
         assert f"Definition {name} " in defined, name
     assert set(DEGREE_OF) == set(re.findall(r"^\| (\w+)", defined.split("Inductive released")[1], re.MULTILINE))

@@ -67,7 +67,8 @@ def of_no_rows(name: str, counts: list[Any]) -> list[Any]:
     parties, *others, last = counts
     numbers = [2**63, 0.5, "1"]
     if name.startswith("dpauc"):
-        return [[parties, *others, [number] * len(last)] for number in (2**62, -(2**62), *numbers)]
+        more = [last[0] + 1, *last[1:]] if name == "dpauc-rr" else last[:-1]  # which is not of flipped labels
+        return [[parties, *others, more], *([parties, *others, [n] * len(last)] for n in (2**62, -(2**62), *numbers))]
     return [[parties, *others, [number, *[0] * (len(last) - 1)]] for number in (-1, 2**62 + 1, *numbers)]
 
 

@@ -85,6 +85,7 @@ class AnySession(RuleBasedStateMachine):
         blamed = self.world.aggregator.refusals
         with pytest.raises(MessageError) as caught:
             self.world.aggregator.receive(name, submission)
+        assert self.world.aggregator.refusals.keys() <= {*self.case.parties, HELPER}  # anybody may send rubbish
         if not genuine and self.case.way != "memory":
             assert self.world.aggregator.refusals == blamed
         elif name in self.asked:
@@ -168,46 +169,34 @@ class AnySession(RuleBasedStateMachine):
     # --- Answers that do not count ------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.awaited())
-    @rule(which=WHICH, at=WHICH, cut=st.booleans())
-    def damaged_answer(self, which: int, at: int, cut: bool) -> None:
-        name = chosen(self.awaited(), which)
-        said = self.answer_of(name)
-        self.refused(name, said[: at % len(said)] if cut else flipped(said, at % len(said)))
-        assert not self.world.aggregator.has_accepted(name)
-
-    @precondition(lambda self: self.awaited())
-    @rule(which=WHICH, field=st.sampled_from(sorted(OTHERS)))
-    def answer_that_says_something_else_of_itself(self, which: int, field: str) -> None:
-        name = chosen(self.awaited(), which)
-        self.refused(name, changed(self.answer_of(name), **{field: OTHERS[field]}), field)
-
-    @precondition(lambda self: len(self.awaited()) > 1)
-    @rule(which=WHICH, other=WHICH)
-    def answer_of_another(self, which: int, other: int) -> None:
-        awaited = self.awaited()
-        name = chosen(awaited, which)
-        said = self.answer_of(chosen([each for each in awaited if each != name], other))
-        self.refused(name, said, "sender")
-        if self.case.way != "memory":
-            self.refused(name, changed(said, sender=name), "signature")
-
-    @precondition(lambda self: self.awaited() and self.world.said)
     @rule(which=WHICH, at=WHICH)
-    def answer_of_another_round(self, which: int, at: int) -> None:
-        name = chosen(self.awaited(), which)
-        for number, author in self.world.said:
-            if author == name and number < self.round:
-                said = self.world.said[number, author]
-                self.refused(name, said)
-                if self.case.way != "memory":
-                    self.refused(name, changed(said, round=self.round))
+    def answers_that_do_not_count(self, which: int, at: int) -> None:
+        """Cut off, damaged, of another sender or round, or saying something else of itself."""
+        awaited, said = self.awaited(), self.world.said
+        name = chosen(awaited, which)
+        own = self.answer_of(name)
+        self.refused(name, own[: at % len(own)])
+        self.refused(name, flipped(own, at % len(own)))
+        field = chosen(sorted(OTHERS), at)
+        self.refused(name, changed(own, **{field: OTHERS[field]}), field)
+        for earlier in [said[number, author] for number, author in said if author == name and number < self.round]:
+            self.refused(name, earlier)
+            if self.case.way != "memory":
+                self.refused(name, changed(earlier, round=self.round))
+        if len(awaited) > 1:
+            other = self.answer_of(chosen([each for each in awaited if each != name], at))
+            self.refused(name, other, "sender")
+            if self.case.way != "memory":
+                self.refused(name, changed(other, sender=name), "signature")
+        assert not self.world.aggregator.has_accepted(name)
 
     @precondition(lambda self: self.round == 1)
     @rule(which=WHICH)
-    def answer_of_another_session(self, which: int) -> None:
+    def of_another_session(self, which: int) -> None:
         name = chosen(self.case.parties, which)
-        _, answers = other_session(self.case)
+        message, answers = other_session(self.case)
         self.refused(name, answers[name], "session")
+        self.world.sites[name].refuse(message)
 
     @precondition(lambda self: self.case.way == "memory" and self.case.keys == "sealed")
     @rule(which=WHICH)
@@ -216,14 +205,10 @@ class AnySession(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(["mallory", "", AGGREGATOR, "North", "north\n"]))
     def stranger(self, name: str) -> None:
+        """Or one who came too late, or whose turn it is not."""
         self.refused(name, b"", "round" if self.ended else "sender")
-
-    @precondition(lambda self: not self.ended)
-    @rule(which=WHICH)
-    def one_who_is_not_asked(self, which: int) -> None:
-        """Who came too late, or whose turn it is not."""
-        for name in set(self.world.sites) - set(self.asked):
-            self.refused(name, self.world.said.get((1, name), b""), "sender")
+        for other in () if self.ended else set(self.world.sites) - set(self.asked):
+            self.refused(other, self.world.said.get((1, other), b""), "sender")
 
     # --- Questions that are not answered ------------------------------------------------------------------------------
 
@@ -232,16 +217,13 @@ class AnySession(RuleBasedStateMachine):
         return [name for name in self.asked if (self.round, name) not in self.world.said]
 
     @precondition(lambda self: not self.ended and self.silent())
-    @rule(which=WHICH, at=WHICH, cut=st.booleans())
-    def damaged_question(self, which: int, at: int, cut: bool) -> None:
+    @rule(which=WHICH, at=WHICH)
+    def questions_that_are_not_answered(self, which: int, at: int) -> None:
         site, message = self.world.sites[chosen(self.silent(), which)], self.world.asked[-1]
-        site.refuse(message[: at % len(message)] if cut else flipped(message, at % len(message)))
-
-    @precondition(lambda self: not self.ended and self.silent())
-    @rule(which=WHICH, field=st.sampled_from(sorted(OTHERS)))
-    def question_that_says_something_else_of_itself(self, which: int, field: str) -> None:
-        site = self.world.sites[chosen(self.silent(), which)]
-        site.refuse(changed(self.world.asked[-1], **{field: OTHERS[field]}))
+        field = chosen(sorted(OTHERS), at)
+        for wrong in (message[: at % len(message)], flipped(message, at % len(message))):
+            site.refuse(wrong)
+        site.refuse(changed(message, **{field: OTHERS[field]}))
 
     @precondition(lambda self: not self.ended and self.world.said)
     @rule(which=WHICH)
@@ -250,18 +232,12 @@ class AnySession(RuleBasedStateMachine):
         if number == max(each for each, author in self.world.said if author == name):
             self.world.sites[name].ask_again(self.world.asked[number - 1], self.world.said[number, name])
 
-    @precondition(lambda self: self.round == 1)
-    @rule(which=WHICH)
-    def question_of_another_session(self, which: int) -> None:
-        name = chosen(self.case.parties, which)
-        message, _ = other_session(self.case)
-        self.world.sites[name].refuse(message)
-
     @precondition(lambda self: (not self.ended and self.asked == (HELPER,)) or (self.round > 1 and self.away))
     @rule()
     def question_for_others(self) -> None:
         """What the helper is asked is for no party, and the other way round."""
-        for name in set(self.world.sites) - set(self.asked) - self.away:
+        lost = set() if self.asked == (HELPER,) else {author for _, author in self.world.said} - {HELPER}
+        for name in set(self.world.sites) - set(self.asked) - self.away - lost:  # whose answers were lost cannot know
             self.world.sites[name].refuse(self.world.asked[-1])
 
     @precondition(lambda self: self.case.way != "memory" and not self.ended and self.round > 1 and self.silent())

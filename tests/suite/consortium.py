@@ -36,10 +36,9 @@ from fhe_auc.session.messages import Message
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.site.making import sealed_files
 from fhe_auc_keys.site.policy import agree, decide, waiting
-from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.budget import LEDGER, Ledger, Limit
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import OWN, create_with_random_passphrase
+from fhe_auc_keys.store.vault import create_with_random_passphrase
 from tests.suite.memory_exchange import Memory
 from tests.suite.physics import Killed, Physics, RoleClock, View
 from tests.support.certified import STUDY, Consortium
@@ -148,8 +147,7 @@ def template(case: Case) -> tuple[Path, dict[str, bytes]]:
     for name in case.roles:
         (folder / name).mkdir()
         with create_with_random_passphrase(folder / name / "store", folder / name / "passphrase") as store:
-            store.put("identity", OWN, known.identities[name].to_bytes())
-            known_members.keep(store, known.members)
+            known.settle(store, name)
             agree(store, case.study)
             keys[name] = store.key
             if case.spends and name in case.sites:

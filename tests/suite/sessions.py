@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -134,32 +133,8 @@ class Case:
         return sites
 
 
-class Site(ABC):
-    """Who answers: a party, or the helper."""
-
-    @abstractmethod
-    def respond(self, message: bytes) -> bytes:
-        """Answer a question that has not been answered before."""
-
-    @abstractmethod
-    def ask_again(self, message: bytes, answer: bytes) -> None:
-        """Ask what has been answered so: there is no other answer."""
-
-    @abstractmethod
-    def refuse(self, message: bytes) -> None:
-        """Ask what must not be answered, and must leave no trace."""
-
-    @abstractmethod
-    def restart(self, other: Site) -> None:
-        """Kill it, and go on from what it has saved; what another one has saved does not fit."""
-
-    @abstractmethod
-    def outcome(self) -> Any:
-        """Return what the session has yielded here, None where that is gone with a process; else raise why not."""
-
-
-class SiteInMemory(Site):
-    """An object that is saved and restored."""
+class SiteInMemory:
+    """Who answers, a party or the helper: an object that is saved and restored."""
 
     def __init__(self, make: Callable[[], Party[Any]]) -> None:
         self._make, self.role = make, make()
@@ -171,16 +146,18 @@ class SiteInMemory(Site):
         return self.role.respond(message)
 
     def ask_again(self, message: bytes, answer: bytes) -> None:
+        """Ask what has been answered so: there is no other answer."""
         self.refuse(message)
 
     def refuse(self, message: bytes) -> None:
+        """Ask what must not be answered, and must leave no trace."""
         before = self.role.saved()
         with pytest.raises(MessageError):
             self.role.respond(message)
         assert self.role.saved() == before
 
-    def restart(self, other: Site) -> None:
-        assert isinstance(other, SiteInMemory)
+    def restart(self, other: Any) -> None:
+        """Kill it, and go on from what it has saved; what another one has saved does not fit."""
         killed, role = self.role, self._make()
         state = killed.saved()
         assert not killed.ended or len(state) < 400  # nothing of what it kept is needed any more
@@ -197,6 +174,7 @@ class SiteInMemory(Site):
         self.role = role
 
     def outcome(self) -> Any:
+        """Return what the session has yielded here, None where that is gone with a process; else raise why not."""
         if not self._gone:
             return self.role.result()
         with pytest.raises(EvaluationError, match="the process that ended the session had it"):
@@ -204,8 +182,8 @@ class SiteInMemory(Site):
         return None
 
 
-class SiteInStore(Site):
-    """A key store; what serves answers, through an exchange."""
+class SiteInStore:
+    """The same, a key store; what serves answers, through an exchange."""
 
     def __init__(self, config: Mapping[str, Any], exchange: Exchange, session: bytes) -> None:
         self.config, self.exchange, self._role = config, exchange, Attendant(config, exchange, session)
@@ -226,7 +204,7 @@ class SiteInStore(Site):
         with pytest.raises(FheAucError):
             site_role.answer(self.config, message)
 
-    def restart(self, other: Site) -> None:
+    def restart(self, other: Any) -> None:
         """Another process answers each question."""
 
     def outcome(self) -> Any:
@@ -256,7 +234,7 @@ class World:
             self.manifest, delivery = self.session.manifest, self.session.delivery()
             self.materials, self._material = delivery.parties, delivery.aggregator
             self._aggregator = lambda: self.plugin.aggregator(self.manifest, delivery.aggregator)
-            self.sites: dict[str, Site] = {
+            self.sites: dict[str, Any] = {
                 name: SiteInMemory(self._party(name, delivery.parties[name])) for name in case.parties
             }
             if delivery.helper is not None:

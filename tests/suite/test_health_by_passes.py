@@ -5,12 +5,14 @@ Each cause does something, and yields who can see it and by which rule of `fhe_a
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from inspect import isgeneratorfunction
 
 import pytest
 from msgspec.structs import replace
 
 from fhe_auc_keys.site import making
-from tests.suite.consortium import ADDER, CASES, HELPER, ROWS, SITES, TIMEOUT, Night, World
+from fhe_auc_keys.trust.published import file_of
+from tests.suite.consortium import ADDER, CASES, HELPER, ROWS, SITES, TIMEOUT, Night, World, certified
 from tests.suite.nights import DAY
 from tests.suite.test_told_nights import look
 
@@ -51,9 +53,25 @@ def replaced(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
     world.physics.passed += DAY
     night = world.make_night()
     look(world, ADDER)
-    old = world.exchange.read(before.file(ADDER, "round-1.message"))
-    world.exchange.put(night.file(ADDER, "round-1.message"), old)
+    name = night.file(ADDER, "round-1.message")
+    genuine = world.exchange.read(name)
+    world.exchange.put(name, world.exchange.read(before.file(ADDER, "round-1.message")))
     yield (ADDER,), "replaced"
+    assert world.exchange.read(name) == genuine
+
+
+def message_that_cannot_be_put_back(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
+    name = world.make_night().file(ADDER, "round-1.message")
+    look(world, ADDER)
+    world.exchange.remove(name)
+    put, world.exchange.put = world.exchange.put, raising  # type: ignore[method-assign]
+    yield (ADDER,), "failed"
+    world.exchange.put = put  # type: ignore[method-assign]
+    look(world, ADDER)  # which finds it removed
+
+
+def raising(name: str, data: bytes) -> None:
+    raise OSError(5, "away")
 
 
 def half(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -116,6 +134,25 @@ def row_caps_that_miss_sites(world: World) -> Iterator[tuple[tuple[str, ...], st
     ended(world, *SITES)
 
 
+def members_file_that_is_none(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
+    file = file_of("office", certified(SITES).members.version + 1)
+    world.exchange.put(file, b"{}")
+    look(world, times=9)  # until they ask who is a member
+    yield (*SITES, ADDER), "members"
+    assert "this is no members' file" in world.status("south")["health"]
+    world.exchange.remove(file)
+
+
+def members_file_that_ends_soon(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
+    for name in world.roles:
+        world.physics.ahead[name] = 336 * DAY
+    look(world, times=9)
+    yield (*SITES, ADDER), "members"
+    assert "`fhe-auc members renew`" in world.status(ADDER)["health"]
+    world.physics.ahead.clear()
+    look(world, times=9)
+
+
 def nothing_for_30_hours(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
     """Whatever it is that is silent: nobody can see it before."""
     ended(world)
@@ -128,22 +165,10 @@ def nothing_for_30_hours(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
     ended(world)
 
 
-@pytest.mark.parametrize(
-    "cause",
-    [
-        refused_at_the_key_holder,
-        not_counted,
-        replaced,
-        half,
-        site_a_day_ahead,
-        aggregator_a_day_ahead,
-        aggregator_a_day_behind,
-        site_a_day_behind,
-        repeat_that_failed,
-        row_caps_that_miss_sites,
-        nothing_for_30_hours,
-    ],
-)
+CAUSES = [each for each in [*globals().values()] if isgeneratorfunction(each)]
+
+
+@pytest.mark.parametrize("cause", CAUSES)
 def test_a_cause_is_told_by_the_second_look_and_no_more_by_the_first_one_without_it(
     cause: Cause, monkeypatch: pytest.MonkeyPatch
 ) -> None:

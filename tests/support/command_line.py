@@ -18,8 +18,8 @@ PROGRAM = [sys.executable, "-c", "from fhe_auc.cli import main; main()"]
 """For a process of its own."""
 
 
-def call(*arguments: str, **variables: str | None) -> Result:
-    return CliRunner().invoke(main, arguments, env=variables)
+def call(*arguments: str, input: str | None = None, **variables: str | None) -> Result:
+    return CliRunner().invoke(main, arguments, input=input, env=variables)
 
 
 def write_csv(file: Path | str, **columns: Any) -> str:

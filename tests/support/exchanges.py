@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,12 @@ class Below(Exchange):
 
     def remove(self, name: str) -> None:
         self._exchange.remove(self._place + name)
+
+
+def have(folder: Path, *names: str, at: Sequence[str] = ("server", "north", "south")) -> bool:
+    """Whether exchanges below a folder have the requests of these members alone, by default of all three."""
+    wanted = {*(names or at)}
+    return all({path.parent.name for path in (folder / each).rglob("request")} == wanted for each in at)
 
 
 @contextmanager

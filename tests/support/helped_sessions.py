@@ -1,39 +1,37 @@
-"""Sessions with a helper, of which some may be absent, or what they say is changed on its way."""
+"""Sessions with a helper, of which parties may be away, or what they submit is changed on its way."""
 
-from collections.abc import Callable
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from fhe_auc.base.serialise import decode
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc_keys.roles.helped import HelpedSubmission
 from tests.support import exact_sessions, wire
 
 SITES = 4
 
 
 class Play(exact_sessions.Play):
-    """All roles of a session; `spoil` may change what a role says before it arrives."""
+    """All roles of a session."""
 
     def __init__(self, protocol: str = "verified", *, least: int = 2, **request: Any) -> None:
         super().__init__(protocol, exact_sessions.rows(SITES, 7), min_parties=least, keys="helper", **request)
         self.sent: list[bytes] = []
         self.submissions: dict[str, bytes] = {}
 
-    def play(
-        self,
-        *,
-        absent: Callable[[int, str], bool] = lambda round_number, name: False,
-        spoil: Callable[[int, str, bytes], bytes] = lambda round_number, name, data: data,
-    ) -> None:
+    def play(self, *, away: Collection[str] = (), spoilt: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        """Play it, but for parties that are away; submissions that are spoilt arrive with other fields."""
         message = self.aggregator.start()
         while message is not None:
             self.sent.append(message)
             number = self.aggregator.round
             for role in (*self.parties, self.helper):
-                if role.name in self.aggregator.asked and not absent(number, role.name):
+                if role.name in self.aggregator.asked and role.name not in away:
                     said = role.respond(message)
                     if number == 1:
                         self.submissions[role.name] = said
-                    self.aggregator.receive(role.name, spoil(number, role.name, said))
+                        said = wire.with_fields(said, HelpedSubmission, **(spoilt or {}).get(role.name, {}))
+                    self.aggregator.receive(role.name, said)
             message = self.aggregator.finish_round()
 
     def another_helper(self) -> Any:

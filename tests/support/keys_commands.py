@@ -4,26 +4,25 @@ import json
 import re
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from fhe_auc.cli import main
 from fhe_auc.exchange.exchange import file_of
 from fhe_auc.machines.file_transport import ANNOUNCEMENT
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.common import file_stem
 from fhe_auc_keys.site.session_files import keep_for_party
-from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import Vault, own_identity
+from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust import join_request
-from tests.support.certified import NOW, STUDY
+from tests.support import command_line
+from tests.support.certified import NOW, STUDY, write_session
 from tests.support.keys_folder import ADDER, SITES
-from tests.support.sealed_sessions import write_session
 
 ASKED = msgspec.structs.replace(STUDY, sites=SITES, maker="north", aggregator=ADDER, thresholds="uniform:16")
 
@@ -38,27 +37,7 @@ class Clock:
         return self.at
 
 
-def call(*arguments: str, **options: str) -> Result:
-    return CliRunner().invoke(main, ["keys", *arguments], **options)
-
-
-def ok(*arguments: str, **options: str) -> Result:
-    result = call(*arguments, **options)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def ok_of(*arguments: str, **options: str) -> Result:
-    """Of a command that is not one of ``fhe-auc keys``."""
-    result = CliRunner().invoke(main, arguments, **options)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def json_of(*arguments: str, **options: str) -> dict[str, Any]:
-    """What a command says with --json."""
-    said: dict[str, Any] = json.loads(ok(*arguments, "--json", **options).stdout)
-    return said
+call, ok, json_of = (partial(each, "keys") for each in (command_line.call, command_line.printed, command_line.told))
 
 
 def store_of(name: str) -> KeyStore:
@@ -73,17 +52,17 @@ def assert_fails(result: Result, status: int, message: str) -> None:
 
 def join(*names: str) -> None:
     """Make these members, whom north lets in, with a folder each; the exchange is here, and no process starts."""
-    link = json.loads(ok_of("members", "show", "north/config.toml", "--json").stdout)["link"]
+    link = command_line.told("members", "show", "north/config.toml")["link"]
     for name in names:
-        ok_of("join", link, name, "--no-start", input="y\n")
+        command_line.printed("join", link, name, "--no-start", input="y\n")
     changed("admit", *names, input="y\n" * len(names))
 
 
-def changed(command: str, *arguments: str, **options: str) -> None:
+def changed(command: str, *arguments: str, **options: str | None) -> None:
     """Have north change who is a member, and everybody take the next file in, as processes do at each look."""
-    ok_of("members", command, "north/config.toml", *arguments, **options)
+    command_line.printed("members", command, "north/config.toml", *arguments, **options)
     for config in Path().glob("*/config.toml"):
-        ok_of("members", "show", str(config))
+        command_line.printed("members", "show", str(config))
 
 
 def settings(patch: pytest.MonkeyPatch, clock: Callable[[], datetime]) -> None:
@@ -105,6 +84,5 @@ def open_as(name: str, folder: str = "week") -> str:
     document, bundle = Path(folder, ANNOUNCEMENT).read_bytes(), Path(folder, f"{file_of(name)}.bundle")
     own = bundle.read_bytes() if bundle.exists() else b""
     with store_of(file_stem(name)) as store:
-        identity, members = own_identity(store), known_members.stored(store)
-        kept = keep_for_party(document, own, identity, members, store, at=common.now())
+        kept = keep_for_party(document, own, store, at=common.now())
     return kept.manifest.session.hex()

@@ -23,14 +23,11 @@ from fhe_auc.base.files import read_config
 from fhe_auc.machines import health, outcomes, serve
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc_keys.site.policy import agree
-from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import OWN
-from tests.support.certified import STUDY, Consortium
+from tests.support.certified import STUDY, Consortium, write_session
 from tests.support.keys_folder import ADDER
 from tests.support.machines import toml
 from tests.support.processes import wait_for
-from tests.support.sealed_sessions import write_session
 
 SITES, HOLDER, HELPER = ("north", "south", "west"), "north", "registry"
 PATIENCE = 600.0  # seconds; only a broken test waits for them
@@ -80,8 +77,7 @@ def make_roles(folder: Path, *others: str) -> Path:
         for number, name in enumerate((*SITES, HELPER, ADDER)):
             Path(name).mkdir()
             with KeyStore.create(Path(name, "store"), PASSPHRASE) as store:
-                store.put("identity", OWN, known.identities[name].to_bytes())
-                known_members.keep(store, known.members)
+                known.settle(store, name)
             config = {"role": {HELPER: "helper", ADDER: "aggregator"}.get(name, "site"), "exchange": "exchange"}
             config |= {"state": f"{name}/state", "store": f"{name}/store", "passphrase-file": "passphrase"}
             if name in SITES:
@@ -130,7 +126,7 @@ def until(condition: Callable[[], bool]) -> None:
     wait_for(condition, PATIENCE, meanwhile=look, told=told, pause=0.02)
 
 
-def make_session(night: str = "night-1", *, agreed: bool = True, publish: bool = True, **changes: Any) -> str:
+def make_session(night: str = "night-1", *, publish: bool = True, **changes: Any) -> str:
     """Make the session of a study of this night, to which all have agreed; return its id.
 
     Its files are in a folder of the night's name, and then arrive in the place of their maker.
@@ -138,7 +134,7 @@ def make_session(night: str = "night-1", *, agreed: bool = True, publish: bool =
     study = msgspec.structs.replace(ASKED, period=night, **changes)
     with KeyStore(Path(HOLDER, "store"), PASSPHRASE) as store:
         session = write_session(Path(night), store, study, at=datetime.now(timezone.utc))
-    for name in (*SITES, HELPER) if agreed else ():
+    for name in (*SITES, HELPER):
         with KeyStore(Path(name, "store"), PASSPHRASE) as store:
             agree(store, study)
     Path(f"{night}.id").write_text(session)
@@ -163,11 +159,8 @@ def convene(night: str = "night-1", **changes: Any) -> str:
 
 
 def change(name: str, **entries: Any) -> None:
-    config = {
-        **read_config(Path(f"{name}.toml"), None),
-        **{key.replace("_", "-"): value for key, value in entries.items()},
-    }
-    Path(f"{name}.toml").write_text(toml(config))
+    changed = {key.replace("_", "-"): value for key, value in entries.items()}
+    Path(f"{name}.toml").write_text(toml(read_config(Path(f"{name}.toml"), None) | changed))
 
 
 def status(name: str) -> dict[str, Any]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from fhe_auc.cli import main
 from fhe_auc.machines import outcomes
+from tests.support.command_line import told
 from tests.support.keys_folder import ADDER
 from tests.support.machines import toml
 from tests.support.served import SITES, copy_roles, results
@@ -35,24 +33,12 @@ def roles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("study.toml").write_text(STUDY)
 
 
-def call(*arguments: str, json: bool = True, **given: str) -> Result:
-    return CliRunner().invoke(main, [*arguments, *(["--json"] if json else [])], **given)
-
-
-def told(*arguments: str) -> dict[str, Any]:
-    done = call(*arguments)
-    assert done.exit_code == 0, done.output
-    said: dict[str, Any] = json.loads(done.stdout)
-    return said
-
-
 def make(*more: str) -> dict[str, Any]:
     return told("session", "make", "study.toml", "north.toml", *more)
 
 
 def waits(name: str) -> dict[str, Any]:
-    said: dict[str, Any] = told("pending", f"{name}.toml")["waiting"]
-    return said
+    return dict(told("pending", f"{name}.toml")["waiting"])
 
 
 def agree(*names: str) -> None:

@@ -38,7 +38,7 @@ class VectorPlay(Play):
 
     def pad(self, name: str, seed: bytes) -> Residues:
         """A party's pad from its own seed."""
-        return self.computation.pads(self.manifest.parties.index(name), seed)[0]
+        return self.computation.pads([self.manifest.parties.index(name)], [seed])[0][0]
 
     def answers(self, message: bytes, present: Sequence[str] = ()) -> dict[str, bytes]:
         """What those answer who are asked, and of the parties those who are present."""

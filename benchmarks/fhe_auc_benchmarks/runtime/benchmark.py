@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import platform
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -106,14 +106,9 @@ class Benchmark:
                 problem = BenchmarkProblem(size, THRESHOLDS, 100 * size)
                 ours = tuple(partial(OurProtocol, problem, PROTOCOL, keys=keys, interval=LEVEL) for keys in kinds)
                 found.append(BenchmarkStep(problem, ours, runs, (runs + 1) * (3 + 0.03 * size)))
-        return [*found, BenchmarkStep(PEERS, tuple(_peers()), _RUNS, 60)]
-
-
-def _peers() -> Iterator[Maker]:
-    for protocol in _OURS:
-        yield partial(OurProtocol, PEERS, protocol)
-    for protocol, backend in product(_ON_CKKS, ckks.available_backends()):
-        yield partial(OurProtocol, PEERS, protocol, backend=backend)
+        peers = [*product(_OURS, (None,)), *product(_ON_CKKS, ckks.available_backends())]
+        makers = tuple(partial(OurProtocol, PEERS, protocol, backend=backend) for protocol, backend in peers)
+        return [*found, BenchmarkStep(PEERS, makers, _RUNS, 60)]
 
 
 def measure(problem: BenchmarkProblem, makers: Iterable[Maker], runs: int) -> list[Measurement]:
@@ -130,21 +125,20 @@ def measure(problem: BenchmarkProblem, makers: Iterable[Maker], runs: int) -> li
                     f"{contender.name}: AUC {found.auc}, but {problem.auc} is right; nothing is reported"
                 )
             played[contender.name].append(found)
-    return [_measurement(problem, name, each[-runs:]) for name, each in played.items()]
-
-
-def _measurement(problem: BenchmarkProblem, name: str, played: list[Played]) -> Measurement:
-    return Measurement(
-        contender=name,
-        parties=problem.parties,
-        thresholds=problem.thresholds,
-        rows=problem.rows,
-        kind=problem.kind if isinstance(problem, FileProblem) else "",
-        runs=len(played),
-        costs={what: min(each.costs[what] for each in played) for what in played[0].costs},
-        auc=played[-1].auc,
-        exact_auc=problem.auc,
-    )
+    return [
+        Measurement(
+            contender=name,
+            parties=problem.parties,
+            thresholds=problem.thresholds,
+            rows=problem.rows,
+            kind=problem.kind if isinstance(problem, FileProblem) else "",
+            runs=runs,
+            costs={what: min(each.costs[what] for each in several[-runs:]) for what in several[0].costs},
+            auc=several[-1].auc,
+            exact_auc=problem.auc,
+        )
+        for name, several in played.items()
+    ]
 
 
 def machine_facts() -> dict[str, Any]:

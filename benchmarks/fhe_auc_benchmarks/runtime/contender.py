@@ -3,7 +3,7 @@
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -88,18 +88,12 @@ class Played(NamedTuple):
     costs: dict[str, float]
 
 
-class Clock:
-    """CPU seconds of this process, added up by role: what a thing costs on a machine that is shared."""
-
-    def __init__(self) -> None:
-        self.cpu = dict.fromkeys((*ROLES, "others", "afterwards"), 0.0)
-
-    @contextmanager
-    def on(self, role: str) -> Iterator[None]:
-        """Time what is inside as this role's."""
-        started = time.process_time()
-        yield
-        self.cpu[role] += time.process_time() - started
+@contextmanager
+def timed(cpu: defaultdict[str, float], role: str) -> Iterator[None]:
+    """Add the CPU seconds that what is inside takes to this role's: what a thing costs on a machine that is shared."""
+    started = time.process_time()
+    yield
+    cpu[role] += time.process_time() - started
 
 
 class Contender(ABC):
@@ -127,24 +121,24 @@ class OurProtocol(Contender):
 
     def play(self) -> Played:
         """Play one session; the first party does all of its work, and only its time counts."""
-        plugin, clock, sent, received = self._plugin, Clock(), Counter[str](), Counter[str]()
-        with clock.on("keys"):
+        plugin, cpu, sent, received = self._plugin, defaultdict[str, float](float), Counter[str](), Counter[str]()
+        with timed(cpu, "keys"):
             session = plugin.prepare(self._request)
             delivery = session.delivery()
             if isinstance(session, DealtSession) and session.manifest.keys == "sealed":
                 self._before_bytes = _sealed_and_opened(session)
         manifest = session.manifest
-        with clock.on("aggregator"):
+        with timed(cpu, "aggregator"):
             aggregator = plugin.aggregator(manifest, delivery.aggregator)
         first, parties, roles = self._names[0], frozenset(self._names), dict[str, Any]()
         for number, name in enumerate(self._names):
             data = self.problem.data(number)
-            with clock.on("keys"):
+            with timed(cpu, "keys"):
                 material = delivery.parties[name]
-            with clock.on("party" if name == first else "others"):
+            with timed(cpu, "party" if name == first else "others"):
                 roles[name] = plugin.party(manifest, material, data)
         if delivery.helper is not None:
-            with clock.on("helper"):
+            with timed(cpu, "helper"):
                 roles[HELPER] = plugin.helper(manifest, delivery.helper)
         identities = {name: Identity.create(f"role {number}") for number, name in enumerate((*roles, AGGREGATOR))}
         signing = {name: identity.signing_key for name, identity in identities.items()}
@@ -161,14 +155,14 @@ class OurProtocol(Contender):
             for start in range(0, len(asked), _AT_ONCE):
                 answers = dict[str, bytes]()
                 for name in asked[start : start + _AT_ONCE]:
-                    with clock.on("party" if name == first else "others" if name in parties else "helper"):
+                    with timed(cpu, "party" if name == first else "others" if name in parties else "helper"):
                         answers[name] = roles[name].respond(message)
                     sent[name] += len(answers[name])
                     received[name] += len(message)
-                with clock.on(role):
+                with timed(cpu, role):
                     for name, answer in answers.items():
                         aggregator.receive(name, answer)
-            with clock.on("aggregator"):
+            with timed(cpu, "aggregator"):
                 message = aggregator.finish_round()
         found = roles[first].result()
         rounded = 0.0 if found.decimals is None else 0.5 * 10**-found.decimals
@@ -176,7 +170,7 @@ class OurProtocol(Contender):
         self._before_bytes = self._before_bytes or _before_bytes(session, first)
         most_sent, most_received = (max(each[name] for name in parties) for each in (sent, received))
         sizes = {"upload_bytes": most_sent, "download_bytes": most_received, "before_bytes": self._before_bytes}
-        return Played(found.auc, {role: clock.cpu[role] for role in ROLES} | sizes)
+        return Played(found.auc, {role: cpu[role] for role in ROLES} | sizes)
 
 
 def _before_bytes(session: Session, party: str) -> int:

@@ -32,13 +32,14 @@ class Simulation(LocalCarrier):
         told = [{"exchange": str(exchange), "name": name, "wait": 0} for name, exchange in sites.items()]
         virtual.write_text(json.dumps(told), encoding="utf-8")
         command = ["flower-superlink", "--host", "127.0.0.1", "--port", str(port), "--insecure", "--simulation"]
-        self._superlink = self.start("superlink", command, **{VIRTUAL_SITES: str(virtual)})
+        self.start("flower-superlink", command, **{VIRTUAL_SITES: str(virtual)})
         deadline = time.monotonic() + _STARTING
-        while not _listens(port):
-            self.require_alive(self._superlink)
-            if time.monotonic() > deadline:
-                raise EvaluationError(f"Flower's SuperLink does not listen after {_STARTING:g} s")
-            time.sleep(_POLL)
+        with socket.socket() as trying:
+            while trying.connect_ex(("127.0.0.1", port)):
+                self.require_alive()
+                if time.monotonic() > deadline:
+                    raise EvaluationError(f"Flower's SuperLink does not listen after {_STARTING:g} s")
+                time.sleep(_POLL)
         settings = self.folder / "run.toml"
         settings.write_text(f"exchange = {json.dumps(str(server))}\nevery = 0.5\n", encoding="utf-8")
         cores = f"client-resources-num-cpus=1 init-args-num-cpus={usable_cores()}"
@@ -51,7 +52,7 @@ class Simulation(LocalCarrier):
 
     def check(self) -> None:
         """Raise `EvaluationError` where the SuperLink or the run has ended."""
-        self.require_alive(self._superlink)
+        self.require_alive()
         if time.monotonic() < self._asked + _ASK_FLOWER:
             return
         self._asked = time.monotonic()
@@ -60,8 +61,3 @@ class Simulation(LocalCarrier):
         if status.startswith("finished"):
             log = self.call(["flwr", "log", self._run, "--show"], timeout=_STARTING).strip()[-_LAST_WORDS:]
             raise EvaluationError(f"Flower has ended the run ({status}): {log}")
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as trying:
-        return trying.connect_ex(("127.0.0.1", port)) == 0

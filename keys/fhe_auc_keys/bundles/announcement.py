@@ -24,7 +24,7 @@ from fhe_auc.question.study import MOST_DAYS, Study
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, TamperedError, UnfitError
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.members import FleetList, Member, Members
+from fhe_auc_keys.trust.members import Member, Members
 from fhe_auc_keys.trust.message_signatures import SessionProtection
 from fhe_auc_keys.trust.public_keys import SKEW, check_time, counts
 from fhe_auc_keys.trust.signed_documents import Kind, claimed_body, claimed_signer, open_signed, sign_document
@@ -195,7 +195,7 @@ def _check_parts(
     if (helper is not None) != (manifest.keys == "helper"):
         raise UnfitError(f"a session with {manifest.keys} keys has a helper too many, or none")
     fleet = manifest.fleet
-    if fleet is not None and FleetList(fleet.members, fleet.root) not in members.fleets:
+    if fleet is not None and fleet.found_in(members.fleets) is None:
         raise KeysError(
             f"version {members.version} of the members' file does not name the fleet's {fleet.members:,} members: the "
             "coordinator names them (fhe-auc members renew --fleet)"

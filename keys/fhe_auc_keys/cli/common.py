@@ -84,7 +84,7 @@ def reported(command: Callable[..., Report]) -> Callable[..., None]:
 
 def _cell(value: Any) -> output.Cell:
     if isinstance(value, bytes):
-        return spelled(value)
+        return value.hex()
     if isinstance(value, datetime):
         return moment(value)
     text: output.Cell = str(value) if isinstance(value, Path) else value
@@ -114,29 +114,19 @@ def moment(at: datetime) -> str:
     return f"{at.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC"
 
 
-def spelled(data: bytes) -> str:
-    """Write bytes for reading aloud: groups of four digits, eight groups a line."""
-    digits = data.hex()
-    groups = [digits[start : start + 4] for start in range(0, len(digits), 4)]
-    return "\n".join(" ".join(groups[start : start + 8]) for start in range(0, len(groups), 8))
-
-
-class _Hexadecimal(click.ParamType):  # type: ignore[type-arg] # it has none in click 8.1
-    """So many bytes, as hexadecimal digits in either case and grouped in any way."""
+class SessionId(click.ParamType):  # type: ignore[type-arg] # it has none in click 8.1
+    """A session's id, as hexadecimal digits in either case and grouped in any way."""
 
     name = "hexadecimal"
 
-    def __init__(self, size: int) -> None:
-        self._digits = 2 * size
-
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        """Return its bytes."""
         found = re.sub(r"[\s:.-]", "", value)
-        if not re.fullmatch(rf"[0-9A-Fa-f]{{{self._digits}}}", found):
-            self.fail(f"expected {self._digits} hexadecimal digits, as the other side sees them", param, ctx)
+        if not re.fullmatch(rf"[0-9A-Fa-f]{{{2 * SESSION_BYTES}}}", found):
+            self.fail(f"expected {2 * SESSION_BYTES} hexadecimal digits, as the other side sees them", param, ctx)
         return bytes.fromhex(found)
 
 
-SESSION_ID = _Hexadecimal(SESSION_BYTES)
 STORE_VARIABLE = "FHE_AUC_STORE"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable
 from functools import wraps
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
+import msgspec
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others, write_atomically
@@ -27,31 +29,29 @@ from fhe_auc_keys.bundles.announcement import announce, open_announcement
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import about
 from fhe_auc_keys.fleet import aggregator, helper, tables
-from fhe_auc_keys.fleet.fleet_session import FleetSession
+from fhe_auc_keys.fleet.session import FleetSession
 from fhe_auc_keys.fleet.simulation import MOST_ROWS, simulate
-from fhe_auc_keys.fleet.tasks import Workers
+from fhe_auc_keys.fleet.workers import STORE_VARIABLE, Workers, make_store
 from fhe_auc_keys.store import audit, known_members
-from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault, own_identity
 
 _THRESHOLDS = "uniform:100"  # unless others are named
-_SESSION = click.argument("session_file", metavar="SESSION", type=common.FILE)
 
 _HELP = """Evaluate on a fleet: on so many devices that each is a record in a file.
 
 Who runs what, in this order; docs/guide/scale.md says what each sees.
 
 \b
-coordinator   `fhe-auc members renew --fleet` names the fleet's members in the members' file
+coordinator   `fhe-auc members renew --fleet` names the fleet's files of keys in the members' file
 convener      convene    names fleet and study, which names aggregator and helper, in a signed file
 each device   (Python)   fhe_auc_keys.fleet.device: a record of its rows, with a proof
 aggregator    collect    fixes and checks the records, and writes the blobs for the helper
 helper        open       opens the sum of the pads of those that count, or says that it opens nothing
-aggregator    add        adds their sketches; the encrypted result
+aggregator    add        takes off those that do not count; the encrypted result
 helper        decrypt    decrypts it, and seals the sums to each device
 each device   (Python)   reads them
 
-Folders may be URLs, s3:// and gs:// among them.
+Folders may be URLs, s3:// and gs:// among them. In all of them a file is called as that of its members' keys.
 """
 
 
@@ -66,55 +66,74 @@ def fleet() -> None:
 
 
 def _with_workers(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command whose work processes share: it receives ``pool``."""
+    """Decorate a command whose work workers share: it receives ``pool``."""
 
-    @inputs.whole_number("--workers", 1, default=1, about="Processes that share the work.")
+    @inputs.whole_number("--workers", 1, about="Processes that share the work. Default: this one.")
+    @click.option(
+        "--scheduler", metavar="ADDRESS", help="Dask's, whose workers do it: tls://…, or tcp:// on this machine."
+    )
     @wraps(command)
-    def with_pool(*args: Any, workers: int, **options: Any) -> Any:
-        with Workers(workers) as pool:
+    def with_pool(*args: Any, workers: int | None, scheduler: str | None, **options: Any) -> Any:
+        if workers and scheduler:
+            raise click.UsageError("give --workers or --scheduler")
+        with Workers.on(scheduler) if scheduler else Workers(workers or 1) as pool:
             return command(*args, pool=pool, **options)
 
     return with_pool
+
+
+def _absolute(place: str) -> str:
+    """Return a file or folder as workers find it, who may stand elsewhere; a URL is one already."""
+    return place if "://" in place else os.path.abspath(place)
 
 
 class _Role(NamedTuple):
     """What a command of the aggregator's or the helper's works with."""
 
     session: FleetSession
-    store: KeyStore
+    vault: Vault
     convener: str
 
     def note(self, event: str) -> None:
         """Write a line to the role's audit trail."""
-        me, manifest = self.session.identity, self.session.manifest
-        audit.append(self.store, me, event, manifest, self.convener, at=common.now())
+        with self.vault.open() as store:
+            audit.append(store, self.session.identity, event, self.session.manifest, self.convener, at=common.now())
 
 
-def _as_role(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command of the aggregator's or the helper's: it receives ``role``, whose key store is open."""
+def _step(about_it: str, *examples: str, places: str = "", shared: bool = True) -> Callable[..., Any]:
+    """Decorate a role's step: it receives ``role``, `places`, and ``pool`` where workers share the work."""
 
-    @_SESSION
-    @click.option(
-        "--holder", metavar="NAME", required=True, help="The convener agreed on; a session of others is refused."
-    )
-    @common.key_store
-    @wraps(command)
-    def as_role(*args: Any, session_file: Path, holder: str, vault: Vault, **options: Any) -> None:
-        with vault.open() as store:
-            identity, members = own_identity(store), known_members.stored(store)
+    def decorated(command: Callable[..., common.Report]) -> click.Command:
+        step = common.reported(command)
+        step = _with_workers(step) if shared else step
+        for place in reversed(places.split()):
+            step = click.argument(place, callback=lambda _, __, value: _absolute(value))(step)
+
+        @click.argument("session_file", metavar="SESSION", type=common.FILE)
+        @click.option(
+            "--holder", metavar="NAME", required=True, help="The convener agreed on; a session of others is refused."
+        )
+        @common.key_store
+        @wraps(step)
+        def as_role(*args: Any, session_file: Path, holder: str, vault: Vault, **options: Any) -> None:
+            with vault.open() as store:
+                identity, members = own_identity(store), known_members.stored(store)
             with about(session_file):
                 data = read_from_others(session_file)
                 session = FleetSession.open(data, identity, members, holder=holder, at=common.now())
-            command(*args, role=_Role(session, store, holder), **options)
+            step(*args, role=_Role(session, vault, holder), **options)
 
-    return as_role
+        shown = (f"fhe-auc fleet {each} --holder vendor --store keystore" for each in examples)
+        return common.command(about_it, *shown, name=examples[0].split()[0])(as_role)
+
+    return decorated
 
 
 @common.command(
     "Name a fleet and all that is agreed, in a signed file.",
-    "fhe-auc fleet convene members.parquet study.toml --row-cap 500 --store keystore",
+    "fhe-auc fleet convene keys study.toml --row-cap 500 --store keystore",
 )
-@click.argument("members_file", metavar="MEMBERS", type=str)
+@click.argument("keys")
 @click.argument("study_file", metavar="STUDY", type=common.FILE)
 @click.option(
     "--row-cap",
@@ -127,12 +146,10 @@ def _as_role(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--out", "target", metavar="FILE", type=common.NEW_FILE, default="session.fleet", help="File to write.")
 @click.option("--force", is_flag=True, help="Overwrite files that are there already.")
 @common.reported
-def convene(
-    members_file: str, study_file: Path, row_cap: int, vault: Vault, target: Path, force: bool
-) -> common.Report:
+def convene(keys: str, study_file: Path, row_cap: int, vault: Vault, target: Path, force: bool) -> common.Report:
     """Convene a session of a fleet.
 
-    MEMBERS is the file that the members' file names (`fhe-auc members renew --fleet`). STUDY (TOML) says what is
+    KEYS is the folder whose files the members' file names (`fhe-auc members renew --fleet`). STUDY (TOML) says what is
     evaluated, by the protocol exact; who is aggregator and who helper; how many devices must count (min-parties, else
     all), of how many rows in all (max-rows); and whether they prove their cap (proofs). The convener is neither
     aggregator nor helper.
@@ -147,7 +164,7 @@ def convene(
             "notice"
         )
     inputs.check_out_file(target, force=force)
-    fleet, exact = Fleet.of(tables.read_members(members_file), row_cap=row_cap), registry.load("exact")
+    fleet, exact = Fleet.of(tables.listed(keys), row_cap=row_cap), registry.load("exact")
     request = Request(
         parties=(),
         fleet=fleet,
@@ -165,125 +182,121 @@ def convene(
         audit.append(store, convener, "made", announced.manifest, convener.name, at=common.now())
         write_atomically(target, made, mode=SHARED)
     session, plan = announced.manifest.session, exact.plan_of(announced.manifest)
-    facts = {
-        "session": session,
-        "file": target,
-        "holder": convener.name,
-        "not_after": announced.not_after,
-        "study": study.as_dict(),
-        "fleet": {"members": fleet.members, "root": fleet.root, "row_cap": row_cap},
-    }
-    root = f"at most {row_cap:,} rows each; Merkle root, which the members' file names\n{common.spelled(fleet.root)}"
+    facts = {"session": session, "file": target, "holder": convener.name, "not_after": announced.not_after}
+    facts |= {"study": study.as_dict(), "fleet": msgspec.to_builtins(fleet, builtin_types=(bytes,))}
     rows: common.Rows = [
         ("file", target, f"convened by {convener.name}, until {common.moment(announced.not_after)}"),
         ("session", session, "compare: everybody in it must see the same"),
         *study.lines(),
         *(() if plan is None else plan.terms().rows),
-        ("fleet", f"{fleet.members:,} members", root),
+        ("fleet", f"{fleet.members:,} members", f"at most {row_cap:,} rows each"),
         (HELPER, study.helper, "has the key, reads the result, and must not work with the aggregator"),
     ]
     return common.Report(facts, rows)
 
 
-@common.command(
+@_step(
     "As the aggregator: check the records, hand on the blobs.",
-    "fhe-auc fleet collect session.fleet s3://fleet/records blobs --holder vendor --store keystore",
+    "collect session.fleet s3://fleet/records blobs",
+    places="records blobs",
 )
-@_as_role
-@click.argument("records")
-@click.argument("blobs")
-@_with_workers
-@common.reported
 def collect(records: str, blobs: str, role: _Role, pool: Workers) -> common.Report:
-    """Check every record in the Parquet files of the folder RECORDS, and write the blobs of those that are whole.
+    """Check every record in the folder RECORDS, and write the blobs of those that are whole.
 
     The new folder BLOBS is for the helper. A session has one list: RECORDS must stay as it is until `add`. After a
     crash collect the same again.
     """
-    found = aggregator.collect(role.session, role.store, records, blobs, pool, at=common.now())
+    found = aggregator.collect(role.session, role.vault, records, blobs, pool, at=common.now())
     where = f"their blobs are in {blobs!r}, for the helper"
     rows: common.Rows = [("collected", f"{found.records:,} records", where)]
-    for why, count in found.refusals.counts.items():
-        rows.append(("refused", f"{count:,} records", f"{why}: {'; '.join(found.refusals.examples[why])}"))
-    return common.Report({"records": found.records, "refused": found.refusals.as_dict()}, rows)
+    for why, (count, named) in found.refused.items():
+        rows.append(("refused", f"{count:,} records", f"{why}: {'; '.join(named)}"))
+    refused = {why: {"records": count, "among them": named} for why, (count, named) in found.refused.items()}
+    return common.Report({"records": found.records, "refused": refused}, rows)
 
 
-@common.command(
+@_step(
     "As the helper: open the sum of the pads.",
-    "fhe-auc fleet open session.fleet opening members.parquet blobs --holder vendor --store keystore",
-    "fhe-auc fleet open session.fleet word --nothing --holder vendor --store keystore",
-    name="open",
+    "open session.fleet keys blobs answers",
+    "open session.fleet answers --nothing",
 )
-@_as_role
-@click.argument("opening")
-@click.argument("members_file", metavar="[MEMBERS", required=False)
-@click.argument("blobs", metavar="BLOBS]", required=False)
+@click.argument("places", metavar="[KEYS BLOBS] ANSWERS", nargs=-1)
 @click.option("--nothing", is_flag=True, help="Open nothing in this session, whose records or list are lost, ever.")
-@_with_workers
-@common.reported
-def open_pads(
-    opening: str, members_file: str | None, blobs: str | None, nothing: bool, role: _Role, pool: Workers
-) -> common.Report:
-    """Open the sum of the pads of those of the folder BLOBS that count, once; write the answer to the file OPENING.
+def open_pads(places: tuple[str, ...], nothing: bool, role: _Role, pool: Workers) -> common.Report:
+    """Open the sum of the pads of those of the folder BLOBS that count, once; answer in the folder ANSWERS.
 
-    MEMBERS is the fleet's file. The first list is the session's: asked again it writes the same answer, and it refuses
-    another list. Exit status 1: too few count, and the session has ended. OPENING is then the signed word that nothing
-    was opened; devices that are given it may answer for the same rows in another session. With --nothing it is that
-    word, too; the session must not be over.
+    KEYS is the folder of the fleet's keys. The first list is the session's: asked again it writes the same answer, and
+    it refuses another list. Exit status 1: too few count, and the session has ended. ANSWERS/opening is then the signed
+    word that nothing was opened; devices that are given it may answer for the same rows in another session. With
+    --nothing it is that word, too; the session must not be over.
     """
-    if nothing is (members_file is not None) or nothing is (blobs is not None):
-        raise click.UsageError("give MEMBERS and BLOBS; or --nothing")
-    if members_file is None or blobs is None:
-        tables.write_file(opening, helper.end(role.session, role.store, at=common.now()))
+    if len(places) != (1 if nothing else 3):
+        raise click.UsageError("give KEYS, BLOBS and ANSWERS; or ANSWERS and --nothing")
+    answers = _absolute(places[-1])
+    opening = tables.within(answers, aggregator.OPENING_FILE)
+    told = f"nothing is opened and the session has ended: {opening!r} says so to its devices"
+    if nothing:
+        with role.vault.open() as store:
+            tables.write_file(opening, helper.end(role.session, store, at=common.now()))
         role.note("ended unopened")
-        return common.Report({"opened": False}, [("ended", "unopened", f"{opening!r} says so to its devices")])
-    found = helper.open_pads(role.session, role.store, members_file, blobs, pool, at=common.now())
+        return common.Report({"opened": False}, [("ended", told)])
+    keys, blobs = map(_absolute, places[:-1])
+    found = helper.open_pads(role.session, role.vault, keys, blobs, answers, pool, at=common.now())
     role.note("opened" if found.opened else "ended unopened")
-    tables.write_file(opening, found.document)
-    if found.opened:
-        return _verdicts(found.verdicts, f"the answer for the aggregator is {opening!r}")
-    where = f"too few count, so nothing is opened and the session has ended: {opening!r} says so to its devices"
-    return _verdicts(found.verdicts, where, failed=True)
+    where = f"the answers, for the aggregator, are in {answers!r}" if found.opened else f"too few count, so {told}"
+    return _verdicts(found.verdicts, where, failed=not found.opened)
 
 
-@common.command(
-    "As the aggregator: add the sketches, and compute.",
-    "fhe-auc fleet add session.fleet s3://fleet/records blobs opening result --holder vendor --store keystore",
+@_step(
+    "As the aggregator: add up those that count.",
+    "add session.fleet s3://fleet/records blobs answers result",
+    places="records blobs answers result",
 )
-@_as_role
-@click.argument("records")
-@click.argument("blobs")
-@click.argument("opening", type=str)
-@click.argument("result", type=str)
-@_with_workers
-@common.reported
-def add(records: str, blobs: str, opening: str, result: str, role: _Role, pool: Workers) -> common.Report:
-    """Add the sketches of those in RECORDS that count, and write the encrypted sums to the file RESULT.
+def add(records: str, blobs: str, answers: str, result: str, role: _Role, pool: Workers) -> common.Report:
+    """Take those in RECORDS that do not count off the sum, and write the encrypted sums to the file RESULT.
 
-    BLOBS is the folder that `collect` has written, OPENING the helper's answer.
+    BLOBS is the folder that `collect` has written, ANSWERS the helper's.
     """
-    made, found = aggregator.add(role.session, records, blobs, tables.read_file(opening), pool, at=common.now())
+    made, found = aggregator.add(role.session, role.vault, records, blobs, answers, pool, at=common.now())
     tables.write_file(result, made)
     return _verdicts(found, f"the result for the helper is {result!r}")
 
 
-@common.command(
+@_step(
     "As the helper: decrypt the sums, for the devices.",
-    "fhe-auc fleet decrypt session.fleet result s3://fleet/responses --holder vendor --store keystore",
+    "decrypt session.fleet result s3://fleet/answers",
+    places="result answers",
+    shared=False,
 )
-@_as_role
-@click.argument("result", type=str)
-@click.argument("responses")
-@common.reported
-def decrypt(result: str, responses: str, role: _Role) -> common.Report:
-    """Decrypt RESULT, once, and write into the folder RESPONSES the sums, sealed, and what opens them for each device.
+def decrypt(result: str, answers: str, role: _Role) -> common.Report:
+    """Decrypt RESULT, once, and write the sums, sealed, beside what opens them for each device: ANSWERS/sums.
 
-    Keep RESPONSES until the devices have read: once it is written, this key store has no key of the session any more.
+    Keep ANSWERS until the devices have read: then this key store has no key of the session any more.
     """
-    number = helper.decrypt(role.session, role.store, tables.read_file(result), responses, at=common.now())
+    number = helper.decrypt(role.session, role.vault, tables.read_file(result), answers, at=common.now())
     role.note("decrypted")
-    rows: common.Rows = [("decrypted", f"for {number:,} devices", f"what they read is in {responses!r}")]
-    return common.Report({"devices": number, "responses": responses}, rows)
+    rows: common.Rows = [("decrypted", f"for {number:,} devices", f"what they read is in {answers!r}")]
+    return common.Report({"devices": number, "answers": answers}, rows)
+
+
+@common.command(
+    "Make a key store for workers of Dask's.",
+    "fhe-auc fleet worker worker/store --store keystore --passphrase-file passphrase",
+)
+@click.argument("directory", metavar="NEWSTORE", type=click.Path(path_type=Path))
+@common.key_store
+@common.reported
+def worker(directory: Path, vault: Vault) -> common.Report:
+    """Make a key store with which workers unseal what is sealed to the role that --store is of.
+
+    Nobody plays the role with it. Give it and its passphrase, beside it, to the machines whose workers do the role's
+    work, and to no others: who has them, and what the other server has, reads every device's counts.
+    """
+    with vault.open() as store:
+        file = make_store(directory, own_identity(store))
+    start = f"start workers with {STORE_VARIABLE}={directory.absolute()}"
+    rows: common.Rows = [("made", directory, start), ("passphrase", file, "for who runs the workers alone")]
+    return common.Report({"store": directory, "passphrase_file": file}, rows)
 
 
 def _verdicts(found: dict[str, int], where: str, *, failed: bool = False) -> common.Report:
@@ -313,7 +326,8 @@ def simulate_session(
 ) -> common.Report:
     """Play all the steps through files, with made-up devices, and compare with the fraction over all their rows.
 
-    Exit status 1: they differ. What devices do is measured apart from what aggregator and helper do.
+    Exit status 1: they differ. What devices do is measured apart from what aggregator and helper do. Workers of a
+    scheduler must be on this machine, or see the folder.
     """
     if folder is not None and folder.exists() and any(folder.iterdir()):
         raise InputError(f"{str(folder)!r} is not empty; give a new folder")
@@ -323,7 +337,12 @@ def simulate_session(
         with output.progress("Playing", unit="steps") as report:
             found = simulate(parties, grids.resolve(thresholds), place, pool, proofs=not no_proofs, progress=report)
     rows: common.Rows = [
-        *((role, f"{1e3 * cpu / parties:.3f} ms", "of CPU a device") for role, cpu in found.cpu_seconds.items()),
+        (role, f"{1e3 * seconds / parties:.3f} ms", f"of CPU a device: {step}")
+        for role, steps in found.cpu_seconds.items()
+        for step, seconds in steps.items()
+    ]
+    rows += [
+        ("memory", bytes_text(found.peak_bytes), "the most of a process"),
         ("devices", f"{found.counted:,} of {parties:,}", f"count; 1 to {MOST_ROWS} rows each"),
         ("record", bytes_text(found.record_bytes), "what a device sends"),
         ("AUC", f"{float(found.fraction):.6f}", str(found.fraction)),
@@ -333,5 +352,5 @@ def simulate_session(
     return common.Report({**vars(found), **exact}, rows, failed=not found.equal)
 
 
-for _command in (convene, collect, open_pads, add, decrypt, simulate_session):
+for _command in (convene, collect, open_pads, add, decrypt, worker, simulate_session):
     fleet.add_command(_command)

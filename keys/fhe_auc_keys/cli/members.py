@@ -16,7 +16,6 @@ from fhe_auc.cli import output
 from fhe_auc.cli.settings import CommandGroup
 from fhe_auc.exchange.exchange import place_of
 from fhe_auc.exchange.remote import open_exchange
-from fhe_auc.question.fleet import root_of
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.join import compare, compared_option, days_option, new, warn_of
 from fhe_auc_keys.cli.join import join as join
@@ -26,7 +25,7 @@ from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault, own_identity
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.join_request import MAX_REQUEST, REQUEST, link, requested
-from fhe_auc_keys.trust.members import Change, FleetList, Member, Members, countersign
+from fhe_auc_keys.trust.members import Change, Member, Members, countersign
 from fhe_auc_keys.trust.public_keys import printable
 from fhe_auc_keys.trust.published import Published
 
@@ -184,7 +183,7 @@ def remove(own: _Own, names: tuple[str, ...], stolen: bool, days: int) -> common
 @common.command(
     "Make the file count for another year; change who coordinates, or who is in a fleet.",
     "fhe-auc members renew north/config.toml",
-    "fhe-auc members renew north/config.toml --fleet members.parquet",
+    "fhe-auc members renew north/config.toml --fleet keys",
     "fhe-auc members renew north/config.toml --coordinator north --coordinator south --coordinator west --signatures 2",
 )
 @_with_own
@@ -192,8 +191,9 @@ def remove(own: _Own, names: tuple[str, ...], stolen: bool, days: int) -> common
 @click.option("--signatures", type=click.IntRange(1), metavar="N", help="How many of them must sign.")
 @click.option(
     "--fleet",
-    metavar="FILE",
-    help="Name the fleet in this Parquet file, in place of others: a column key, each device's Ed25519 key, 32 bytes.",
+    metavar="FOLDER",
+    help="Name the fleet whose Ed25519 keys are here, in place of others: Parquet files with a column key of 32 bytes, "
+    "ascending from file to file.",
 )
 @days_option
 @common.reported
@@ -203,10 +203,9 @@ def renew(
     """Make the next members' file with the same members. New coordinators sign it, too."""
     fleets = None
     if fleet is not None:
-        from fhe_auc_keys.fleet.tables import read_members  # which loads pyarrow
+        from fhe_auc_keys.fleet.tables import listed  # which loads pyarrow
 
-        devices = read_members(fleet)
-        fleets = [FleetList(len(devices), root_of(devices))]
+        fleets = [listed(fleet)]
     return own.changed(Change(coordinators=coordinators or None, threshold=signatures, fleets=fleets), days)
 
 

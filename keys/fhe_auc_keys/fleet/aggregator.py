@@ -1,249 +1,307 @@
-"""The aggregator of a fleet: it collects records, and adds the sketches of those that count."""
+"""The aggregator of a fleet: it collects records and adds them up, and takes off those that do not count.
+
+Every record is unsealed once. What they all sum to is in the aggregator's key store until the helper has said who
+counts, and nowhere else: what it differs by from the sum of those that count is, where one does not, that device's.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
-from typing import Any, NamedTuple
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
-from fhe_auc.base.serialise import encode
-from fhe_auc.input_proofs.sessions import QueryKey, Submissions, Submitted
+from fhe_auc.base.serialise import KeptFormat, SecretStruct, decode, encode
+from fhe_auc.input_proofs.sessions import RANDOMNESS_BYTES, QueryKey, Submissions
+from fhe_auc.question.fleet import Range
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.packing import octet_rows
 from fhe_auc.rlwe.polynomials import Words
-from fhe_auc_keys.errors import KeysError
+from fhe_auc.session.computation import PaddedComputation
+from fhe_auc_keys.errors import KeysError, TamperedError
+from fhe_auc_keys.fleet import session as sessions
 from fhe_auc_keys.fleet import tables
-from fhe_auc_keys.fleet.device import Record
-from fhe_auc_keys.fleet.fleet_session import LIST, OPENING, RESULT, UNOPENED, AnswersSeal, FleetSession, Verdict, loaded
-from fhe_auc_keys.fleet.record_checks import RefusedRecords, WholeRecord, check_record, strange, unsealed
-from fhe_auc_keys.fleet.tables import BLOBS, RECORDS, RowGroup
-from fhe_auc_keys.fleet.tasks import Workers
+from fhe_auc_keys.fleet.session import VERDICTS, Document, FleetSession, Loaded, TableFile, loaded, sealed, unsealed
+from fhe_auc_keys.fleet.tables import Columns, within
+from fhe_auc_keys.fleet.workers import OwnKeys, Workers
+from fhe_auc_keys.roles.blobs import bytes_of, totals_of
 from fhe_auc_keys.store import fixed_lists
-from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.signatures import has_signed
+from fhe_auc_keys.trust.signed_documents import sign_document
 
-LIST_FILE = "list"
+LIST_FILE, OPENING_FILE = "list", "opening"
+UNREADABLE = "the file cannot be read to its end, or is of no range"
+REASONS = OTHER_FILE, NOT_SEALED, NO_SKETCH, NO_PROOF = (
+    "it is of no member in the file of keys of that name",
+    "its sketch is not sealed to the aggregator for this session and member",
+    "its sketch is none: a number in it is too large",
+    "its proof is none, or about other numbers than it has submitted",
+)
+_WHOLE = len(REASONS)
+_EXAMPLES = 5
+_CHANGED = "{!r} has other records than were collected: put back what has gone, and take out what has come since"
 
-UNREADABLE = "the file cannot be read, or not to its end"
-
-
-class BlobFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A file of blobs in the folder for the helper, of so many rows."""
-
-    name: str
-    rows: int
-    digest: bytes  # SHA-256
-
-
-class BlobList(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What the helper is asked to open, signed by the aggregator."""
-
-    session: bytes  # the manifest's digest
-    files: tuple[BlobFile, ...]
-    key: bytes = b""  # of the query, sealed to the helper, where devices prove their counts
-
-    @property
-    def digest(self) -> bytes:
-        """What the list is known by: equal ones have it in common, though what is sealed never is."""
-        return hashlib.sha256(encode((self.session, self.files))).digest()
+Refused: TypeAlias = dict[str, tuple[int, list[str]]]
+"""Why records do not count: how many, and a few of them, by reason."""
 
 
-class Opened(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The helper's answer, signed by it."""
+class _Added(SecretStruct, frozen=True):
+    """Of a session, in the key store."""
 
-    session: bytes
-    blobs: bytes  # `BlobList.digest`
-    verdicts: bytes  # one a blob, in the list's order
-    context: bytes  # public
-    opening: bytes  # sealed to the aggregator
+    blobs: bytes  # the list, `known_by`
+    total: bytes  # of all sketches that it lists, padded
+    records: dict[str, bytes]  # by name the digest of each file that was collected
 
 
-class FleetResult(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The encrypted sums, signed by the aggregator."""
-
-    session: bytes
-    opening: bytes  # SHA-256 of the helper's answer
-    ciphertext: bytes  # sealed to the helper
+_FORMAT = KeptFormat(b"fhefadd", _Added, "sum of a fleet's sketches")
 
 
 class Collected(NamedTuple):
     """What collecting has found: how many records the helper is to open, and which it need not."""
 
     records: int
-    refusals: RefusedRecords
+    refused: Refused
 
 
 def collect(
-    session: FleetSession, store: KeyStore, records: str, blobs: str, workers: Workers, *, at: datetime
+    session: FleetSession, vault: Vault, records: str, blobs: str, workers: Workers, *, at: datetime
 ) -> Collected:
     """Fix all records in a folder, check them, and write the blobs of those that are whole into the folder `blobs`.
 
-    They are read twice. At first every byte goes into the digest that the aggregator's `store` keeps; only then is
+    They are read twice. At first every byte goes into the digest that the aggregator's key store keeps; only then is
     there a key of a query, by which proofs are asked. So the records must stay as they are until `add`: done again, the
-    same ones make the same list. Raises `KeysError` where this is not the aggregator, or other records were fixed;
-    `EvaluationError` where a file has changed in between: put it back, and collect again; `InputError` where `blobs`
-    holds a list already, `records` no records, or a folder cannot be read or written.
+    same ones make the same list. The store, of `vault`, is closed while workers work.
+
+    Raises `KeysError` where this is not the aggregator, or other records were fixed; `EvaluationError` where a file has
+    changed in between: put it back, and collect again; `InputError` where there are no records, or a folder cannot be
+    read or written.
     """
     session.require(session.announced.aggregator, at=at)
-    if tables.is_there(tables.within(blobs, LIST_FILE)):
-        raise InputError(f"{blobs!r} holds a list of blobs already: a session has one; give a new folder")
-    parts, unreadable = tables.parts_of(records, RECORDS)
-    if not parts:  # before it would be the session's one list
-        raise InputError(f"{records!r} holds no records")
-    refusals = RefusedRecords()
-    for file, why in unreadable.items():
-        refusals.add(UNREADABLE, f"{file}: {why}")
-    files = []
-    fixed, digests = Submissions(len(parts)), list[bytes]()
-    for digest, why in workers.map(_digest_of, ((part,) for part in parts)):
-        fixed.add(digest)
-        digests.append(digest)
-        if not digest:  # none of a part counts that cannot be read to its end
-            refusals.add(UNREADABLE, why)
-    secret = fixed_lists.fix(store, session.identity, session.manifest, fixed.digest)
-    query = fixed.query_key(secret, session.manifest.digest)
-    names = [f"blobs-{number:06}.parquet" for number in range(len(parts))]
-    tasks = ((part, digest, blobs, name) for part, digest, name in zip(parts, digests, names, strict=True))
-    found = workers.map(_collected, tasks, session.manifest.to_bytes(), session.identity.to_bytes(), query)
-    for name, (rows, digest, refused) in zip(names, found, strict=True):
-        refusals.merge(refused)
-        files.append(BlobFile(name, rows, digest))
-    sealed = b"" if session.loaded.computation.proofs is None else session.seal(LIST, session.helper, query)
-    signed = session.sign(LIST, BlobList(session.manifest.digest, tuple(files), sealed))
-    tables.write_file(tables.within(blobs, LIST_FILE), signed)
-    return Collected(sum(each.rows for each in files), refusals)
+    me, manifest, computation = session.identity, session.manifest, session.loaded.computation
+    there, refused, digests = set(tables.names_in(records)), Refused(), dict[Range, bytes]()
+    if not (mine := [each for each in session.ranges if each.name in there]):  # it would be the session's one list
+        raise InputError(f"{records!r} holds no records, in files named as those of the fleet's keys are")
+    _refuse(
+        refused, UNREADABLE, [within(records, name) for name in sorted(there.difference(each.name for each in mine))]
+    )
+    fixed, shared, places = (
+        Submissions(len(mine)),
+        manifest.to_bytes(),
+        ((within(records, each.name),) for each in mine),
+    )
+    for own, (digest, problem) in zip(mine, workers.map(_digest_of, places, shared), strict=True):
+        fixed.add(encode((own.name, digest)))
+        if digest:
+            digests[own] = digest
+        else:  # none of a file counts that cannot be read to its end
+            _refuse(refused, UNREADABLE, [problem])
+    with vault.open() as store:
+        secret = fixed_lists.fix(store, me, manifest, fixed.digest)
+    query = fixed.query_key(secret, manifest.digest)
+    tasks = [(within(records, own.name), own, digest, blobs) for own, digest in digests.items()]
+    to_own = sealed(me.encryption_key, query, manifest.digest, sessions.QUERY)
+    files, total = list[TableFile](), computation.added([])
+    for file, summed, others in workers.map(_collected, tasks, shared, to_own, workers.keys(vault)):
+        files.append(file)
+        total = computation.added([total, sum_in(me, summed, manifest.digest, file.name)])
+        for why, (number, named) in others.items():
+            _refuse(refused, why, named, number)
+    for_helper = sealed(session.helper.encryption_key, query, manifest.digest, sessions.QUERY)
+    listed = Document(manifest.digest, b"", for_helper, tuple(files))
+    with vault.open() as store:
+        kept = _Added(listed.known_by, encode(bytes_of(total)), {own.name: each for own, each in digests.items()})
+        store.put("fleet", manifest.session.hex(), _FORMAT.frame(kept), replace=True)
+    tables.write_file(within(blobs, LIST_FILE), sign_document(sessions.LIST, me, listed))
+    return Collected(sum(each.rows for each in files), refused)
 
 
 def add(
-    session: FleetSession, records: str, blobs: str, opening: bytes, workers: Workers, *, at: datetime
+    session: FleetSession, vault: Vault, records: str, blobs: str, answers: str, workers: Workers, *, at: datetime
 ) -> tuple[bytes, dict[str, int]]:
     """Return the encrypted result, for the helper, and how many records do not count, by reason.
 
-    `records` and `blobs` are as of `collect`, and `opening` is the helper's answer. Raises `KeysError` where this is no
-    aggregator, or the answer not the helper's or for other blobs; `EvaluationError` where the records have changed
-    since; `TooFewPartiesError` where fewer count than the session takes, or the helper says that it opened nothing.
+    `records` and `blobs` are as of `collect`, and `answers` is the helper's folder. Raises `KeysError` where this is no
+    aggregator, or the answer not the helper's or for other blobs; `EvaluationError` where a file has changed of which
+    records are to be taken off; `DeserialisationError` where a file of answers is another than is listed;
+    `TooFewPartiesError` where fewer count than the session takes, or the helper says that it opened nothing.
     """
-    session.require(session.announced.aggregator, at=at)
-    manifest, computation = session.manifest, session.loaded.computation
-    signed = tables.read_file(tables.within(blobs, LIST_FILE))
-    listed = session.read(LIST, signed, BlobList, session.announced.aggregator, at=at)
-    if has_signed(session.helper.signing_key, UNOPENED, manifest.digest, opening):
+    adder, helper = session.announced.aggregator, session.helper
+    session.require(adder, at=at)
+    me, manifest, computation = session.identity, session.manifest, session.loaded.computation
+    listed = session.read(sessions.LIST, tables.read_file(within(blobs, LIST_FILE)), adder, at=at)
+    opening = tables.read_file(within(answers, OPENING_FILE))
+    if has_signed(helper.signing_key, sessions.UNOPENED, manifest.digest, opening):
         raise TooFewPartiesError("the helper has opened nothing, as too few count: the session has ended")
-    answer = session.read(OPENING, opening, Opened, session.helper, at=at)
-    if {listed.session, answer.session} != {manifest.digest} or answer.blobs != listed.digest:
-        raise KeysError("the helper's answer is for another session, or for other blobs than are listed here")
-    verdicts = np.frombuffer(answer.verdicts, np.uint8)
-    if len(verdicts) != sum(each.rows for each in listed.files):
-        raise DeserialisationError("the helper has not said of each blob whether it counts")
-    counted = int((verdicts == Verdict.COUNTS).sum())
-    if counted < manifest.min_parties:
+    answer = session.read(sessions.OPENING, opening, helper, at=at)
+    with vault.open() as store:
+        kept = store.load("fleet", manifest.session.hex(), _FORMAT)
+    names, said = ([each.name for each in document.files] for document in (listed, answer))
+    if {answer.about, kept.blobs} != {listed.known_by} or names != said or len(answer.numbers) != len(VERDICTS):
+        raise KeysError("the helper's answer is for other blobs than are listed here, or than this key store has added")
+    if (counted := sum(each.rows for each in answer.files)) < manifest.min_parties:
         raise TooFewPartiesError(f"{counted} members count, at least {manifest.min_parties} are needed")
-    keys = computation.keys(answer.context, session.unseal(OPENING, answer.opening))
-    parts, _ = tables.parts_of(records, RECORDS)
-    if len(parts) != len(listed.files):
-        raise EvaluationError(_CHANGED.format(folder=records))
-    ends = np.cumsum([each.rows for each in listed.files])[:-1]
-    tasks = (
-        (part, tables.within(blobs, file.name), file.digest, mine.tobytes())
-        for part, file, mine in zip(parts, listed.files, np.split(verdicts, ends), strict=True)
-    )
-    totals = computation.added(workers.map(_added, tasks, manifest.to_bytes(), session.identity.to_bytes()))
-    sealed = session.seal(RESULT, session.helper, computation.aggregate(keys, totals))
-    body = FleetResult(manifest.digest, hashlib.sha256(opening).digest(), sealed)
-    left_out = {each.sentence: int((verdicts == each).sum()) for each in Verdict if each != Verdict.COUNTS}
-    return session.sign(RESULT, body), {why: count for why, count in left_out.items() if count}
+    keys = computation.keys(answer.context, unsealed(me, answer.sealed, manifest.digest, sessions.PADS))
+    files, total = zip(answer.files, listed.files, strict=True), _words(kept.total)
+    some = [msgspec.structs.replace(said, rows=own.rows) for said, own in files if said.rows < own.rows]
+    tasks = ((within(records, own.name), own, kept.records[own.name], answers) for own in some)
+    found = workers.map(_left_out, tasks, manifest.to_bytes(), workers.keys(vault))
+    for own, summed in zip(some, found, strict=True):
+        off = sum_in(me, summed, manifest.digest, own.name)
+        total = [modular.subtract(*each) for each in zip(total, off, computation.primes, strict=True)]
+    result = sealed(helper.encryption_key, computation.aggregate(keys, total), manifest.digest, sessions.SUMS)
+    left_out = zip(VERDICTS[1:], answer.numbers[1:], strict=True)
+    body = Document(manifest.digest, hashlib.sha256(opening).digest(), result)
+    return sign_document(sessions.RESULT, me, body), {why: number for why, number in left_out if number}
 
 
-_CHANGED = (
-    "{folder!r} does not hold the records that were collected: put back what has gone, and take out what has come since"
-)
+def sum_in(me: Identity, summed: bytes, digest: bytes, file: str) -> list[Words]:
+    """Return the sum that a role's task has sealed for a file; errors as `unsealed`."""
+    return _words(unsealed(me, summed, digest, file))
 
 
-def _hashed(part: RowGroup, digest: hashlib._Hash) -> Iterator[Record]:
-    """Yield a part's records, each with all its bytes in the digest; errors as `tables.rows_of`."""
-    for row in tables.rows_of(part, RECORDS):
-        digest.update(encode(row))
-        yield Record(*row)
+def sum_of(computation: PaddedComputation[Any, Any], rows: Iterable[Residues], which: NDArray[np.bool_]) -> list[Words]:
+    """Return the sum of these sketches or pads, each part of the shape (rows, size) or longer."""
+    parts = zip(rows, computation.sizes, computation.primes, strict=True)
+    return [modular.total(chosen(each, which)[:, :size], prime, axis=0)[None] for each, size, prime in parts]
 
 
-def _digest_of(part: RowGroup) -> tuple[bytes, str]:
-    """Return the digest of a part's rows; or none, and why, where it cannot be read to its end."""
-    digest = hashlib.sha256()
+def chosen(rows: NDArray[Any], which: NDArray[np.bool_]) -> NDArray[Any]:
+    """Return these of some rows; where that is all, no copy is made."""
+    return rows if which.all() else rows[which]
+
+
+def _words(total: bytes) -> list[Words]:
+    return [each[None] for each in totals_of(decode(total, tuple[bytes, ...], "sum"))]
+
+
+def _refuse(refused: Refused, why: str, which: Sequence[str], number: int | None = None) -> None:
+    """Note so many, of which these are some, or all."""
+    if number := len(which) if number is None else number:
+        before, named = refused.get(why, (0, []))
+        refused[why] = before + number, [*named, *which][:_EXAMPLES]
+
+
+def _records(place: str, session: Loaded, digest: tables.Digest) -> Iterator[Columns]:
+    """Yield a file's records, each with its row and its sketch's SHA-256; all that is in them goes into the digest."""
+    for columns in tables.batches(place, tables.records(session)):
+        columns["row"] = np.arange(digest.rows, digest.rows + len(columns["member"]), dtype="<u4")
+        columns["sketch_digest"] = octet_rows([hashlib.sha256(row).digest() for row in columns["sketch"]], 32)
+        digest.add({name: column for name, column in columns.items() if name not in ("row", "sketch")})
+        yield columns
+
+
+def _digest_of(place: str, manifest: bytes) -> tuple[bytes, str]:
+    """Return the digest of a file's records; or none, and why, where it cannot be read to its end."""
+    digest = tables.Digest()
     try:
-        for _ in _hashed(part, digest):
+        for _ in _records(place, loaded(manifest), digest):
             pass
     except DeserialisationError as error:
         return b"", str(error)
-    return digest.digest(), ""
+    return digest.value, ""
 
 
 def _collected(
-    part: RowGroup, fixed: bytes, blobs: str, name: str, manifest: bytes, identity: bytes, query: QueryKey
-) -> tuple[int, bytes, RefusedRecords]:
-    """Write the blobs of a part's records that are whole; return how many, the file's SHA-256, and the others.
+    place: str, own: Range, fixed: bytes, blobs: str, manifest: bytes, query: bytes, keys: OwnKeys
+) -> tuple[TableFile, bytes, Refused]:
+    """Write the blobs of a range's records that are whole; return the file, the sum of their sketches, and the others.
 
-    Nothing is written of a part whose digest is not the one `fixed`: `EvaluationError`.
+    Nothing is written where the records' digest is not the one `fixed`: `EvaluationError`.
     """
-    session, me = loaded(manifest), Identity.from_bytes(identity)
-    proofs, refusals, rows = session.computation.proofs, RefusedRecords(), list[tuple[Any, ...]]()
-    seal, digest_now = AnswersSeal(query, session.digest, name), hashlib.sha256()
-
-    def whole() -> Iterator[WholeRecord]:
-        for number, record in enumerate(_hashed(part, digest_now) if fixed else ()):
-            found = check_record(record, session, me)
-            if isinstance(found, str):
-                refusals.add(found, f"{part.file}, row group {part.group}, row {number}: member {record.member}")
-                continue
-            randomness = b"".join(found.proof.parts) if found.proof else b""
-            digest = hashlib.sha256(record.sketch).digest()
-            rows.append((record.member, digest, record.blob, record.signature, randomness))
-            yield found
-
-    try:
-        if proofs is None:
-            answers = [b"" for _ in whole()]
-        else:
-            own = (Submitted(each.record.member, each.parts[0], each.proof) for each in whole() if each.proof)
-            found = proofs.answers(query, own)
-            answers = [seal.seal(row, rows[row][0], each) for row, each in enumerate(found)]
-    except DeserialisationError:
-        raise EvaluationError(_CHANGED.format(folder=part.file)) from None
-    if fixed and digest_now.digest() != fixed:
-        raise EvaluationError(_CHANGED.format(folder=part.file))
-    listed = [(*row, answer) for row, answer in zip(rows, answers, strict=True)]
-    data = tables.as_file(list(zip(*listed, strict=True)) or [()] * len(BLOBS), BLOBS)
-    tables.write_file(tables.within(blobs, name), data)
-    return len(rows), hashlib.sha256(data).digest(), refusals
+    session, me, refused, digest = loaded(manifest), keys.identity(), Refused(), tables.Digest()
+    key = QueryKey(unsealed(me, query, session.digest, sessions.QUERY))
+    cipher, total = sessions.answers_cipher(key, session.digest, own.name), session.computation.added([])
+    with tables.writing(within(blobs, own.name), tables.blobs(session)) as file:
+        try:
+            for columns in _records(place, session, digest):
+                why, sketches = _looked_at(session, me, own, columns, key)
+                for number in {*why.tolist()} - {_WHOLE}:
+                    rows, members = (columns[name][why == number].tolist() for name in ("row", "member"))
+                    named = [f"{place}, row {row}: member {each}" for row, each in zip(rows, members, strict=True)]
+                    _refuse(refused, REASONS[number], named)
+                del columns["sketch"]
+                listed = {name: chosen(column, why == _WHOLE) for name, column in columns.items()}
+                if "answers" in listed:
+                    listed["answers"] = sessions.next_answers(cipher, listed["answers"])
+                file.add(listed)
+                total = session.computation.added([total, sum_of(session.computation, sketches, why == _WHOLE)])
+        except DeserialisationError:
+            raise EvaluationError(_CHANGED.format(place)) from None
+        if digest.value != fixed:
+            raise EvaluationError(_CHANGED.format(place))
+    summed = sealed(me.encryption_key, encode(bytes_of(total)), session.digest, own.name)
+    return TableFile(own.name, file.digest.rows, file.digest.value), summed, refused
 
 
-def _added(part: RowGroup, blobs: str, digest: bytes, verdicts: bytes, manifest: bytes, identity: bytes) -> list[Words]:
-    """Return the sum of the sketches of a part's records that count."""
-    session, me = loaded(manifest), Identity.from_bytes(identity)
-    total = session.computation.running_sum()
-    if not verdicts:
-        return total.totals
-    data = tables.read_file(blobs)
-    if hashlib.sha256(data).digest() != digest:
-        raise EvaluationError(f"{blobs!r} has changed since it was written: put it back")
-    changed = EvaluationError(_CHANGED.format(folder=part.file))
-    listed = tables.rows_in(data, BLOBS, ["member", "sketch_digest"]).to_pydict()
-    collected = iter(zip(listed["member"], listed["sketch_digest"], verdicts, strict=True))
-    sought = next(collected, None)
-    try:
-        for record in map(Record._make, tables.rows_of(part, RECORDS)):
-            if sought is None or strange(record, session):
-                continue
-            # Of what is not strange, member and sketch alone decide whether it was collected.
-            if (record.member, hashlib.sha256(record.sketch).digest()) == sought[:2]:
-                if sought[2] == Verdict.COUNTS:
-                    total.add(unsealed(record, session, me)[0])
-                sought = next(collected, None)
-    except DeserialisationError:
-        raise changed from None
-    if sought is not None:
-        raise changed
-    return total.totals
+def _looked_at(
+    session: Loaded, me: Identity, own: Range, columns: Columns, key: QueryKey
+) -> tuple[NDArray[np.uint8], list[Residues]]:
+    """Return which of the `REASONS` speaks against each record, or `_WHOLE`; and all padded sketches, part by part.
+
+    What the helper is shown of their proofs goes into the columns. Of records that are not whole, all is nonsense.
+    """
+    why, members = np.full(len(columns["member"]), _WHOLE, np.uint8), columns["member"].astype(np.int64)
+
+    def keep(fit: NDArray[np.bool_], reason: str) -> None:
+        why[(why == _WHOLE) & ~fit] = REASONS.index(reason)
+
+    keep((members >= own.first) & (members < own.first + own.number), OTHER_FILE)
+    inside, opened = _unsealed(session, me, columns, why == _WHOLE)
+    keep(opened, NOT_SEALED)
+    sketches, fit = _unpacked(session, inside)
+    keep(fit, NO_SKETCH)
+    if (proofs := session.computation.proofs) is not None:
+        parties, proof = members.tolist(), inside[:, sum(session.computation.part_bytes) :]
+        received = proofs.received(parties, inside[:, : session.computation.part_bytes[0]], proof)
+        keep(received.whole, NO_PROOF)
+        columns["randomness"] = proof[:, :RANDOMNESS_BYTES]
+        columns["answers"] = proofs.answers(key, parties, sketches[0][:, : proofs.digits], received)
+    return why, sketches
+
+
+def _unsealed(
+    session: Loaded, me: Identity, columns: Columns, rows: NDArray[np.bool_]
+) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    """Return what is in the sketches of these rows that open, zeros for the others, and which they are."""
+    found, opened = [bytes(session.inside)] * len(rows), np.zeros(len(rows), bool)
+    for row in np.flatnonzero(rows).tolist():
+        info = sessions.sketch_info(session.digest, int(columns["member"][row]))
+        with suppress(TamperedError):
+            found[row], opened[row] = me.unseal(columns["sketch"][row].tobytes(), info=info), True
+    return octet_rows(found, session.inside), opened
+
+
+def _unpacked(session: Loaded, inside: NDArray[np.uint8]) -> tuple[list[Residues], NDArray[np.bool_]]:
+    """Return padded sketches that stand at the beginning of rows, part by part, and which of them are some."""
+    ends = pairwise(accumulate(session.computation.part_bytes, initial=0))
+    parts = [session.computation.unpacked_rows(number, inside[:, slice(*each)]) for number, each in enumerate(ends)]
+    return [residues for residues, _ in parts], np.all([fit for _, fit in parts], axis=0)
+
+
+def _left_out(place: str, own: TableFile, fixed: bytes, answers: str, manifest: bytes, keys: OwnKeys) -> bytes:
+    """Return the sum, sealed, of the sketches of a range's records that the helper was given and that do not count.
+
+    Raises `EvaluationError` where the records' digest is not the one `fixed`.
+    """
+    session, me, digest = loaded(manifest), keys.identity(), tables.Digest()
+    found = tables.listed_batches(within(answers, own.name), tables.ANSWERS, own.rows, own.digest)
+    off = np.concatenate([each["row"][each["verdict"] != sessions.COUNTS] for each in found])
+    total = session.computation.added([])
+    with suppress(DeserialisationError):
+        for columns in _records(place, session, digest):
+            rows = np.isin(columns["row"], off)
+            sketches, _ = _unpacked(session, _unsealed(session, me, columns, rows)[0])
+            total = session.computation.added([total, sum_of(session.computation, sketches, rows)])
+    if digest.value != fixed:
+        raise EvaluationError(_CHANGED.format(place))
+    return sealed(me.encryption_key, encode(bytes_of(total)), session.digest, own.name)

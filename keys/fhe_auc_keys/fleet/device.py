@@ -10,38 +10,37 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
-from fhe_auc.base.serialise import KeptFormat, SecretStruct, decode, encode
+from fhe_auc.base.serialise import KeptFormat, SecretStruct
+from fhe_auc.input_proofs.sessions import RANDOMNESS_BYTES
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.own_checks import check_scores, warnings_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import Announcement
-from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.errors import KeysError, TamperedError
-from fhe_auc_keys.fleet import fleet_session, tables
-from fhe_auc_keys.roles.helper import totals_of
+from fhe_auc_keys.fleet import session
+from fhe_auc_keys.roles.blobs import sealed_blob
 from fhe_auc_keys.trust import sealing
-from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.sealing import unseal_under
 from fhe_auc_keys.trust.signatures import has_signed
+
+_SECRET_BYTES = 32  # of the pad's seed, and of the response key
 
 
 class Record(NamedTuple):
-    """What a device submits; the columns of `tables.RECORDS`. It tells nobody anything but the member."""
+    """What a device submits; its bytes: docs/guide/record.md. It tells nobody anything but the member."""
 
     member: int
-    session: bytes  # the manifest's digest
-    sketch: bytes  # padded, part after part, with its proof, and sealed to the aggregator
-    blob: bytes  # sealed to the helper
-    signature: bytes  # over the blob, the digest of the sealed sketch, and what the proof hangs on
+    sketch: bytes  # padded, with its proof, and sealed to the aggregator
+    blob: bytes  # sealed to the helper: the pad's seed, and the response key
+    signature: bytes  # over the blob, the session, the digest of the sealed sketch, and what the proof hangs on
 
 
 @dataclass(frozen=True)
@@ -101,11 +100,13 @@ _FORMAT = KeptFormat(b"fhefmem", _Memory, "device's memory", version=4)
 class Device:
     """The member of a fleet with this index, in one session; `announced` is from `open_announcement`.
 
+    `signing` is the private key of its entry in the list of keys; it needs no other.
+
     Raises `InputError` where the session is not a fleet's, has no such member, or is below the device's floor.
     """
 
-    def __init__(self, announced: Announcement, index: int, identity: Identity, floor: Floor) -> None:
-        self._loaded = fleet_session.loaded(announced.manifest.to_bytes())
+    def __init__(self, announced: Announcement, index: int, signing: Ed25519PrivateKey, floor: Floor) -> None:
+        self._loaded = session.loaded(announced.manifest.to_bytes())
         fleet = self._loaded.fleet
         if not 0 <= index < fleet.members:
             raise InputError(f"the session's fleet has members 0 to {fleet.members - 1}, and no {index}")
@@ -113,8 +114,8 @@ class Device:
         floor.require(self.manifest)
         self.index = index
         self._digest = self._loaded.digest
-        self._helper, self._aggregator = fleet_session.helper_of(announced), announced.aggregator.encryption_key
-        self._identity = identity
+        self._helper, self._aggregator = session.helper_of(announced), announced.aggregator
+        self._signing = signing
 
     def submit(self, data: PartyData, memory: bytes) -> Submitted:
         """Return the device's record of its rows, under a fresh pad; whatever `data` is named stays here.
@@ -130,16 +131,19 @@ class Device:
         if data.rows > cap:
             raise InputError(f"member {self.index} has {data.rows:,} rows, more than a device's cap, {cap:,}")
         check_scores(data, self.manifest.thresholds)
-        seed, response_key = secrets.token_bytes(SEED_BYTES), secrets.token_bytes(fleet_session.KEY_BYTES)
-        task = self._loaded.task(self.manifest, data)
-        padded = self._loaded.computation.under_pad(self.index, seed, task.encode(b""))
-        info = fleet_session.sketch_info(self._digest, self.index)
-        sketch = sealing.seal(self._aggregator, fleet_session.sealed_in(padded), info=info)
-        info = fleet_session.blob_info(self._digest, self.index, hashlib.sha256(sketch).digest())
-        blob = sealing.seal(self._helper.encryption_key, seed + response_key, info=info)
-        randomness = b"" if padded.proof is None else b"".join(padded.proof.parts)
-        signature = self._identity.sign(fleet_session.BLOB, fleet_session.signed_of(blob, info, randomness))
-        return Submitted(Record(self.index, self._digest, sketch, blob, signature), response_key, remembered)
+        seed, response_key = secrets.token_bytes(_SECRET_BYTES), secrets.token_bytes(_SECRET_BYTES)
+        values = self._loaded.task(self.manifest, data).encode(b"")
+        parts, proof = self._loaded.computation.under_pad(self.index, seed, values)
+        info = session.sketch_info(self._digest, self.index)
+        sketch = sealing.seal(self._aggregator.encryption_key, b"".join((*parts, proof)), info=info)
+        blob, signature = sealed_blob(
+            self._helper.encryption_key,
+            self._signing,
+            seed + response_key,
+            about=session.blob_about(self._digest, self.index, hashlib.sha256(sketch).digest()),
+            randomness=proof[:RANDOMNESS_BYTES],
+        )
+        return Submitted(Record(self.index, sketch, blob, signature), response_key, remembered)
 
     def _remembered(self, data: PartyData, memory: bytes) -> bytes:
         """Return the memory with this submission in it; errors as `submit`."""
@@ -160,20 +164,19 @@ class Device:
     def read(self, data: PartyData, response_key: bytes, part: bytes, sums: bytes) -> Evaluation:
         """Return the result of the session in which this device has submitted `data`.
 
-        `response_key` is from `submit`; `part` is the member's entry of the responses, `sums` the file beside them.
-        Raises `DeserialisationError` where they are damaged, or not sealed under that key for this session; and, as of
-        every party, `ResultCheckError` and `UndefinedAucError`.
+        `response_key` is from `submit`; `part` stands in the answers beside its record, `sums` is the file with them.
+        Raises `DeserialisationError` where they are damaged, not sealed under that key for this session, or not signed
+        by its helper; and, as of every party, `ResultCheckError` and `UndefinedAucError`.
         """
         try:
-            text = unseal_under(response_key, part, sums, associated=encode((fleet_session.RESPONSE, self._digest)))
+            content_key = session.opened_part(response_key, part, self._digest, self.index)
+            number, totals = session.opened_sums(sums, self._helper.signing_key, content_key, self._digest)
         except TamperedError as error:
             raise DeserialisationError(f"the sums are not sealed to member {self.index}: {error}") from None
-        number, totals = decode(text, tuple[int, tuple[bytes, ...]], "sums")
         if not self.manifest.min_parties <= number <= self.manifest.size:
             raise DeserialisationError(f"the sums are of {number} members, fewer or more than the session may have")
-        task = self._loaded.task(self.manifest, data)
         # Only how many count matters without authenticators, and members have no names.
-        found: Evaluation = task.read_result(totals_of(totals), ("",) * number, b"")
+        found: Evaluation = self._loaded.task(self.manifest, data).read_result(totals, ("",) * number, b"")
         warnings = (*found.warnings, *warnings_of([data], self.manifest.thresholds))
         return replace(found, keys="helper", rounds=2, warnings=warnings)
 
@@ -187,7 +190,7 @@ def released(memory: bytes, word: bytes) -> bytes:
     """
     known = _FORMAT.unframe(memory)
     mine = next(
-        (each for each in known.answers if has_signed(each.helper, fleet_session.UNOPENED, each.manifest, word)), None
+        (each for each in known.answers if has_signed(each.helper, session.UNOPENED, each.manifest, word)), None
     )
     if mine is None:
         raise KeysError(
@@ -200,16 +203,9 @@ def released(memory: bytes, word: bytes) -> bytes:
 
 def _digests_of(data: PartyData, salt: bytes) -> tuple[bytes, ...]:
     """Return, by model, what tells a device its own rows again: in whatever order, and beside whatever other models."""
-    batches = list(data.batches())
-    labels = np.concatenate([each.labels for each in batches]).astype("<i8")
-    found = []
-    for model in range(len(data.scores)):
-        scores = np.concatenate([each.scores[model] for each in batches]).astype("<f8") + 0.0  # -0.0 is 0.0
+    labels, found = data.labels.astype("<i8"), []
+    for own in data.scores:
+        scores = own.astype("<f8") + 0.0  # -0.0 is 0.0
         order = np.lexsort((labels, scores))
         found.append(hashlib.sha256(salt + labels[order].tobytes() + scores[order].tobytes()).digest())
     return tuple(found)
-
-
-def write_records(place: str, records: Sequence[Record]) -> None:
-    """Write records to a Parquet file, of which the folder is what the aggregator collects."""
-    tables.write_file(place, tables.as_file(list(zip(*records, strict=True)), tables.RECORDS))

@@ -8,90 +8,52 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import DeserialisationError, EvaluationError
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
-from fhe_auc.input_proofs.sessions import PART_BYTES
-from fhe_auc.input_proofs.sessions import PartyAtHelper as ShownToHelper
-from fhe_auc.question.fleet import Members
+from fhe_auc.input_proofs.sessions import KEY_BYTES
+from fhe_auc.question.fleet import Range
+from fhe_auc.rlwe.packing import byte_rows, octet_rows
 from fhe_auc.rlwe.polynomials import Words
-from fhe_auc_keys.bundles.session_keys import GENERATE, SEED_BYTES
-from fhe_auc_keys.errors import KeysError, TamperedError
+from fhe_auc_keys.bundles.session_keys import SEED_BYTES
+from fhe_auc_keys.errors import KeysError
+from fhe_auc_keys.fleet import session as sessions
 from fhe_auc_keys.fleet import tables
-from fhe_auc_keys.fleet.aggregator import LIST_FILE, BlobFile, BlobList, FleetResult, Opened
-from fhe_auc_keys.fleet.fleet_session import (
-    BLOB,
-    BLOB_BYTES,
-    DIGEST_BYTES,
-    KEY_BYTES,
-    LIST,
-    OPENING,
-    RESPONSE,
-    RESULT,
-    SIGNATURE_BYTES,
-    UNOPENED,
-    AnswersSeal,
-    FleetSession,
-    Verdict,
-    blob_info,
-    loaded,
-    signed_of,
-)
-from fhe_auc_keys.fleet.tables import BLOBS, RESPONSES
-from fhe_auc_keys.fleet.tasks import Workers
+from fhe_auc_keys.fleet.aggregator import LIST_FILE, OPENING_FILE, sum_in, sum_of
+from fhe_auc_keys.fleet.session import COUNTS, VERDICTS, FleetSession, TableFile, loaded, sealed, unsealed
+from fhe_auc_keys.fleet.tables import Columns, within
+from fhe_auc_keys.fleet.workers import OwnKeys, Workers
+from fhe_auc_keys.roles.blobs import RESPONSE_KEY_BYTES, bytes_of, is_signed, secret_in
+from fhe_auc_keys.roles.helper import new_pad_key
 from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.sealing import seal_under
-from fhe_auc_keys.trust.signatures import has_signed
+from fhe_auc_keys.trust.signed_documents import sign_document
 
 SUMS_FILE = "sums"
-_RESPONSES_A_FILE = 100_000
+_SECRETS = sessions.QUERY, "content key"  # of tasks, sealed
+_Secrets: TypeAlias = tuple[bytes, bytes]
 
 
 class _HelperState(SecretStruct, frozen=True):
-    """Of a session, in the key store. Once the responses are written, nothing secret is left in it."""
+    """Of a session, in the key store. Once the sums are written, nothing secret is left in it."""
 
     blobs: bytes  # digest of the one list that it takes, from the first look at it on; empty where it took none
+    content_key: bytes = b""  # under which the sums will be sealed: a member that counts is given it with its verdict
     answer: bytes = b""  # the opening; or the word that nothing was opened, for `ended`
     ended: bool = False
     material: bytes = b""  # secret key
-    members: bytes = b""  # of those that count, 4 bytes each, the lowest first
-    response_keys: bytes = b""  # theirs
     result: bytes = b""  # SHA-256 of the one that is decrypted
-    content_key: bytes = b""  # under which its sums are sealed
 
 
-_FORMAT = KeptFormat(b"fhefhlp", _HelperState, "fleet's session", version=4)
-
-
-class _BlobRow(NamedTuple):
-    """The columns of `tables.BLOBS`."""
-
-    member: int
-    sketch_digest: bytes
-    blob: bytes
-    signature: bytes
-    randomness: bytes  # both parts of what its proof hangs on; empty without proofs
-    answers: bytes  # the aggregator's, about its proof, sealed
-
-
-class _Secrets(NamedTuple):
-    """What a task has found in a file of blobs."""
-
-    verdicts: NDArray[np.uint8]  # a blob
-    response_keys: NDArray[np.uint8]  # shape (blobs, 32)
-    pads: list[Words]  # the sum of those that count, but for contested members
-    contested: list[tuple[int, bytes]]  # of those, the rows of blobs that open, and the pads' seeds
-
-    def __repr__(self) -> str:
-        return "_Secrets(...)"
+_FORMAT = KeptFormat(b"fhefhlp", _HelperState, "fleet's session", version=5)
 
 
 class HelperAnswer(NamedTuple):
@@ -103,75 +65,64 @@ class HelperAnswer(NamedTuple):
 
 
 def open_pads(
-    session: FleetSession, store: KeyStore, members: str, blobs: str, workers: Workers, *, at: datetime
+    session: FleetSession, vault: Vault, keys: str, blobs: str, answers: str, workers: Workers, *, at: datetime
 ) -> HelperAnswer:
-    """Return the answer for the aggregator: the same one each time.
+    """Return the answer for the aggregator, the same one each time, and write it into the folder `answers`, for all.
 
     The first list that the helper is given is the session's, from before it looks at an answer about a proof: asked
     about a proof in two lists it could be made to tell counts. Where fewer count than the session takes, the session
-    ends unopened. `members` is the fleet's file, `blobs` the aggregator's folder. Of a member's records the first
-    counts that opens, and whose proof holds where devices prove their counts.
+    ends unopened. `keys` is the folder of the fleet's files, `blobs` the aggregator's. Of a member's records the first
+    counts that opens, and whose proof holds where devices prove their counts. The store, of `vault`, is closed while
+    workers work.
 
     Raises `KeysError` where this is not the helper, the list not the aggregator's or of another session, or another
-    list than the session's; `InputError` where the members are not the fleet's, or a file cannot be read;
-    `DeserialisationError` where a file of blobs is not the one listed, or malformed; `TamperedError` where the keys are
-    not sealed to this helper.
+    list than the session's; `InputError` where keys do not ascend, or a file cannot be read; `DeserialisationError`
+    where a file of keys or blobs is not the one listed; `TamperedError` where the query is not sealed to this helper.
     """
     session.require(session.helper, at=at)
-    manifest, computation = session.manifest, session.loaded.computation
-    signed = tables.read_file(tables.within(blobs, LIST_FILE))
-    listed = session.read(LIST, signed, BlobList, session.announced.aggregator, at=at)
-    if listed.session != manifest.digest:
-        raise KeysError("the list of blobs is of another session")
-    fleet = tables.read_members(members)
-    session.loaded.fleet.require(fleet)
-    kept, name = _kept(store, manifest.session), manifest.session.hex()
-    if kept is None:
-        kept = _HelperState(listed.digest)
-        store.put("fleet", name, _FORMAT.frame(kept))
-    if kept.blobs not in (b"", listed.digest):
+    me, manifest, adder = session.identity, session.manifest, session.announced.aggregator
+    listed = session.read(sessions.LIST, tables.read_file(within(blobs, LIST_FILE)), adder, at=at)
+    names = [each.name for each in listed.files]
+    mine = [each for each in session.ranges if each.name in names]
+    if names != [each.name for each in mine]:
+        raise DeserialisationError("the list of blobs is not about files of the fleet's, each once and in order")
+    if len(unsealed(me, listed.sealed, manifest.digest, sessions.QUERY)) != KEY_BYTES:
+        raise DeserialisationError("the key of the query has another length")
+    with vault.open() as store:
+        if (kept := _kept(store, session)) is None:
+            kept = _keep(store, session, _HelperState(listed.known_by, secrets.token_bytes(RESPONSE_KEY_BYTES)))
+    if kept.blobs not in (b"", listed.known_by):
         raise KeysError("the helper has been given another list: a session has one; make a new session")
-    if kept.ended:
-        return HelperAnswer(kept.answer, {}, opened=False)
-    if kept.answer:
-        verdicts_then = session.read(OPENING, kept.answer, Opened, session.helper, at=at).verdicts
-        return HelperAnswer(kept.answer, _tally(verdicts_then), opened=True)
-    tasks = [(tables.within(blobs, each.name), each) for each in listed.files]
-    members_in = (np.asarray(_read(*task, ["member"])["member"], np.uint32) for task in tasks)
-    named = np.concatenate([np.empty(0, np.uint32), *members_in])
-    found, times = np.unique(named, return_counts=True)
-    query = b"" if computation.proofs is None else session.unseal(LIST, listed.key)
-    shared = manifest.to_bytes(), session.identity.to_bytes(), query, fleet, found[times > 1]
-    opened = workers.map(_opened, tasks, *shared)
-    verdicts, keys, seeds = np.empty(len(named), np.uint8), np.empty((len(named), KEY_BYTES), np.uint8), []
-    pads, taken, at_row = computation.added([]), set[int](), 0
-    for each in opened:
-        rows = slice(at_row, at_row + len(each.verdicts))
-        verdicts[rows], keys[rows] = each.verdicts, each.response_keys
-        pads = computation.added([pads, each.pads])
-        for row, seed in each.contested:
-            member = int(named[at_row + row])
-            if member in taken:
-                verdicts[at_row + row] = Verdict.AGAIN
-            else:
-                taken.add(member)
-                seeds.append((member, seed))
-        at_row = rows.stop
-    counts = verdicts == Verdict.COUNTS
-    if int(counts.sum()) < manifest.min_parties:
-        return HelperAnswer(end(session, store, at=at), _tally(verdicts.tobytes()), opened=False)
-    public, secret = GENERATE[session.loaded.parameters.scheme](session.loaded.parameters)
-    material = secret.to_bytes()
-    opening = computation.pad_key(
-        computation.secret(material), computation.added([pads, computation.sum_of_pads(seeds)])
-    )
-    sealed = session.seal(OPENING, session.announced.aggregator, opening)
-    body = Opened(manifest.digest, listed.digest, verdicts.tobytes(), public.to_bytes(), sealed)
-    answer = session.sign(OPENING, body)
-    mine = named[counts].astype("<u4").tobytes(), keys[counts].tobytes()
-    opened_now = _HelperState(listed.digest, answer, False, material, *mine)
-    store.put("fleet", name, _FORMAT.frame(opened_now), replace=True)
-    return HelperAnswer(answer, _tally(verdicts.tobytes()), opened=True)
+    if not kept.content_key:  # it has ended, by a word or by sums: what makes the answers is erased
+        return _written(session, answers, kept, at)
+    secret = listed.sealed, sealed(me.encryption_key, kept.content_key, manifest.digest, _SECRETS[1])
+    files, numbers, total, ends = list[TableFile](), np.zeros(len(VERDICTS), int), list[Words](), [b""]
+    parts = [(within(blobs, file.name), file, own, keys, answers) for file, own in zip(listed.files, mine, strict=True)]
+    shared = manifest.to_bytes(), secret, workers.keys(vault)
+    for file, verdicts, summed, of_range in workers.map(_opened, parts, *shared):
+        files.append(file)
+        numbers += verdicts
+        ends += of_range
+        pads = sum_in(me, summed, manifest.digest, file.name)
+        total = session.loaded.computation.added([total, pads] if total else [pads])
+    if any(last >= first for last, first in zip(ends[::2], ends[1::2], strict=False)):
+        raise InputError(tables.NOT_ASCENDING.format(keys))
+    with vault.open() as store:
+        if kept.answer:
+            if tuple(files) != session.read(sessions.OPENING, kept.answer, session.helper, at=at).files:
+                raise EvaluationError("the answers are not as they were: put back the files that they were made of")
+        elif numbers[COUNTS] < manifest.min_parties:
+            end(session, store, at=at)
+            ended = _kept(store, session) or kept
+            return _written(session, answers, ended, at)._replace(verdicts=_told(numbers.tolist()))
+        else:
+            made = new_pad_key(session.loaded.computation, total)
+            opening = sealed(adder.encryption_key, made.pad_key, manifest.digest, sessions.PADS)
+            about, told = listed.known_by, tuple(numbers.tolist())
+            body = sessions.Document(manifest.digest, about, opening, tuple(files), told, made.public)
+            answer = sign_document(sessions.OPENING, me, body)
+            kept = _keep(store, session, msgspec.structs.replace(kept, answer=answer, material=made.context))
+    return _written(session, answers, kept, at)
 
 
 def end(session: FleetSession, store: KeyStore, *, at: datetime) -> bytes:
@@ -180,133 +131,132 @@ def end(session: FleetSession, store: KeyStore, *, at: datetime) -> bytes:
     Raises `KeysError` where this is not the helper, or pads of the session have been opened.
     """
     session.require(session.helper, at=at)
-    kept = _kept(store, session.manifest.session) or _HelperState(b"")
+    kept = _kept(store, session) or _HelperState(b"")
     if kept.answer and not kept.ended:
         raise KeysError("pads of this session have been opened: that cannot be taken back")
-    if not kept.ended:
-        kept = _HelperState(kept.blobs, session.identity.sign(UNOPENED, session.manifest.digest), ended=True)
-        store.put("fleet", session.manifest.session.hex(), _FORMAT.frame(kept), replace=True)
-    return kept.answer
+    word = session.identity.sign(sessions.UNOPENED, session.manifest.digest)
+    return _keep(store, session, _HelperState(kept.blobs, answer=word, ended=True)).answer
 
 
-def decrypt(session: FleetSession, store: KeyStore, result: bytes, out: str, *, at: datetime) -> int:
-    """Decrypt the aggregator's result, and write the responses into a folder; return how many.
+def decrypt(session: FleetSession, vault: Vault, result: bytes, answers: str, *, at: datetime) -> int:
+    """Decrypt the aggregator's result, and write the sums into the folder `answers`; return over how many they are.
 
-    A file holds the sums, sealed once, and others for each member that counts what it opens them with. Once they are
-    written, the key store has no secret of the session any more.
+    They are sealed under the key that each member that counts has been given, and signed. Once they are written, the
+    key store has no secret of the session any more.
 
     Raises `KeysError` where this is not the helper, the result not the aggregator's or of another opening, another one
-    has been decrypted, or the responses are written; `EvaluationError` where nothing has been opened;
+    has been decrypted, or the sums are written; `EvaluationError` where nothing has been opened;
     `DeserialisationError` where the result is malformed; no other one is decrypted after it.
     """
     session.require(session.helper, at=at)
-    manifest, computation = session.manifest, session.loaded.computation
-    kept = _kept(store, manifest.session)
-    if kept is None or not kept.answer or kept.ended:
-        raise EvaluationError("no pads of this session have been opened, so no result can be decrypted")
-    body = session.read(RESULT, result, FleetResult, session.announced.aggregator, at=at)
-    if body.session != manifest.digest or body.opening != hashlib.sha256(kept.answer).digest():
-        raise KeysError("the result is of another session, or of another opening than this helper gave")
-    digest = hashlib.sha256(body.ciphertext).digest()
-    if kept.result not in (b"", digest):
-        raise KeysError("another result has been decrypted: a session has one")
-    if not kept.material:
-        raise KeysError("the responses to this result have been written, and what made them is erased")
-    if not kept.result:
-        kept = msgspec.structs.replace(kept, result=digest, content_key=secrets.token_bytes(KEY_BYTES))
-        store.put("fleet", manifest.session.hex(), _FORMAT.frame(kept), replace=True)
-    counted = np.frombuffer(kept.members, "<u4")
-    totals = computation.decrypt(computation.secret(kept.material), session.unseal(RESULT, body.ciphertext))
-    sums = tuple(np.ascontiguousarray(each, "<u8").tobytes() for each in totals)
-    keys = (kept.response_keys[start : start + KEY_BYTES] for start in range(0, len(kept.response_keys), KEY_BYTES))
-    text, about = encode((len(counted), sums)), encode((RESPONSE, manifest.digest))
-    sealed, parts = seal_under(keys, text, associated=about, content_key=kept.content_key)
-    tables.write_file(tables.within(out, SUMS_FILE), sealed)
-    for number, start in enumerate(range(0, len(parts), _RESPONSES_A_FILE)):
-        rows = slice(start, start + _RESPONSES_A_FILE)
-        data = tables.as_file([counted[rows], parts[rows]], RESPONSES)
-        tables.write_file(tables.within(out, f"responses-{number:06}.parquet"), data)
-    ended = _HelperState(kept.blobs, kept.answer, result=digest)
-    store.put("fleet", manifest.session.hex(), _FORMAT.frame(ended), replace=True)
-    return len(parts)
+    me, manifest, computation = session.identity, session.manifest, session.loaded.computation
+    with vault.open() as store:
+        kept = _kept(store, session)
+        if kept is None or not kept.answer or kept.ended:
+            raise EvaluationError("no pads of this session have been opened, so no result can be decrypted")
+        body = session.read(sessions.RESULT, result, session.announced.aggregator, at=at)
+        if body.about != hashlib.sha256(kept.answer).digest():
+            raise KeysError("the result is of another opening than this helper gave")
+        digest = hashlib.sha256(body.sealed).digest()
+        if kept.result not in (b"", digest):
+            raise KeysError("another result has been decrypted: a session has one")
+        if not kept.material:
+            raise KeysError("the sums of this result have been written, and what made them is erased")
+        kept = _keep(store, session, msgspec.structs.replace(kept, result=digest))
+        number = session.read(sessions.OPENING, kept.answer, session.helper, at=at).numbers[COUNTS]
+        ciphertext = unsealed(me, body.sealed, manifest.digest, sessions.SUMS)
+        totals = computation.decrypt(computation.secret(kept.material), ciphertext)
+        sums = sessions.sealed_sums(me, kept.content_key, number, totals, manifest.digest)
+        tables.write_file(within(answers, SUMS_FILE), sums)
+        _keep(store, session, _HelperState(kept.blobs, answer=kept.answer, result=digest))
+    return number
 
 
-def _kept(store: KeyStore, session: bytes) -> _HelperState | None:
-    if not store.has("fleet", session.hex()):
-        return None
-    return store.load("fleet", session.hex(), _FORMAT)
+def _kept(store: KeyStore, session: FleetSession) -> _HelperState | None:
+    name = session.manifest.session.hex()
+    return store.load("fleet", name, _FORMAT) if store.has("fleet", name) else None
 
 
-def _tally(verdicts: bytes) -> dict[str, int]:
-    found = np.frombuffer(verdicts, np.uint8)
-    return {each.sentence: number for each in Verdict if (number := int((found == each).sum()))}
+def _keep(store: KeyStore, session: FleetSession, state: _HelperState) -> _HelperState:
+    store.put("fleet", session.manifest.session.hex(), _FORMAT.frame(state), replace=True)
+    return state
 
 
-def _read(place: str, file: BlobFile, columns: list[str] | None = None) -> Mapping[str, list[Any]]:
-    """Return the columns of a file of blobs; raise `DeserialisationError` where it is not the one that is listed."""
-    data = tables.read_file(place)
-    if hashlib.sha256(data).digest() != file.digest:
-        raise DeserialisationError(f"{place!r} is not the file that the aggregator has listed; ask for it again")
-    found = tables.rows_in(data, BLOBS, columns)
-    if found.num_rows != file.rows or any(column.null_count for column in found.columns):
-        raise DeserialisationError(f"{place!r} has other rows than the aggregator has listed")
-    columns_found: dict[str, list[Any]] = found.to_pydict()
-    return columns_found
+def _written(session: FleetSession, answers: str, kept: _HelperState, at: datetime) -> HelperAnswer:
+    """Write an answer into the folder for all, and return it."""
+    tables.write_file(within(answers, OPENING_FILE), kept.answer)
+    if kept.ended:
+        return HelperAnswer(kept.answer, {}, opened=False)
+    numbers = session.read(sessions.OPENING, kept.answer, session.helper, at=at).numbers
+    return HelperAnswer(kept.answer, _told(numbers), opened=True)
+
+
+def _told(verdicts: Sequence[int]) -> dict[str, int]:
+    return {why: number for why, number in zip(VERDICTS, verdicts, strict=True) if number}
 
 
 def _opened(
-    place: str,
-    file: BlobFile,
-    manifest: bytes,
-    identity: bytes,
-    query: bytes,
-    fleet: Members,
-    contested: NDArray[np.uint32],
-) -> _Secrets:
-    """Open the blobs of a file, and add up the pads of those that count."""
-    session, me = loaded(manifest), Identity.from_bytes(identity)
-    rows = [_BlobRow(*row) for row in zip(*_read(place, file).values(), strict=True)]
-    verdicts, keys = np.empty(len(rows), np.uint8), np.zeros((len(rows), KEY_BYTES), np.uint8)
-    secrets_in: dict[int, bytes] = {}
-    for number, row in enumerate(rows):
-        verdicts[number], secret = _verdict(row, fleet, me, session.digest)
-        if verdicts[number] == Verdict.COUNTS:
-            secrets_in[number] = secret
+    place: str, file: TableFile, own: Range, keys: str, answers: str, manifest: bytes, secret: _Secrets, role: OwnKeys
+) -> tuple[TableFile, NDArray[np.int64], bytes, tuple[bytes, bytes]]:
+    """Open the blobs of a range, and write down what is answered to each member.
 
-    def shown() -> Iterator[ShownToHelper]:
-        seal = AnswersSeal(query, session.digest, file.name)
-        for number, secret in secrets_in.items():
-            row = rows[number]
-            answers = seal.unseal(number, row.member, row.answers)
-            parts = row.randomness[:PART_BYTES], row.randomness[PART_BYTES:]
-            yield ShownToHelper(row.member, secret[:SEED_BYTES], parts, answers)
-
-    if (proofs := session.computation.proofs) is not None:
-        for number in proofs.unproved(query, tuple(secrets_in), shown()):
-            verdicts[number] = Verdict.UNPROVED
-            del secrets_in[number]
-    unique: list[tuple[int, bytes]] = []
-    several: list[tuple[int, bytes]] = []
-    disputed = set(contested.tolist())
-    for number, secret in secrets_in.items():
-        keys[number] = np.frombuffer(secret[SEED_BYTES:], np.uint8)
-        if (member := rows[number].member) in disputed:
-            several.append((number, secret[:SEED_BYTES]))
-        else:
-            unique.append((member, secret[:SEED_BYTES]))
-    return _Secrets(verdicts, keys, session.computation.sum_of_pads(unique), several)
+    Returns the file of answers, how many blobs there are of each verdict, the sum, sealed, of the pads of those that
+    count, and the range's first and last keys. Nothing is written where a file of keys or blobs is not the one listed.
+    """
+    session, me = loaded(manifest), role.identity()
+    computation, digest = session.computation, session.digest
+    key, content_key = (unsealed(me, *each) for each in zip(secret, (digest, digest), _SECRETS, strict=True))
+    known = tables.read_keys(within(keys, own.name))
+    if hashlib.sha256(known.tobytes()).digest() != own.digest:
+        raise DeserialisationError(f"{within(keys, own.name)!r} is not the file that is listed: ask for it again")
+    cipher, taken = sessions.answers_cipher(key, digest, own.name), np.zeros(own.number, bool)
+    total, numbers = computation.added([]), np.zeros(len(VERDICTS), int)
+    with tables.writing(within(answers, own.name), tables.ANSWERS) as written:
+        for columns in tables.listed_batches(place, tables.blobs(session), file.rows, file.digest):
+            verdicts, found = _looked_at(session, me, own, known, columns)
+            members, seeds = columns["member"].tolist(), [each[:SEED_BYTES] for each in found]
+            pads = computation.pads(members, seeds)
+            if (proofs := computation.proofs) is not None:
+                said = sessions.next_answers(cipher, columns["answers"])
+                held = proofs.held(key, members, seeds, pads[0], columns["randomness"], said)
+                verdicts[(verdicts == COUNTS) & ~held] = sessions.UNPROVED
+            _take_first(columns["member"].astype(np.int64) - own.first, verdicts, taken)
+            counts = verdicts == COUNTS
+            total = computation.added([total, sum_of(computation, pads, counts)])
+            parts = [bytes(tables.PART_BYTES)] * len(members)
+            for row in np.flatnonzero(counts).tolist():
+                parts[row] = sessions.part_for(found[row][SEED_BYTES:], content_key, digest, members[row])
+            answered = {"verdict": verdicts, "part": octet_rows(parts, tables.PART_BYTES)}
+            written.add({"member": columns["member"], "row": columns["row"], **answered})
+            numbers += np.bincount(verdicts, minlength=len(VERDICTS))
+    summed = sealed(me.encryption_key, encode(bytes_of(total)), digest, own.name)
+    made = TableFile(own.name, int(numbers[COUNTS]), written.digest.value)
+    return made, numbers, summed, (known[0].tobytes(), known[-1].tobytes())
 
 
-def _verdict(row: _BlobRow, members: Members, me: Identity, digest: bytes) -> tuple[Verdict, bytes]:
-    """Return whether a blob counts, and what is in it."""
-    lengths = len(row.sketch_digest), len(row.blob), len(row.signature)
-    if row.member >= len(members) or lengths != (DIGEST_BYTES, BLOB_BYTES, SIGNATURE_BYTES):
-        return Verdict.UNOPENED, b""
-    info = blob_info(digest, row.member, row.sketch_digest)
-    about = signed_of(row.blob, info, row.randomness)
-    if not has_signed(members[row.member].tobytes(), BLOB, about, row.signature):
-        return Verdict.UNSIGNED, b""
-    try:
-        return Verdict.COUNTS, me.unseal(row.blob, info=info)
-    except TamperedError:
-        return Verdict.UNOPENED, b""
+def _looked_at(
+    session: sessions.Loaded, me: Identity, own: Range, known: NDArray[np.uint8], columns: Columns
+) -> tuple[NDArray[np.uint8], list[bytes]]:
+    """Return whether each blob of a batch counts, as far as signature and seal say, and what is in it; or zeros."""
+    verdicts = np.full(len(columns["member"]), sessions.UNSIGNED, np.uint8)
+    found = [bytes(SEED_BYTES + RESPONSE_KEY_BYTES)] * len(verdicts)
+    shown = byte_rows(columns["randomness"]) if "randomness" in columns else [b""] * len(verdicts)
+    signed = (byte_rows(columns[name]) for name in ("sketch_digest", "blob", "signature"))
+    rows = zip(columns["member"].tolist(), shown, *signed, strict=True)
+    for row, (member, randomness, digest, blob, signature) in enumerate(rows):
+        about = sessions.blob_about(session.digest, member, digest)
+        key = known[member - own.first].tobytes() if own.first <= member < own.first + own.number else b""
+        if is_signed(key, blob, signature, about=about, randomness=randomness):
+            secret = secret_in(blob, me, about=about)
+            verdicts[row] = sessions.UNOPENABLE if secret is None else COUNTS
+            found[row] = secret or found[row]
+    return verdicts, found
+
+
+def _take_first(places: NDArray[np.int64], verdicts: NDArray[np.uint8], taken: NDArray[np.bool_]) -> None:
+    """Let of those that count the first of each member count, by its place in the range, and take that."""
+    rows = np.flatnonzero(verdicts == COUNTS)
+    members, firsts = np.unique(places[rows], return_index=True)
+    verdicts[rows] = sessions.AGAIN
+    verdicts[rows[firsts[~taken[members]]]] = COUNTS
+    taken[members] = True

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 
@@ -20,25 +21,23 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import EvaluationError
 from fhe_auc.base.terminal import Progress
 from fhe_auc.metrics.trapezoid import trapezoid
-from fhe_auc.question.fleet import Fleet
+from fhe_auc.question.fleet import MEMBER_BYTES, Fleet, Range
 from fhe_auc.rows.counts import Counts, count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.fleet import aggregator, helper, tables
-from fhe_auc_keys.fleet.device import Device, Floor, Record, write_records
-from fhe_auc_keys.fleet.fleet_session import FleetSession
-from fhe_auc_keys.fleet.tasks import Workers
+from fhe_auc_keys.fleet.device import Device, Floor
+from fhe_auc_keys.fleet.session import FleetSession
+from fhe_auc_keys.fleet.workers import Workers, peak
 from fhe_auc_keys.roles.local_consortium import Consortium
-from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.members import Change, FleetList
-from fhe_auc_keys.trust.sealing import PrivateKeys
+from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase
+from fhe_auc_keys.trust.members import Change, Members
 
 MOST_ROWS = 19  # of a device
 
-_CHUNK = tables.GROUP
+_RANGE = 10_000  # devices, at most; a task plays those of one
 _READERS = 20
 _FLOOR = Floor(members=2, share=0.5)
 
@@ -52,7 +51,8 @@ class Simulated:
     fraction: Fraction
     expected: Fraction
     record_bytes: int
-    cpu_seconds: dict[str, float]  # by role, in all its processes
+    cpu_seconds: dict[str, dict[str, float]]  # by role and step, in all processes
+    peak_bytes: int  # the most memory that one of them has had; 0 where nothing says it
 
     @property
     def equal(self) -> bool:
@@ -65,83 +65,90 @@ def simulate(
 ) -> Simulated:
     """Play a session of so many devices in an empty folder; `EvaluationError` where they read different things.
 
-    With `proofs` they prove that their rows are counts within the cap, `MOST_ROWS`.
+    With `proofs` they prove that their rows are counts within the cap, `MOST_ROWS`. Workers see the folder, and no key
+    stores of their own.
     """
-    place = str(folder)
-    seed = secrets.token_bytes(32)
-    seconds = defaultdict[str, float](float)
-    steps = itertools.count()
+    workers.own_stores = False
+    keys, records, blobs, answers = (str(folder.absolute() / name) for name in ("keys", "records", "blobs", "answers"))
+    seed, steps = secrets.token_bytes(32), itertools.count()
+    seconds = defaultdict[str, dict[str, float]](dict)
 
     @contextmanager
     def measured(role: str, step: str) -> Iterator[None]:
         progress(f"{role}: {step}", next(steps), 7)
         before = time.process_time() + workers.seconds
         yield
-        seconds[role] += time.process_time() + workers.seconds - before
+        seconds[role][step] = time.process_time() + workers.seconds - before
 
-    chunks = [(first, min(_CHUNK, parties - first)) for first in range(0, parties, _CHUNK)]  # a task plays one of them
-    with measured("devices", "make their secrets"):
-        known = np.concatenate(list(workers.map(_known_by, chunks, seed)))
-        tables.write_members(f"{place}/members.parquet", known)
+    per_file = min(_RANGE, -(-parties // workers.number))
+    starts = ((f"devices from {first}", first, min(per_file, parties - first)) for first in range(0, parties, per_file))
+    with measured("devices", "make keys"):
+        known = np.concatenate(list(workers.map(_public_keys, starts, seed)))
+        listed = tables.write_keys(keys, known, per_file)
+        order = np.lexsort(known.T[::-1]).astype(np.uint32)  # which device is which member
+        del known
     consortium = Consortium(())
     at, holder = consortium.at, consortium.holder
-    fleet = Fleet.of(known, row_cap=MOST_ROWS)
-    consortium.change(Change(fleets=[FleetList(fleet.members, fleet.root)]))
+    consortium.change(Change(fleets=[listed]))
     request = Request(
         parties=(),
         thresholds=grid,
-        fleet=fleet,
+        fleet=Fleet.of(listed, row_cap=MOST_ROWS),
         max_rows=MOST_ROWS * parties,
         min_parties=parties,
         keys="helper",
         row_caps=MOST_ROWS if proofs else None,
     )
     document = consortium.convene(registry.load("exact").prepare(request).manifest)
-    adder, trustee = (
-        FleetSession.open(document, consortium.identities[name], consortium.members, holder=holder, at=at)
-        for name in (consortium.aggregator, consortium.helper)
-    )
-    announced = open_announcement(document, consortium.members, holder=holder, at=at)
-    wanted = frozenset(range(0, parties, max(1, parties // _READERS)))
-    counted, kept, sizes = list[Counts](), dict[int, bytes](), set[int]()
+    told = document, consortium.members.files, holder, at
+
+    def role(name: str) -> tuple[FleetSession, Vault]:
+        identity, vault = consortium.identities[name], Vault(folder.absolute() / name, folder / f"{name}.passphrase")
+        with create_with_random_passphrase(vault.directory, folder / f"{name}.passphrase") as store:
+            store.put("identity", OWN, identity.to_bytes())
+        return FleetSession.open(document, identity, consortium.members, holder=holder, at=at), vault
+
+    adder, trustee = role(consortium.aggregator), role(consortium.helper)
+    counted, response_keys, sizes = list[Counts](), dict[int, bytes](), set[int]()
     with measured("devices", "submit"):
-        for counts, keys, size in workers.map(_submitted, chunks, announced, seed, f"{place}/records", wanted):
+        wanted = frozenset(range(0, parties, -(-parties // _READERS)))
+        parts = ((each, order[each.first : each.first + each.number]) for each in listed.ranges)
+        for counts, mine, size in workers.map(_submitted, parts, told, seed, records, wanted):
             counted.append(counts)
-            kept |= keys
             sizes.add(size)
-    records, blobs, responses = (f"{place}/{name}" for name in ("records", "blobs", "responses"))
-    with (
-        KeyStore.create(folder / "aggregator", secrets.token_hex(16)) as own,
-        measured("aggregator", "collects"),
-    ):
-        aggregator.collect(adder, own, records, blobs, workers, at=at)
-    with KeyStore.create(folder / "helper", secrets.token_hex(16)) as store:
-        with measured("helper", "opens"):
-            opening = helper.open_pads(trustee, store, f"{place}/members.parquet", blobs, workers, at=at).document
-        with measured("aggregator", "adds"):
-            result, _ = aggregator.add(adder, records, blobs, opening, workers, at=at)
-        with measured("helper", "decrypts"):
-            number = helper.decrypt(trustee, store, result, responses, at=at)
-    with measured("devices", f"{len(kept)} of them read"):
-        found = _read(announced, seed, responses, kept)
+            response_keys |= mine
+    with measured("aggregator", "collects"):
+        aggregator.collect(*adder, records, blobs, workers, at=at)
+    with measured("helper", "opens"):
+        helper.open_pads(*trustee, keys, blobs, answers, workers, at=at)
+    with measured("aggregator", "adds"):
+        result, _ = aggregator.add(*adder, records, blobs, answers, workers, at=at)
+    with measured("helper", "decrypts"):
+        number = helper.decrypt(*trustee, result, answers, at=at)
+    with measured("devices", f"{len(response_keys)} of them read"):
+        read = [each for each in listed.ranges if wanted & set(range(each.first, each.first + each.number))]
+        found = _read(_announced(*told), (seed, order), read, answers, response_keys)
     expected = trapezoid(sum(counted[1:], counted[0])).fraction
-    return Simulated(parties, number, found, expected, max(sizes), dict(seconds))
+    return Simulated(parties, number, found, expected, max(sizes), dict(seconds), max(workers.peak, peak()))
 
 
-def _identity(seed: bytes, index: int) -> Identity:
-    secret = hashlib.sha256(seed + index.to_bytes(8, "big")).digest()
-    return Identity("a device", PrivateKeys.generate(Ed25519PrivateKey.from_private_bytes(secret)))
+def _announced(document: bytes, members: tuple[bytes, ...], holder: str, at: datetime) -> Announcement:
+    return open_announcement(document, Members(members), holder=holder, at=at)
 
 
-def _known_by(first: int, count: int, seed: bytes) -> NDArray[np.uint8]:
+def _signing(seed: bytes, device: int) -> Ed25519PrivateKey:
+    return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(seed + device.to_bytes(8, "big")).digest())
+
+
+def _public_keys(_: str, first: int, count: int, seed: bytes) -> NDArray[np.uint8]:
     """Return these devices' keys, shape (count, 32)."""
-    keys = [_identity(seed, index).signing_key for index in range(first, first + count)]
-    return np.frombuffer(b"".join(keys), np.uint8).reshape(count, -1)
+    keys = (_signing(seed, device).public_key().public_bytes_raw() for device in range(first, first + count))
+    return np.frombuffer(b"".join(keys), np.uint8).reshape(count, MEMBER_BYTES)
 
 
-def _rows(seed: bytes, first: int, count: int) -> list[PartyData]:
-    random = np.random.default_rng([*seed, first])
-    ends = random.integers(1, MOST_ROWS, count, endpoint=True).cumsum()
+def _rows(seed: bytes, own: Range) -> list[PartyData]:
+    random = np.random.default_rng([*seed, own.first])
+    ends = random.integers(1, MOST_ROWS, own.number, endpoint=True).cumsum()
     labels = (random.random(ends[-1]) < 0.3).astype(np.uint8)
     scores = np.clip(random.normal(0.4 + 0.15 * labels, 0.15), 0.0, 1.0)
     rows = zip(np.split(labels, ends[:-1]), np.split(scores, ends[:-1]), strict=True)
@@ -149,36 +156,44 @@ def _rows(seed: bytes, first: int, count: int) -> list[PartyData]:
 
 
 def _submitted(
-    first: int, number: int, announced: Announcement, seed: bytes, folder: str, wanted: frozenset[int]
+    own: Range,
+    devices: NDArray[np.uint32],
+    told: tuple[bytes, tuple[bytes, ...], str, datetime],
+    seed: bytes,
+    folder: str,
+    wanted: frozenset[int],
 ) -> tuple[Counts, dict[int, bytes], int]:
-    """Write these devices' records; return their rows counted in the clear, the wanted ones' keys, and a size."""
-    rows = _rows(seed, first, number)
-    records: list[Record] = []
-    keys: dict[int, bytes] = {}
-    for index, data in enumerate(rows, first):
-        submitted = Device(announced, index, _identity(seed, index), _FLOOR).submit(data, b"")
+    """Write a range's records; return their rows counted in the clear, response keys of those `wanted`, and a size."""
+    announced, rows, records, keys = _announced(*told), _rows(seed, own), [], dict[int, bytes]()
+    for index, device, data in zip(range(own.first, own.first + own.number), devices.tolist(), rows, strict=True):
+        submitted = Device(announced, index, _signing(seed, device), _FLOOR).submit(data, b"")
         records.append(submitted.record)
         if index in wanted:
             keys[index] = submitted.response_key
-    write_records(tables.within(folder, f"records-{first:010}.parquet"), records)
+    tables.write_records(tables.within(folder, own.name), records)
     labels, scores = (np.concatenate([getattr(each, name) for each in rows]) for name in ("y_true", "y_score"))
     pooled = PartyData.from_arrays("devices", labels, scores)
     return count(pooled, announced.manifest.thresholds), keys, 4 + sum(map(len, records[0][1:]))
 
 
-def _read(announced: Announcement, seed: bytes, folder: str, keys: dict[int, bytes]) -> Fraction:
+def _read(
+    announced: Announcement,
+    made: tuple[bytes, NDArray[np.uint32]],
+    ranges: list[Range],
+    answers: str,
+    keys: dict[int, bytes],
+) -> Fraction:
     """Return the fraction that these devices read; raise `EvaluationError` where they read different ones."""
-    sums = tables.read_file(f"{folder}/{helper.SUMS_FILE}")
-    parts, _ = tables.parts_of(folder, tables.RESPONSES)
-    found = set()
-    for part in parts:
-        for member, wrapped in tables.rows_of(part, tables.RESPONSES):
-            if member in keys:
-                first = member // _CHUNK * _CHUNK
-                rows = _rows(seed, first, min(_CHUNK, announced.manifest.size - first))
-                device = Device(announced, member, _identity(seed, member), _FLOOR)
-                found.add(device.read(rows[member - first], keys.pop(member), wrapped, sums).fraction)
-    if keys or len(found) != 1 or None in found:
-        raise EvaluationError(f"of the devices that look, {len(keys)} find no result, and the others {len(found)}")
-    (fraction,) = found
-    return Fraction(fraction)  # type: ignore[arg-type]
+    (seed, order), found = made, set[Fraction | None]()
+    sums = tables.read_file(tables.within(answers, helper.SUMS_FILE))
+    for own in ranges:
+        rows = _rows(seed, own)
+        for columns in tables.batches(tables.within(answers, own.name), tables.ANSWERS):
+            for place in np.flatnonzero(np.isin(columns["member"], list(keys))):
+                index = int(columns["member"][place])
+                device = Device(announced, index, _signing(seed, int(order[index])), _FLOOR)
+                read = device.read(rows[index - own.first], keys[index], columns["part"][place].tobytes(), sums)
+                found.add(read.fraction)
+    if len(found) != 1 or (fraction := found.pop()) is None:
+        raise EvaluationError("devices have read different results")
+    return fraction

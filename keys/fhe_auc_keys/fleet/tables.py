@@ -1,137 +1,170 @@
-"""Members and records in Parquet files, in a folder or an object store: whatever pyarrow.fs reads, s3:// and gs:// too.
+"""Tables of a fleet in Parquet files, in a folder or an object store: whatever pyarrow.fs reads, s3:// and gs:// too.
 
-A fleet's members are the column ``key``, Ed25519 keys of 32 bytes, in the order of their index.
+A range's keys, records, blobs and answers are in files of one name. Every column has one length, which the session
+knows. A file is read in batches, as arrays over Arrow's buffers. What it is known by is the SHA-256 of what is read,
+column by column: so what is checked is what is used, whoever writes to the folder meanwhile.
 """
 
 from __future__ import annotations
 
-import io
+import hashlib
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from shutil import copyfileobj
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pyarrow import fs
 
 from fhe_auc.base.errors import DeserialisationError, InputError
-from fhe_auc.base.files import write_atomically
-from fhe_auc.question.fleet import MEMBER_BYTES, Members
+from fhe_auc.base.files import replacing
+from fhe_auc.input_proofs.sessions import RANDOMNESS_BYTES
+from fhe_auc.question.fleet import MEMBER_BYTES, FleetList, KeyFile
+from fhe_auc.rlwe.packing import byte_rows, octet_rows
+from fhe_auc_keys.fleet.session import BLOB_BYTES, Loaded
+from fhe_auc_keys.roles.blobs import SIGNATURE_BYTES
+from fhe_auc_keys.trust.sealing import OVERHEAD
+
+Columns: TypeAlias = dict[str, NDArray[Any]]
+"""Of a batch, by name: numbers, of the shape (rows,), or bytes, (rows, length)."""
+
+BATCH = 1024  # rows in memory, and of a row group that is written
+PART_BYTES = 48
+NOT_ASCENDING = "{!r}: keys do not ascend, from file to file, too: one that is there twice would count twice"
+_MOST_ROWS, _MOST_BYTES = 2**17, 2**28  # of a row group
+_LONGEST, _BUFFER = 2**28, 2**20  # bytes of a file that is no table, and of a column that are read at once
+_OCTET = np.dtype(np.uint8)
+_NUMBERS: dict[str, np.dtype[Any]] = {"member": np.dtype("<u4"), "row": np.dtype("<u4"), "verdict": _OCTET}
 
 
-def _schema(*names: str) -> pa.Schema:
-    """Return the columns of a table of members: their index, and bytes by these names."""
-    return pa.schema([("member", pa.uint32()), *((name, pa.binary()) for name in names)])
+def table(*names: str, **lengths: int) -> pa.Schema:
+    """Return the columns of a table: numbers by their `names`, and bytes of these `lengths`; of none there is none."""
+    numbers = [(name, pa.from_numpy_dtype(_NUMBERS[name])) for name in names]
+    return pa.schema([*numbers, *((name, pa.binary(length)) for name, length in lengths.items() if length)])
 
 
-RECORDS = _schema("session", "sketch", "blob", "signature")  # what devices submit
-BLOBS = _schema("sketch_digest", "blob", "signature", "randomness", "answers")  # what the helper is given of them
-RESPONSES = _schema("part")  # what devices are given
-
-_MEMBERS = pa.schema([("key", pa.binary())])
-
-GROUP = 10_000  # records of a row group, at most, in files that we write
-
-_BATCH = 4  # rows in memory: a file that says a long one once can repeat it in them all
-_MOST_GROUPS = 2**10  # of a file: each is a task, and a file for the helper
-_MOST_ROWS, _MOST_BYTES, _LONGEST = 2**17, 2**28, 2**30  # of a row group, of which a task has some in memory; a file
-_SUFFIX = ".parquet"
-_NOT_WHOLE = OSError, pa.ArrowException, UnicodeError  # what reading raises: names of columns are text
+KEYS = table(key=MEMBER_BYTES)
+ANSWERS = table("member", "row", "verdict", part=PART_BYTES)
 
 
-class RowGroup(NamedTuple):
-    """A row group of a file, which one task works on."""
-
-    file: str
-    group: int
+def records(session: Loaded) -> pa.Schema:
+    """Return the columns of a session's records."""
+    return table("member", sketch=OVERHEAD + session.inside, blob=BLOB_BYTES, signature=SIGNATURE_BYTES)
 
 
-def parts_of(folder: str, schema: pa.Schema) -> tuple[list[RowGroup], dict[str, str]]:
-    """Return the row groups of Parquet files in or below a folder, in order, and why files are refused."""
-    with _at(folder, "read") as (system, path):
-        found = system.get_file_info(fs.FileSelector(path, recursive=True))
-    parts: list[RowGroup] = []
-    refused: dict[str, str] = {}
-    for each in sorted(info.path for info in found if info.path.endswith(_SUFFIX)):
-        rest = Path(each).relative_to(path)
-        name = within(folder, rest.as_posix()) if "://" in folder else str(Path(folder) / rest)
-        try:
-            with system.open_input_file(each) as file:
-                groups = _checked(pq.ParquetFile(file), schema).metadata.num_row_groups
-            if groups > _MOST_GROUPS:
-                raise DeserialisationError(f"it has more than {_MOST_GROUPS:,} row groups")
-        except (*_NOT_WHOLE, DeserialisationError) as error:
-            refused[name] = f"not a whole file of records: {error}".splitlines()[0]
-            continue
-        parts += (RowGroup(name, group) for group in range(groups))
-    return parts, refused
+def blobs(session: Loaded) -> pa.Schema:
+    """Return the columns of what the helper is given of those that are whole; `row` is a record's in its file."""
+    proofs, sealed = session.computation.proofs, {"blob": BLOB_BYTES, "signature": SIGNATURE_BYTES}
+    shown = {} if proofs is None else {"randomness": RANDOMNESS_BYTES, "answers": proofs.answer_bytes}
+    return table("member", "row", sketch_digest=32, **sealed, **shown)
 
 
-def rows_of(part: RowGroup, schema: pa.Schema) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a row group, as tuples; raise `DeserialisationError` where they cannot be read."""
-    system, path = _opened(part.file)
+class Digest:
+    """The SHA-256 over a table, whatever its batches are: of its only column, or of those of all columns."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, hashlib._Hash] = {}
+        self.rows = 0
+        """How many rows are in it."""
+
+    def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Go on with these rows, one at least, of the same columns each time."""
+        for name, column in columns.items():
+            self._columns.setdefault(name, hashlib.sha256()).update(np.ascontiguousarray(column).data)
+        self.rows += len(next(iter(columns.values())))
+
+    @property
+    def value(self) -> bytes:
+        """The digest, 32 bytes."""
+        digests = [each.digest() for each in self._columns.values()]
+        return digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()
+
+
+def batches(place: str, schema: pa.Schema) -> Iterator[Columns]:
+    """Yield the rows of a file, so many at a time; `DeserialisationError` where it is no such table to its end."""
     try:
-        with system.open_input_file(path) as file:
-            table = _checked(pq.ParquetFile(file), schema)
-            for batch in table.iter_batches(batch_size=_BATCH, row_groups=[part.group]):
-                yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
-    except _NOT_WHOLE as error:
-        raise DeserialisationError(f"{part.file}: {error}".splitlines()[0]) from None
+        with _at(place) as (system, path), system.open_input_file(path) as file:
+            found = pq.ParquetFile(file, buffer_size=_BUFFER)
+            groups = (found.metadata.row_group(each) for each in range(found.metadata.num_row_groups))
+            if not found.schema_arrow.equals(schema) or found.metadata.num_rows > 2**32:
+                raise DeserialisationError(f"its columns are not {', '.join(map(str, schema))}")
+            if any(each.num_rows > _MOST_ROWS or each.total_byte_size > _MOST_BYTES for each in groups):
+                raise DeserialisationError(f"a row group has more than {_MOST_ROWS:,} rows or {_MOST_BYTES:,} bytes")
+            for batch in found.iter_batches(batch_size=BATCH):
+                if len(batch):
+                    yield {name: _viewed(name, batch.column(name)) for name in schema.names}
+    except (InputError, UnicodeError, DeserialisationError) as error:  # names of columns are text
+        raise DeserialisationError(f"{place}: not a whole file of these: {error}".splitlines()[0]) from None
 
 
-def is_there(place: str) -> bool:
-    """Return whether there is a file; raise `InputError` where that cannot be seen."""
-    with _at(place, "looked up") as (system, path):
-        return bool(system.get_file_info(path).type != fs.FileType.NotFound)
+def listed_batches(place: str, schema: pa.Schema, rows: int, digest: bytes) -> Iterator[Columns]:
+    """Yield the same of a file that somebody has listed with so many rows and this digest.
+
+    Raises `DeserialisationError` at its end where it is another one: what comes of it must not leave before.
+    """
+    found = Digest()
+    with suppress(DeserialisationError):
+        for columns in batches(place, schema):
+            found.add(columns)
+            yield columns
+    if (found.rows, found.value) != (rows, digest):
+        raise DeserialisationError(f"{place!r} is not the file that is listed: ask for it again, or put it back")
+
+
+@contextmanager
+def writing(place: str, schema: pa.Schema) -> Iterator[Writer]:
+    """Give what writes a table to a file, which is there as a whole once all is written; errors as `write_file`."""
+    with _new(place) as file:
+        made = Writer(file, schema)
+        try:
+            yield made
+        finally:
+            made.file.close()
+
+
+class Writer:
+    """Writes a table, batch by batch."""
+
+    def __init__(self, file: Any, schema: pa.Schema) -> None:
+        plainly = {"compression": "none", "use_dictionary": False, "write_statistics": False}  # it is random bytes
+        self.digest, self.file, self._schema = Digest(), pq.ParquetWriter(file, schema, **plainly), schema
+
+    def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Write these rows."""
+        mine = {name: np.ascontiguousarray(columns[name]) for name in self._schema.names}
+        if rows := len(mine[self._schema.names[0]]):
+            self.digest.add(mine)
+            kinds = zip(self._schema.types, mine.values(), strict=True)
+            arrays = [pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(column)]) for kind, column in kinds]
+            self.file.write_table(pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=BATCH)
+
+
+def names_in(folder: str) -> list[str]:
+    """Return the names of the Parquet files in a folder, sorted; raise `InputError` where it cannot be read."""
+    with _at(folder) as (system, path):
+        found = system.get_file_info(fs.FileSelector(path))
+    return sorted(each.base_name for each in found if each.is_file and each.base_name.endswith(".parquet"))
 
 
 def read_file(place: str) -> bytes:
-    """Return a file's contents; raise `InputError` where it cannot be read, or is longer than 2^30 bytes."""
-    with _at(place, "read") as (system, path), system.open_input_stream(path) as file:
+    """Return a file's contents; raise `InputError` where it cannot be read, or is longer than 2^28 bytes."""
+    with _at(place) as (system, path), system.open_input_stream(path) as file:
         if (system.get_file_info(path).size or 0) > _LONGEST:
             raise InputError(f"{place!r} is longer than {_LONGEST:,} bytes", file=place)
         return bytes(file.readall())
 
 
-def rows_in(data: bytes, schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:
-    """Return a file that has been read, or some of its columns; raise `DeserialisationError` where it is none."""
-    try:
-        return _checked(pq.ParquetFile(io.BytesIO(data)), schema).read(columns=columns)
-    except _NOT_WHOLE as error:
-        raise DeserialisationError(f"not a whole file of records: {error}".splitlines()[0]) from None
-
-
 def write_file(place: str, data: bytes) -> None:
     """Write a file as a whole, in a folder that is made where there is none; raise `InputError` where that fails."""
-    with _at(place, "written") as (system, path):
-        if isinstance(system, fs.LocalFileSystem):
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, data, mode=0o600, durable=True)
-        else:
-            with system.open_output_stream(path) as file:
-                file.write(data)
-
-
-def as_file(columns: Sequence[Any], schema: pa.Schema) -> bytes:
-    """Return columns as a Parquet file; equal columns give equal bytes, where pyarrow is the same."""
-    arrays = [pa.array(column, each.type) for column, each in zip(columns, schema, strict=True)]
-    table = pa.Table.from_arrays(arrays, schema=schema)
-    # Half of what readers take: rows are about equally long.
-    group = _MOST_BYTES // 2 * len(table) // max(table.nbytes, 1)
-    stream = io.BytesIO()
-    # Random bytes do not compress; the session's digest, which all have in common, goes into a dictionary.
-    pq.write_table(
-        table,
-        stream,
-        compression="none",
-        use_dictionary=["session"] if "session" in schema.names else False,
-        write_statistics=False,
-        row_group_size=max(1, min(GROUP, group)),
-    )
-    return stream.getvalue()
+    with _new(place) as file:
+        file.write(data)
 
 
 def within(folder: str, name: str) -> str:
@@ -139,49 +172,80 @@ def within(folder: str, name: str) -> str:
     return f"{folder.rstrip('/')}/{name}"
 
 
-def write_members(place: str, members: Members) -> None:
-    """Write the file of a fleet's members; `members` has the shape (members, 32)."""
-    write_file(place, as_file([[each.tobytes() for each in members]], _MEMBERS))
+def read_keys(place: str, last: bytes = b"") -> NDArray[np.uint8]:
+    """Return the keys in a file, shape (members, 32), which ascend, and are above the `last` one of another file.
+
+    Raises `InputError` where they do not, or there is none; otherwise as `batches`.
+    """
+    keys: NDArray[np.uint8] = np.concatenate(
+        [octet_rows([], MEMBER_BYTES), *(own["key"] for own in batches(place, KEYS))]
+    )
+    if not len(keys) or any(key >= after for key, after in pairwise((last, *byte_rows(keys)))):
+        raise InputError(NOT_ASCENDING.format(place), file=place)
+    return keys
 
 
-def read_members(place: str) -> Members:
-    """Return what is in such a file; raise `InputError` where it is none."""
-    try:
-        entries = rows_in(read_file(place), _MEMBERS).column(0).to_pylist()
-        if any(each is None or len(each) != MEMBER_BYTES for each in entries):
-            raise DeserialisationError(f"an entry is not {MEMBER_BYTES} bytes long")
-    except DeserialisationError as error:
-        raise InputError(f"{place!r} is not a file of members: {error}", file=place) from None
-    return np.frombuffer(b"".join(entries), np.uint8).reshape(-1, MEMBER_BYTES)
+def listed(folder: str) -> FleetList:
+    """Return the list of the files of keys in a folder; errors as `read_keys` and `FleetList`."""
+    files, last = list[KeyFile](), b""
+    for name in names_in(folder):
+        keys = read_keys(within(folder, name), last)
+        files.append(KeyFile(name, len(keys), hashlib.sha256(keys.tobytes()).digest()))
+        last = keys[-1].tobytes()
+    return FleetList(tuple(files))
 
 
-def _checked(file: pq.ParquetFile, schema: pa.Schema) -> pq.ParquetFile:
-    if not file.schema_arrow.equals(schema):
-        raise DeserialisationError(f"its columns are not {', '.join(schema.names)}")
-    for group in range(file.metadata.num_row_groups):
-        about = file.metadata.row_group(group)
-        if about.num_rows > _MOST_ROWS or about.total_byte_size > _MOST_BYTES:
-            raise DeserialisationError(
-                f"it has row groups of more than {_MOST_ROWS:,} records or {_MOST_BYTES:,} bytes"
-            )
-    return file
+def write_keys(folder: str, keys: NDArray[np.uint8], per_file: int) -> FleetList:
+    """Write keys, shape (members, 32), sorted, as so many files; return their list."""
+    ordered = keys[np.lexsort(keys.T[::-1])]
+    for number, start in enumerate(range(0, len(keys), per_file)):
+        with writing(within(folder, f"{number:06}.parquet"), KEYS) as file:
+            file.add({"key": ordered[start : start + per_file]})
+    return listed(folder)
+
+
+def write_records(place: str, sent: Sequence[Sequence[Any]]) -> None:
+    """Write records of a range: member, sketch, blob and signature each, in which all are alike in length."""
+    member, *sealed = zip(*sent, strict=True)
+    octets = [octet_rows(each, len(each[0])) for each in sealed]
+    columns = dict(zip(("member", "sketch", "blob", "signature"), (np.array(member, "<u4"), *octets), strict=True))
+    with writing(place, table("member", **{name: columns[name].shape[1] for name in [*columns][1:]})) as file:
+        file.add(columns)
+
+
+def _viewed(name: str, column: pa.Array) -> NDArray[Any]:
+    """Return a column of a batch as an array over its buffer."""
+    if column.null_count:
+        raise DeserialisationError("a value is missing")
+    kind, length = _NUMBERS.get(name, _OCTET), 1 if name in _NUMBERS else column.type.byte_width
+    place = column.offset * length * kind.itemsize
+    found: NDArray[Any] = np.frombuffer(column.buffers()[1], kind, len(column) * length, place)
+    return found if name in _NUMBERS else found.reshape(-1, length)
 
 
 @contextmanager
-def _at(place: str, done: str) -> Iterator[tuple[fs.FileSystem, str]]:
-    """Give what a place is in, and its path there; raise `InputError` where something cannot be `done` with it."""
-    found = _opened(place)
-    try:
-        yield found
-    except OSError as error:
-        raise InputError(f"{place!r} cannot be {done}: {error}", file=place) from None
+def _new(place: str) -> Iterator[Any]:
+    """Open a file that is there once it is written to its end."""
+    with _at(place) as (system, path):
+        if isinstance(system, fs.LocalFileSystem):
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path, mode=0o600, durable=True) as file:
+                yield file
+            return
+        with tempfile.TemporaryFile() as whole:  # an object store takes no upload back
+            yield whole
+            whole.seek(0)
+            with system.open_output_stream(path) as stream:
+                copyfileobj(whole, stream)
 
 
-def _opened(place: str) -> tuple[fs.FileSystem, str]:
-    if not re.match(r"[a-z][a-z0-9+.-]*://", place):
-        return fs.LocalFileSystem(), str(Path(place).absolute())
+@contextmanager
+def _at(place: str) -> Iterator[tuple[fs.FileSystem, str]]:
+    """Give what a place is in, and its path there; raise `InputError` where it cannot be used."""
     try:
-        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(place)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"{place!r} cannot be opened: {error}") from None
-    return found
+        if re.match(r"[a-z][a-z0-9+.-]*://", place):
+            yield fs.FileSystem.from_uri(place)
+        else:
+            yield fs.LocalFileSystem(), str(Path(place).absolute())
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{place!r} cannot be opened, read or written: {error}", file=place) from None

@@ -27,9 +27,10 @@ from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputErro
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.names import HELPER, NAME_BYTES
 from fhe_auc.base.serialise import SecretStruct, decode, encode
-from fhe_auc.input_proofs.sessions import NOT_PROVED, InputProof, Submissions, Submitted
+from fhe_auc.input_proofs.sessions import NOT_PROVED, RANDOMNESS_BYTES, InputProofs, Received, Submissions
 from fhe_auc.results.evaluation import Outcome
 from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.packing import octet_rows
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import Aggregator, AggregatorSide
 from fhe_auc.session.computation import Keys, PaddedComputation, PaddedTask, Result, Secret
@@ -40,9 +41,9 @@ from fhe_auc.session.protocol import Announce, Delivery, KeyKind, Session
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, DealtSession, PartySecrets
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.roles import helper
+from fhe_auc_keys.roles.blobs import RESPONSE_KEY_BYTES, SIGNATURE_BYTES, sealed_blob, totals_of
 from fhe_auc_keys.roles.helper import Word
-from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys, seal, unseal_under
-from fhe_auc_keys.trust.signatures import signed_bytes
+from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys, unseal_under
 
 _WRAPPED_BYTES = 48
 
@@ -62,7 +63,7 @@ class HelpedSubmission(msgspec.Struct, frozen=True, array_like=True, forbid_unkn
     parts: tuple[bytes, ...]
     blob: bytes
     signature: bytes  # of it, and of what the proof's joint randomness comes from
-    proof: InputProof | None = None
+    proof: bytes = b""
 
 
 class Told(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -94,15 +95,15 @@ class HelpedAggregator(AggregatorSide, Generic[Keys, Secret]):
         """Keep a submission, or what the helper has answered."""
         if number == 1:
             submission = decode(payload, HelpedSubmission, "submission")
-            lengths = OVERHEAD + helper.secret_bytes(self.computation), helper.SIGNATURE_BYTES
+            lengths = OVERHEAD + helper.secret_bytes(self.computation), SIGNATURE_BYTES
             if (len(submission.blob), len(submission.signature)) != lengths:
                 raise DeserialisationError("a submission whose blob, or its signature, is of another length")
             self.computation.running_sum().add(submission.parts)  # raises where they cannot be added
-            proofs, proof = self.computation.proofs, submission.proof
-            if (proofs is None) != (proof is None):
+            proofs = self.computation.proofs
+            if (proofs is None) != (not submission.proof):
                 raise DeserialisationError("a submission without a proof, or with one where the session has none")
-            if proofs is not None and proof is not None:
-                proofs.check(self._manifest.parties.index(party), submission.parts[0], proof)
+            if proofs is not None and not self._received(proofs, party, submission).whole.all():
+                raise DeserialisationError("its proof is none, or not about the numbers that it has submitted")
             self.submissions[party] = submission
         elif number == helper.PAD_KEY_ROUND:
             answer = decode(payload, helper.PadKeyOf, "pad key")
@@ -147,19 +148,23 @@ class HelpedAggregator(AggregatorSide, Generic[Keys, Secret]):
         The query's key hangs on all of them, so that there is none before; its secret is kept with their list.
         """
         blobs = [helper.SignedBlob(party, own.blob, own.signature) for party, own in sent.items()]
-        proofs, index = self.computation.proofs, self._manifest.parties.index
+        proofs = self.computation.proofs
         if proofs is None:
             return helper.Blobs(tuple(blobs))
-        submitted = [Submitted(index(party), own.parts[0], own.proof) for party, own in sent.items() if own.proof]
         fixed = Submissions(len(self._asked))
         for party, own in sent.items():
             fixed.add(hashlib.sha256(encode((party, own))).digest())
-        key = fixed.query_key(keep(fixed.digest), self._manifest.digest)
-        told = [
-            msgspec.structs.replace(blob, randomness=own.proof.parts, answers=answers)
-            for blob, own, answers in zip(blobs, submitted, proofs.answers(key, submitted), strict=True)
-        ]
+        key, told = fixed.query_key(keep(fixed.digest), self._manifest.digest), []
+        for blob, (party, own) in zip(blobs, sent.items(), strict=True):
+            digits = self.computation.unpacked(0, own.parts[0])[:, : proofs.digits]
+            index = [self._manifest.parties.index(party)]
+            answers = proofs.answers(key, index, digits, self._received(proofs, party, own)).tobytes()
+            told.append(msgspec.structs.replace(blob, randomness=own.proof[:RANDOMNESS_BYTES], answers=answers))
         return helper.Blobs(tuple(told), key)
+
+    def _received(self, proofs: InputProofs, party: str, sent: HelpedSubmission) -> Received:
+        padded, proof = octet_rows([sent.parts[0]], len(sent.parts[0])), octet_rows([sent.proof], proofs.proof_bytes)
+        return proofs.received([self._manifest.parties.index(party)], padded, proof)
 
 
 class HelpedParty(PartySide[R], Generic[Keys, Secret, R]):
@@ -185,20 +190,18 @@ class HelpedParty(PartySide[R], Generic[Keys, Secret, R]):
 
     def restore(self, kept: bytes) -> None:
         """Take it back."""
-        if len(kept) not in (0, 0 if self._computation.parameters is None else helper.RESPONSE_KEY_BYTES):
+        if len(kept) not in (0, 0 if self._computation.parameters is None else RESPONSE_KEY_BYTES):
             raise DeserialisationError("the state is that of another kind of party")
         self._response_key = kept
 
     def answer(self, number: int, payload: bytes, who: WhoCounts) -> bytes:
         """Return the submission."""
-        seed, associated = secrets.token_bytes(SEED_BYTES), helper.associated_of(self._digest, self._task.party)
+        seed, about = secrets.token_bytes(SEED_BYTES), helper.about_of(self._digest, self._task.party)
         index, values = self._manifest.parties.index(self._task.party), self._task.encode(self._own.common_secret)
         parts, proof = self._computation.under_pad(index, seed, values)
         self._response_key = secrets.token_bytes(helper.secret_bytes(self._computation) - SEED_BYTES)
-        secret, info = seed + self._response_key, signed_bytes(helper.BLOB, associated)
-        blob = seal(self._own.helper_encryption_key, secret, info=info)
-        randomness = () if proof is None else proof.parts
-        signature = self._private.sign(helper.BLOB, helper.signed_of(associated, blob, randomness))
+        to, secret, randomness = self._own.helper_encryption_key, seed + self._response_key, proof[:RANDOMNESS_BYTES]
+        blob, signature = sealed_blob(to, self._private.signing, secret, about=about, randomness=randomness)
         return encode(HelpedSubmission(parts, blob, signature, proof))
 
     def left_out(self, payload: bytes) -> str:
@@ -239,7 +242,7 @@ class HelpedParty(PartySide[R], Generic[Keys, Secret, R]):
         except TamperedError as error:
             who = self._task.party
             raise DeserialisationError(f"the sums of {HELPER} are not sealed to {who!r}: {error}") from None
-        totals = helper.totals_of(decode(sums, tuple[bytes, ...], "sums"))
+        totals = totals_of(decode(sums, tuple[bytes, ...], "sums"))
         self._response_key = b""
         return totals
 

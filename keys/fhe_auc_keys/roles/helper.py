@@ -23,35 +23,31 @@ results decrypted, would tell what lies between.
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Collection, Mapping, Sequence
-from typing import Generic
+from typing import Generic, NamedTuple
 
 import msgspec
-import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.names import NAME_BYTES
 from fhe_auc.base.serialise import SecretStruct, decode, encode
-from fhe_auc.input_proofs.sessions import KEY_BYTES, NOT_PROVED, PART_BYTES, PartyAtHelper
+from fhe_auc.input_proofs.sessions import KEY_BYTES, NOT_PROVED, RANDOMNESS_BYTES
 from fhe_auc.results.evaluation import Outcome
-from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.packing import octet_rows
+from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.computation import Keys, PaddedComputation, Result, Secret
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Rounds
 from fhe_auc.session.party import PartySide, WhoCounts, too_near_for_a_result
 from fhe_auc_keys.bundles.session_keys import GENERATE, SEED_BYTES
-from fhe_auc_keys.errors import TamperedError
+from fhe_auc_keys.roles.blobs import RESPONSE_KEY_BYTES, SIGNATURE_BYTES, bytes_of, is_signed, secret_in
 from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys, seal_under
-from fhe_auc_keys.trust.signatures import has_signed, signed_bytes
+from fhe_auc_keys.trust.signatures import has_signed
 
 PAD_KEY_ROUND = 2  # the round in which the helper makes the key of the sum of the pads
 DECRYPT = 3  # and the one in which it decrypts the result
 UNFIT = "its blob is not signed by it, or not sealed to the helper for this session"
-BLOB = b"helper's blob 1"
-RESPONSE_KEY_BYTES = 32
-SIGNATURE_BYTES = 64
 WORD_BYTES = 128  # of a `Word`, at most, beside names: a party stands in it twice at most
 _WORD = b"helper's word 1"
 _RESPONSE = b"helper's response 1"
@@ -113,7 +109,7 @@ class SignedBlob(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     party: str
     blob: bytes
     signature: bytes
-    randomness: tuple[bytes, ...] = ()  # the proof's `parts`, which the party has signed
+    randomness: bytes = b""  # the front of its proof, which the party has signed
     answers: bytes = b""  # the aggregator's, about the proof
 
 
@@ -175,7 +171,7 @@ class Helper(PartySide[Outcome], Generic[Keys, Secret]):
         most, proofs = len(manifest.parties), computation.proofs
         blob = NAME_BYTES + OVERHEAD + self._secret_bytes + 8 + SIGNATURE_BYTES + 16
         if proofs is not None:
-            blob += proofs.answer_bytes + 2 * PART_BYTES + 16
+            blob += proofs.answer_bytes + RANDOMNESS_BYTES + 16
         self.download_limit = max(blob * most + KEY_BYTES, computation.payload_limit + NAME_BYTES * most)
         self._kept = _KeptKeys()
 
@@ -199,16 +195,12 @@ class Helper(PartySide[Outcome], Generic[Keys, Secret]):
         counted, word = self._secrets_in(payload, who)
         if not counted:
             return encode(PadKeyOf(word, b"", b""))
-        public, context, computation = b"", b"", self._computation
-        if computation.parameters is not None:
-            pair = GENERATE[computation.parameters.scheme](computation.parameters)
-            public, context = pair.public.to_bytes(), pair.secret.to_bytes()
-        index = self._manifest.parties.index
+        index, computation = self._manifest.parties.index, self._computation
         pads = computation.sum_of_pads([(index(party), text[:SEED_BYTES]) for party, text in counted.items()])
         response_keys = tuple([(party, text[SEED_BYTES:]) for party, text in counted.items()])
-        self._kept = _KeptKeys(context, response_keys, word.unproved)
-        pad_key = computation.pad_key(computation.secret(context), pads)
-        return encode(PadKeyOf(word, public, pad_key))
+        made = new_pad_key(computation, pads)
+        self._kept = _KeptKeys(made.context, response_keys, word.unproved)
+        return encode(PadKeyOf(word, made.public, made.pad_key))
 
     def _decrypted(self, payload: bytes) -> bytes:
         result, keys = decode(payload, Result, "result"), dict(self._kept.response_keys)
@@ -217,21 +209,18 @@ class Helper(PartySide[Outcome], Generic[Keys, Secret]):
         totals = self._computation.decrypt(self._computation.secret(self._kept.context), result.content)
         about = response_of(self._digest, tuple(keys), self._kept.unproved)
         self._kept = _KeptKeys()
-        text = encode(tuple([np.ascontiguousarray(total, "<u8").tobytes() for total in totals]))
+        text = encode(bytes_of(totals))
         content_key = secrets.token_bytes(RESPONSE_KEY_BYTES)
         sealed, parts = seal_under(keys.values(), text, associated=about, content_key=content_key)
         return encode(Response(sealed, tuple(parts)))
 
     def secret_in(self, signed: SignedBlob) -> bytes | None:
         """Return what a party has sealed; None where it has not signed its blob, or that does not unseal."""
-        associated, key = associated_of(self._digest, signed.party), self._signing_keys.get(signed.party, b"")
-        if not has_signed(key, BLOB, signed_of(associated, signed.blob, signed.randomness), signed.signature):
+        about, key = about_of(self._digest, signed.party), self._signing_keys.get(signed.party, b"")
+        if not is_signed(key, signed.blob, signed.signature, about=about, randomness=signed.randomness):
             return None
-        try:
-            secret = self._private.unseal(signed.blob, info=signed_bytes(BLOB, associated))
-        except TamperedError:
-            return None
-        return secret if len(secret) == self._secret_bytes else None
+        secret = secret_in(signed.blob, self._private, about=about)
+        return secret if secret is not None and len(secret) == self._secret_bytes else None
 
     def _secrets_in(self, payload: bytes, who: WhoCounts) -> tuple[Mapping[str, bytes], Word]:
         """Return the secrets of the parties that count, by name in the manifest's order, and what the helper says.
@@ -246,12 +235,7 @@ class Helper(PartySide[Outcome], Generic[Keys, Secret]):
             raise DeserialisationError("the blobs are not of parties of the session, each once and in its order")
         fit = {name: secret for name, signed in blobs.items() if (secret := self.secret_in(signed)) is not None}
         unfit = tuple([party for party in blobs if party not in fit])
-        index, proofs = manifest.parties.index, self._computation.proofs
-        shown = [
-            PartyAtHelper(index(name), secret[:SEED_BYTES], blobs[name].randomness, blobs[name].answers)
-            for name, secret in fit.items()
-        ]
-        unproved = () if proofs is None else proofs.unproved(asked.key, fit, shown)
+        unproved = tuple([name for name, secret in fit.items() if not self._proved(secret, blobs[name], asked.key)])
         counted = {name: secret for name, secret in fit.items() if name not in unproved}
         enough = len(counted) >= manifest.min_parties
         apart = who.too_near(counted) if enough else ()
@@ -261,6 +245,35 @@ class Helper(PartySide[Outcome], Generic[Keys, Secret]):
         who.unpadded = who.listed = word.counted
         who.unproved = unproved
         return counted, word
+
+    def _proved(self, secret: bytes, signed: SignedBlob, key: bytes) -> bool:
+        """Return whether a party's proof holds, where the session has any; `key` is the query's."""
+        if (proofs := self._computation.proofs) is None:
+            return True
+        index, seed = [self._manifest.parties.index(signed.party)], secret[:SEED_BYTES]
+        randomness = octet_rows([signed.randomness], RANDOMNESS_BYTES)
+        answers, (pad, *_) = octet_rows([signed.answers], proofs.answer_bytes), self._computation.pads(index, [seed])
+        return bool(proofs.held(key, index, [seed], pad, randomness, answers)[0])
+
+
+class NewPadKey(NamedTuple):
+    """What takes the sum of some pads off, and the keys under which it is."""
+
+    context: bytes  # secret; the helper's, for the result; empty where vectors are added up, as is the next
+    public: bytes
+    pad_key: bytes
+
+    def __repr__(self) -> str:
+        return "<a pad key, and the secret key (secret)>"
+
+
+def new_pad_key(computation: PaddedComputation[Keys, Secret], pads: Sequence[Words]) -> NewPadKey:
+    """Return new keys, and the pad key for a sum of pads: a session has one only."""
+    public, context = b"", b""
+    if computation.parameters is not None:
+        pair = GENERATE[computation.parameters.scheme](computation.parameters)
+        public, context = pair.public.to_bytes(), pair.secret.to_bytes()
+    return NewPadKey(context, public, computation.pad_key(computation.secret(context), pads))
 
 
 def rounds(computation: PaddedComputation[Keys, Secret]) -> Rounds:
@@ -274,23 +287,11 @@ def secret_bytes(computation: PaddedComputation[Keys, Secret]) -> int:
     return SEED_BYTES + (0 if computation.parameters is None else RESPONSE_KEY_BYTES)
 
 
-def totals_of(parts: Sequence[bytes]) -> list[Residues]:
-    """Return the sums that a helper has sealed, for each prime; raise `DeserialisationError` where they are none."""
-    if any(len(part) % 8 for part in parts):
-        raise DeserialisationError("the helper's sums have not 8 bytes each")
-    return [np.frombuffer(part, "<u8") for part in parts]
-
-
 def response_of(session: bytes, counted: tuple[str, ...], unproved: tuple[str, ...]) -> bytes:
     """Return what the sums are sealed for."""
     return encode((_RESPONSE, session, counted, unproved))
 
 
-def signed_of(associated: bytes, blob: bytes, randomness: tuple[bytes, ...]) -> bytes:
-    """Return what a party signs: its blob, and the parts of its proof's joint randomness if it has one."""
-    return associated + hashlib.sha256(blob).digest() + encode(randomness)
-
-
-def associated_of(session: bytes, party: str) -> bytes:
-    """Return what a party's blob is sealed for."""
+def about_of(session: bytes, party: str) -> bytes:
+    """Return what a party's blob is about."""
     return encode((session, party))

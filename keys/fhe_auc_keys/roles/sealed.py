@@ -115,19 +115,17 @@ _IN_USE: WeakValueDictionary[tuple[type, bytes, bytes, bytes], _Reading[Any]] = 
 class SealedParty(PartySide[R], Generic[Values, Decrypted, R]):
     """Encodes and submits, then decrypts and reads the result; `limit` is the largest payload of a result.
 
-    With an `echo`, parties compare the result, by the `common_secret` that all have, 32 bytes. `submit` is None where
-    the site has submitted already, and has erased the seed of its pad. `decrypt` goes by the secret context alone, of
-    which `context_digest` is the SHA-256.
+    With an `echo`, parties compare the result, by the common secret of its `own` secrets. `submit` is None where the
+    site has submitted already, and has erased the seed of its pad. `decrypt` goes by the secret context alone.
     """
 
     def __init__(
         self,
         manifest: Manifest,
         task: PartyTask[Values, Decrypted, R],
-        common_secret: bytes,
+        own: PartySecrets,
         submit: Callable[[Sequence[Values]], Submission] | None,
         decrypt: Callable[[bytes], Decrypted],
-        context_digest: bytes,
         limit: int,
         *,
         echo: bool,
@@ -135,10 +133,10 @@ class SealedParty(PartySide[R], Generic[Values, Decrypted, R]):
         self.rounds = _rounds(echo=echo)
         # A result names all that count; an echo is shorter than the longest name.
         self.download_limit = limit + NAME_BYTES * len(manifest.parties)
-        self._manifest, self._task, self._common_secret = manifest, task, common_secret
+        self._manifest, self._task, self._common_secret = manifest, task, own.common_secret
         self._submit, self._decrypt = submit, decrypt
         self._compared = b""  # the result, until the parties have compared it
-        self._secrets_digest = hashlib.sha256(context_digest + common_secret).digest()
+        self._secrets_digest = hashlib.sha256(hashlib.sha256(own.context).digest() + own.common_secret).digest()
         self._reading: _Reading[R] | None = None
 
     def answer(self, number: int, payload: bytes, who: WhoCounts) -> bytes:
@@ -231,8 +229,7 @@ class SealedKeys(KeyKind[R]):
         computation = self.computation(manifest)
         secret, limit = computation.secret(own.context), computation.payload_limit
         submit = partial(computation.encrypt, secret, task.party, own.common_secret)
-        decrypt, digest = partial(computation.decrypt, secret), hashlib.sha256(own.context).digest()
-        side = SealedParty(manifest, task, own.common_secret, submit, decrypt, digest, limit, echo=self.echo)
+        side = SealedParty(manifest, task, own, submit, partial(computation.decrypt, secret), limit, echo=self.echo)
         return Party(manifest, task.party, side)
 
 
@@ -272,8 +269,7 @@ class SealedPads(KeyKind[R], Generic[Keys, Secret, R]):
         submit = None
         if own.seed and task.party in manifest.parties:
             submit = partial(computation.under_pad, manifest.parties.index(task.party), own.seed)
-        digest = hashlib.sha256(own.context).digest()
-        side = SealedParty(manifest, task, own.common_secret, submit, decrypt, digest, limit, echo=self.echo)
+        side = SealedParty(manifest, task, own, submit, decrypt, limit, echo=self.echo)
         return Party(manifest, task.party, side)
 
     def _checked(self, manifest: Manifest) -> PaddedComputation[Keys, Secret]:

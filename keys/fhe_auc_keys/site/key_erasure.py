@@ -21,8 +21,7 @@ from fhe_auc_keys.bundles.announcement import MAX_LIFETIME, claimed
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.errors import KeysError, StoreError, VersionError
 from fhe_auc_keys.store.key_store import KeyStore, session_ids
-from fhe_auc_keys.store.vault import OWN
-from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.store.vault import own_identity
 
 APART = timedelta(days=8)
 """From the first look at the clock that finds a session past its end, to the one that erases its keys."""
@@ -82,11 +81,11 @@ def close(store: KeyStore, session: bytes, *, lose_result: bool = False) -> None
         raise StoreError(f"the key store has no session {name}: `fhe-auc keys show` lists them")
     kept = Kept.stored(store, session)
     if not (lose_result or kept.closed):
-        lost = (
-            "the session cannot go on without this helper"
-            if _is_helped_by(store, kept)
-            else "this site gets no result of it, and where all must answer nobody does"
-        )
+        lost = "this site gets no result of it, and where all must answer nobody does"
+        with suppress(VersionError):  # of one of another version nobody can say whose helper this is
+            manifest = claimed(kept.announcement).manifest
+            if manifest.keys == "helper" and own_identity(store).name not in manifest.parties:
+                lost = "the session cannot go on without this helper"
         raise KeysError(
             f"session {name} can go on until {kept.ends:%Y-%m-%d %H:%M} UTC: if it is closed now, {lost}; "
             "--lose-result closes it all the same"
@@ -95,12 +94,3 @@ def close(store: KeyStore, session: bytes, *, lose_result: bool = False) -> None
         destroy_keys(store, session, has_result=False)
         if store.has("state", name):
             store.put("state", name, without_secrets(store.get("state", name), answer=True), replace=True)
-
-
-def _is_helped_by(store: KeyStore, kept: Kept) -> bool:
-    """Whether the store is that of the session's helper; of one of another version nobody can say."""
-    with suppress(VersionError):
-        manifest = claimed(kept.announcement).manifest
-        own = Identity.from_bytes(store.get("identity", OWN))
-        return manifest.keys == "helper" and own.name not in manifest.parties
-    return False

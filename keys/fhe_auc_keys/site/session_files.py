@@ -31,8 +31,6 @@ from fhe_auc_keys.site.restored import close_all, made_before
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import own_identity
-from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.members import Members
 
 
 def take_in(
@@ -85,7 +83,7 @@ def take_in(
                 met,
             )
         admit(store, announced, Site(results, members.by_name, announced.is_helper(me.name)), document, at=at)
-        keep_for_party(document, bundle, identity, members, store, at=at)
+        keep_for_party(document, bundle, store, at=at)
         return _opened(store, session)
     except RefusedByPersonError as error:
         return Arrived("late", str(error), met)
@@ -115,18 +113,16 @@ def meeting_of(store: KeyStore, session: bytes) -> Meeting:
     return meeting(Kept.stored(store, session).announcement)
 
 
-def keep_for_party(
-    document: bytes, bundle: bytes, identity: Identity, members: Members, store: KeyStore, *, at: datetime
-) -> Announcement:
-    """Open a session as the party or helper `identity`, once; put what the rounds need into `store`, for any crash.
+def keep_for_party(document: bytes, bundle: bytes, store: KeyStore, *, at: datetime) -> Announcement:
+    """Open a session as the party or helper whose `store` it is, once; put what the rounds need there, for any crash.
 
     `bundle` lies beside the announcement `document`, and is empty for who has none. What is refused is not used up.
     Errors as `open_announcement` and `open_for_party`, and where the plan cannot be read here; besides `KeysError` for
     an identity that takes no part, or a session that was opened before.
     """
+    identity, members, material = own_identity(store), known_members.stored(store), b""
     announced = open_announcement(document, members, at=at)
     announced.require_party(identity.member(members, at=at))
-    material = b""
     if announced.deals_to(identity.name):
         material = open_for_party(bundle, announced, identity, members, at=at)
     _check_plan(announced.manifest)
@@ -139,9 +135,7 @@ def keep_for_party(
     return announced
 
 
-def kept_for_party(
-    store: KeyStore, session: bytes, identity: Identity, members: Members, *, at: datetime
-) -> tuple[Announcement, bytes]:
+def kept_for_party(store: KeyStore, session: bytes, *, at: datetime) -> tuple[Announcement, bytes]:
     """Return what `keep_for_party` put into `store`, and the party's material; errors as `open_announcement`.
 
     It is verified again, so that nobody goes on with a session that has ended, or whose maker was revoked.
@@ -157,7 +151,7 @@ def kept_for_party(
             f"session {session.hex()} has been closed here: its keys are destroyed, and it answers nothing new",
             field="missed",
         )
-    announced = open_announcement(found.announcement, members, at=at)
+    identity, announced = own_identity(store), open_announcement(found.announcement, known_members.stored(store), at=at)
     if announced.manifest.session != session:
         raise KeysError(f"bundle/{session.hex()} is of session {announced.manifest.session.hex()}")
     helper = announced.helper
@@ -171,10 +165,10 @@ def kept_for_party(
     return announced, encode(HelpedSecrets(*keys, common_secret))
 
 
-def verify_kept(store: KeyStore, session: bytes, identity: Identity, members: Members, *, at: datetime) -> None:
-    """Raise where `identity`, a party or helper, could not go on with a session that was opened."""
-    announced, material = kept_for_party(store, session, identity, members, at=at)
-    announced.require_party(identity.member(members, at=at))
+def verify_kept(store: KeyStore, session: bytes, *, at: datetime) -> None:
+    """Raise where the party or helper whose store it is could not go on with a session that was opened."""
+    announced, material = kept_for_party(store, session, at=at)
+    announced.require_party(own_identity(store).member(known_members.stored(store), at=at))
     _check_plan(announced.manifest)
     if announced.manifest.keys == "sealed":
         party_secrets(material, announced.manifest)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
-from functools import partial
 from typing import NamedTuple, get_args
 
 from fhe_auc.base.errors import BackendUnavailableError, FheAucError
@@ -44,12 +44,15 @@ def problems(store: KeyStore, *, at: datetime) -> list[StoreProblem]:
     only have to be whole: nothing can be done with them any more.
     """
     found: dict[str, StoreProblem] = {}
-    for stranger in store.strangers():
-        wrong = f"{stranger!a} is nothing that a command has put into the key store"
-        found[wrong] = StoreProblem(stranger, wrong, "move it elsewhere")
-    for entry, check in _checks(store, at):
+
+    def note(entry: str, wrong: str, remedy: str) -> None:
+        found.setdefault(wrong, StoreProblem(entry, wrong, remedy))
+
+    @contextmanager
+    def checking(entry: str) -> Iterator[None]:
+        """Note what is wrong with an entry; those on which others hang come first."""
         try:
-            check()
+            yield
         except FheAucError as error:
             wrong = str(error).removesuffix(f"; {_RESTORE}")
             whole = _NEW_SESSION if entry.startswith(("bundle/", "fleet/", "list/", "state/")) else _RESTORE
@@ -57,65 +60,44 @@ def problems(store: KeyStore, *, at: datetime) -> list[StoreProblem]:
             of_one = entry if isinstance(error, VersionError) else ""
             remedy = remedy.replace("SESSION", entry.partition("/")[2])
             found.setdefault(of_one + wrong, StoreProblem(entry, wrong, remedy))
-    known = all(problem.entry != f"trust/{known_members.NAME}" for problem in found.values())
-    for problem in _record_problems(store, at, known=known):
-        found.setdefault(problem.wrong, problem)
-    return list(found.values())
 
-
-def _record_problems(store: KeyStore, at: datetime, *, known: bool) -> Iterator[StoreProblem]:
-    """Yield what is wrong with the ledger and, where the members are `known`, with the audit trail."""
-    if known and store.has("trust", known_members.NAME):
-        for wrong in audit.read_trail(store.trail(), known_members.stored(store), at=at).problems:
-            yield StoreProblem("trail", wrong, "compare it with a copy elsewhere, and find out who can write here")
-    ledger = f"budget/{budget.LEDGER.name}"
-    try:
-        if told := restored.warning(store):
-            yield StoreProblem(f"trust/{restored.NAME}", told, "find out who has put it back")
-        for session, entry in budget.LEDGER.stored(store).entries.items():
-            if entry.is_open:
-                wrong = f"the result of session {session} was refused ({entry.refused}), and nobody has acknowledged it"
-                remedy = f"find out why; then `fhe-auc keys budget --acknowledge {session} --by NAME`"
-                yield StoreProblem(ledger, wrong, remedy)
-    except FheAucError as error:
-        yield StoreProblem(ledger, str(error).removesuffix(f"; {_RESTORE}"), _RESTORE)
-
-
-def _checks(store: KeyStore, at: datetime) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield each entry with what raises where it is of no use, those first on which others hang."""
+    for stranger in store.strangers():
+        note(stranger, f"{stranger!a} is nothing that a command has put into the key store", "move it elsewhere")
     for kind in get_args(Kind):
         for name in store.names(kind):
-            yield f"{kind}/{name}", partial(store.get, kind, name)
-    yield f"trust/{known_members.NAME}", partial(_check_members, store, at)
-    yield f"trust/{policy.NAME}", partial(policy.agreed, store)
-    yield f"trust/{making.NAME}", partial(making.sessions_sent, store)
+            with checking(f"{kind}/{name}"):
+                store.get(kind, name)
+    with checking(of_members := f"trust/{known_members.NAME}"):
+        if (members := known_members.known(store)) is not None:
+            members.check_time(at)
+    with checking(f"trust/{policy.NAME}"):
+        policy.agreed(store)
+    with checking(f"trust/{making.NAME}"):
+        making.sessions_sent(store)
     if store.has("identity", OWN):
-        yield f"identity/{OWN}", partial(_check_identity, store, at)
+        with checking(f"identity/{OWN}"):
+            identity, members = Identity.from_bytes(store.get("identity", OWN)), known_members.known(store)
+            if members is not None and identity.name in members.by_name:  # who waits to be let in is whole, too
+                identity.member(members, at=at)
     for session in session_ids(store, "bundle"):
-        yield f"bundle/{session.hex()}", partial(_check_session, store, session, at)
+        with checking(f"bundle/{session.hex()}"):
+            kept = Kept.stored(store, session)
+            if at <= kept.ends and not kept.closed:
+                verify_kept(store, session, at=at)
     for session in session_ids(store, "made"):
-        yield f"made/{session.hex()}", partial(making.sent_files, store, session)
+        with checking(f"made/{session.hex()}"):
+            making.sent_files(store, session)
     for session in session_ids(store, "state"):
-        yield f"state/{session.hex()}", partial(_check_state, store, session)
-
-
-def _check_members(store: KeyStore, at: datetime) -> None:
-    if (members := known_members.known(store)) is not None:
-        members.check_time(at)
-
-
-def _check_identity(store: KeyStore, at: datetime) -> None:
-    identity, members = Identity.from_bytes(store.get("identity", OWN)), known_members.known(store)
-    if members is not None and identity.name in members.by_name:  # who waits to be let in is whole, too
-        identity.member(members, at=at)
-
-
-def _check_session(store: KeyStore, session: bytes, at: datetime) -> None:
-    kept = Kept.stored(store, session)
-    if at <= kept.ends and not kept.closed:
-        identity = Identity.from_bytes(store.get("identity", OWN))
-        verify_kept(store, session, identity, known_members.stored(store), at=at)
-
-
-def _check_state(store: KeyStore, session: bytes) -> None:
-    without_secrets(store.get("state", session.hex()), answer=True)
+        with checking(f"state/{session.hex()}"):
+            without_secrets(store.get("state", session.hex()), answer=True)
+    if store.has("trust", known_members.NAME) and all(each.entry != of_members for each in found.values()):
+        for wrong in audit.read_trail(store.trail(), known_members.stored(store), at=at).problems:
+            note("trail", wrong, "compare it with a copy elsewhere, and find out who can write here")
+    with checking(ledger := f"budget/{budget.LEDGER.name}"):
+        if told := restored.warning(store):
+            note(f"trust/{restored.NAME}", told, "find out who has put it back")
+        for name, entry in budget.LEDGER.stored(store).entries.items():
+            if entry.is_open:
+                wrong = f"the result of session {name} was refused ({entry.refused}), and nobody has acknowledged it"
+                note(ledger, wrong, f"find out why; then `fhe-auc keys budget --acknowledge {name} --by NAME`")
+    return list(found.values())

@@ -28,6 +28,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.names import first_alike, known_names
 from fhe_auc.base.serialise import encode
+from fhe_auc.question.fleet import FleetList
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, TamperedError, UnfitError, UnsignedError
 from fhe_auc_keys.trust.public_keys import SKEW, check_name, check_signing_key, check_time, counts
 from fhe_auc_keys.trust.sealing import PrivateKeys, encryption_key
@@ -78,13 +79,6 @@ class Member(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     def fingerprint(self) -> bytes:
         """SHA-256 of the line, 32 bytes."""
         return hashlib.sha256(encode(self)).digest()
-
-
-class FleetList(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A list of a fleet's members, of which the members' file names the number and the Merkle root alone."""
-
-    number: int
-    root: _SHA256
 
 
 class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -212,7 +206,7 @@ class Members:
 
     @property
     def fleets(self) -> tuple[FleetList, ...]:
-        """Lists of fleets' members."""
+        """Files of fleets' keys, a list for each fleet."""
         return self._signed.members.fleets
 
     @property

@@ -147,11 +147,12 @@ class Published:
 
     def _put_back(self, members: Members, own: str, listed: Mapping[str, Version]) -> None:
         for version, data in enumerate(members.files, 1):
-            file, known = file_of(own, version), Members(members.files[:version])
+            file = file_of(own, version)
             if file in listed:
                 if self._is(data, file, listed[file]):
                     continue
-                if not _lacks_signatures(known, self._read(file)):
+                there = _after(Members(members.files[: version - 1]), self._read(file), signed=False)
+                if there is None or there.digest != members.as_of(version).digest:  # not the same, less its signatures
                     self.wrong.append(f"{file} was changed, and is put back")
             try:
                 self.exchange.put(file, data)
@@ -203,20 +204,12 @@ def _of_version(listed: Iterable[str], version: int) -> list[str]:
     return [file for file in listed if file.endswith(f"/{version}.json")]
 
 
-def _after(members: Members, data: bytes | None) -> Members | None:
+def _after(members: Members, data: bytes | None, *, signed: bool = True) -> Members | None:
     """Return the consortium with a next version; None for what is none."""
     try:
-        return None if data is None else members.newer(data)
+        return None if data is None else members.newer(data, signed=signed)
     except KeysError:
         return None
-
-
-def _lacks_signatures(members: Members, data: bytes | None) -> bool:
-    """Whether that is the newest file, with other signatures."""
-    try:
-        return Members(members.files[:-1]).newer(data or b"", signed=False).digest == members.digest
-    except KeysError:
-        return False
 
 
 def _fork(version: int, files: Iterable[str]) -> str:

@@ -49,13 +49,10 @@ class ExactComputation(PaddedComputation[PadKey, SecretContext]):
         self.proved = proved = plan.proved
         super().__init__(manifest, plan.sizes, plan.parameters.plain_moduli)
         if proved is not None:
-            digits = proved.statement.digits
             self.proofs = InputProofs(
                 proved.statement,
                 manifest.digest,
-                digits_in=lambda padded: self.unpacked(0, padded)[0][:digits],
-                pad_of=lambda party, seed: self.pads(party, seed)[0][:digits],
-                constants_of=lambda party: proved.constants(plan.cap_of(party)),
+                constants_of=lambda parties: proved.constants([plan.cap_of(party) for party in parties]),
             )
 
     @property
@@ -95,9 +92,9 @@ class ExactComputation(PaddedComputation[PadKey, SecretContext]):
         """Return the padded sketch for each prime; raise `InputError` where it counts more rows than the row cap."""
         if self.proved is None or self.proofs is None:
             return super().under_pad(index, seed, values)
-        submitted = self.proved.submitted(values[0], self.plan.cap_of(index))
-        parts = super().under_pad(index, seed, [submitted]).parts
-        return Submission(parts, self.proofs.made(index, submitted[: self.proved.statement.digits], parts[0], seed))
+        submitted, pads = self.proved.submitted(values[0], self.plan.cap_of(index)), self.pads([index], [seed])
+        parts, pad = self.padded([submitted], pads), pads[0][0, -self.proofs.size :]
+        return Submission(parts, self.proofs.made(index, submitted[: self.proofs.digits], parts[0], seed, pad))
 
     def aggregate(self, keys: PadKey, totals: Sequence[Words]) -> bytes:
         """Return the encrypted sums, for each layer of each prime."""
@@ -166,10 +163,11 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         plan = self.plan
         bins = plan.sums.bins * plan.analysis.classes_of_rows  # all rows' counts, of the first model, come first
         first, *others = plan.parameters.plain_moduli
-        counts = modular.centred([encoded[0][:bins]], [first])
+        counts = modular.signed(encoded[0][:bins], first)
         of_release = zip(plan.releases[1:], encoded[1:], others, strict=True)
         same = all(self._counted(release.sketch.split(own), prime) for release, own, prime in of_release)
-        if min(counts) < 0 or sum(counts) != self._data.rows or not same:
+        possible = counts.min() >= 0 and counts.max() <= self._data.rows
+        if not possible or counts.sum() != self._data.rows or not same:
             raise InputError(
                 f"party {self.party!r}: what is to be sent does not count its {self._data.rows:,} rows, so nothing is",
                 party=self.party,

@@ -15,7 +15,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate, chain, islice
 from operator import mul
 from typing import ClassVar
@@ -144,8 +144,7 @@ class AnalysisSums:
                 f"party {data.name!r} has {len(data.scores)} columns of scores and {len(data.groups)} of groups, the "
                 f"session {wanted[0]} and {wanted[1]}"
             )
-        grid = grids.explicit(thresholds)
-        rows = Rows(data, grid, starts_of(grid), session, self.analysis.classes_of_rows)
+        rows = Rows(data, *_bins_at(np.asarray(thresholds, "<f8").tobytes()), session, self.analysis.classes_of_rows)
         counted: Counts = np.zeros(1, np.int64)
         for batch in data.batches():
             own = replace(rows, data=batch)
@@ -164,6 +163,13 @@ class AnalysisSums:
         given = iter(integers)
         for part in self.parts:
             part.read_sums(list(islice(given, len(part.sums))), reading)
+
+
+@lru_cache(maxsize=4)  # in one process, many parties count at the same thresholds
+def _bins_at(thresholds: bytes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the thresholds of these bytes, checked, and where each one's bin begins."""
+    grid = grids.explicit(np.frombuffer(thresholds, "<f8"))
+    return grid, starts_of(grid)
 
 
 def least_prime(release: Release) -> int:

@@ -100,7 +100,7 @@ class ProvedCounts:
         shape = self.statement.shape
         return Parameter(
             "input proofs",
-            f"{PROOFS} of {shape.size:,} numbers",
+            f"{PROOFS}, of {shape.size:,} numbers together",
             f"that a party's counts, as digits to the base {shape.base}, add up to its row cap; a party that lies "
             f"passes below {quantities.chance_text(shape.error(self.prime) ** (PROOFS - 1))}, once it has tried "
             f"2^{math.floor(math.log2(self.prime))} submissions",
@@ -139,10 +139,10 @@ class ProvedCounts:
         before, after = np.split(submitted[digits:], [self.signs_at - self._all_counts])
         return np.concatenate([own.reshape(-1), before, signs, after])
 
-    def constants(self, cap: int) -> Residues:
-        """Return the constants of a party's equations, shape (equations,)."""
-        constants = np.zeros(self.statement.equations, np.uint64)
-        constants[: len(self.analysis.models)] = cap
+    def constants(self, caps: Sequence[int]) -> Residues:
+        """Return the constants of the equations of parties with these row caps, shape (parties, equations)."""
+        constants = np.zeros((len(caps), self.statement.equations), np.uint64)
+        constants[:, : len(self.analysis.models)] = np.array(caps, np.uint64)[:, None]
         return constants
 
     @property

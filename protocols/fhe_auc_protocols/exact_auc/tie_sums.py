@@ -112,6 +112,20 @@ class TieSums(ReleasePart):
         """The bucket of each wide bin, shape (bins,); of others it does not matter."""
         return (np.cumsum(self.wide) - 1) * self.buckets // max(int(self.wide.sum()), 1)
 
+    @cached_property
+    def _narrow(self) -> NDArray[np.bool_]:
+        """Which bins of each class are not wide, shape (classes * bins,)."""
+        return np.tile(~self.wide, self.analysis.classes_of_rows)
+
+    @cached_property
+    def _buckets_of(self) -> NDArray[np.int64]:
+        """Where the signs of a bin's bucket are counted, for each model, class and bin: (models, classes * bins)."""
+        models, classes = range(len(self.analysis.models)), range(self.analysis.classes_of_rows)
+        positive = [[own == (model if self.analysis.classes else 1) for own in classes] for model in models]
+        sides = np.array(positive)[:, :, None] * self.buckets
+        found: NDArray[np.int64] = (sides + self.bucket_of.clip(0)) * _SIGNS
+        return found.reshape(len(models), -1)
+
     @property
     def vectors(self) -> Vectors:
         """Each draw's, for each model, with their lengths."""
@@ -145,21 +159,22 @@ class TieSums(ReleasePart):
         buckets, vectors = self.buckets, []
         if not buckets:
             return ()
-        of_bins = _signs_of_bins(rows.grid.tobytes(), rows.session)
-        of_class, wide = self.bucket_of.clip(0) * _SIGNS, np.tile(self.wide, rows.classes)
+        of_bins = np.tile(_signs_of_bins(rows.grid.tobytes(), rows.session), rows.classes)
         for model, (scores, bins) in enumerate(zip(rows.data.scores, rows.bins, strict=True)):
-            positive = [label == (model if self.analysis.classes else 1) for label in range(rows.classes)]
-            buckets_of = np.concatenate([of_class + sign * buckets * _SIGNS for sign in positive])
-            cells, counts = rows.cells[model], rows.counts[model]
-            if counts[~wide].any():
+            buckets_of, cells, counts = self._buckets_of[model], rows.cells[model], rows.counts[model]
+            if counts[self._narrow].any():
                 own = self.wide[bins]
-                scores, cells, counts = scores[own], cells[own], counts * wide
-            by_bins = buckets_of + np.tile(of_bins, rows.classes)
+                scores, cells, counts = scores[own], cells[own], np.where(self._narrow, 0, counts)
+            by_bins = buckets_of + of_bins
             by_rows = buckets_of.take(cells) + _signs(scores, rows.session)
-            for_draws = [_by_sign(by_bins, buckets, counts), _by_sign(by_rows, buckets)]
-            for draw, counted in itertools.product(range(DRAWS), for_draws):
-                plus, minus = counted[:, draw]
-                vectors.append(np.concatenate([plus, minus]) if self.proved else plus - minus)
+            size = 2 * buckets * _SIGNS
+            counted = [np.bincount(by_bins, counts, minlength=size), np.bincount(by_rows, minlength=size)]
+            table = np.array(counted, np.float64).reshape(2, 2 * buckets, _SIGNS)
+            minus = table @ _MINUS
+            plus = table.sum(axis=-1, keepdims=True) - minus
+            # (draws; bins and rows; signs, if these are apart; buckets of negatives, then of positives)
+            by_sign = np.array([plus, minus] if self.proved else [plus - minus])
+            vectors += [*by_sign.transpose(3, 1, 0, 2).reshape(2 * DRAWS, -1).astype(np.int64)]
         return vectors
 
     def read_sums(self, sums: Sequence[int], reading: Reading) -> None:
@@ -221,10 +236,3 @@ def _signs(scores: NDArray[np.float64], session: bytes) -> NDArray[np.int64]:
         bits ^= bits >> np.uint64(32)
         bits *= word | np.uint64(1)
     return (bits >> np.uint64(64 - DRAWS)).view(np.int64)
-
-
-def _by_sign(cells: NDArray[np.int64], buckets: int, times: Counts | None = None) -> Counts:
-    """Return how many entries have each sign, (2, draws, 2 * buckets); `cells` are buckets, and signs of all draws."""
-    table = np.bincount(cells, times, minlength=2 * buckets * _SIGNS).reshape(2 * buckets, _SIGNS)
-    minus = table.astype(np.float64) @ _MINUS
-    return np.stack([table.sum(axis=1)[:, None] - minus, minus]).transpose(0, 2, 1).astype(np.int64)

@@ -2,9 +2,9 @@
 
 Each party adds Pólya shares to its counts and pads them; the sum, all that anybody sees, holds one discrete Laplace
 variable a count, not one a party. Tags prove the sum, noise and all (`exact_counts`). One row changes one count at each
-of L levels by one, so noise of scale L/ε on each level makes all of them together ε-private. Shares are sized for n =
-`noise_parties`, so that those of all others than the reader add up to the noise promised in any session that may go on.
-The unit, the assumptions, and what coalitions cost: docs/security/histograms.md.
+of L levels by one, so noise of scale L/ε on each level makes all of them together ε-private. Shares are sized for n,
+one fewer than must take part, so that those of all others than the reader add up to the noise promised in any session
+that may go on. The unit, the assumptions, and what coalitions cost: docs/security/histograms.md.
 """
 
 import math
@@ -30,7 +30,7 @@ class SharedNoise:
     """The noise on every count of a session."""
 
     epsilon: float  # of a level
-    shares: int  # that make up the noise promised
+    shares: int  # n, that make up the noise promised
     room: int  # a bound on the noise of every sum, in all but very few sessions
 
     @classmethod
@@ -39,14 +39,14 @@ class SharedNoise:
     ) -> "SharedNoise":
         """Return that of so many parties, of which some may be missing.
 
-        `InputError`: each level's part of the budget is missing, or not from 0.000001 to 32.
+        Raises `InputError` where a level's part of the budget is missing, or not from 0.000001 to 32.
         """
-        whole, levels = readout.budget(options), readout.levels(thresholds)
+        total, levels = readout.budget(options), readout.levels(thresholds)
         try:
-            epsilon = checked_epsilon(whole / levels)
+            epsilon = checked_epsilon(total / levels)
         except InputError as error:
-            raise InputError(f"epsilon = {whole:g} over {levels} levels: {error}") from None
-        shares = noise_parties(min_parties)
+            raise InputError(f"epsilon = {total:g} over {levels} levels: {error}") from None
+        shares = max(1, min_parties - 1)  # one fewer than must take part: a party knows its own
         return cls(epsilon, shares, noise_room(epsilon, bins=thresholds, parties=parties, shares=shares))
 
     def added(self, counts: NDArray[np.int64], most: int) -> NDArray[np.int64]:
@@ -55,14 +55,12 @@ class SharedNoise:
         return np.clip(counts + polya(counts.size, scale, self.shares), -most, most)
 
     def settings(self, parties: int) -> dict[str, float]:
-        """Return what there is to say of the noise of s parties; its deviation is √(2 p s/n)/(1 − p), p = e^−ε."""
+        """Return what there is to say of the noise of so many parties: s/n times the noise promised, of one level.
+
+        Its deviation is √(2 p s/n)/(1 − p), p = e^−ε.
+        """
         deviation = math.sqrt(2 * parties / self.shares * math.exp(-self.epsilon)) / -math.expm1(-self.epsilon)
         return {"noise_deviation": deviation, "noise_parties": self.shares}
-
-
-def noise_parties(min_parties: int) -> int:
-    """Return n: how many shares make up the noise promised. One fewer than must take part: a party knows its own."""
-    return max(1, min_parties - 1)
 
 
 def noise_room(epsilon: float, *, bins: int, parties: int, shares: int) -> int:

@@ -216,7 +216,7 @@ class HadamardTree(Mechanism):
         """C of theorem 3: Var[ĥ_p] <= C·n·α."""
         return self.scale**2
 
-    def variance_bound(self, users: int) -> float:
+    def variance_bound(self, users: float) -> float:
         """Return v = C·n·α."""
         return self.constant * users * self.depth
 
@@ -244,51 +244,26 @@ class HadamardTree(Mechanism):
 
     def auc(self, positives: Integers, negatives: Integers) -> AucEstimate:
         """Return the recursive estimate, and the binning error of pairs that reach a leaf together."""
-        method = HierarchicalAuc(self, int(positives.sum()), int(negatives.sum()))
-        return method.recurse(self.estimate(positives), self.estimate(negatives))
+        return self.recurse(self.estimate(positives), self.estimate(negatives))
 
+    def discarding(self, positives: float, negatives: float) -> float:
+        """Return a, above 1, which says where to discard: for so many users it makes theorem 3's bound smallest."""
+        # Of the expression a is in 4a·min(n⁺, n⁻) + 21 √(2nC) s/(s - 1), s = √a: smallest at s (s - 1)² = c.
+        c = 21 * math.sqrt(2 * (positives + negatives) * self.constant) / (8 * min(positives, negatives))
+        return root(lambda s: s * (s - 1) ** 2 - c, 1.0, 1 + math.sqrt(c)) ** 2
 
-def _transform(values: Floats) -> Floats:
-    """Return Σ_j values_j·H[j, p] for every p: the fast Walsh-Hadamard transform, O(m log m)."""
-    size = len(values)
-    half = 1
-    while half < size:
-        pairs = values.reshape(-1, 2, half)
-        values = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(size)
-        half *= 2
-    return values
+    def error_bound(self, positives: float, negatives: float) -> float:
+        """Return theorem 3's expression for the mean squared error of the AUC, given the scores of so many users.
 
-
-class HierarchicalAuc:
-    """The protocol for n⁺ and n⁻ users, which are public, at least one of each class.
-
-    `a`, above 1, which says where to discard, makes theorem 3's bound smallest.
-    """
-
-    def __init__(self, tree: HadamardTree, positives: int, negatives: int) -> None:
-        self.tree = tree
-        self.positives, self.negatives = positives, negatives
-        # Of theorem 3's expression a is in 4a·min(n⁺, n⁻) + 21 √(2nC) s/(s - 1), s = √a: smallest at s (s - 1)² = c.
-        c = 21 * math.sqrt(2 * (positives + negatives) * tree.constant) / (8 * min(positives, negatives))
-        self.a = root(lambda s: s * (s - 1) ** 2 - c, 1.0, 1 + math.sqrt(c)) ** 2
-
-    def error_bound(self) -> float:
-        """Return `theorem_3` with this `a`, a mean squared error; NaN where the theorem's condition α <= √n fails."""
-        if self.tree.depth**2 > self.positives + self.negatives:
-            return math.nan
-        return self.theorem_3(self.a)
-
-    def theorem_3(self, a: float) -> float:
-        """Return theorem 3's expression for the mean squared error of the AUC, given the users' scores; a > 1.
-
-        C n⁺n⁻ α² (2n + (4a + 1) min(n⁺, n⁻) + 21 √(2nCa) / (√a - 1)) / (n⁺n⁻)², with the C of `HadamardTree`. The
-        theorem's levels are independent, those of `HadamardTree` nearly so: a formula that measured errors stay below,
-        not a proof.
+        C n⁺n⁻ α² (2n + (4a + 1) min(n⁺, n⁻) + 21 √(2nCa) / (√a - 1)) / (n⁺n⁻)²; NaN where its condition α <= √n fails.
+        The theorem's levels are independent, ours nearly so: a formula that measured errors stay below, not a proof.
         """
-        n, c = self.positives + self.negatives, self.tree.constant
-        discarded = (4 * a + 1) * min(self.positives, self.negatives)
+        n, c, a = positives + negatives, self.constant, self.discarding(positives, negatives)
+        if self.depth**2 > n:
+            return math.nan
+        discarded = (4 * a + 1) * min(positives, negatives)
         terms = 2 * n + discarded + 21 * math.sqrt(2 * n * c * a) / (math.sqrt(a) - 1)
-        return c * self.tree.depth**2 * terms / (self.positives * self.negatives)
+        return c * self.depth**2 * terms / (positives * negatives)
 
     def recurse(self, plus: Sequence[Floats], minus: Sequence[Floats], *, discard: bool = True) -> AucEstimate:
         """Return the AUC from two histograms, (2^level,) at each level 0 … α; `discard=False` recurses on all nodes.
@@ -296,10 +271,11 @@ class HierarchicalAuc:
         Standard errors are roots of Σ v⁺(h⁻)² + v⁻(h⁺)² + v⁺v⁻ over the products added up, which are of uncorrelated
         factors, with max(ĥ² - v, 0) for h²; what discarding shifts is not in them.
         """
-        v_plus, v_minus = (self.tree.variance_bound(n) for n in (self.positives, self.negatives))
-        threshold = self.a * math.sqrt(v_plus * v_minus) if discard else -math.inf
+        positives, negatives = float(plus[0][0]), float(minus[0][0])  # at least one of each
+        a, pairs = self.discarding(positives, negatives), positives * negatives
+        v_plus, v_minus = self.variance_bound(positives), self.variance_bound(negatives)
+        threshold = a * math.sqrt(v_plus * v_minus) if discard else -math.inf
         total = variance = 0.0
-        pairs = self.positives * self.negatives
 
         def product(left: Floats, right: Floats, nodes: int, weight: float) -> None:
             """Add left·right to the total; each is a sum of estimates of so many nodes."""
@@ -311,9 +287,9 @@ class HierarchicalAuc:
 
         # Nodes of this level that have not been discarded, nor have their ancestors.
         active: NDArray[np.bool_] = np.ones(1, bool)
-        for level in range(self.tree.depth):
+        for level in range(self.depth):
             h_plus, h_minus = plus[level], minus[level]
-            least_plus, least_minus = (math.sqrt(self.a * v) / 2 for v in (v_plus, v_minus))
+            least_plus, least_minus = (math.sqrt(a * v) / 2 for v in (v_plus, v_minus))
             floored = np.maximum(h_plus, least_plus) * np.maximum(h_minus, least_minus)
             below_plus, below_minus = (side[level + 1].reshape(-1, 2) for side in (plus, minus))
             stop = active & (floored < threshold)
@@ -325,8 +301,19 @@ class HierarchicalAuc:
         product(plus[-1][active], minus[-1][active], 1, 0.5)
         return AucEstimate(
             total / pairs,
-            self.error_bound(),
+            self.error_bound(positives, negatives),
             math.sqrt(variance) / pairs,
             float(plus[-1][active] @ minus[-1][active]) / pairs / 2,
             math.sqrt(variance - above) / pairs,
         )
+
+
+def _transform(values: Floats) -> Floats:
+    """Return Σ_j values_j·H[j, p] for every p: the fast Walsh-Hadamard transform, O(m log m)."""
+    size = len(values)
+    half = 1
+    while half < size:
+        pairs = values.reshape(-1, 2, half)
+        values = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(size)
+        half *= 2
+    return values

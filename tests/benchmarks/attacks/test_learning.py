@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,7 +26,7 @@ from fhe_auc.input_proofs.sessions import InputProofs
 from fhe_auc.machines.answers import answer
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rlwe.modular import residues
-from fhe_auc.rlwe.packing import pack
+from fhe_auc.rlwe.packing import Octets, byte_rows, pack
 from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
@@ -36,9 +37,9 @@ from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import GRID, request_for
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import BIN, WEIGHT
 from fhe_auc_benchmarks.attacks.laboratory import SITES, answering, made_up_sites
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
-from fhe_auc_keys.fleet.fleet_session import AnswersSeal
+from fhe_auc_keys.fleet import session as fleet_session
 from fhe_auc_keys.fleet.simulation import simulate
-from fhe_auc_keys.fleet.tasks import Workers
+from fhe_auc_keys.fleet.workers import Workers
 from fhe_auc_keys.roles.helper import Helper
 from fhe_auc_keys.store.key_store import KeyStore
 
@@ -125,7 +126,6 @@ class Watched:
             self._configured = {**made.sites, AGGREGATOR: made.aggregator}
             aggregator = site_storage().aggregator(made.aggregator, made.files).aggregator()
             with Journal(folder / "journal") as aggregator.journal:
-                aggregator.journal.bind(session.manifest.session)
                 conduct(aggregator, partial(self._exchange, aggregator))
         self.look()
         for role, config in self._configured.items():
@@ -156,10 +156,10 @@ class Watched:
         self.hidden[f"seed of {signed.party}"] = of_bytes(secret[:SEED_BYTES], signed.party, HELPER)
         self.hidden[f"response key of {signed.party}"] = of_bytes(secret[SEED_BYTES:], signed.party, HELPER)
 
-    def _answered(self, answers: Sequence[bytes], proofs: object, key: bytes, submitted: object) -> None:
+    def _answered(self, answers: Octets, proofs: object, key: bytes, parties: Sequence[int], *others: object) -> None:
         self.hidden["key of the query"] = of_bytes(key, AGGREGATOR, HELPER)
-        for name, own in zip(self.sites, answers, strict=True):
-            self.hidden[f"answers about {name}"] = of_bytes(own, AGGREGATOR, HELPER)
+        for party, own in zip(parties, byte_rows(answers), strict=True):
+            self.hidden[f"answers about {[*self.sites][party]}"] = of_bytes(own, AGGREGATOR, HELPER)
 
 
 def generator() -> np.random.Generator:
@@ -197,10 +197,11 @@ def keys_in_a_fleets_files(folder: Path) -> set[str]:
     drawn = list[bytes]()
     with (
         listening(secrets, "token_bytes", lambda found, size: drawn.append(found)),
-        listening(InputProofs, "answers", lambda found, proofs, key, submitted: drawn.extend((key, *found))),
+        listening(InputProofs, "answers", lambda found, proofs, key, *_: drawn.extend((key, *byte_rows(found)))),
     ):
         simulate(8, GRID, folder, Workers(), proofs=True, progress=lambda *told: None)
-        seen = [each.read_bytes() for each in folder.rglob("*") if each.is_file()]
+        files = (each for each in folder.rglob("*") if each.is_file() and each.suffix != ".passphrase")
+        seen = [each.read_bytes() for each in files]
     hidden = {f"key or answer {k}": of_bytes(each) for k, each in enumerate(drawn) if len(each) >= SEED_BYTES}
     return found_in(seen, hidden, OUTSIDE)
 
@@ -302,6 +303,5 @@ def test_a_role_s_own_store_and_what_is_sealed_to_it_are_read() -> None:
 
 
 def test_answers_about_proofs_open_in_a_fleets_folder_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AnswersSeal, "seal", lambda seal, row, member, answers: answers)
-    monkeypatch.setattr(AnswersSeal, "unseal", lambda seal, row, member, sealed: sealed)
+    monkeypatch.setattr(fleet_session, "answers_cipher", lambda *_: SimpleNamespace(update=bytes))
     assert len(keys_in_a_fleets_files(tmp_path)) == 8

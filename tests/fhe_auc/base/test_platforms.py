@@ -15,7 +15,7 @@ SUITES = [
     "tests/keys/store/test_store.py",
     "tests/fhe_auc/rlwe/test_backends.py",
     "tests/keys/store/test_audit.py",
-    "tests/keys/site/test_session_files.py",
+    "tests/keys/bundles/test_bundles.py",
 ]
 """What lies in files: key stores, audit trails, journals. The rest of the list takes minutes."""
 

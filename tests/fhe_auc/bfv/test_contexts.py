@@ -15,11 +15,10 @@ from fhe_auc import bfv
 from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.serialise import encode
 from fhe_auc.bfv.parameters import flooding_margin
-from fhe_auc.rlwe.ciphertexts import VARIANCE, Seeded, kept_shape, kind_of, wrap
+from fhe_auc.rlwe.ciphertexts import SEED_BYTES, wrap
 from fhe_auc.rlwe.modular import primes_above
-from fhe_auc.rlwe.polynomials import Polynomials
 from fhe_auc.rlwe.ring_parameters import KEY_CHAIN
-from tests.support.bfv_contexts import PRIMES, SLOTS, Case, noise, parameters_of, unflooded
+from tests.support.bfv_contexts import PRIMES, SLOTS, Case, parameters_of
 
 SMALL, LARGE = PRIMES.values()
 pytestmark = pytest.mark.backends("one")  # the library makes keys, and floods with zeros; the rest is ours
@@ -41,48 +40,26 @@ def test_sums_of_plaintext_products_come_out_exactly_at_every_size(case: Case, p
 
 def test_results_are_short_and_operands_are_left_as_they_were(case: Case) -> None:
     public, secret = case.pair
-    flooded = public.flood(case.sum_of_products(1)[0], case.some(2))
+    ciphertext = public.read_submission(secret.encrypt(case.some(1), 0), 0)
+    before = ciphertext.words.copy()
+    public.sum_of_products(0, [ciphertext], [case.some(2)])
+    flooded = public.flood(ciphertext, case.some(2))
     coefficients = flooded.coefficients.copy()
     for kept in range(1, len(case.half.moduli) + 1):
         size = 2 * SLOTS * sum(case.parameters.modulus_bits[:kept]) // 8
         assert 0 <= len(public.dump_result(flooded, kept)) - size < 200
     assert np.array_equal(flooded.coefficients, coefficients)
-    values, total = case.some(1), len(case.half.moduli)
-    words = public.read_submission(secret.encrypt(values, 0), 0)
-    before = words.copy()
-    ciphertext = public.ciphertext(words, 0)
-    assert (
-        secret.decrypt(public.dump_result(unflooded(public, ciphertext), total), 0, total).tolist() == values.tolist()
-    )
-    public.sum_of_products(0, [ciphertext], [case.some(2)])
-    public.dump_result(public.flood(ciphertext, case.some(2)), case.kept)
     assert np.array_equal(ciphertext.words, before)
-    ciphertext.words[0, 0] ^= np.uint64(1)
-    assert np.array_equal(words, before)  # the caller's array is not the ciphertext's own
 
 
-@pytest.mark.backends("all")
-def test_a_secret_key_encrypts_without_the_library_under_an_error_of_ours(case: Case) -> None:
-    """So nothing depends on the random numbers of the library, which a machine resumed twice would repeat."""
-    public, secret = case.pair
-    first, second = (public.read_submission(secret.encrypt(case.some(1), 0), 0) for _ in range(2))
-    assert (noise(secret, first) ** 2).mean() == pytest.approx(VARIANCE + 1 / 12, rel=0.15)
-    Seeded(public.ciphertext_shape).whole.subtract_in_place(first, second)
-    assert np.count_nonzero(first) > 0.999 * first.size  # of the message, which is the same, nothing is left
-    assert (noise(secret, first) ** 2).mean() == pytest.approx(2 * VARIANCE, rel=0.15)
-
-
-def test_other_messages_have_other_randomness_if_systems_repeat(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    public, secret = case.pair
+def test_other_messages_have_other_randomness_though_the_systems_repeats(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("secrets.token_bytes", bytes)
-    values, other = case.some(1), case.some(1).copy()
-    other[0] ^= np.uint64(1)
-    first, second = (public.read_submission(secret.encrypt(each, 0), 0) for each in (values, other))
-    assert secret.encrypt(values, 0) == secret.encrypt(values, 0)
-    half = len(case.half.moduli)
-    assert (first[half:] != second[half:]).mean() > 0.999  # `a`
-    errors = [noise(secret, each).astype(float) for each in (first, second)]
-    assert abs(np.corrcoef(*errors)[0, 1]) < 0.1
+    other = case.some(1) ^ np.eye(1, SLOTS, dtype=np.uint64)[0]
+    first, again, second = (case.pair.secret.encrypt(each, 0) for each in (case.some(1), case.some(1), other))
+    assert first == again
+    assert first[-SEED_BYTES:] != second[-SEED_BYTES:]
 
 
 def test_a_public_context_is_half_a_public_key_and_a_seed_and_an_evaluation_key_is_refused(case: Case) -> None:
@@ -91,13 +68,6 @@ def test_a_public_context_is_half_a_public_key_and_a_seed_and_an_evaluation_key_
     more = encode((*msgspec.structs.astuple(public._stored), b"\0" * 64))
     with pytest.raises(DeserialisationError, match="malformed public BFV context"):
         bfv.load_public(wrap(public.kind, public.fingerprint, more))
-
-
-def test_ring_and_modulus_are_those_of_the_parameters(case: Case) -> None:
-    shape = case.pair.public.ciphertext_shape
-    assert shape.ring_dimension == case.parameters.ring_dimension
-    assert [modulus.bit_length() for modulus in shape.moduli] == 2 * list(case.parameters.modulus_bits)
-    assert all(modulus > 0.999999 * 2 ** modulus.bit_length() for modulus in shape.moduli)  # as capacity supposes
 
 
 def test_what_is_of_another_prime_key_or_number_of_primes_is_refused(case: Case) -> None:
@@ -117,23 +87,6 @@ def test_what_is_of_another_prime_key_or_number_of_primes_is_refused(case: Case)
     for sent, agreed in itertools.permutations(everyone, 2):
         with pytest.raises(DeserialisationError, match="expected a result"):
             secret.decrypt(public.dump_result(flooded, sent), 0, agreed)
-
-
-@pytest.mark.parametrize("second", ["zero", "one", "small"])
-def test_a_switched_result_that_hides_nothing_is_refused(case: Case, second: str) -> None:
-    """With c1 = 1 a party would publish its secret key as the result."""
-    shape = kept_shape(case.half, case.kept)
-    row = {
-        "zero": np.zeros(SLOTS, int),
-        "one": np.eye(1, SLOTS, dtype=int)[0],
-        "small": np.random.default_rng(1).integers(0, 9, SLOTS),
-    }
-    coefficients = np.repeat(row[second][None].astype(np.uint64), case.kept, axis=0)
-    words = np.concatenate((shape.uniform(bytes(32)), coefficients))
-    kind = kind_of(case.pair.public.dump_result(case.fresh(), case.kept))
-    packed = Polynomials(SLOTS, 2 * shape.moduli).pack(words)
-    with pytest.raises(DeserialisationError, match="not a ciphertext: "):
-        case.pair.secret.decrypt(wrap(kind, case.pair.public.fingerprint, packed), 0, case.kept)
 
 
 def test_primes_that_there_are_none_of_are_refused_and_sums_over_several(case: Case) -> None:

@@ -159,10 +159,7 @@ def test_the_figure_is_saved_before_json_is_shown(
         ("evaluate north.csv --protocol exact -o plain_interval=yes", "must be true or false, got 'yes'"),
         ("evaluate north.csv --round-scores 3 --thresholds hybrid:1000", "every rounded score is a"),
         ("evaluate north.csv --protocol exact -o round_scores=3 --thresholds quantile:9", "every rounded score is a"),
-        (
-            "evaluate north.csv --keys helper --protocol semi-honest",
-            "'semi-honest' has no helpers; exact",
-        ),
+        ("evaluate north.csv --keys helper --protocol semi-honest", "'semi-honest' has no helpers; exact"),
         ("evaluate north.csv --keys split", "'split' is not one of 'sealed', 'helper'"),
         ("plan --protocol verified --min-rows 1000 --max-rows 10", "--min-rows is 1,000, but --max-rows 10"),
         ("evaluate north.csv --level 0.9", "no such option --level: use --interval LEVEL"),
@@ -181,12 +178,6 @@ def test_bad_input_is_one_line_and_status_2(hospitals: list[str], arguments: str
     result = call(*arguments.split(" "))
     assert_fails(result, 2, message)
     assert ESCAPE not in result.stderr
-
-
-@pytest.mark.usefixtures("folder")
-def test_rows_of_one_label_have_no_auc_and_that_is_status_1() -> None:
-    files = [write_csv("a.csv", y_true=[1, 1], y_score=[0.2, 0.9]), write_csv("b.csv", y_true=[1], y_score=[0.4])]
-    assert_fails(call("evaluate", *files, *SMALL), 1, "hold no negative row, so the AUC is undefined")
 
 
 def test_the_figure_is_refused_before_anything_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

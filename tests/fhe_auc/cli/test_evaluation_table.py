@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fhe_auc.cli import output
 from fhe_auc.results.result_tables import p_text
 from tests.support.command_line import call, printed, told
 from tests.support.lazy import Lazy
@@ -136,7 +137,11 @@ def test_the_table_shows_what_json_says_headline_first(shown: str, found: dict[s
     places = [shown.index(word) for word in order]
     assert places == sorted(places)
     learnt = "how many rows of each label each group has, also of groups that are not shown"
-    assert learnt in " ".join(shown.split())
+    assert learnt in (flat := " ".join(shown.split()))
+    for each in found["sites"]:
+        ends, mean = each["prediction"], f"fixed-effect mean {each['mean']:.4f} (IVhet); between: I² "
+        assert f"a new site {ends['low']:.4f} to {ends['high']:.4f} " in flat
+        assert f"{mean}{100 * each['i2']:.0f} %, " in flat
 
 
 def test_plain_intervals_of_few_rows_are_warned_of_by_group_but_not_of_groups_that_are_not_shown(
@@ -154,20 +159,6 @@ def test_plain_intervals_of_few_rows_are_warned_of_by_group_but_not_of_groups_th
         found = told("evaluate", *files(tmp_path), *options, "--thresholds", "uniform:20", "--min-cell", min_cell)
         few = [each for each in found["warnings"] if "fewer than 30 positive or negative" in each]
         assert [each.startswith("'band: 80+': ") for each in few] == [True] * warned
-
-
-def test_sites_are_summed_up_for_one_model_too(folder: Path) -> None:
-    plain = ("--label-column", "died", "--score-column", "risk_a", "--thresholds", "uniform:25", "--heterogeneity")
-    evaluation = told("evaluate", *files(folder), *plain)
-    (summary,) = evaluation["sites"]
-    table = " ".join(call("evaluate", *files(folder), *plain).stdout.split())
-    assert f"within sites {summary['within']:.4f} " in table
-    assert "0 of 5 sites have rows of one label only" in table
-    prediction = summary["prediction"]
-    assert f"a new site {prediction['low']:.4f} to {prediction['high']:.4f} 95 % prediction interval" in table
-    around = f"around their fixed-effect mean {summary['mean']:.4f} (IVhet); between: I² {100 * summary['i2']:.0f} %, "
-    assert f"from 5 sites whose AUC has a standard error, {around}" in table
-    assert summary["model"] == evaluation["estimates"][0]["model"] == ""
 
 
 def test_the_average_over_classes_says_what_it_is(tmp_path: Path) -> None:
@@ -189,3 +180,46 @@ def test_the_average_over_classes_says_what_it_is(tmp_path: Path) -> None:
 def test_p_values_have_two_significant_digits() -> None:
     shown = [p_text(p) for p in (0.00034, 0.0499, 0.5, 1.0, 9e-5)]
     assert shown == ["0.00034", "0.050", "0.50", "1.0", "< 0.0001"]
+
+
+# --- Tables of any width: no number and no fingerprint is cut or parted, nor any word ---------------------------------
+
+
+FINGERPRINT = "c8c9 cacb cccd cecf d0d1 d2d3 d4d5 d6d7\nd8d9 dadb dcdd dedf e0e1 e2e3 e4e5 e6e7"
+PLAIN = [
+    ("AUC", "0.787305", "of all parties' rows together"),
+    ("fraction", "exact", "4894687/6217014 over these thresholds, exactly as integers have it"),
+    ("fingerprint", FINGERPRINT, "of the keys: names them in every session"),
+    ("sha256", "d2" * 32, "sites pin it"),
+    ("parties", "78", ""),
+]
+COLUMNS = [
+    ("risk_a", "all rows", "1,234,567", "433", "0.7873", "0.7625 to 0.8102", ""),
+    ("risk_b", "age band over 80", "12", "3", "", "", "not shown: fewer than 10 positive or negative rows"),
+]
+HEADER = ("model", "group", "n", "events", "AUC", "95 % interval", "")
+
+
+def words(text: str) -> list[str]:
+    return sorted(re.findall(r"[^\s:]+", text))
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, None])
+def test_every_word_of_every_cell_is_there_whole(
+    width: int | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if width is None:  # a pipe
+        monkeypatch.delenv("COLUMNS", raising=False)
+    else:
+        monkeypatch.setenv("COLUMNS", str(width))
+    output.print_table(PLAIN)
+    shown = capsys.readouterr().out
+    assert words(shown) == words(" ".join(" ".join(row) for row in PLAIN))
+    for line in FINGERPRINT.splitlines():
+        assert len(re.findall(rf"^.*{line}", shown, re.MULTILINE)) == 1
+    assert [line for line in shown.splitlines() if len(line) > (width or 100) and "d2d2" not in line] == []
+    output.print_table(COLUMNS, header=HEADER, words=2, numbers=4)
+    shown = capsys.readouterr().out
+    cells = " ".join(" ".join(row) for row in COLUMNS)
+    assert set(words(cells)) <= set(words(shown)) <= {*words(cells), *words(" ".join(HEADER)), *re.findall("─+", shown)}
+    assert all(len(line) <= max(width or 100, 60) for line in shown.splitlines())  # so wide are its numbers alone

@@ -91,11 +91,10 @@ class Fails(LocalCarrier):
     """What carries has ended."""
 
     def carry(self, server: Path, sites: Mapping[str, Path]) -> None:
-        self._process = self.start("carrier", [sys.executable, "-c", "raise SystemExit('no room')"])
-        self._process.wait()
+        self.start("carrier", [sys.executable, "-c", "raise SystemExit('no room')"]).wait()
 
     def check(self) -> None:
-        self.require_alive(self._process)
+        self.require_alive()
 
 
 def test_what_ends_the_carrier_or_a_role_ends_the_session_and_is_named(site_rows: list[PartyData]) -> None:

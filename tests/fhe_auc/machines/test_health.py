@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -15,59 +13,17 @@ from fhe_auc.base.files import LONGEST, read_config
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.exchange.exchange import Arrivals, Folder, Version, place_of
 from fhe_auc.machines import serve
+from fhe_auc.machines.file_transport import Begun
 from fhe_auc.machines.served_session import Session
 from fhe_auc.machines.site_state import Meeting
 from fhe_auc_keys.cli import common
-from fhe_auc_keys.store import known_members
-from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust.published import file_of
+from tests.support.command_line import told
 from tests.support.keys_folder import ADDER
-from tests.support.served import _HERE, HELPER, PASSPHRASE, SITES, look, make_roles, serving, status, until
-from tests.support.studies import STUDY, make, told, waits
+from tests.support.served import HELPER, SITES, make_roles, status
+from tests.support.studies import STUDY, make
 from tests.support.studies import roles as roles
 
 pytestmark = pytest.mark.usefixtures("roles")
-HOUR = timedelta(hours=1)
-
-
-@pytest.fixture
-def ahead(monkeypatch: pytest.MonkeyPatch) -> list[timedelta]:
-    """By how much all clocks are ahead."""
-    found = [0 * HOUR]
-
-    def now(*_: object) -> datetime:
-        return datetime.now(timezone.utc) + found[0]
-
-    monkeypatch.setattr(SYSTEM, "now", now)
-    monkeypatch.setattr(SYSTEM, "monotonic", lambda: monotonic() + found[0].total_seconds())
-    monkeypatch.setattr(common, "now", now)
-    return found
-
-
-def problems(name: str) -> dict[str, str]:
-    """By rule: of whom, or what."""
-    return {problem["rule"]: problem["who"] or problem["what"] for problem in status(name).get("problems", ())}
-
-
-def test_a_refused_session_is_named_until_a_later_one_of_its_study_is_answered_or_it_is_gone(
-    ahead: list[timedelta],
-) -> None:
-    first = make()["session"]
-    with serving(ADDER, "south", "west"):
-        until(lambda: "refused" in problems("south"))
-        ahead[0] = HOUR
-        Path("study.toml").write_text(STUDY.replace("uniform:16", "uniform:8"))
-        second = make()["session"]
-        until(lambda: second in waits("south"))
-        told("pending", "south.toml", "--yes", second)
-        until(lambda: "round 1 answered" in str(status("south")["sessions"]))
-        assert first in waits("south")
-        assert problems("south") == {}
-        assert problems("west") == {"refused": "north"}
-        for session in (first, second):
-            shutil.rmtree(Path("exchange/north", session))
-        look()
-        assert problems("west") == {}
 
 
 def test_a_session_that_has_failed_is_told_until_a_later_one_of_its_study_has_a_result() -> None:
@@ -97,32 +53,11 @@ def test_a_session_that_has_failed_is_told_until_a_later_one_of_its_study_has_a_
         assert red(first, second, session(3, "result", study=("stroke",))) == both
         assert red(first, second, session(3, "result")) == [("replaced", 1)]
         assert red(session(1, "result"), second) == [("no result", 2)]
+        refused = session(1, None, wrong="no such study", rule="refused")
+        refused.meeting = None
+        assert red(refused, session(2, None)) == [("refused", 1)]
+        assert red(refused, session(2, None, answered=Begun(1, b""))) == []
         server._sessions = {}
-
-
-def test_members_whose_list_ends_soon_or_is_rubbish_are_named(ahead: list[timedelta]) -> None:
-    with serving("south", ADDER):
-        look()
-        assert problems("south") == problems(ADDER) == {}
-        ahead[0] = 336 * 24 * HOUR
-        for each in _HERE:
-            each._renewal = 0.0
-        look()
-        for name in ("south", ADDER):
-            assert problems(name)["members"].endswith(": `fhe-auc members renew`")
-        ahead[0] = 0 * HOUR
-        with KeyStore(Path("south/store"), PASSPHRASE) as store:
-            file = Path("exchange", file_of("office", known_members.stored(store).version + 1))
-        file.parent.mkdir(parents=True)
-        file.write_bytes(b"{}")
-        for each in _HERE:
-            each._renewal = 0.0
-        look()
-        look()
-        assert "this is no members' file" in problems("south")["members"]
-        file.unlink()
-        look()
-        assert problems("south") == problems(ADDER) == {}
 
 
 class Counting(Folder):
@@ -141,10 +76,12 @@ class Counting(Folder):
         return super().read(name, longest)
 
 
-def test_a_pass_looks_where_sessions_are_made_and_at_a_few_of_all_other_places(
-    ahead: list[timedelta], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pass_looks_where_sessions_are_made_and_at_a_few_of_all_other_places(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each request costs 4 ms over S3. Others have answered there before, in sessions that are none of ours."""
+    began, passed = datetime.now(timezone.utc), [0.0]
+    monkeypatch.setattr(SYSTEM, "monotonic", lambda: passed[0])
+    monkeypatch.setattr(SYSTEM, "now", lambda: began + timedelta(seconds=passed[0]))
+    monkeypatch.setattr(common, "now", SYSTEM.now)
     members = [f"member {number}" for number in range(14)]
     Path("many").mkdir()
     make_roles(Path("many"), *members)
@@ -158,7 +95,7 @@ def test_a_pass_looks_where_sessions_are_made_and_at_a_few_of_all_other_places(
 
         def asked() -> list[str]:
             exchange.asked = []
-            ahead[0] += HOUR / 60
+            passed[0] += 60.0
             server.look()
             return exchange.asked
 

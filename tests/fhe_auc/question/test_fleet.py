@@ -1,55 +1,55 @@
-"""A fleet's root stands for its members in their order."""
+"""A fleet is known by the list of the files of its members' keys."""
 
 import hashlib
 
-import numpy as np
+import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from fhe_auc.base.errors import InputError
-from fhe_auc.question.fleet import Fleet, Members, root_of
+from fhe_auc.base.errors import DeserialisationError, InputError
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.question.fleet import Fleet, FleetList, KeyFile, Range
 
-sizes = st.integers(2, 70)
-
-
-def members(number: int, seed: int = 0) -> Members:
-    drawn = [hashlib.sha256(bytes([seed]) + index.to_bytes(4, "big")).digest() for index in range(number)]
-    return np.frombuffer(b"".join(drawn), np.uint8).reshape(number, 32)
+FILES = tuple(KeyFile(f"{number:03}.parquet", 5 + number, bytes([number] * 32)) for number in range(3))
 
 
-def fleet_of(known: Members) -> Fleet:
-    return Fleet.of(known, row_cap=20)
+def test_a_member_s_index_goes_on_from_file_to_file() -> None:
+    listed = FleetList(FILES)
+    assert listed.number == 18
+    assert listed.ranges == tuple(
+        Range(file.name, first, file.number, file.digest) for file, first in zip(FILES, (0, 5, 11), strict=True)
+    )
+    assert Fleet.of(listed, row_cap=20) == Fleet(18, hashlib.sha256(encode(FILES)).digest(), 20)
 
 
-def root_by_definition(nodes: list[bytes]) -> bytes:
-    """RFC 6962, section 2.1: the left half is the largest power of two that is less than all."""
-    if len(nodes) == 1:
-        return nodes[0]
-    half = 2 ** ((len(nodes) - 1).bit_length() - 1)
-    return hashlib.sha256(b"\1" + root_by_definition(nodes[:half]) + root_by_definition(nodes[half:])).digest()
+def test_a_list_of_other_files_is_not_the_fleet_s() -> None:
+    fleet, listed = Fleet.of(FleetList(FILES), row_cap=20), FleetList(FILES)
+    changed = msgspec.structs.replace(FILES[1], digest=bytes(32)), msgspec.structs.replace(FILES[1], number=7)
+    others = [FleetList((FILES[0], each, FILES[2])) for each in changed] + [FleetList(FILES[:2])]
+    assert fleet.found_in(others) is None
+    assert fleet.found_in([*others, listed]) == listed
 
 
-@given(sizes)
-def test_the_root_is_that_of_rfc_6962(number: int) -> None:
-    leaves = [
-        hashlib.sha256(b"\0fhe-auc fleet member 1\0" + index.to_bytes(8, "big") + each.tobytes()).digest()
-        for index, each in enumerate(members(number))
-    ]
-    assert root_of(members(number)) == root_by_definition(leaves)
+@pytest.mark.parametrize(
+    "files",
+    [
+        FILES[::-1],
+        (FILES[0], FILES[0]),
+        *((KeyFile("0.parquet", number, bytes(32)),) for number in (0, 2**20 + 1)),
+        (KeyFile("0.parquet", 1, bytes(31)),),
+        *((KeyFile(name, 1, bytes(32)),) for name in ("../0.parquet", "A.parquet", "0")),
+        tuple(KeyFile(f"{number:05}.parquet", 1, bytes(32)) for number in range(2**14 + 1)),
+    ],
+)
+def test_what_cannot_be_a_list_is_refused_from_whomever_it_comes(files: tuple[KeyFile, ...]) -> None:
+    with pytest.raises(InputError, match="a fleet has at most 16,384 files of keys, in the order of their names"):
+        FleetList(files)
+    with pytest.raises(DeserialisationError, match="a fleet has at most"):
+        decode(encode((files,)), FleetList, "list")
 
 
-def test_members_that_are_changed_left_out_or_exchanged_are_not_the_fleet_s() -> None:
-    fleet, known = fleet_of(members(9)), members(9)
-    fleet.require(known)
-    exchanged = known[[1, 0, *range(2, 9)]]
-    for other in (known[:-1], exchanged, members(9, seed=1)):
-        with pytest.raises(InputError, match="not the members of the session's fleet"):
-            fleet.require(other)
-    # Its device would count twice.
-    twice = np.concatenate([members(4), members(4)[1:2]])
-    with pytest.raises(InputError, match="members 1 and 4 of the fleet are the same"):
-        root_of(twice)
-    for fields in [{"members": 1}, {"members": 2**33}, {"root": bytes(31)}, {"row_cap": 0}, {"row_cap": 2**41}]:
-        with pytest.raises(InputError):
-            Fleet(**{"known_by": "keys", "members": 2, "root": bytes(32), "row_cap": 1, **fields})  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "fields", [{"members": 1}, {"members": 2**33}, {"keys": bytes(31)}, {"row_cap": 0}, {"row_cap": 2**41}]
+)
+def test_what_cannot_be_a_fleet_is_refused(fields: dict[str, int]) -> None:
+    with pytest.raises(InputError):
+        Fleet(**{"members": 2, "keys": bytes(32), "row_cap": 1, **fields})  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import pytest
 from fhe_auc import Evaluation, InputError, Report
 from fhe_auc.machines import outcomes
 from fhe_auc.machines.answers import answer
-from fhe_auc.machines.site_state import Records, site_storage
+from fhe_auc.machines.site_state import site_storage
 from fhe_auc.question.analysis import Analysis, Questions, Variable
 from fhe_auc.report.steps import next_step
 from fhe_auc.results import result_file
@@ -22,6 +22,7 @@ from fhe_auc.rows.party_files import FileEntries, read_for
 from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Request
+from fhe_auc_keys.site.key_store_sites import Records
 from tests.support.command_line import assert_refused, call, printed
 from tests.support.stored_sites import Consortium
 

@@ -1,13 +1,11 @@
 """What an aggregator's journal keeps and refuses. Deaths at any write, and full disks: any session and any night."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError
@@ -49,55 +47,6 @@ def consortium(site_rows: list[PartyData], tmp_path: Path) -> Consortium:
     return Consortium(site_rows, tmp_path / "sites", "nothing")
 
 
-def test_a_submission_cut_off_in_writing_is_asked_for_again_damage_named(
-    consortium: Consortium, tmp_path: Path
-) -> None:
-    with Journal(tmp_path / "journal") as journal:
-        made = aggregator(consortium, journal)
-        message = made.start()
-        for name in ("north", "south"):
-            made.receive(name, consortium.answer(name, message))
-    log = tmp_path / "journal" / "round-1.submissions"
-    whole = log.read_bytes()
-    first = 8 + int.from_bytes(whole[:8], "big")
-    cuts = np.random.default_rng(1).integers(0, len(whole), 20)
-    for length in (0, 1, 7, 8, first - 1, first, first + 1, first + 8, len(whole) - 1, *cuts):
-        log.write_bytes(whole[:length])
-        with Journal(tmp_path / "journal") as journal:
-            assert [party for party, _ in journal.submissions(1)] == ["north"] * int(length >= first)
-            journal.add(1, "east", b"what comes next is whole")
-            assert [party for party, _ in journal.submissions(1)][-1] == "east"
-    for damaged in (b"\xff" * 8, b"\0\0\0\0\0\0\0\x04abcd", bytes(100)):
-        log.write_bytes(damaged)
-        with Journal(tmp_path / "journal") as journal:
-            assert not list(journal.submissions(1))
-    for place in (45, 7):  # before its end: a byte, the version
-        changed = bytearray(whole)
-        changed[8 + place] ^= 1
-        log.write_bytes(changed)
-        with Journal(tmp_path / "journal") as journal, pytest.raises(EvaluationError, match="damaged or of another"):
-            list(journal.submissions(1))
-        assert log.read_bytes() == changed
-
-
-def test_closing_a_round_makes_what_an_earlier_process_has_written_survive_a_power_cut(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Journal(tmp_path / "journal") as journal:
-        journal.add(1, "north", b"submission")
-    synced: list[int] = []
-    fsync = os.fsync
-
-    def noted(descriptor: int) -> None:
-        synced.append(os.fstat(descriptor).st_ino)
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", noted)
-    with Journal(tmp_path / "journal") as journal:
-        journal.close_round(1, ("north",))
-    assert synced[0] == (tmp_path / "journal" / "round-1.submissions").stat().st_ino
-
-
 def test_a_damaged_journal_or_another_sessions_is_named_and_nothing_is_sent(
     consortium: Consortium, tmp_path: Path, site_rows: list[PartyData]
 ) -> None:
@@ -106,13 +55,13 @@ def test_a_damaged_journal_or_another_sessions_is_named_and_nothing_is_sent(
     another = Consortium(site_rows, tmp_path / "another", "nothing")
     with Journal(folder) as journal, pytest.raises(EvaluationError, match="of another session: round 1"):
         aggregator(another, journal).start()
-    for name in ("round-1.message", "round-1.closed", "round-2.message", "round-1.submissions"):
+    for name in ("round-1.message", "round-1.closed", "round-2.message", "round-1.south.submission"):
         whole = (folder / name).read_bytes()
-        (folder / name).write_bytes(b"" if name == "round-1.submissions" else whole[:-1])
+        (folder / name).write_bytes(whole[:-1])
         with Journal(folder) as journal, pytest.raises(EvaluationError, match=r"is damaged or of another session"):
             aggregator(consortium, journal).start()
         (folder / name).write_bytes(whole)
-    (folder / "round-1.submissions").unlink()
+    (folder / "round-1.south.submission").unlink()
     with Journal(folder) as journal, pytest.raises(EvaluationError, match="submissions are gone"):
         aggregator(consortium, journal).start()
 
@@ -170,5 +119,5 @@ def test_once_all_have_their_results_what_it_took_to_go_on_is_removed(consortium
         for number in (2, 3):
             record = {"session": "", "counted": parties, "missing": [], "delivered": parties[:number], "refused": {}}
             journal.keep_record(record)
-            assert bool(list(folder.glob("*.submissions"))) is (number == 2)
+            assert bool(list(folder.glob("*.submission"))) is (number == 2)
             assert is_finished(read_record(folder) or {}) is (number == 3)

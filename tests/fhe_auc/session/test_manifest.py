@@ -110,50 +110,43 @@ def small(**changes: Any) -> EncodedPlan:
     return EncodedPlan("small", encode(SmallPlan(**changes)))
 
 
-@pytest.mark.parametrize("parties", [3, 4])
-def test_a_plan_that_fits_comes_out_as_it_went_in(parties: int) -> None:
-    manifest = Manifest.from_bytes(with_plan(small(parties=parties)).to_bytes())
-    assert manifest.decoded_plan(SmallPlan) == SmallPlan(parties=parties)
-
-
-@pytest.mark.parametrize(
-    ("plan", "problem"),
-    [
-        (small(keys="helper"), "plan is for helper keys, the session's are sealed"),
-        (small(thresholds=15), "plan is for another number of thresholds"),
-        (small(parties=2), "plan is for fewer parties"),
-        (EncodedPlan("blinded AUC", small().content), "for a computation of kind 'blinded AUC'"),
-        (EncodedPlan("small", b""), "has no valid plan"),
-        (EncodedPlan("small", encode({"keys": 1})), "has no valid plan"),
-        (EncodedPlan("small", encode({"keys": "sealed", "sums": 2})), "has no valid plan"),
-    ],
-    ids=["other keys", "other thresholds", "fewer parties", "another kind", "empty", "a wrong type", "a surplus field"],
-)
-def test_a_plan_that_does_not_fit_is_refused(plan: EncodedPlan, problem: str) -> None:
-    with pytest.raises(InputError, match=problem):
-        with_plan(plan).decoded_plan(SmallPlan)
-    with pytest.raises(InputError, match="has no plan for an encrypted computation"):
-        with_plan(None, keys="none", context=b"").decoded_plan(SmallPlan)
-
-
-NOT_ENCRYPTED = {"keys": "none", "context": b""}
 TWO_HELPERS = {"keys": "helper", "context": bytes(64), "aggregator": bytes(32)}
+NO_KEYS = {"keys": "none", "context": b""}
+WRONG_PLANS = {
+    "plan is for helper keys, the session's are sealed": (small(keys="helper"),),
+    "plan is for another number of thresholds": (small(thresholds=15),),
+    "plan is for fewer parties": (small(parties=2),),
+    "for a computation of kind 'blinded AUC'": (EncodedPlan("blinded AUC", small().content),),
+    "has no valid plan": (
+        EncodedPlan("small", b""),
+        EncodedPlan("small", encode({"keys": 1})),
+        EncodedPlan("small", encode({"keys": "sealed", "sums": 2})),
+    ),
+}
+
+
+def test_a_plan_that_fits_comes_out_as_it_went_in_and_no_other() -> None:
+    for parties in (3, 4):
+        manifest = Manifest.from_bytes(with_plan(small(parties=parties)).to_bytes())
+        assert manifest.decoded_plan(SmallPlan) == SmallPlan(parties=parties)
+    for problem, plans in WRONG_PLANS.items():
+        for plan in plans:
+            with pytest.raises(InputError, match=problem):
+                with_plan(plan).decoded_plan(SmallPlan)
+    with pytest.raises(InputError, match="has no plan for an encrypted computation"):
+        with_plan(None, **NO_KEYS).decoded_plan(SmallPlan)
 
 
 @pytest.mark.parametrize(
     ("plan", "changes", "problem"),
     [
         (None, {}, "a plan if, and only if, it has keys"),
-        (small(), {"keys": "none", "context": b""}, "a plan if, and only if, it has keys"),
+        (small(), NO_KEYS, "a plan if, and only if, it has keys"),
         (small(), {"context": b""}, "with sealed keys, what names them has 32 bytes, got 0"),
         (small(keys="helper"), {"keys": "helper"}, "with helper keys, what names them has 0 bytes, got 32"),
         (small(keys="helper"), TWO_HELPERS, "with helper keys, what names them has 32 bytes, got 64"),
         *(
-            (
-                None,
-                {**NOT_ENCRYPTED, "parties": ("east", *pair)},
-                f"^parties {pair[0]!r} and {pair[1]!r} would be two, bu",
-            )
+            (None, {**NO_KEYS, "parties": ("east", *pair)}, f"^parties {pair[0]!r} and {pair[1]!r} would be two, bu")
             for pair in (("North", "north"), ("STRASSE", "straße"), ("\uff21", "a"))
         ),
     ],
@@ -171,18 +164,10 @@ def test_keys_names_and_plan_go_together_and_no_two_names_are_alike(
 LIMIT = 10_000
 GOOD = Message("semi-honest", b"s" * 16, 1, "north", b"m" * 32, b"payload", (), 0, b"")
 
-messages = st.builds(
-    Message,
-    st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
-    st.binary(max_size=32),
-    st.integers(-(2**63), 2**63 - 1),
-    st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
-    st.binary(max_size=64),
-    st.binary(max_size=2000),
-    st.tuples(st.tuples(st.text(st.characters(exclude_categories=["Cs"]), max_size=9), st.binary(max_size=32))),
-    st.integers(-(2**63), 2**63 - 1),
-    st.binary(max_size=64),
-)
+TEXT, BYTES = st.text(st.characters(exclude_categories=["Cs"]), max_size=40), st.binary(max_size=2000)
+NUMBER = st.integers(-(2**63), 2**63 - 1)
+LISTED = st.tuples(st.tuples(TEXT, BYTES))
+messages = st.builds(Message, TEXT, BYTES, NUMBER, TEXT, BYTES, BYTES, LISTED, NUMBER, st.binary(max_size=64))
 
 
 def framed(body: bytes, magic: bytes = b"fheamsg", version: int = FORMAT_VERSION) -> bytes:
@@ -261,12 +246,10 @@ def test_fields_of_the_wrong_type_too_few_too_many_or_with_names_are_refused() -
 
 @given(st.binary(max_size=300))
 def test_any_body_at_all_parses_or_is_refused(body: bytes) -> None:
-    field = "body"
     try:
-        assert isinstance(Message.from_bytes(framed(body), limit=LIMIT), Message)
+        Message.from_bytes(framed(body), limit=LIMIT)
     except MessageError as error:
-        field = error.field
-    assert field == "body"
+        assert error.field == "body"  # noqa: PT017
 
 
 def test_the_text_of_a_message_shows_no_payload_and_odd_text_is_quoted() -> None:

@@ -8,7 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhe_auc.base.errors import CapacityError, InputError
-from fhe_auc.sums.terms import MOST_ENTRIES, MOST_EVALUATED, MOST_PARTS, Factor, Part, Release, Sketch, Sum, Term
+from fhe_auc.rlwe import modular
+from fhe_auc.sums.terms import (
+    MOST_ENTRIES,
+    MOST_EVALUATED,
+    MOST_PARTS,
+    Factor,
+    MergedVectors,
+    Part,
+    Release,
+    Sketch,
+    Sum,
+    Term,
+)
 from tests.support import plain_sums
 from tests.support.plain_sums import PRIMES
 
@@ -83,8 +95,14 @@ def sum_of(*factors: Factor) -> Sum:
 def test_sums_that_would_be_computed_wrongly_are_refused(sums: tuple[Sum, ...], shown: str) -> None:
     with pytest.raises(InputError, match=shown):
         Release(SKETCH, sums)
+
+
+@pytest.mark.parametrize(
+    "sketch", [Sketch((("p", 3), ("p", 3))), Sketch((("p", 3),), (MergedVectors((0,), (("p", "p"),)),))]
+)
+def test_two_vectors_of_one_name_are_refused(sketch: Sketch) -> None:
     with pytest.raises(InputError, match="different names"):
-        Release(Sketch((("p", 3), ("p", 3))), (sum_of(P),))
+        Release(sketch, (sum_of(P),))
 
 
 def test_more_than_a_reader_should_have_to_compute_is_refused_before_it_fills_the_memory() -> None:
@@ -102,3 +120,41 @@ def test_more_than_a_reader_should_have_to_compute_is_refused_before_it_fills_th
     more = Term((Factor((Part("x"),)),))
     with pytest.raises(CapacityError, match="at most 16,777,216 entries, got 17,825,792"):
         Release(sketch, (Sum("s", (*terms, more)),))
+
+
+# --- Merged vectors, and the part of a release that one prime has -----------------------------------------------------
+
+
+@given(plain_sums.releases(largest=3), st.data())
+def test_some_sums_come_out_of_the_vectors_that_they_take_and_no_others_are_needed(
+    release: Release, data: st.DataObject
+) -> None:
+    values = np.array(data.draw(plain_sums.sketches(release.sketch)), np.int64)
+    chosen = [True, *(data.draw(st.booleans()) for _ in release.sums[1:])]
+    own = release.only(chosen)
+    sketch = release.sketch.taken(values, own.sketch)
+    found = own.totals(modular.residues(sketch, PRIMES[3]), PRIMES[3])
+    assert found.tolist() == release.totals(modular.residues(values, PRIMES[3]), PRIMES[3])[chosen].tolist()
+    if not all(chosen):
+        taken = {part.vector for each in own.sums for term in each.terms for f in term.factors for part in f.parts}
+        assert set(own.sketch.lengths) == taken
+
+
+def test_merged_bins_alone_are_counted_where_no_sum_takes_the_others() -> None:
+    merged = MergedVectors((0, 2), (("p merged", "p"), ("n merged", "n")))
+    sums = (Sum.product("ties", Factor.each("p"), Factor.each("n")),)
+    sums += (Sum.product("merged ties", Factor.each(["p merged"]), Factor.each(["n merged"])),)
+    release = Release(Sketch((("p", 3), ("n", 3)), (merged,)), sums)
+    assert release.only([True, True]) is release
+    assert release.only([True, False]).sketch == Sketch(release.sketch.vectors)
+    alone = release.only([False, True]).sketch
+    assert alone == Sketch((("p merged", 2), ("n merged", 2)))
+    assert release.sketch.taken(np.array([1, 2, 4, 8, 16, 32]), alone).tolist() == [3, 4, 24, 32]
+
+
+@pytest.mark.parametrize("starts", [(), (1,), (0, 2, 2), (0, 3), (0, 2, 1)])
+def test_vectors_that_leave_an_entry_out_or_have_an_empty_one_are_refused(starts: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match="from the first entry to the last"):
+        Sketch((("p", 3),), (MergedVectors(starts, (("p merged", "p"),)),))
+    with pytest.raises(InputError, match="from the first entry to the last"):
+        Sketch((("p", 3),), (MergedVectors((0,), (("p merged", "q"),)),))

@@ -9,6 +9,8 @@ import itertools
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,93 +20,92 @@ import pytest
 from fhe_auc.base.errors import EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import encode
-from fhe_auc.input_proofs.proofs import prove, root_of_unity
+from fhe_auc.input_proofs.proofs import Query, gadget, lagrange, prove
 from fhe_auc.input_proofs.sessions import (
+    BLIND_BYTES,
     NOT_PROVED,
+    RANDOMNESS_BYTES,
     SEED_BYTES,
-    InputProof,
-    PartyAtHelper,
     QueryKey,
-    Submitted,
-    helpers_share,
+    aggregators_part,
+    helpers_part,
 )
 from fhe_auc.input_proofs.statement import PROOFS
-from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
-from fhe_auc.rlwe.packing import pack, packed_size, unpack
+from fhe_auc.rlwe.modular import Residues, add, multiply, subtract, total, uniform
+from fhe_auc.rlwe.packing import octet_rows, pack, unpack, unpack_rows
 from fhe_auc.session.computation import Submission
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, Making, View
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.fleet import aggregator, fleet_session, helper, tables
-from fhe_auc_keys.fleet.device import Record, released, write_records
-from fhe_auc_keys.fleet.fleet_session import AnswersSeal
+from fhe_auc_keys.fleet import aggregator, helper, session, tables
+from fhe_auc_keys.fleet.device import Record, released
+from fhe_auc_keys.fleet.session import FleetSession, answers_cipher
 from fhe_auc_keys.store.key_store import KeyStore
 from tests.keys.fleet.test_lying_devices import lying, query_listed
 from tests.support.fleet_sessions import GRID, SEED, Play, convened, padded, sending
 from tests.support.wire import flipped
 
-EVIL = 2
+PROBE, EVIL = 2, 7  # devices of one person, in different ranges
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Play:
-    made = Play(tmp_path_factory.mktemp("fleet") / "f", 8, least=6)
+    made = Play(tmp_path_factory.mktemp("fleet"), 8, least=6, per_file=3)
     assert made.submitted
     return made
 
 
 @pytest.fixture
-def play(made: Play, tmp_path: Path) -> Iterator[Play]:
-    with made.copied(tmp_path) as copied:
-        yield copied
+def play(made: Play, tmp_path: Path) -> Play:
+    return made.copied(tmp_path)
 
 
 def probe(play: Play) -> Record:
-    """A whole record whose share of each proof is "the gadget's polynomial is y": the answer about it is the point."""
-    honest, statement = padded(play, EVIL), play.computation.plan.proved.statement
-    share = np.zeros((PROOFS, statement.shape.size), np.uint64)
-    share[:, statement.shape.wires + 1] = 1
-    assert honest.proof is not None
-    proof = InputProof(honest.proof.parts, honest.proof.blind, pack(share.reshape(-1), statement.prime))
-    return sending(play, EVIL, Submission(honest.parts, proof))
+    """A whole record in which the aggregator's share of a polynomial is y: its answers about it are the points."""
+    honest, statement = padded(play, PROBE), play.computation.plan.proved.statement
+    t, digest = statement.prime, play.announced.manifest.digest
+    digits, known = unpack(honest.parts[0], play.computation.sizes[0], t), statement.shape.known
+    digits[: statement.shape.calls] = range(1, statement.shape.calls + 1)
+    part, blind = pack(digits, t), bytes(BLIND_BYTES)
+    proof = unpack(honest.proof[RANDOMNESS_BYTES + BLIND_BYTES :], statement.shape.size, t)
+    proof[:PROOFS] = range(known - PROOFS + 1, known + 1)
+    parts = aggregators_part(blind, digest, PROBE, part), helpers_part(SEED, digest, PROBE)
+    return sending(play, PROBE, Submission((part, *honest.parts[1:]), b"".join((*parts, blind, pack(proof, t)))))
 
 
-def points_in(
-    play: Play, unsealed: Callable[[int, int, bytes], bytes] = lambda row, member, sealed: sealed
-) -> list[int]:
-    """What stands in the answers about the probe where the points of the query would be."""
-    statement, found = play.computation.plan.proved.statement, []
-    size = packed_size(statement.verifier_size, statement.prime)
-    parts, _ = tables.parts_of(play.place("blobs"), tables.BLOBS)
-    for part in parts:
-        for row, (member, *_, answers) in enumerate(tables.rows_of(part, tables.BLOBS)):
-            if member == EVIL:
-                bits = unsealed(row, member, answers)[SEED_BYTES:][: size - 1] + b"\0"  # what is behind the points
-                residues = unpack(bits, statement.verifier_size, statement.prime)
-                step, place = statement.shape.verifier_size, statement.shape.wires
-                found += [int(residues[number * step + place]) for number in range(PROOFS)]
-    return found
+def points_in(play: Play, key: bytes = b"") -> list[int]:
+    """What stands in the answers about the probe where the points of the query would be; read by the query's key."""
+    statement, table = play.computation.plan.proved.statement, play.table("blobs")
+    answers, (row,) = table["answers"], np.flatnonzero(table["member"] == PROBE)
+    if key:
+        cipher = answers_cipher(key, play.announced.manifest.digest, play.file("").name)
+        answers = np.frombuffer(cipher.update(answers.tobytes()), np.uint8).reshape(answers.shape)
+    found, _ = unpack_rows(answers[row : row + 1, SEED_BYTES:], statement.shape.verifier_size, statement.prime)
+    return [int(each) for each in found[0, :PROOFS]]
 
 
 class Forging(Making):
-    """Its proofs vanish at the points."""
+    """Its proofs fit at the query's points, though what they are of is no digits."""
 
+    key: bytes
     points: list[int]
 
-    def proof(self) -> InputProof:
+    def proof(self) -> bytes:
         statement, t, shape = self.statement, self.statement.prime, self.statement.shape
-        made = prove(statement, self.digits, self.weights, uniform(KeyStream(bytes(32)), t, PROOFS, shape.wires))
-        calls = [pow(root_of_unity(shape.points, t), k, t) for k in range(1, shape.points)]
-        for row, point in zip(made, self.points, strict=True):
-            polynomial = [int(each) for each in row[shape.wires :]]
-            off = sum(sum(c * pow(y, e, t) for e, c in enumerate(polynomial)) for y in calls) % t
-            scale = -off * pow(sum(y - point for y in calls), -1, t) % t
-            row[shape.wires] = (polynomial[0] - scale * point) % t
-            row[shape.wires + 1] = (polynomial[1] + scale) % t
-        share = subtract(made, helpers_share(statement, self.seed, self.session, self.party), t)
-        return InputProof(self._parts, self.blind, pack(share.reshape(-1), t))
+        made = prove(statement, self.digits, self.weights, uniform(KeyStream(bytes(32)), t, *self.weights.shape))
+        (seen,) = Query.drawn(statement, self.key, self.session).answers(self.digits[None], made[None])
+        wires, quotients = seen[: shape.seeds].reshape(self.weights.shape), seen[shape.seeds :]
+        sums = total(multiply(gadget(wires, shape.base, t), self.weights, t), t, axis=0)
+        for number, point in enumerate(self.points):
+            vanishing, first = 1, lagrange(shape.calls + 1, shape.quotient, point, t)[0]
+            for call in range(1, shape.calls + 1):
+                vanishing = vanishing * (point - call) % t
+            off = (int(sums[number]) * pow(vanishing, -1, t) - int(quotients[number])) * pow(first, -1, t)
+            place = shape.seeds + number * shape.quotient
+            made[place] = (int(made[place]) + off) % t
+        return b"".join((*self._parts, self.blind, pack(add(made, self.pad, t), t)))
 
 
-def forged(play: Play, points: list[int]) -> Submission:
+def forged(play: Play, key: bytes, points: list[int]) -> Submission:
     """All positives of the others are in the highest bin, and the proof fits at these points."""
     edges = [-1, *GRID[1:], 2]
     others = [data for index, data in enumerate(play.rows) if index != EVIL]
@@ -117,25 +118,18 @@ def forged(play: Play, points: list[int]) -> Submission:
         return found
 
     def forging(making: Making, view: View) -> Making:
-        names = "statement", "session", "party", "digits", "padded", "seed", "blind"
-        made = Forging(**{name: getattr(making, name) for name in names})
-        object.__setattr__(made, "points", points)
+        made = Forging(**vars(making))
+        vars(made).update(key=key, points=points)
         return made
 
     return padded(play, EVIL, Lie("", best, making=forging))
 
 
-def true_points(play: Play) -> list[int]:
-    """Those that the helper looks at, which it alone can unseal."""
-    seal = AnswersSeal(query_listed(play), play.announced.manifest.digest, "blobs-000000.parquet")
-    return points_in(play, seal.unseal)
-
-
 def test_who_reads_every_file_of_the_blobs_reads_no_point_of_the_query_nor_an_answer(play: Play) -> None:
-    play.write([*play.records[:EVIL], probe(play), *play.records[EVIL + 1 :]])
+    play.write([*play.records[:PROBE], probe(play), *play.records[PROBE + 1 :]])
     play.collect()
-    points = true_points(play)
-    assert len(points) == PROOFS
+    points = points_in(play, query_listed(play))
+    assert points == sorted(set(points), key=points.index)
     assert not set(points_in(play)) & set(points)
     prime = play.computation.plan.proved.statement.prime
     everything = b"".join(path.read_bytes() for path in play.folder.rglob("*") if path.is_file())
@@ -147,23 +141,23 @@ def test_a_second_collection_is_refused_after_which_a_device_would_know_the_quer
     """It sent a probe in the first one; too few count; then the records of the others come, and its false one."""
     play.write([play.records[0], play.records[1], probe(play), play.records[3]])
     play.collect()
-    points, proofs = true_points(play), play.computation.proofs  # more than it can see
-    known, false = QueryKey(query_listed(play)), forged(play, points)
+    known, proofs, computation = QueryKey(query_listed(play)), play.computation.proofs, play.computation
+    points = points_in(play, known)  # more than it can see
+    false = forged(play, known, points)
     assert proofs is not None
-    assert false.proof is not None
-    (answers,) = proofs.answers(known, [Submitted(EVIL, false.parts[0], false.proof)])
-    assert proofs.held(known, [PartyAtHelper(EVIL, SEED, false.proof.parts, answers)]) == [
-        True
-    ]  # under that query it passes
+    part, proof = (octet_rows([each], len(each)) for each in (false.parts[0], false.proof))
+    digits = computation.unpacked_rows(0, part)[0][:, : proofs.digits]
+    answers = proofs.answers(known, [EVIL], digits, proofs.received([EVIL], part, proof))
+    pad, shown = computation.pads([EVIL], [SEED])[0], proof[:, :RANDOMNESS_BYTES]
+    assert proofs.held(known, [EVIL], [SEED], pad, shown, answers).all()  # under that query it passes
     assert not play.asked().opened
     shutil.rmtree(play.place("blobs"))
-    others = [record for index, record in enumerate(play.records) if index != EVIL]
-    play.write([*others, sending(play, EVIL, false)])
+    play.write([*play.records[:EVIL], sending(play, EVIL, false)])
     with pytest.raises(KeysError, match="one list of submissions, and this is another one"):
         play.collect()
-    play.adders.remove("list", play.announced.manifest.session.hex())
+    play.lose("adder", "list")
     play.collect()  # the query is another one, whose points the device does not know
-    assert not set(points) & set(true_points(play))
+    assert query_listed(play) != known
     with pytest.raises(KeysError, match="another list"):
         play.asked()
 
@@ -172,46 +166,45 @@ def test_a_device_that_changes_its_file_while_others_are_asked_about_is_told_apa
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has seen all that is there, and even the keys; the file is named, and once it is put back all goes on."""
-    others = [record for index, record in enumerate(play.records) if index != EVIL]
-    files = [*others[:2], probe(play)], others[2:], [play.records[EVIL]]
-    play.write(*files)
+    sent = [*play.records[:PROBE], probe(play), *play.records[PROBE + 1 :]]
+    play.write(sent)
     real = aggregator._collected
 
     def while_the_aggregator_goes_on(*given: Any) -> Any:
         found = real(*given)
-        if given[0].file.endswith("0.parquet"):
-            seal = AnswersSeal(given[-1], play.announced.manifest.digest, given[3])
-            points = points_in(play, seal.unseal)
-            write_records(play.place("records/2.parquet"), [sending(play, EVIL, forged(play, points))])
+        if given[0].endswith(play.file("").name):
+            identity, digest = play.aggregator.identity, play.announced.manifest.digest
+            key = session.unsealed(identity, given[-2], digest, session.QUERY)
+            false = sending(play, EVIL, forged(play, key, points_in(play, key)))
+            tables.write_records(str(play.file("records", 2)), [play.records[6], false])
         return found
 
     with monkeypatch.context() as patch:
         patch.setattr(aggregator, "_collected", while_the_aggregator_goes_on)
-        with pytest.raises(
-            EvaluationError, match=r"2\.parquet' does not hold the records that were collected: put back"
-        ):
+        with pytest.raises(EvaluationError, match=r"000002\.parquet' has other records than were collected: put back"):
             play.collect()
-    assert not Path(play.place("blobs/blobs-000002.parquet")).exists()
-    play.write(*files)
+    assert not play.file("blobs", 2).exists()
+    play.write(sent)
     _, verdicts = play.to_the_end()
-    assert verdicts == {"counts": 8, NOT_PROVED: 1}
-    assert play.reads(0, play.rows)
+    assert verdicts == {"counts": 7, NOT_PROVED: 1}
+    assert play.reads(0, [*play.rows[:PROBE], *play.rows[PROBE + 1 :]])
 
 
 def test_there_is_no_query_before_the_last_file_is_read(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    play.write(play.records[:4], play.records[4:])
+    play.write()
     real = aggregator._digest_of
 
-    def interrupted(part: tables.RowGroup) -> tuple[bytes, str]:
-        if part.file.endswith("1.parquet"):
+    def interrupted(place: str, manifest: bytes) -> tuple[bytes, str]:
+        if place.endswith(play.file("", 2).name):
             raise PowerCutError
-        return real(part)
+        return real(place, manifest)
 
     with monkeypatch.context() as patch:
         patch.setattr(aggregator, "_digest_of", interrupted)
         with pytest.raises(PowerCutError):
             play.collect()
-    assert play.adders.names("list") == ()
+    with play.vault("adder").open() as store:
+        assert store.names("list") == ()
     assert not Path(play.place("blobs")).exists()
     play.to_the_end()
 
@@ -224,45 +217,54 @@ def dying(patch: pytest.MonkeyPatch, at: int) -> None:
     """Let the write with this number, to a key store or a folder, be the last thing that is done; or not even that."""
     times = itertools.count()
 
-    def cut(write: Callable[..., None]) -> Callable[..., None]:
-        def once(*given: Any, **named: Any) -> None:
-            number = next(times)
-            if number == at:
-                raise PowerCutError
-            write(*given, **named)
-            if number == at - 1:
-                raise PowerCutError
+    @contextmanager
+    def cut() -> Iterator[None]:
+        number = next(times)
+        if number == at:
+            raise PowerCutError
+        yield
+        if number == at - 1:
+            raise PowerCutError
 
-        return once
+    @contextmanager
+    def new(real: Callable[[str], Any], place: str) -> Iterator[Any]:
+        with cut(), real(place) as file:
+            yield file
 
-    patch.setattr(KeyStore, "put", cut(KeyStore.put))
-    patch.setattr(tables, "write_file", cut(tables.write_file))
+    def put(real: Callable[..., None], *given: Any, **named: Any) -> None:
+        with cut():
+            real(*given, **named)
+
+    patch.setattr(KeyStore, "put", lambda *given, real=KeyStore.put, **named: put(real, *given, **named))
+    patch.setattr(tables, "_new", partial(new, tables._new))
 
 
 def test_between_any_two_writes_a_crash_costs_nothing_and_changes_nothing(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    play.write(play.records[:4], play.records[4:])
-    seen: list[set[bytes]] = []
-    for at in itertools.count(1):
-        with monkeypatch.context() as patch:
-            dying(patch, at)
-            try:
-                play.collect()
+    play.write([*play.records[:4], lying(play, 4, LIES["party-negative"]), *play.records[5:]])
+
+    def until_done(step: Callable[[], Any], folder: str, *again: str) -> Any:
+        seen: list[set[bytes]] = []
+        for at in itertools.count(1):
+            with monkeypatch.context() as patch, suppress(PowerCutError):
+                dying(patch, at)
+                done = step()
                 break
-            except PowerCutError:
-                seen.append({path.read_bytes() for path in play.folder.glob("blobs/*.parquet")})
-                Path(play.place("blobs/list")).unlink(missing_ok=True)
-    found = {path.read_bytes() for path in play.folder.glob("blobs/*.parquet")}
-    assert len(seen) >= 3
-    assert all(each <= found for each in seen)  # no answer was ever another one
-    for at in (0, 1, 0, 1):  # before the list is in the helper's store, after it; before the answer is, after it
-        with monkeypatch.context() as patch:
-            dying(patch, at)
-            with pytest.raises(PowerCutError):
-                play.asked()
-    play.decrypt(play.add(play.asked().document)[0])
-    assert play.reads(0, play.rows)
+            seen.append({path.read_bytes() for path in play.folder.glob(f"{folder}/*")})
+            for name in again:
+                Path(play.place(name)).unlink(missing_ok=True)
+        found = {path.read_bytes() for path in play.folder.glob(f"{folder}/*")}
+        assert len(seen) >= 3
+        assert all(each <= found for each in seen[:-1])  # no answer was ever another one
+        return done
+
+    until_done(play.collect, "blobs/*.parquet", "blobs/list")
+    assert until_done(play.asked, "answers").verdicts == {"counts": 7, NOT_PROVED: 1}
+    result = play.add()
+    with suppress(KeysError):  # where it is done, and was cut afterwards
+        until_done(lambda: play.decrypt(result), "answers/sums")
+    assert play.reads(0, [*play.rows[:4], *play.rows[5:]])
 
 
 def unopened(play: Play) -> bytes:
@@ -276,7 +278,7 @@ def unopened(play: Play) -> bytes:
 
 def test_a_folder_without_records_is_not_the_session_s_one_list(play: Play) -> None:
     Path(play.place("records")).mkdir()
-    with pytest.raises(InputError, match="holds no records"):
+    with pytest.raises(InputError, match="holds no records, in files named as"):
         play.collect()
     play.write()
     assert play.collect().records == len(play.records)
@@ -286,27 +288,30 @@ def test_where_too_few_count_the_session_ends_and_the_helper_says_so_again_and_o
     word = unopened(play)
     assert play.asked()[::2] == (word, False)
     with pytest.raises(TooFewPartiesError, match="opened nothing"):
-        play.add(word)
+        play.add()
     with pytest.raises(EvaluationError, match="no pads of this session have been opened"):
         play.decrypt(b"")
-    kept = play.store.get("fleet", play.announced.manifest.session.hex())
-    assert not any(each.response_key in kept for each in play.submitted)
+    assert helper._FORMAT.unframe(play.kept()).content_key == b""
 
 
 def test_a_helper_ends_a_session_that_it_has_not_opened_and_never_says_so_of_another(play: Play) -> None:
     """Of one whose list is lost no device would be free otherwise."""
-    at, name = play.consortium.at, play.announced.manifest.session.hex()
+
+    def ended(role: FleetSession) -> bytes:
+        with play.vault("trustee").open() as store:
+            return helper.end(role, store, at=play.consortium.at)
+
     with pytest.raises(KeysError, match="is not, with the keys that it has now"):
-        helper.end(play.aggregator, play.adders, at=at)
+        ended(play.aggregator)
     play.write()
     play.collect()
-    word = helper.end(play.helper, play.store, at=at)
+    word = ended(play.helper)
     assert released(play.submitted[0].memory, word)
-    assert helper.end(play.helper, play.store, at=at) == play.asked().document == word
-    play.store.remove("fleet", name)  # as if it were another session
+    assert ended(play.helper) == play.asked().document == word
+    play.lose("trustee", "fleet")  # as if it were another session
     play.open()
     with pytest.raises(KeysError, match="have been opened"):
-        helper.end(play.helper, play.store, at=at)
+        ended(play.helper)
 
 
 def test_the_helper_s_word_frees_the_rows_of_its_session_for_another_one_and_of_no_other(play: Play) -> None:
@@ -332,9 +337,9 @@ def test_a_word_that_is_not_the_helper_s_about_that_session_frees_nothing(play: 
     for bad in (
         b"",
         *(flipped(word, at) for at in (0, 5, -1)),
-        play.aggregator.identity.sign(fleet_session.UNOPENED, digest),  # the server's word is nothing
-        play.helper.identity.sign(fleet_session.UNOPENED, other),
-        play.helper.identity.sign(fleet_session.BLOB, digest),
+        play.aggregator.identity.sign(session.UNOPENED, digest),  # the server's word is nothing
+        play.helper.identity.sign(session.UNOPENED, other),
+        play.helper.identity.sign(session.LIST.purpose, digest),
         secrets.token_bytes(64),
     ):
         with pytest.raises(KeysError, match="of no session that the device has answered, or not by"):

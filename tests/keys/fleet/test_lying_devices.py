@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -11,19 +11,21 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.input_proofs.sessions import NOT_PROVED
+from fhe_auc.base.serialise import encode
+from fhe_auc.input_proofs.sessions import NOT_PROVED, RANDOMNESS_BYTES, SEED_BYTES
+from fhe_auc.rlwe.modular import add, subtract
+from fhe_auc.rlwe.packing import unpack
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.fleet import tables
-from fhe_auc_keys.fleet.aggregator import BlobList
+from fhe_auc_keys.fleet import aggregator, tables
+from fhe_auc_keys.fleet.aggregator import NO_PROOF, NOT_SEALED
 from fhe_auc_keys.fleet.device import Record
-from fhe_auc_keys.fleet.fleet_session import LIST, AnswersSeal, Verdict
-from fhe_auc_keys.fleet.record_checks import NO_PROOF, NOT_SEALED
+from fhe_auc_keys.fleet.session import LIST, QUERY, UNSIGNED, VERDICTS, Document, answers_cipher, sealed, unsealed
+from fhe_auc_keys.roles.blobs import bytes_of, totals_of
 from fhe_auc_keys.trust import sealing
-from fhe_auc_keys.trust.signed_documents import claimed_body
+from fhe_auc_keys.trust.signed_documents import claimed_body, sign_document
 from tests.support.fleet_sessions import CAP, GRID, Play, convened, padded, sending
-from tests.support.wire import flipped
 
 HONEST = 8  # the first devices of a session
 
@@ -35,8 +37,7 @@ def lying(play: Play, index: int, lie: Lie) -> Record:
 
 def a_record_of_another_session(play: Play, index: int) -> Record:
     announced = play.opened(convened(play, play.known))
-    record = play.device(index, announced=announced).submit(play.rows[index], b"").record
-    return record._replace(session=play.announced.manifest.digest)
+    return play.device(index, announced=announced).submit(play.rows[index], b"").record
 
 
 def no_proof(play: Play, index: int) -> Record:
@@ -46,7 +47,7 @@ def no_proof(play: Play, index: int) -> Record:
 
 def other_parts_signed_than_sent(play: Play, index: int) -> Record:
     own = padded(play, index)
-    return sending(play, index, own, own.proof.parts[::-1])
+    return sending(play, index, own, own.proof[:RANDOMNESS_BYTES][::-1])
 
 
 def changed_on_its_way(play: Play, index: int) -> Record:
@@ -63,8 +64,8 @@ TOLD: dict[str, tuple[Callable[[Play, int], Record], str]] = {
     },
     "a record of another session": (a_record_of_another_session, NOT_SEALED),
     "no proof": (no_proof, NO_PROOF),
-    "other parts signed than sent": (other_parts_signed_than_sent, Verdict.UNSIGNED.sentence),
-    "changed on its way": (changed_on_its_way, Verdict.UNSIGNED.sentence),
+    "other parts signed than sent": (other_parts_signed_than_sent, VERDICTS[UNSIGNED]),
+    "changed on its way": (changed_on_its_way, VERDICTS[UNSIGNED]),
 }
 """By a lie's name, what makes the record, and why it does not count."""
 
@@ -76,86 +77,90 @@ def refused(play: Play, *lies: str) -> dict[str, int]:
     collected, verdicts = play.to_the_end()
     assert verdicts.pop("counts") == HONEST
     assert play.reads(1, play.rows[:HONEST])
-    return {**collected.refusals.counts, **verdicts}
+    return {**{why: number for why, (number, _) in collected.refused.items()}, **verdicts}
 
 
 def test_every_lie_is_left_out_under_its_reason_and_the_others_have_their_exact_fraction(tmp_path: Path) -> None:
-    with Play(tmp_path, HONEST + len(TOLD), least=HONEST) as play:
-        assert refused(play, *TOLD) == Counter(why for _, why in TOLD.values())
+    play = Play(tmp_path, HONEST + len(TOLD), least=HONEST, per_file=20)
+    assert refused(play, *TOLD) == Counter(why for _, why in TOLD.values())
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Play:
-    made = Play(tmp_path_factory.mktemp("fleet") / "f", 5, least=4)
+    made = Play(tmp_path_factory.mktemp("fleet"), 5, least=4)
     assert made.submitted
     return made
 
 
 @pytest.fixture
-def play(made: Play, tmp_path: Path) -> Iterator[Play]:
-    with made.copied(tmp_path) as copied:
-        yield copied
+def play(made: Play, tmp_path: Path) -> Play:
+    return made.copied(tmp_path)
 
 
-def test_of_a_member_s_records_the_first_counts_whose_proof_holds_in_whichever_file(play: Play) -> None:
+def test_of_a_member_s_records_the_first_counts_whose_proof_holds(play: Play) -> None:
     lie = lying(play, 2, LIES["party-negative"])
-    play.write([lie, *play.records], [lie])
+    play.write([lie, *play.records, lie])
     _, verdicts = play.to_the_end()
     assert verdicts == {"counts": 5, NOT_PROVED: 2}
     assert play.reads(2, play.rows)
 
 
-def listed_anew(play: Play, *, key: bytes | None = None, **row: bytes) -> None:
-    """Sign the list of blobs as an aggregator that has another key in it, or something else of member 3."""
-    place, listed = play.place("blobs/blobs-000000.parquet"), play.place("blobs/list")
-    table = tables.rows_in(tables.read_file(place), tables.BLOBS).to_pydict()
-    for column, cell in row.items():
-        table[column][3] = cell
-    tables.write_file(place, data := tables.as_file(list(table.values()), tables.BLOBS))
-    body = claimed_body(LIST, tables.read_file(listed), BlobList)
-    files = (msgspec.structs.replace(body.files[0], digest=hashlib.sha256(data).digest()),)
-    changed = msgspec.structs.replace(body, files=files, key=body.key if key is None else key)
-    tables.write_file(listed, play.aggregator.sign(LIST, changed))
+def listed_anew(play: Play, *, key: bytes | None = None, **row: bytes) -> bytes:
+    """Sign the list of blobs as an aggregator that has another key in it, or something else of member 3.
+
+    Returns the list's digest.
+    """
+    columns, place = play.table("blobs"), play.place("blobs/list")
+    for name, cell in row.items():
+        columns[name] = columns[name].copy()
+        columns[name][3] = np.frombuffer(cell, np.uint8)
+    with tables.writing(str(play.file("blobs")), tables.blobs(play.aggregator.loaded)) as file:
+        file.add(columns)
+    body = claimed_body(LIST, tables.read_file(place), Document)
+    files = (msgspec.structs.replace(body.files[0], digest=file.digest.value),)
+    changed = msgspec.structs.replace(body, files=files, sealed=body.sealed if key is None else key)
+    tables.write_file(place, sign_document(LIST, play.aggregator.identity, changed))
+    return changed.known_by
 
 
 def answers_listed(play: Play, changed: Callable[[bytes], bytes]) -> bytes:
-    """The aggregator's, about member 3, sealed again once they are changed."""
-    table = tables.rows_in(tables.read_file(play.place("blobs/blobs-000000.parquet")), tables.BLOBS)
-    seal = AnswersSeal(query_listed(play), play.announced.manifest.digest, "blobs-000000.parquet")
-    return seal.seal(3, 3, changed(seal.unseal(3, 3, table.column("answers")[3].as_py())))
+    """The aggregator's, about member 3, hidden again once they are changed."""
+    digest, answers = play.announced.manifest.digest, play.table("blobs")["answers"]
+    length = answers.shape[1]
+    hide, show = (answers_cipher(query_listed(play), digest, play.file("").name).update for _ in range(2))
+    clear = show(answers.tobytes())
+    before, own, behind = clear[: 3 * length], clear[3 * length : 4 * length], clear[4 * length :]
+    return hide(before + changed(own) + behind)[3 * length : 4 * length]
 
 
 def query_listed(play: Play) -> bytes:
     """The key of the query, which the helper alone can unseal."""
-    return play.helper.unseal(LIST, claimed_body(LIST, tables.read_file(play.place("blobs/list")), BlobList).key)
+    listed = claimed_body(LIST, tables.read_file(play.place("blobs/list")), Document)
+    return unsealed(play.helper.identity, listed.sealed, listed.session, QUERY)
 
 
 def test_a_server_can_make_an_honest_proof_fail_and_the_sentence_says_so(play: Play) -> None:
     play.write()
     play.collect()
-    listed_anew(play, answers=answers_listed(play, lambda answers: flipped(answers, 0)))
-    _, verdicts = play.open()
-    assert verdicts == {"counts": 4, NOT_PROVED: 1}
+    for spoilt in (lambda own: bytes(1) + own[1:], lambda own: own[:SEED_BYTES].ljust(len(own), b"\xff")):
+        listed_anew(play, answers=answers_listed(play, spoilt))
+        assert play.open() == {"counts": 4, NOT_PROVED: 1}
+        play.lose("trustee", "fleet")
     assert "or a server made the proof fail" in NOT_PROVED
 
 
-def test_a_list_without_a_key_or_with_answers_that_are_none_is_refused(play: Play) -> None:
+def test_a_list_without_the_key_of_the_query_is_refused(play: Play) -> None:
     play.write()
     play.collect()
-    right = claimed_body(LIST, tables.read_file(play.place("blobs/list")), BlobList).key
-    for key, error in (
-        (b"", TamperedError),
-        (play.aggregator.seal(LIST, play.helper.helper, bytes(31)), DeserialisationError),
-        (play.aggregator.seal(LIST, play.helper.helper, bytes(32)), DeserialisationError),
-    ):
+    to, digest = play.helper.helper.encryption_key, play.announced.manifest.digest
+    other, of_other_length = (sealed(to, bytes(length), digest, QUERY) for length in (32, 31))
+    for key, error in ((b"", TamperedError), (of_other_length, DeserialisationError)):
         listed_anew(play, key=key)
         with pytest.raises(error):
             play.open()
-    play.store.remove("fleet", play.announced.manifest.session.hex())
-    listed_anew(play, key=right)
-    listed_anew(play, answers=answers_listed(play, lambda answers: answers[1:]))
-    with pytest.raises(DeserialisationError, match="bytes of residues"):
-        play.open()
+    listed_anew(play, key=other)
+    answer = play.asked()
+    assert (answer.verdicts, answer.opened) == ({NOT_PROVED: 5}, False)
 
 
 def test_a_device_and_the_server_together_pass_any_counts(play: Play) -> None:
@@ -163,15 +168,21 @@ def test_a_device_and_the_server_together_pass_any_counts(play: Play) -> None:
     shown, claimed = padded(play, 3), PartyData.from_arrays("made up", [1] * 30, [1.0] * 30)
     submitted = np.zeros(play.computation.plan.proved.statement.digits, np.uint64)
     submitted[(2 * len(GRID) - 1) * play.computation.plan.proved.statement.length] = claimed.rows  # all in one digit
-    lie = Lie("", digits=lambda digits, _: submitted.reshape(digits.shape))
-    sent = sending(play, 3, padded(play, 3, lie), shown.proof.parts)
+    false = padded(play, 3, Lie("", digits=lambda digits, _: submitted.reshape(digits.shape)))
+    sent = sending(play, 3, false, shown.proof[:RANDOMNESS_BYTES])
     play.write([*play.records[:3], sending(play, 3, shown), play.records[4]])
     play.collect()
     digest = hashlib.sha256(sent.sketch).digest()
-    listed_anew(play, sketch_digest=digest, blob=sent.blob, signature=sent.signature)
-    opening, verdicts = play.open()
-    assert verdicts == {"counts": 5}
-    play.write([*play.records[:3], sent, play.records[4]])
-    play.decrypt(play.add(opening)[0])
+    listed = listed_anew(play, sketch_digest=digest, blob=sent.blob, signature=sent.signature)
+    assert play.open() == {"counts": 5}
+    kept = aggregator._FORMAT.unframe(play.kept("adder"))
+    (total,) = totals_of(msgspec.msgpack.decode(kept.total))
+    (prime,), (size,) = play.computation.primes, play.computation.sizes
+    honest, other = (unpack(each.parts[0], size, prime) for each in (shown, false))
+    total = add(subtract(total, honest, prime), other, prime)
+    with play.vault("adder").open() as store:
+        made = aggregator._FORMAT.frame(aggregator._Added(listed, encode(bytes_of([total])), kept.records))
+        store.put("fleet", play.announced.manifest.session.hex(), made, replace=True)
+    play.decrypt(play.add())
     assert claimed.rows > CAP
     assert play.reads(0, [*play.rows[:3], claimed, play.rows[4]])

@@ -16,24 +16,30 @@ from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputErro
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.exchange.exchange import Folder
+from fhe_auc.input_proofs.sessions import BLIND_BYTES, RANDOMNESS_BYTES
 from fhe_auc.machines import site_role
+from fhe_auc.machines.answers import _FORMAT
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rlwe.modular import primes_above
 from fhe_auc.session import registry
-from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.computation import Result
-from fhe_auc.session.journal import Journal, read_status
+from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import GENERATE
+from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.roles.helped import HelpedSecrets, HelpedSubmission, Told
 from fhe_auc_keys.roles.helper import Blobs, HelperMaterial, PadKeyOf, Response, SignedBlob, Word, response_of
+from fhe_auc_keys.site import key_erasure
+from fhe_auc_keys.site.store_check import problems
+from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.sealing import PrivateKeys, seal_under, unseal_under
 from fhe_auc_protocols.exact_auc.computations import ExactTask
 from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
 from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts
+from tests.support.certified import DAY
 from tests.support.exact_sessions import GRID, PLUGINS, found_in, pairs_of, rows
 from tests.support.helped_sessions import SITES, Play, payload_of
 from tests.support.machines import GRID as GRID_OF_MACHINES
@@ -44,19 +50,12 @@ from tests.support.wire import LIMIT, changed, flipped, told, with_fields, with_
 both_protocols = pytest.mark.parametrize("protocol", [pytest.param("exact", marks=pytest.mark.slow), "verified"])
 
 
-def spoilt(name: str, **fields: Any) -> Callable[[int, str, bytes], bytes]:
-    """What a party submits, with other fields."""
-    return lambda number, sender, data: (
-        with_fields(data, HelpedSubmission, **fields) if (number, sender) == (1, name) else data
-    )
-
-
 @both_protocols
 def test_a_party_whose_blob_does_not_open_is_left_out_and_named(protocol: str) -> None:
     blob = payload_of(Play(protocol).until(2), Blobs).signed[2].blob  # of another session
     for fields in ({"blob": bytes(len(blob))}, {"signature": bytes(64)}, {"blob": blob}):
         play = Play(protocol)
-        play.play(spoil=spoilt("site 2", **fields))
+        play.play(spoilt={"site 2": fields})
         record = play.aggregator.result()
         assert record.missing == ("site 2",)
         assert "not signed by it, or not sealed to the helper" in dict(record.refused)["site 2"]
@@ -64,22 +63,17 @@ def test_a_party_whose_blob_does_not_open_is_left_out_and_named(protocol: str) -
             assert found_in(play.parties[number].result()) == pairs_of(play.counted(2))
 
 
-def test_where_too_few_blobs_open_there_is_no_result() -> None:
-    with pytest.raises(TooFewPartiesError, match="the blobs of 3 parties open, at least 4 are needed"):
-        Play(least=4).play(spoil=spoilt("site 2", signature=bytes(64)))
-    for length in (0, 111, 113):  # refused at once
-        with pytest.raises(MessageError, match=r"'site 0' refused: .*of another length"):
-            Play().play(spoil=spoilt("site 0", blob=bytes(length)))
-
-
 def test_a_wrong_answer_of_the_helper_is_refused_and_named_and_the_right_one_still_counts() -> None:
-    play = Play()
-    right = opened_by(play)
-    found = payload_of(right, PadKeyOf)
+    play, other = Play(), Play()
+    right: bytes = play.helper.respond(play.until(2))
+    found, another = (payload_of(each, PadKeyOf) for each in (right, other.helper.respond(other.until(2))))
     for change, why in (
         ({"pad_key": b"nothing"}, "pad key"),
         ({"pad_key": found.pad_key[:-1]}, "pad key"),
-        ({"pad_key": payload_of(opened_by(Play()), PadKeyOf).pad_key}, "under another key"),
+        (
+            {"pad_key": another.pad_key},
+            "under another key",
+        ),
         ({"context": of_other_parameters()}, "other parameters"),
         *(
             ({"word": msgspec.structs.replace(found.word, **lie)}, why)
@@ -104,12 +98,6 @@ def test_a_wrong_answer_of_the_helper_is_refused_and_named_and_the_right_one_sti
     assert len(last) < play.aggregator.submission_limit + 1024 < play.parties[0].download_limit + 2048
 
 
-def opened_by(play: Play) -> bytes:
-    """The helper's answer in round 2."""
-    answer: bytes = play.helper.respond(play.until(2))
-    return answer
-
-
 def of_other_parameters() -> bytes:
     """A public context of a session of other parameters."""
     parameters = Play("exact", max_rows=20_000).session.manifest.decoded_plan(ExactPlan).parameters
@@ -129,8 +117,8 @@ def test_the_helper_sees_no_submission_and_no_digest_of_one(caps: int | None) ->
         assert found.blob in told
         hidden = [data, *found.parts, encode(found.parts), Message.from_bytes(data, limit=LIMIT).payload]
         if caps is not None:
-            assert found.proof.parts[0] in told
-            hidden += [found.proof.blind, found.proof.share]
+            assert found.proof[:RANDOMNESS_BYTES] in told
+            hidden += [found.proof[RANDOMNESS_BYTES:], found.proof[RANDOMNESS_BYTES + BLIND_BYTES :]]
         for secret in hidden:
             assert secret[:32] not in told
             assert hashlib.sha256(secret).digest() not in told
@@ -192,35 +180,27 @@ def test_a_response_that_was_changed_is_refused(protocol: str) -> None:
     assert found_in(play.parties[0].result()) == pairs_of(play.sites)
 
 
-def forging(play: Play, change: Callable[[bytes], tuple[bytes, ...]]) -> bytes:
-    """The last message as it is where the helper has sent what `change` makes of the sums."""
-    message = play.until(4)
-    key = play.parties[0]._side._response_key
-    associated = response_of(play.aggregator.digest, payload_of(message, Told).word.counted, ())
-    response = told(message, Response)
-    text = unseal_under(key, response.parts[0], response.sealed, associated=associated)
-    (sums,) = decode(text, tuple[bytes, ...], "sums")
-    sealed, parts = seal_under([key] * SITES, encode(change(sums)), associated=associated, content_key=bytes(32))
-    return with_told(message, Response, sealed=sealed, parts=tuple(parts))
-
-
 @both_protocols
 def test_too_many_sums_and_too_few_give_no_number(protocol: str) -> None:
-    changes: tuple[Callable[[bytes], tuple[bytes, ...]], ...] = (
-        lambda sums: (),
-        lambda sums: (b"",),
-        lambda sums: (sums[8:],),
-        lambda sums: (2 * sums,),
-        lambda sums: (sums,) * 2,
-    )
-    for change in changes:
+    def told_by_the_helper(change: Callable[[bytes], tuple[bytes, ...]]) -> Any:
+        """A party that has read what `change` makes of the sums, sealed as the helper does."""
         play = Play(protocol)
-        play.parties[0].respond(forging(play, change))
+        message = play.until(4)
+        party, response = play.parties[0], told(message, Response)
+        associated = response_of(play.aggregator.digest, payload_of(message, Told).word.counted, ())
+        text = unseal_under(party._side._response_key, response.parts[0], response.sealed, associated=associated)
+        (sums,) = decode(text, tuple[bytes, ...], "sums")
+        keys = [party._side._response_key] * SITES
+        sealed, parts = seal_under(keys, encode(change(sums)), associated=associated, content_key=bytes(32))
+        party.respond(with_told(message, Response, sealed=sealed, parts=tuple(parts)))
+        return party
+
+    few: list[Any] = [lambda sums: (), lambda sums: (b"",), lambda sums: (sums[8:],)]
+    for change in (*few, lambda sums: (2 * sums,), lambda sums: (sums,) * 2):
         with pytest.raises(EvaluationError, match="too many sums, or too few"):
-            play.parties[0].result()
-    play = Play(protocol)
+            told_by_the_helper(change).result()
     with pytest.raises(MessageError, match="have not 8 bytes each"):
-        play.parties[0].respond(forging(play, lambda sums: (sums[1:],)))
+        told_by_the_helper(lambda sums: (sums[1:],))
 
 
 def test_nobody_else_is_taken_for_the_helper_and_some_protocols_have_none() -> None:
@@ -315,12 +295,10 @@ def test_one_that_lies_beside_one_that_is_away_leaves_the_others_the_exact_fract
 ) -> None:
     liars.add(NAMES[2])
     play = proving()
-    play.play(absent=lambda number, name: name == NAMES[0])
+    play.play(away=NAMES[:1])
     assert found_in(play.parties[1].result()) == pairs_of(play.counted(0, 2))
-    with pytest.raises(
-        TooFewPartiesError, match=r"2 parties open and their proofs hold, at least 3 .* unfit: 'site 2'"
-    ):
-        proving(least=3).play(absent=lambda number, name: name == NAMES[0])
+    with pytest.raises(TooFewPartiesError, match=r"2 parties open and their proofs hold, at least 3 .* 'site 2'"):
+        proving(least=3).play(away=NAMES[:1])
 
 
 def test_a_submission_without_a_proof_with_another_s_or_for_other_numbers_is_refused_by_name() -> None:
@@ -330,16 +308,11 @@ def test_a_submission_without_a_proof_with_another_s_or_for_other_numbers_is_ref
     own, of_another, replayed = (
         payload_of(each, HelpedSubmission) for each in (sent[NAMES[0]], sent[NAMES[1]], elsewhere[NAMES[0]])
     )
-    blind, share = flipped(own.proof.blind, 3), own.proof.share[:-1]
+    others = b"", of_another.proof, replayed.proof, flipped(own.proof, RANDOMNESS_BYTES + 3)
     for fields, why in (
-        *(
-            ({"proof": proof}, r"'site 0' refused: .*proof")
-            for proof in (
-                *(None, of_another.proof, replayed.proof),
-                *(msgspec.structs.replace(own.proof, **change) for change in ({"blind": blind}, {"share": share})),
-            )
-        ),
-        ({"parts": (flipped(own.parts[0], 5),)}, "its proof is not about the numbers that it has submitted"),
+        *(({"proof": proof}, r"'site 0' refused: .*proof") for proof in others),
+        ({"proof": own.proof[:-1]}, "'site 0' refused: expected"),
+        ({"parts": (flipped(own.parts[0], 5),)}, "its proof is none, or not about the numbers that it has submitted"),
     ):
         with pytest.raises(MessageError, match=why):
             play.aggregator.receive(NAMES[0], with_fields(sent[NAMES[0]], HelpedSubmission, **fields))
@@ -365,75 +338,49 @@ def test_who_changes_what_the_helper_is_told_of_a_proof_makes_it_fail_and_passes
     assert left_out() == ((), ())
     for answers in (flipped(first.answers, 2), second.answers):
         assert left_out(answers=answers) == ((), NAMES[:1])
-    for parts in (second.randomness, first.randomness[::-1]):  # which the party has not signed
+    for parts in (second.randomness, flipped(first.randomness, 5)):  # which the party has not signed
         assert left_out(randomness=parts) == (NAMES[:1], ())
-    with pytest.raises(MessageError, match="of residues"):
+    with pytest.raises(MessageError, match=r"expected .* bytes"):
         left_out(answers=first.answers[:-1])
     for key in (b"", bytes(31)):
         with pytest.raises(MessageError, match="key of the query"):
             play.another_helper().respond(with_fields(question, Blobs, key=key))
 
 
-class Asking:
-    """The aggregator of a session between machines, whose process ends now and then."""
+def test_the_query_is_told_to_the_helper_alone_and_is_the_same_without_the_journal_and_of_no_other_list(
+    tmp_path: Path,
+) -> None:
+    """From answers about one submission under two keys the helper could work out counts."""
+    session, submissions = between_machines(tmp_path / "session", min_parties=SITES - 1), dict[str, bytes]()
 
-    def __init__(self, folder: Path) -> None:
-        self.session = between_machines(folder, min_parties=SITES - 1)
-        self.submissions: dict[str, bytes] = {}
-
-    def begun(self, journal: Journal | None = None) -> Aggregator:
-        """A new process, which has sent its first message."""
-        made = site_storage().aggregator(self.session.aggregator, self.session.files).aggregator()
+    def asked(*names: str, journal: Journal | None = None) -> bytes:
+        """What a new process of the aggregator asks the helper, once these sites have submitted."""
+        made = site_storage().aggregator(session.aggregator, session.files).aggregator()
         made.journal = journal
         message = made.start()
-        if made.round == 1 and not self.submissions:
-            for name in self.session.sites:
-                self.submissions[name] = site_role.answer(self.session.roles[name], message).submission
-        return made
-
-    def question(self, *names: str) -> bytes:
-        """What one without a journal asks the helper, once these sites have submitted."""
-        made = self.begun()
         for name in names:
-            made.receive(name, self.submissions[name])
+            if name not in submissions:
+                submissions[name] = site_role.answer(session.roles[name], message).submission
+            made.receive(name, submissions[name])
         question = made.finish_round()
         assert question is not None
         return question
 
-    def read_by(self, name: str, question: bytes) -> Blobs:
-        """What a role, by its name, reads of the question."""
-        with site_storage().site(self.session.roles[name]) as kept:
-            protection = kept.session(self.session.id).protection
+    def read_by(name: str, question: bytes) -> Blobs:
+        with site_storage().site(session.roles[name]) as kept:
+            protection = kept.session(session.id).protection
         return decode(Message.from_bytes(question, limit=len(question)).unseal(protection, HELPER), Blobs, "blobs")
 
-
-def test_an_aggregator_that_has_lost_its_journal_asks_the_same_of_the_same_list_and_nothing_of_another(
-    tmp_path: Path,
-) -> None:
-    """From answers about one submission under two keys the helper could work out counts."""
-    asking = Asking(tmp_path / "session")
-    asking.begun()
-    one, other = (asking.read_by(HELPER, asking.question(*NAMES)) for _ in range(2))
-    assert one == other  # of the same submissions, as sites answer once
-    assert len(one.key) == 32
-    with pytest.raises(KeysError, match="one list of submissions, and this is another one"):
-        asking.question(*NAMES[1:])
-
-
-def test_no_site_nor_a_reader_of_exchange_journal_and_stores_is_told_the_query_or_an_answer(tmp_path: Path) -> None:
-    asking = Asking(tmp_path / "session")
-    asking.begun()
     with Journal(tmp_path / "journal") as journal:
-        aggregator = asking.begun(journal)
-        for name in NAMES:
-            aggregator.receive(name, asking.submissions[name])
-        question = aggregator.finish_round()
-    assert question is not None
-    asked = asking.read_by(HELPER, question)
+        question = asked(*NAMES, journal=journal)
+    read = read_by(HELPER, question)
+    assert (len(read.key), read_by(HELPER, asked(*NAMES))) == (32, read)  # as sites answer once
+    with pytest.raises(KeysError, match="one list of submissions, and this is another one"):
+        asked(*NAMES[1:])
     with pytest.raises(MessageError, match="not sealed"):
-        asking.read_by(NAMES[0], question)
+        read_by(NAMES[0], question)
     everything = question + b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    for secret in (asked.key, *(each.answers[-32:] for each in asked.signed)):
+    for secret in (read.key, *(each.answers[-32:] for each in read.signed)):
         assert secret not in everything
 
 
@@ -515,9 +462,6 @@ def test_between_machines_record_logs_trail_and_every_site_name_who_is_left_out(
     found = session.outcome(NAMES[0])
     expected, *_ = pairs_of([data for data in session.sites.values() if data.name != NAMES[1]], GRID_OF_MACHINES)
     assert (found.fraction, found.unproved_parties, found.inputs_proved) == (expected, (NAMES[1],), "row caps")
-    told = read_status(session.folder / "journal")
-    assert told is not None
-    assert told["left-out"][NAMES[1]].startswith("its proof did not hold")
     trail = trail_of(Path(session.roles[HELPER]["store"]))
     assert any(f'"not_proved": ["{NAMES[1]}"]' in line or f'"not_proved":["{NAMES[1]}"]' in line for line in trail)
     caplog.clear()
@@ -525,3 +469,17 @@ def test_between_machines_record_logs_trail_and_every_site_name_who_is_left_out(
     assert "the session has ended here without a result" in caplog.text
     with pytest.raises(EvaluationError, match="'site 1' is left out: its proof did not hold"):
         session.outcome(NAMES[1])
+
+
+def test_what_a_session_that_never_ended_has_left_at_the_helper_is_erased_once_it_is_over(tmp_path: Path) -> None:
+    session = between_machines(tmp_path / "session")
+    helper, exchange = session.roles[HELPER], session.folder / "exchange"
+    with pytest.raises(KeyboardInterrupt):  # once the helper has opened the sum of the pads
+        played_over_files(session.aggregator, session.files, session.roles, exchange, killed_in=2)
+    for days, stays in ((0, True), (8, True), (16, False)):
+        with Vault(Path(helper["store"]), Path(helper["passphrase-file"])).open() as store:
+            key_erasure.close_ended(store, at=now() + days * DAY)
+            kept = _FORMAT.unframe(store.get("state", session.id.hex()))
+            assert problems(store, at=now()) == []
+        # What it would go on from, the question that it has answered last, and its answer.
+        assert [bool(each) for each in (kept.party, kept.message, kept.submission)] == [stays] * 3

@@ -1,6 +1,6 @@
 """Sessions that add up vectors, with each kind of keys: exact sums, nothing else for anybody, no lie that passes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,6 @@ from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.packing import pack
-from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import name_of
@@ -31,23 +30,12 @@ from tests.support.wire import payload_of, told, with_told
 
 SITES = random_sites.sites(3, rows=40, seed=7)
 NAMES = tuple(data.name for data in SITES)
+WIDE = {"thresholds": np.linspace(0, 1, 400)}
 all_keys = pytest.mark.parametrize("keys", KEYS)
-
-sealed_first = pytest.mark.parametrize(
-    "keys", ["sealed", *(pytest.param(keys, marks=pytest.mark.slow) for keys in KEYS[1:])]
-)
-
-
-def counts(sites: Sequence[PartyData]) -> Any:
-    """Of positives and negatives in each bin, by definition."""
-    return sum(rows_by_bin(data, GRID) for data in sites)
 
 
 def read(outcome: Any) -> Any:
     return np.stack([outcome.histogram.positives, outcome.histogram.negatives])
-
-
-# --- What is said -----------------------------------------------------------------------------------------------------
 
 
 @all_keys
@@ -68,9 +56,6 @@ def test_every_party_is_told_that_sums_are_verified_and_sends_and_gets_what_the_
         assert secret.hex() not in shown
 
 
-# --- No lie passes ----------------------------------------------------------------------------------------------------
-
-
 MOVED = {2: -1, 3: 1}
 """A row from one bin to the next: the number of rows stays."""
 
@@ -79,41 +64,40 @@ def entries(play: VectorPlay, packed: bytes) -> Residues:
     return play.computation.unpacked(0, packed)[0]
 
 
-def plus(values: Residues, changes: Mapping[int, int]) -> Residues:
-    more = np.zeros_like(values)
-    for place, amount in changes.items():
-        more[place] = amount % MODULUS
-    return modular.add(values, more, MODULUS)
-
-
 def lied(play: VectorPlay, message: bytes, changes: Mapping[int, int] = MOVED) -> bytes:
     """The message with something added to its sum."""
-    content = told(message, Result).content
-    return with_told(message, Result, content=pack(plus(entries(play, content), changes), MODULUS))
+    total = entries(play, told(message, Result).content).copy()
+    for place, amount in changes.items():
+        total[place] = (int(total[place]) + amount) % MODULUS
+    return with_told(message, Result, content=pack(total, MODULUS))
 
 
-def assert_proved(sites: Sequence[PartyData], changes: Mapping[int, int], **asked: Any) -> list[Any]:
-    """What parties read of an honest session is verified, which is returned; of a lie they read nothing."""
+NOISY: dict[str, Any] = {"protocol": "histogram-distributed-dp", "options": {"epsilon": 1.0}, "max_rows": 10**4}
+
+
+@pytest.mark.parametrize(
+    ("asked", "changes"),
+    [
+        ({"protocol": "boundaries-federated", "options": {"bins": 4}}, MOVED),
+        ({**NOISY, "keys": "sealed"}, {4: 3}),
+        *(pytest.param({**NOISY, "keys": keys}, {4: 3}, marks=pytest.mark.slow) for keys in KEYS[1:]),
+    ],
+)
+def test_thresholds_and_noisy_counts_are_proved_like_counts_and_a_lie_is_read_by_nobody(
+    asked: dict[str, Any], changes: dict[int, int]
+) -> None:
+    """800 counts of 6,000 rows: not all have no noise, nor outweighs it a class, but for a chance of 10^-12."""
+    sites, noisy = SITES, "max_rows" in asked
+    if noisy:
+        sites, asked = random_sites.sites(3, rows=2000, seed=7), asked | WIDE
     play, lied_to = VectorPlay(sites, **asked), VectorPlay(sites, **asked)
-    told = list(play.outcomes(play.until_result()).values())
-    assert all(each.verified for each in told)
+    found = list(play.outcomes(play.until_result()).values())
+    assert all(each.verified for each in found)
     message = lied(lied_to, lied_to.until_result(), changes)
     assert all(isinstance(each, VerificationError) for each in lied_to.outcomes(message).values())
-    return told
-
-
-@sealed_first
-def test_noise_inside_is_proved_like_counts(keys: str) -> None:
-    """800 counts of 6,000 rows: not all have no noise, nor outweighs it a class, but for a chance of 10^-12."""
-    sites = random_sites.sites(3, rows=2000, seed=7)
-    asked: dict[str, Any] = {"options": {"epsilon": 1.0}, "keys": keys, "max_rows": 10**4, **WIDE}
-    told = assert_proved(sites, {4: 3}, protocol="histogram-distributed-dp", **asked)
-    assert all(np.array_equal(read(each), read(told[0])) for each in told)
-    assert not np.array_equal(read(told[0]), sum(rows_by_bin(data, WIDE["thresholds"]) for data in sites))
-
-
-def test_thresholds_that_a_lying_aggregator_would_choose_are_refused() -> None:
-    assert_proved(SITES, MOVED, protocol="boundaries-federated", options={"bins": 4})
+    if noisy:
+        assert all(np.array_equal(read(each), read(found[0])) for each in found)
+        assert not np.array_equal(read(found[0]), sum(rows_by_bin(data, WIDE["thresholds"]) for data in sites))
 
 
 @all_keys
@@ -128,20 +112,13 @@ def test_a_party_s_last_answer_does_not_tell_what_it_found_and_sessions_of_the_s
     assert not words[0] & words[1]
 
 
-# --- Pad keys ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_pad_key_that_is_none_is_refused() -> None:
-    play = VectorPlay(SITES)
-    for bad in (b"short", bytes(play.computation.part_bytes[0] - 1) + b"\xff"):
-        with pytest.raises(DeserialisationError):
-            play.plugin.aggregator(play.manifest, aggregator_material(b"", bad))
-
-
 def test_the_pads_of_other_parties_than_those_that_count_make_no_number() -> None:
     play = VectorPlay(SITES)
     pads = play.computation.sum_of_pads([(at, play.session.seeds[name]) for at, name in enumerate(NAMES[:2])])
     of_two = play.computation.pad_key(None, pads)
+    for bad in (b"short", bytes(len(of_two) - 1) + b"\xff"):  # nor is what is no pad key taken
+        with pytest.raises(DeserialisationError):
+            play.plugin.aggregator(play.manifest, aggregator_material(b"", bad))
     play.aggregator = play.plugin.aggregator(play.manifest, aggregator_material(b"", of_two))
     outcomes = play.outcomes(play.until_result())
     assert all(isinstance(each, VerificationError) for each in outcomes.values())
@@ -166,9 +143,6 @@ def test_with_sealed_keys_all_must_submit_where_parties_pad_and_else_a_helper_op
         plugin.aggregator(session.manifest, context)
 
 
-# --- Who learns what --------------------------------------------------------------------------------------------------
-
-
 def common_secret_of(play: VectorPlay) -> bytes:
     shape: Any = HelpedSecrets if play.manifest.keys == "helper" else PartySecrets
     (secret,) = {decode(own, shape, "").common_secret for own in play.delivery.parties.values()}
@@ -176,17 +150,9 @@ def common_secret_of(play: VectorPlay) -> bytes:
     return bytes(secret)
 
 
-def common_pads(play: VectorPlay) -> CommonShares:
-    secret, size = common_secret_of(play), play.computation.sizes[0]
-    return CommonShares(secret, play.manifest.digest, _LABEL, "pad", modulus=MODULUS, size=size)
-
-
 def looks_uniform(words: Residues) -> bool:
     """Seven deviations of the mean of uniform residues: fails by chance once in 10^11."""
     return bool(abs(words.mean() / MODULUS - 0.5) < 7 / np.sqrt(12 * len(words)))
-
-
-WIDE = {"thresholds": np.linspace(0, 1, 400)}
 
 
 @all_keys
@@ -205,12 +171,10 @@ def test_who_lacks_a_party_s_pad_or_the_common_one_sees_uniform_numbers_and_who_
     result = told(play.until_result(), Result)
     assert set(seeds) == set(NAMES)
     assert looks_uniform(entries(play, result.content))
+    size = play.computation.sizes[0]
+    shares = CommonShares(common_secret_of(play), play.manifest.digest, _LABEL, "pad", modulus=MODULUS, size=size)
     for index, (name, data) in enumerate(zip(NAMES, SITES, strict=True)):
-        sent, own, common = (
-            entries(play, play.sent[name]),
-            play.pad(name, seeds[name]),
-            common_pads(play).total([index]),
-        )
+        sent, own, common = entries(play, play.sent[name]), play.pad(name, seeds[name]), shares.total([index])
         assert looks_uniform(sent)
         assert all(looks_uniform(modular.subtract(sent, pad, MODULUS)) for pad in (own, common))
         bare = modular.subtract(sent, modular.add(own, common, MODULUS), MODULUS)
@@ -218,10 +182,8 @@ def test_who_lacks_a_party_s_pad_or_the_common_one_sees_uniform_numbers_and_who_
 
 
 def test_all_parties_but_one_subtract_their_own_counts() -> None:
-    np.testing.assert_array_equal(read(VectorPlay(SITES).first_reads()) - counts(SITES[:2]), counts(SITES[2:]))
-
-
-# --- Materials and plans ----------------------------------------------------------------------------------------------
+    one, two, three = (rows_by_bin(data, GRID) for data in SITES)
+    np.testing.assert_array_equal(read(VectorPlay(SITES).first_reads()) - one - two, three)
 
 
 @pytest.mark.parametrize("protocol", ["histogram-federated", "verified"])
@@ -251,17 +213,14 @@ def test_a_million_rows_in_every_bin_fit() -> None:
         VectorPlan(keys="sealed", thresholds=1000, entries=0, parties=100, max_total=1)
 
 
-def test_a_manifest_with_a_malformed_analysis_is_refused() -> None:
+def test_a_manifest_with_a_malformed_analysis_or_of_other_entries_than_are_counted_is_refused_by_every_role() -> None:
     play = VectorPlay(SITES, protocol="boundaries-federated", options={"bins": 4})
     for analysis in ("[]", "{}", "null", "5", '{"models": [1]}', '{"models": []}', '{"cluster": "id"}', "x"):
         hostile = msgspec.structs.replace(play.manifest, options={"bins": 4, "analysis": analysis})
         for call in (play.plugin.analysis_of, lambda manifest: play.plugin.task(manifest, SITES[0])):
             with pytest.raises(InputError, match="malformed way what is counted"):
                 call(hostile)
-
-
-def test_a_plan_of_other_entries_than_are_counted_is_refused_by_every_role() -> None:
-    """Or else a helper would expand as many residues as somebody likes."""
+    # A plan of other entries would have a helper expand as many residues as somebody likes.
     play = VectorPlay(SITES, keys="helper")
     plan = msgspec.structs.replace(play.computation.plan, entries=2**20)
     hostile = msgspec.structs.replace(play.manifest, plan=EncodedPlan(plan.kind, encode(plan)))

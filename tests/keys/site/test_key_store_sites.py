@@ -1,29 +1,32 @@
-"""What a site keeps: a round is answered in one way, whatever dies in between, and only for sessions that it joined."""
+"""What a site keeps: a round is answered in one way, by one pad, and only for sessions that it joined."""
 
+import pickle
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.base.errors import InputError, MessageError
+from fhe_auc.base.errors import EvaluationError, InputError, MessageError
+from fhe_auc.base.serialise import decode
 from fhe_auc.machines.file_transport import ANNOUNCEMENT
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import conduct
+from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.site import restored
 from fhe_auc_keys.site.session_files import keep_for_party
-from fhe_auc_keys.store import audit, known_members
+from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import OWN, own_identity
+from fhe_auc_keys.store.vault import own_identity
 from tests.support.certified import DAY, NOW
 from tests.support.certified import Consortium as People
 from tests.support.stored_sites import Consortium
-from tests.support.stores import alter
 
 
 @pytest.fixture(params=["histogram-federated", pytest.param("semi-honest", marks=pytest.mark.slow)])
@@ -31,25 +34,14 @@ def consortium(request: pytest.FixtureRequest, site_rows: list[PartyData], tmp_p
     return Consortium(site_rows, tmp_path / "consortium", request.param)
 
 
-def result_message(consortium: Consortium) -> bytes:
-    """The aggregator's message once all parties have submitted."""
-    aggregator = consortium.aggregator()
-    return consortium.deliver(aggregator, aggregator.start())
-
-
-def test_a_result_is_told_before_the_last_answer_is_written_down(consortium: Consortium) -> None:
-    result, told = result_message(consortium), []
-    consortium.answer("north", result, keep=lambda: told.append(f"kept, {len(consortium.results)} told"))
-    assert told == ["kept, 0 told", "kept, 1 told"]  # who counts before that, which a result is compared with later
-
-
 def test_a_result_says_which_earlier_sessions_nobody_has_compared_it_with(consortium: Consortium) -> None:
     """What cannot be read may be the list that tells, with this one, the counts of one site."""
-    result = result_message(consortium)
+    aggregator = consortium.aggregator()
+    result = consortium.deliver(aggregator, aggregator.start())
     with consortium.store("north") as store:
         for session in ("ab", "cd"):
             store.put("state", session * 16, b"of another version")
-    alter(Path(consortium.made.sites["north"]["store"]), f"state/{'cd' * 16}", lambda data: data[:-1])
+        store.change("update entry set data = x'00' where kind = 'state' and name = ?", "cd" * 16)
     consortium.answer("north", result)
     told = [each for each in consortium.results["north"].warnings if "nobody has compared" in each]
     assert [each[:40] for each in told] == [
@@ -75,23 +67,25 @@ def test_sessions_that_a_site_has_not_joined_or_whose_files_are_removed_are_neit
     with pytest.raises(StoreError, match="has not been opened here"):
         consortium.answer("north", opening)
     document = consortium.made.files[ANNOUNCEMENT]
-    with consortium.store("north") as store:
-        own = own_identity(store), known_members.stored(store), store
-        with pytest.raises(KeysError, match="has been opened before"):
-            keep_for_party(document, b"", *own, at=now())
+    with consortium.store("north") as store, pytest.raises(KeysError, match="has been opened before"):
+        keep_for_party(document, b"", store, at=now())
+
+
+def made_store(place: Path) -> KeyStore:
+    store = KeyStore.create(place, "four random words")
+    People("south").settle(store, "south")
+    return store
 
 
 @pytest.mark.parametrize("days", [0, -3], ids=["", "the clock is behind when it is noticed"])
 def test_a_store_that_was_put_back_is_noticed_though_commands_have_changed_it_since(days: int, tmp_path: Path) -> None:
     """It may have answered since, in sessions that count from before it was changed last."""
-    known, folder = People("south", at=NOW), tmp_path / "state"
-    place = tmp_path / "store"
-    with KeyStore.create(place, "four random words") as store:
-        store.put("identity", OWN, known.identities["south"].to_bytes())
-        known_members.keep(store, known.members)
+    place, folder = tmp_path / "store", tmp_path / "state"
+    with made_store(place) as store:
+        pass
     shutil.copytree(place, tmp_path / "backup")
     with KeyStore(place, "four random words") as store, restored.watched(store, folder, at=NOW):
-        audit.append_line(store, known.identities["south"], "submitted", at=NOW)
+        audit.append_line(store, own_identity(store), "submitted", at=NOW)
     with KeyStore(place, "four random words") as store, restored.watched(store, folder, at=NOW + DAY):
         assert not restored.warning(store)
     shutil.rmtree(place)
@@ -108,13 +102,11 @@ def test_a_store_that_was_put_back_is_noticed_though_commands_have_changed_it_si
 @pytest.mark.parametrize("lost", ["the count", "its line", "the folder"])
 def test_a_store_whose_count_is_lost_may_have_been_put_back(lost: str, tmp_path: Path) -> None:
     """Else who puts the store back, and takes the count away, has it answer anew."""
-    known, place, folder = People("south", at=NOW), tmp_path / "store", tmp_path / "state"
-    with KeyStore.create(place, "four random words") as store:
-        store.put("identity", OWN, known.identities["south"].to_bytes())
-        known_members.keep(store, known.members)
+    folder = tmp_path / "state"
+    with made_store(tmp_path / "store") as store:
         for _ in range(3):
             with restored.watched(store, folder, at=NOW):
-                audit.append_line(store, known.identities["south"], "submitted", at=NOW)
+                audit.append_line(store, own_identity(store), "submitted", at=NOW)
             assert not restored.warning(store)
         if lost == "the folder":
             folder = tmp_path / "another state"
@@ -159,9 +151,59 @@ def test_the_aggregators_files_are_verified_and_no_party_is_among_them(consortiu
     announced = {"fingerprints": (), "aggregator": b"", "study": None}
     assert msgspec.structs.replace(joined.manifest, **announced) == consortium.session.manifest
     assert joined.material == consortium.session.aggregator_material
-    for changes, error, why in (
-        ({"store": ""}, InputError, "store is not configured"),
-        (consortium.made.sites["north"], KeysError, "not, with the keys that it has now, the aggregator"),
-    ):
-        with pytest.raises(error, match=why):
-            site_storage().aggregator({**config, **changes}, files)
+    with pytest.raises(InputError, match="store is not configured"):
+        site_storage().aggregator({**config, "store": ""}, files)
+    with pytest.raises(KeysError, match="not, with the keys that it has now, the aggregator"):
+        site_storage().aggregator(consortium.made.sites["north"], files)
+
+
+# A pad hides one sketch: two under one pad would tell the aggregator how they differ.
+
+
+@pytest.fixture(params=[pytest.param("exact", marks=pytest.mark.slow), "verified"])
+def padding(request: pytest.FixtureRequest, site_rows: list[PartyData], tmp_path: Path) -> Consortium:
+    return Consortium(site_rows, tmp_path / "c", request.param)
+
+
+def has_seed(padding: Consortium, name: str = "north") -> bool:
+    return padding.session.seeds[name] in padding.kept(name)
+
+
+def test_a_site_submits_once_whatever_it_is_asked_and_its_seed_is_gone_before_the_submission_leaves(
+    padding: Consortium, site_rows: list[PartyData]
+) -> None:
+    opening = padding.aggregator().start()
+    assert has_seed(padding)  # the search finds what is there
+    first = padding.answer("north", opening)
+    assert not has_seed(padding)
+    assert has_seed(padding, "south")
+    rows = site_rows[0]
+    others = PartyData.from_arrays("north", ~rows.y_true[1:], rows.y_score[1:])
+    assert padding.answer("north", opening, lambda *_: others) == first
+    aggregator: Any = padding.aggregator()
+    again = bytes(aggregator._message(b"again"))  # another message for round 1, which it signs
+    for each in (rows, others):
+        with pytest.raises((MessageError, ValueError), match="round 1, expected 2"):
+            padding.answer("north", again, lambda *_, each=each: each)
+    assert padding.answer("north", opening, lambda *_: pytest.fail("asked for its rows")) == first
+    with site_storage().site(padding.made.sites["north"]) as site:  # nor does a party made again of what is left
+        party = site.session(padding.id).party(rows)
+    with pytest.raises(EvaluationError, match="'north' has submitted already: its pad is for one"):
+        party.respond(opening)
+    with pytest.raises(MessageError, match="has ended"):
+        party.respond(opening)
+
+
+def test_nothing_secret_is_printed_or_pickled(padding: Consortium, site_rows: list[PartyData]) -> None:
+    with site_storage().site(padding.made.sites["north"]) as site:
+        joined = site.session(padding.id)
+    party: Any = joined.party(site_rows[0])
+    secret = decode(joined.material, PartySecrets, "")
+    assert secret.seed == padding.session.seeds["north"]
+    party.respond(padding.aggregator().start())
+    for each in (party, joined, padding.session, secret):
+        for hidden in (secret.seed, secret.common_secret):
+            assert repr(hidden)[2:-1] not in repr(each)
+            assert hidden.hex() not in repr(each)
+    with pytest.raises(TypeError, match="pickle"):
+        pickle.dumps(party)

@@ -5,22 +5,21 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, nullcontext
-from dataclasses import replace
+from contextlib import ExitStack, nullcontext, suppress
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.base.clock import Clock
 from fhe_auc.base.errors import InputError
 from fhe_auc.exchange.exchange import Folder
 from fhe_auc.question.study import Study
-from fhe_auc.report.studies import Session, next_session
+from fhe_auc.report.studies import next_session
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import KIND, _Body, announce, open_announcement
@@ -29,9 +28,7 @@ from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import making, policy
 from fhe_auc_keys.site.making import Made
 from fhe_auc_keys.site.policy import Site, WaitsForPersonError, admit, agree
-from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import OWN
 from fhe_auc_keys.trust.members import Change, Members, countersign
 from fhe_auc_keys.trust.signed_documents import claimed_body, sign_document
 from tests.support.certified import DAY, NOW, Consortium
@@ -43,45 +40,20 @@ DAILY = Study(
     **{"sites": SITES, "maker": "north", "aggregator": ADDER, "protocol": "dpauc-laplace", "epsilon": 1.0},
     **{"thresholds": "uniform:8", "until": (NOW + 20 * DAY).date()},
 )
+PLAIN = msgspec.structs.replace(DAILY, protocol="exact", epsilon=0.0, helper=HELPER)
 
 
-class Kill(BaseException):
-    """The process dies."""
-
-
-class Dying(Folder):
-    """An exchange at which a process dies, once it has put so many files."""
-
-    def __init__(self, root: Path, puts: int) -> None:
-        super().__init__(root, make=True)
-        self.puts = puts
-
-    def put(self, name: str, data: bytes) -> None:
-        if not self.puts:
-            raise Kill
-        self.puts -= 1
-        super().put(name, data)
-
-
-class At(Clock):
-    """A clock that stands."""
-
-    def __init__(self, at: datetime) -> None:
-        self.at = at
-
-    def now(self) -> datetime:
-        return self.at
+Stores: TypeAlias = Callable[[str], KeyStore]
+"""Makes a member's store."""
 
 
 @pytest.fixture
-def store_of(tmp_path: Path) -> Iterator[Callable[[str], KeyStore]]:
-    """Make a member's store."""
+def store_of(tmp_path: Path) -> Iterator[Stores]:
     with ExitStack() as stores:
 
         def make(name: str) -> KeyStore:
             store = stores.enter_context(KeyStore.create(tmp_path / name, "four random words"))
-            store.put("identity", OWN, KNOWN.identities[name].to_bytes())
-            known_members.keep(store, KNOWN.members)
+            KNOWN.settle(store, name)
             return store
 
         yield make
@@ -95,137 +67,130 @@ def members(*left: str) -> Members:
     return KNOWN.members.newer(countersign(data, KNOWN.office.keys))
 
 
-def look(store: KeyStore, exchange: Folder, *left: str, at: datetime = NOW) -> Made:
-    """A look of the maker, which has one study."""
-    config = {"results": str(exchange.root.parent / "results")}
-    (stands,) = making.make_due(config, store, exchange, members(*left), At(at))
-    return stands
+@dataclass
+class Maker:
+    """North, which makes the sessions of one study."""
+
+    store: KeyStore
+    exchange: Folder
+
+    def look(self, *left: str, at: datetime = NOW) -> Made:
+        config = {"results": str(self.exchange.root.parent / "results")}
+        clock: Any = SimpleNamespace(now=lambda: at)
+        (stands,) = making.make_due(config, self.store, self.exchange, members(*left), clock)
+        return stands
+
+    @property
+    def published(self) -> list[bytes]:
+        """What announces sessions, in the order of their names."""
+        return [path.read_bytes() for path in sorted(self.exchange.root.glob("*/*/session"))]
 
 
-def published(exchange: Folder) -> list[bytes]:
-    """What announces sessions, in the order of their names."""
-    return [path.read_bytes() for path in sorted(exchange.root.glob("*/*/session"))]
+@pytest.fixture
+def maker(tmp_path: Path, store_of: Stores) -> Maker:
+    (tmp_path / "exchange").mkdir()
+    made = Maker(store_of("north"), Folder(tmp_path / "exchange"))
+    making.begin(made.store, DAILY)
+    return made
 
 
 def opened(document: bytes, at: datetime = NOW, holder: str = "north") -> Any:
     return open_announcement(document, KNOWN.members, holder=holder, at=at)
 
 
-def test_a_maker_that_is_killed_at_any_put_makes_no_second_session(
-    tmp_path: Path, store_of: Callable[[str], KeyStore]
-) -> None:
-    store = store_of("north")
-    making.begin(store, msgspec.structs.replace(DAILY, helper=HELPER, protocol="exact", epsilon=0.0))
+def test_a_maker_that_is_killed_at_any_put_makes_no_second_session(maker: Maker) -> None:
+    making.begin(maker.store, PLAIN)
+    put = maker.exchange.put
     for puts in itertools.count():
-        exchange = Dying(tmp_path / "exchange", puts)
-        try:
-            stands = look(store, exchange)
+        left = [put] * puts
+        maker.exchange.put = lambda name, data, left=left: left.pop()(name, data)  # type: ignore[method-assign]
+        with suppress(IndexError):
+            stands = maker.look()
             break
-        except Kill:
-            continue
     assert puts == 3  # of four files: announcement, and a bundle for each party; the others were there
-    (document,) = published(exchange)
+    (document,) = maker.published
     assert opened(document).manifest.session == stands.session
     assert not stands.new
-    exchange.puts = 99
-    for path in [*exchange.root.glob("*/*/*")]:  # whatever is lost is put again
+    maker.exchange.put = put  # type: ignore[method-assign]
+    for path in [*maker.exchange.root.glob("*/*/*")]:  # whatever is lost is put again
         data = path.read_bytes()
         path.unlink()
-        assert look(store, exchange) == stands
+        assert maker.look() == stands
         assert path.read_bytes() == data
 
 
 def test_each_turn_has_one_session_until_the_study_ends_and_what_is_over_leaves_store_and_exchange(
-    tmp_path: Path, store_of: Callable[[str], KeyStore]
+    maker: Maker,
 ) -> None:
-    store, exchange = store_of("north"), Folder(tmp_path / "exchange", make=True)
-    making.begin(store, DAILY)
     made = []
     for hours in range(0, 24 * 30, 7):
         at = NOW + timedelta(hours=hours)
-        stands = look(store, exchange, at=at)
+        stands = maker.look(at=at)
         made += [stands.session] if stands.new else []
         assert stands.ended == (at.date() > NOW.date() + timedelta(days=20))
     assert len(set(made)) == len(made) == 21
-    assert store.names("made") == ()
-    assert published(exchange) == []
+    assert maker.store.names("made") == ()
+    assert maker.published == []
 
 
-def test_a_session_whose_place_is_obstructed_keeps_no_later_one_from_the_exchange(
-    tmp_path: Path, store_of: Callable[[str], KeyStore]
-) -> None:
-    store, exchange = store_of("north"), Folder(tmp_path / "exchange", make=True)
-    making.begin(store, DAILY)
-    look(store, exchange)
-    (file,) = exchange.root.glob("*/*/session")
+def test_a_session_whose_place_is_obstructed_keeps_no_later_one_from_the_exchange(maker: Maker) -> None:
+    maker.look()
+    (file,) = maker.exchange.root.glob("*/*/session")
     file.unlink()
     file.mkdir()
     for day in (1, 2):
         with pytest.raises(OSError, match="directory"):
-            look(store, exchange, at=NOW + day * DAY)
-    assert sum(path.is_file() for path in exchange.root.glob("*/*/session")) == 2
+            maker.look(at=NOW + day * DAY)
+    assert sum(path.is_file() for path in maker.exchange.root.glob("*/*/session")) == 2
 
 
-def test_a_clock_that_goes_ahead_and_back_makes_no_second_session_of_any_turn(
-    tmp_path: Path, store_of: Callable[[str], KeyStore]
-) -> None:
-    store, exchange = store_of("north"), Folder(tmp_path / "exchange", make=True)
-    making.begin(store, DAILY)
+def test_a_clock_that_goes_ahead_and_back_makes_no_second_session_of_any_turn(maker: Maker) -> None:
     turns = []
     for hours in (0, 1, 25, 2, 24, 25, 48, 24, 25, 49):
-        stands = look(store, exchange, at=NOW + timedelta(hours=hours))
+        stands = maker.look(at=NOW + timedelta(hours=hours))
         turns += [hours // 24] if stands.new else []
         assert ("is of a later turn than it is by the clock" in stands.wrong) == (hours // 24 < max(turns))
     assert turns == [0, 1, 2]
-    assert len(published(exchange)) == 3
+    assert len(maker.published) == 3
 
 
-def test_a_clock_a_day_ahead_takes_back_nothing_that_is_still_answered(
-    tmp_path: Path, store_of: Callable[[str], KeyStore]
-) -> None:
-    store, exchange = store_of("north"), Folder(tmp_path / "exchange", make=True)
-    making.begin(store, msgspec.structs.replace(DAILY, every="", days=1))
-    made = look(store, exchange)
-    look(store, exchange, at=NOW + DAY + timedelta(minutes=5))
-    assert [opened(each).manifest.session for each in published(exchange)] == [made.session]
-    look(store, exchange, at=NOW + 2 * DAY + timedelta(minutes=5))
-    assert published(exchange) == []
+def test_a_clock_a_day_ahead_takes_back_nothing_that_is_still_answered(maker: Maker) -> None:
+    making.begin(maker.store, msgspec.structs.replace(DAILY, every="", days=1))
+    made = maker.look()
+    maker.look(at=NOW + DAY + timedelta(minutes=5))
+    assert [opened(each).manifest.session for each in maker.published] == [made.session]
+    maker.look(at=NOW + 2 * DAY + timedelta(minutes=5))
+    assert maker.published == []
 
 
-def test_who_is_no_member_any_more_is_left_out_of_the_next_session_unless_the_study_cannot_go_on(
-    tmp_path: Path, store_of: Callable[[str], KeyStore]
-) -> None:
-    store, exchange = store_of("north"), Folder(tmp_path / "exchange", make=True)
-    making.begin(store, DAILY)
-    assert look(store, exchange).new
-    assert look(store, exchange, "south", at=NOW + DAY).new
-    parties = [opened(each, NOW + DAY).manifest.parties for each in published(exchange)]
+def test_who_is_no_member_any_more_is_left_out_of_the_next_session_unless_the_study_cannot_go_on(maker: Maker) -> None:
+    assert maker.look().new
+    assert maker.look("south", at=NOW + DAY).new
+    parties = [opened(each, NOW + DAY).manifest.parties for each in maker.published]
     assert sorted(parties) == [("north", "south", "west"), ("north", "west")]
     for left, why in (
         (ADDER, "no session is made: 'adder' is no member"),
         ("south west", "sites: 1 of the study's take part"),
     ):
-        assert why in look(store, exchange, *left.split(), at=NOW + 2 * DAY).wrong
-    assert len(published(exchange)) == 2
-    assert look(store, exchange, at=NOW + 2 * DAY).new
+        assert why in maker.look(*left.split(), at=NOW + 2 * DAY).wrong
+    assert len(maker.published) == 2
+    assert maker.look(at=NOW + 2 * DAY).new
 
 
-def session(of: Study, at: datetime = NOW, parties: tuple[str, ...] = SITES, **changes: Any) -> Any:
-    """A session as the maker, or who lies, announces it."""
-    changes = {"holder": "north", "aggregator": ADDER, "helper": HELPER if of.helper else "", **changes}
-    asked = next_session(of, parties, ())
+def session(
+    of: Study, at: datetime = NOW, parties: tuple[str, ...] = SITES, *, grid: Any = None, **changes: Any
+) -> tuple[Any, bytes]:
+    """A session as the maker, or who lies, announces it; with a `grid` step 2, at thresholds that step 1 found."""
+    asked = next_session(of if grid is None else msgspec.structs.replace(of, thresholds=tuple(grid)), parties, ())
     assert asked is not None
-    return announced(of, asked, at, changes.pop("turn", of.turn(at)), **changes)
-
-
-def announced(of: Study, asked: Session, at: datetime, turn: int, **changes: Any) -> Any:
-    manifest = asked.named(registry.load(asked.protocol).prepare(asked.request).manifest, turn)
-    manifest = msgspec.structs.replace(manifest, **changes.pop("manifest", {}))
-    holder, helper = changes["holder"], changes["helper"]
-    study = changes.get("study", of)
-    told = msgspec.structs.replace(
-        study, aggregator=changes["aggregator"], helper=helper, days=changes.get("days", of.days)
+    asked = asked if grid is None else replace(asked, step=2)
+    manifest = asked.named(
+        registry.load(asked.protocol).prepare(asked.request).manifest, changes.get("turn", of.turn(at))
     )
+    manifest = msgspec.structs.replace(manifest, **changes.get("manifest", {}))
+    roles = {"aggregator": ADDER, "helper": HELPER if of.helper else "", "days": of.days}
+    study, holder = changes.get("study", of), changes.get("holder", "north")
+    told = msgspec.structs.replace(study, **{name: changes.get(name, usual) for name, usual in roles.items()})
     document = announce(KNOWN.identities[holder], manifest, KNOWN.members, told, at=at)
     if told != study:  # who lies announces others than the study names
         body = claimed_body(KIND, document, _Body)
@@ -237,11 +202,21 @@ def announced(of: Study, asked: Session, at: datetime, turn: int, **changes: Any
 ANY = Site(Path("."), None)
 
 
+WAITS = "waits? for a person|wait already"
+
+
+def waits(store: KeyStore, made: tuple[Any, bytes], why: str, at: datetime = NOW, site: Site = ANY) -> None:
+    with pytest.raises(WaitsForPersonError, match=why):
+        admitted(store, made, at, site)
+
+
+def refused(store: KeyStore, made: tuple[Any, bytes], why: str, at: datetime = NOW, site: Site = ANY) -> None:
+    with pytest.raises(KeysError, match=why):
+        admitted(store, made, at, site)
+
+
 def admitted(store: KeyStore, made: tuple[Any, bytes], at: datetime = NOW, site: Site = ANY) -> None:
     admit(store, made[0], site, made[1], at=at)
-
-
-PLAIN = msgspec.structs.replace(DAILY, protocol="exact", epsilon=0.0, helper=HELPER)
 
 
 @pytest.mark.parametrize(
@@ -264,18 +239,16 @@ PLAIN = msgspec.structs.replace(DAILY, protocol="exact", epsilon=0.0, helper=HEL
     ],
 )
 def test_a_session_that_the_study_does_not_make_waits_until_a_person_says_yes(
-    store_of: Callable[[str], KeyStore], study: Study, changes: dict[str, Any], why: str
+    store_of: Stores, study: Study, changes: dict[str, Any], why: str
 ) -> None:
     store, made = store_of("south"), session(study, **changes)
     site = Site(Path("."), (*SITES, ADDER))
     agree(store, study)
-    with pytest.raises(WaitsForPersonError, match=why):
-        admitted(store, made, site=site)
+    waits(store, made, why, site=site)
     (waiting,) = policy.waiting(store).values()
     assert waiting.announcement == made[1]
     policy.decide(store, made[0], yes=False, at=NOW)
-    with pytest.raises(KeysError, match="a person has refused this session"):
-        admitted(store, made, site=site)
+    refused(store, made, "a person has refused this session", site=site)
     policy.decide(store, made[0], yes=True, at=NOW)
     admitted(store, made, site=site)
     assert policy.waiting(store) == {}
@@ -283,75 +256,51 @@ def test_a_session_that_the_study_does_not_make_waits_until_a_person_says_yes(
 
 
 def test_a_yes_is_to_what_the_person_has_seen_and_to_no_other_session_of_the_same_id(
-    store_of: Callable[[str], KeyStore],
-) -> None:
-    store = store_of("south")
-    seen = session(DAILY)
-    other = session(DAILY, study=msgspec.structs.replace(DAILY, by=("name=a,b",)), manifest=one_id(seen))
-    with pytest.raises(WaitsForPersonError):
-        admitted(store, seen)
-    with pytest.raises(KeysError, match="another session of the same id, which waits"):
-        admitted(store, other)
-    (waiting,) = policy.waiting(store).values()
-    assert waiting.announcement == seen[1]
-    policy.decide(store, seen[0], yes=True, at=NOW)
-    with pytest.raises(WaitsForPersonError, match="it differs from one that is in by"):
-        admitted(store, other)
-    policy.decide(store, other[0], yes=False, at=NOW)
-    for made in (seen, other):
-        with pytest.raises(KeysError, match="a person has refused this session"):
-            admitted(store, made)
-
-
-def test_a_yes_at_the_question_is_to_what_was_shown_whatever_has_come_meanwhile(
-    store_of: Callable[[str], KeyStore], monkeypatch: pytest.MonkeyPatch
+    store_of: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Newer ones of its maker take no place; but what is shown may be over meanwhile, and another of its id come."""
     store, seen = store_of("south"), session(DAILY)
     other = session(DAILY, study=msgspec.structs.replace(DAILY, by=("name=a,b",)), manifest=one_id(seen))
     late = [session(DAILY, NOW + timedelta(minutes=each)) for each in range(1, policy.MOST_WAITING + 1)]
     for made in (seen, *late):
-        with pytest.raises(WaitsForPersonError):
-            admitted(store, made, NOW + timedelta(minutes=30))
-    with pytest.raises(KeysError, match="another session of the same id"):
-        admitted(store, other, NOW + timedelta(minutes=30))
-    other = session(DAILY, NOW + 10 * DAY, study=other[0].study, manifest=one_id(seen))
-    with pytest.raises(WaitsForPersonError):
-        admitted(store, other, NOW + 10 * DAY)
+        waits(store, made, WAITS, NOW + timedelta(minutes=30))
+    refused(store, other, "another session of the same id, which waits", NOW + timedelta(minutes=30))
+    assert policy.waiting(store)[seen[0].manifest.session.hex()].announcement == seen[1]
+    after = session(DAILY, NOW + 10 * DAY, study=other[0].study, manifest=one_id(seen))
+    waits(store, after, WAITS, NOW + 10 * DAY)
     monkeypatch.setattr(common, "now", lambda: NOW)
     vault: Any = SimpleNamespace(open=lambda: nullcontext(store))
     with pytest.raises(KeysError, match="another one than was shown: nothing was agreed to"):
         studies._decided(vault, seen[0].manifest.session.hex(), yes=True, seen=seen[1])
     assert policy.agreed(store) == ()
+    policy.decide(store, seen[0], yes=True, at=NOW)
+    waits(store, other, "it differs from one that is in by")
+    policy.decide(store, other[0], yes=False, at=NOW)
+    for made in (seen, other):
+        refused(store, made, "a person has refused this session")
 
 
 def one_id(made: Any) -> dict[str, Any]:
     return {"session": made[0].manifest.session}
 
 
-def test_a_study_is_answered_once_a_turn_by_any_clock(store_of: Callable[[str], KeyStore]) -> None:
+def test_a_study_is_answered_once_a_turn_by_any_clock(store_of: Stores) -> None:
     store = store_of("south")
     agree(store, DAILY)
     first = session(DAILY)
     admitted(store, first)
     admitted(store, first)  # it may try again
-    with pytest.raises(WaitsForPersonError, match=r"took part in session .* of the same step and turn"):
-        admitted(store, session(DAILY, NOW + DAY / 4), NOW + DAY / 4)
+    waits(store, session(DAILY, NOW + DAY / 4), r"took part in session .* of the same step and turn", NOW + DAY / 4)
     tomorrow = session(DAILY, NOW + DAY)
-    with pytest.raises(KeysError, match="by its clock it is too soon"):
-        admitted(store, tomorrow, NOW + DAY / 4)
+    refused(store, tomorrow, "by its clock it is too soon", NOW + DAY / 4)
     admitted(store, tomorrow, NOW + DAY)
-    with pytest.raises(WaitsForPersonError, match="or a later one"):
-        admitted(store, session(DAILY, NOW + DAY / 3), NOW + 2 * DAY)  # of a day that is over
+    waits(store, session(DAILY, NOW + DAY / 3), "or a later one", NOW + 2 * DAY)
     late = NOW + 21 * DAY
-    with pytest.raises(KeysError, match="its study ended on 2030-05-21"):
-        admitted(store, session(DAILY, late), late)
+    refused(store, session(DAILY, late), "its study ended on 2030-05-21", late)
     admitted(store, session(DAILY, NOW + 2 * DAY), NOW - DAY)  # a clock that was put back keeps nothing from going on
 
 
-def test_parties_other_than_those_of_the_last_session_are_for_a_person_beyond_most_away(
-    store_of: Callable[[str], KeyStore],
-) -> None:
+def test_parties_other_than_those_of_the_last_session_are_for_a_person_beyond_most_away(store_of: Stores) -> None:
     left = Site(Path("."), ("north", "south", ADDER))  # west is a member no more
     for most_away, name in ((0, "south"), (1, "west")):
         store, study = store_of(name), msgspec.structs.replace(DAILY, most_away=most_away)
@@ -361,50 +310,38 @@ def test_parties_other_than_those_of_the_last_session_are_for_a_person_beyond_mo
         if most_away:
             admitted(store, fewer, NOW + DAY, left)
             continue
-        with pytest.raises(WaitsForPersonError, match=r"differ from those of .* in 'west': two results would tell"):
-            admitted(store, fewer, NOW + DAY, left)
+        waits(store, fewer, r"differ from those of .* in 'west': two results would tell", NOW + DAY, left)
         policy.decide(store, fewer[0], yes=True, at=NOW)
         admitted(store, fewer, NOW + DAY, left)
         admitted(store, session(study, NOW + 2 * DAY, ("north", "south")), NOW + 2 * DAY, left)
 
 
-def test_a_study_of_the_same_question_under_another_name_meets_the_same_last_parties(
-    store_of: Callable[[str], KeyStore],
-) -> None:
+def test_a_study_of_the_same_question_under_another_name_meets_the_same_last_parties(store_of: Stores) -> None:
     store, other = store_of("south"), msgspec.structs.replace(DAILY, cohort="all", sites=SITES[:2])
     for study in (DAILY, other):
         agree(store, study)
     admitted(store, session(DAILY))
-    with pytest.raises(WaitsForPersonError, match="in 'west': two results would tell"):
-        admitted(store, session(other, parties=SITES[:2]))
+    waits(store, session(other, parties=SITES[:2]), "in 'west': two results would tell")
 
 
 def test_thresholds_of_the_rows_are_those_that_the_site_has_found_or_that_a_person_has_taken(
-    store_of: Callable[[str], KeyStore], tmp_path: Path
+    store_of: Stores, tmp_path: Path
 ) -> None:
     store, study = store_of("south"), msgspec.structs.replace(PLAIN, thresholds="quantile:8")
     agree(store, study)
     site = Site(tmp_path, None)
     admitted(store, session(study), site=site)
 
-    def evaluation(day: int, grid: Any) -> tuple[Any, bytes]:
-        made = msgspec.structs.replace(study, thresholds=tuple(grid))
-        asked = next_session(made, SITES, ())
-        assert asked is not None
-        roles = {"holder": "north", "aggregator": ADDER, "helper": HELPER}
-        return announced(study, replace(asked, step=2), NOW + day * DAY, study.turn(NOW + day * DAY), **roles)
-
-    first = evaluation(0, np.arange(8) / 8)
-    with pytest.raises(WaitsForPersonError, match="has no result of step 1, which comes before it"):
-        admitted(store, first, site=site)
+    found = np.arange(8) / 8
+    first = session(study, grid=found)
+    waits(store, first, "has no result of step 1, which comes before it", site=site)
     policy.decide(store, first[0], yes=True, at=NOW)
     admitted(store, first, site=site)
-    admitted(store, evaluation(1, np.arange(8) / 8), NOW + DAY, site)
-    with pytest.raises(WaitsForPersonError, match="but for other grid"):
-        admitted(store, evaluation(2, np.arange(8) / 9), NOW + 2 * DAY, site)
+    admitted(store, session(study, NOW + DAY, grid=found), NOW + DAY, site)
+    waits(store, session(study, NOW + 2 * DAY, grid=np.arange(8) / 9), "but for other grid", NOW + 2 * DAY, site)
     helper, helps = store_of(HELPER), Site(None, None, helps=True)
     agree(helper, study)
-    admitted(helper, evaluation(0, np.arange(8) / 9), site=helps)  # parties look after that
+    admitted(helper, session(study, grid=np.arange(8) / 9), site=helps)  # parties look after that
 
 
 @pytest.mark.parametrize(
@@ -417,89 +354,68 @@ def test_thresholds_of_the_rows_are_those_that_the_site_has_found_or_that_a_pers
     ],
 )
 def test_a_helper_opens_what_the_study_makes_and_nothing_else_but_for_thresholds_that_it_cannot_know(
-    store_of: Callable[[str], KeyStore], changes: dict[str, Any], why: str
+    store_of: Stores, changes: dict[str, Any], why: str
 ) -> None:
     helper, study = store_of(HELPER), msgspec.structs.replace(PLAIN, thresholds="quantile:8")
     agree(helper, study)
-    asked = next_session(msgspec.structs.replace(study, thresholds=tuple(np.arange(8) / 8)), SITES, ())
-    assert asked is not None
-    roles = {"holder": "north", "aggregator": ADDER, "helper": HELPER}
     turn = 0 if changes["step"] == 1 else study.turn(NOW)
-    odd = announced(study, replace(asked, step=2), NOW, turn, manifest=changes, **roles)
-    with pytest.raises(WaitsForPersonError, match=why):
-        admitted(helper, odd, site=Site(None, None, helps=True))
+    odd = session(study, grid=np.arange(8) / 8, turn=turn, manifest=changes)
+    waits(helper, odd, why, site=Site(None, None, helps=True))
 
 
-def test_who_announces_many_sessions_hides_nobody_else_s_and_those_that_are_over_do_not_wait(
-    store_of: Callable[[str], KeyStore],
-) -> None:
+def test_who_announces_many_sessions_hides_nobody_else_s_and_those_that_are_over_do_not_wait(store_of: Stores) -> None:
     store, most = store_of("south"), policy.MOST_WAITING
     honest = session(msgspec.structs.replace(DAILY, maker="west"), holder="west")
-    with pytest.raises(WaitsForPersonError):
-        admitted(store, honest)
+    waits(store, honest, WAITS)
     for number in range(most + 3):
         at = NOW + timedelta(minutes=number)
         told = "nobody here has agreed to its study" if number < most else "10 sessions of its maker wait already"
-        with pytest.raises(WaitsForPersonError, match=told):
-            admitted(store, session(DAILY, at), at)
-    waits = policy.waiting(store)
-    assert honest[0].manifest.session.hex() in waits
-    ends = [each.ends for each in waits.values() if each.maker == "north"]
-    assert (len(waits), len(ends)) == (most + 1, most)
+        waits(store, session(DAILY, at), told, at)
+    found = policy.waiting(store)
+    assert honest[0].manifest.session.hex() in found
+    ends = [each.ends for each in found.values() if each.maker == "north"]
+    assert (len(found), len(ends)) == (most + 1, most)
     assert min(ends) == (NOW + timedelta(days=7)).timestamp()
     late = NOW + 10 * DAY
-    with pytest.raises(WaitsForPersonError):
-        admitted(store, session(DAILY, late), late)
+    waits(store, session(DAILY, late), WAITS, late)
     assert len(policy.waiting(store)) == 1
 
 
 def test_a_maker_whose_store_is_put_back_makes_no_second_session_of_a_turn_and_where_it_is_lost_people_are_asked(
-    tmp_path: Path, store_of: Callable[[str], KeyStore]
+    tmp_path: Path, store_of: Stores, maker: Maker
 ) -> None:
-    store, exchange, south = store_of("north"), Folder(tmp_path / "exchange", make=True), store_of("south")
+    south = store_of("south")
     agree(south, DAILY)
-    making.begin(store, DAILY)
-    shutil.copytree(store.directory, tmp_path / "backup")
-    made = look(store, exchange)
-    (document,) = published(exchange)
+    shutil.copytree(maker.store.directory, tmp_path / "backup")
+    made = maker.look()
+    (document,) = maker.published
     admitted(south, (opened(document), document))
 
     def put_back(name: str) -> KeyStore:
         shutil.copytree(tmp_path / "backup", tmp_path / name)
         return KeyStore(tmp_path / name, "four random words")
 
-    with put_back("once") as back:
+    with put_back("once") as maker.store:
         for _ in range(2):
-            assert look(back, exchange) == replace(made, new=False)
-        assert published(exchange) == [document]
-        assert look(back, exchange, at=NOW + DAY).new
-        look(back, exchange, at=NOW + 30 * DAY)  # it takes out of the exchange what it has found there, too
-        assert published(exchange) == []
-    with put_back("twice") as back:
-        assert look(back, exchange).session != made.session
-        (document,) = published(exchange)
-        with pytest.raises(WaitsForPersonError, match=f"took part in session {made.session.hex()} of the same step"):
-            admitted(south, (opened(document), document))
-        first = look(back, exchange)
-        making.begin(back, DAILY, again=True)
-        assert look(back, exchange).session != first.session  # as a person has asked
+            assert maker.look() == replace(made, new=False)
+        assert maker.published == [document]
+        assert maker.look(at=NOW + DAY).new
+        maker.look(at=NOW + 30 * DAY)  # it takes out of the exchange what it has found there, too
+        assert maker.published == []
+    with put_back("twice") as maker.store:
+        assert maker.look().session != made.session
+        (document,) = maker.published
+        waits(south, (opened(document), document), f"took part in session {made.session.hex()} of the same step")
+        first = maker.look()
+        making.begin(maker.store, DAILY, again=True)
+        assert maker.look().session != first.session  # as a person has asked
 
 
-def test_a_study_that_another_site_makes_or_that_cannot_be_is_not_begun(store_of: Callable[[str], KeyStore]) -> None:
+def test_a_study_that_another_site_makes_or_that_cannot_be_is_not_begun(store_of: Stores) -> None:
     with pytest.raises(KeysError, match="the study's maker is 'north', and this is the store of 'south'"):
         making.begin(store_of("south"), DAILY)
     with pytest.raises(InputError, match=r"^epsilon:"):
         making.begin(store_of("north"), msgspec.structs.replace(DAILY, protocol="verified"))
-
-
-def test_an_agreement_is_taken_back_by_its_id(store_of: Callable[[str], KeyStore]) -> None:
-    store = store_of("south")
-    agree(store, DAILY)
-    with pytest.raises(KeysError, match="0 sessions that wait, or agreed studies, begin with 'ffff'"):
-        policy.withdraw(store, "ffff")
-    policy.withdraw(store, DAILY.digest.hex()[:8])
-    with pytest.raises(WaitsForPersonError, match="nobody here has agreed"):
-        admitted(store, session(DAILY))
 
 
 def test_the_manifest_of_a_step_is_within_its_bounds() -> None:

@@ -12,9 +12,10 @@ from fhe_auc_keys.cli import common
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.members import Members
+from tests.support.command_line import call, told
 from tests.support.keys_folder import ADDER
 from tests.support.served import PASSPHRASE, SITES, auc_of, look, results, serving, status, until
-from tests.support.studies import STUDY, agree, call, make, outcome, told, waits
+from tests.support.studies import STUDY, agree, make, outcome, waits
 from tests.support.studies import roles as roles
 
 pytestmark = pytest.mark.usefixtures("roles")
@@ -67,7 +68,7 @@ def test_where_no_session_can_be_made_that_is_what_make_says(monkeypatch: pytest
     monkeypatch.setenv("COLUMNS", "200")
     with KeyStore(Path("north/store"), PASSPHRASE) as store:
         known_members.keep(store, Members(known_members.stored(store).files[:1]))  # which has the coordinator alone
-    said = call("session", "make", "study.toml", "north.toml", json=False)
+    said = call("session", "make", "study.toml", "north.toml")
     assert said.exit_code == 1
     assert re.search(r"^session +none is made +study [0-9a-f]{8}$", said.stdout, re.MULTILINE), said.stdout
     assert "0 of the study's take part" in said.stdout
@@ -78,9 +79,9 @@ def test_a_person_says_yes_or_no_and_takes_it_back_and_a_failed_turn_is_asked_ag
     first = make()
     with serving("south"):
         until(lambda: waits("south"))
-        shown = call("pending", "south.toml", json=False, input="")  # nobody is there
+        shown = call("pending", "south.toml", input="")  # nobody is there
         assert "nobody here has agreed to its study" in shown.output
-        asked = call("pending", "south.toml", json=False, input="y\n")
+        asked = call("pending", "south.toml", input="y\n")
         assert "net 2" in asked.stderr
         assert asked.stdout.split()[:2] == ["yes", first["session"]]
         until(lambda: not waits("south"))

@@ -1,4 +1,4 @@
-"""Upkeep of key stores: ``check`` finds what is wrong, ``close`` leaves nothing that decrypts."""
+"""Upkeep of key stores: ``check`` finds what is wrong, ``close`` leaves nothing that decrypts; full disks, versions."""
 
 import json
 import re
@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from fhe_auc.base import serialise
 from fhe_auc.base.errors import MessageError
 from fhe_auc.base.serialise import decode
+from fhe_auc.machines import answers
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rlwe import ring_parameters as ring
 from fhe_auc.rows.party_data import PartyData
@@ -17,9 +19,14 @@ from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import key_erasure
+from fhe_auc_keys.store.key_store import session_ids
+from fhe_auc_keys.store.vault import OWN
+from fhe_auc_keys.trust.identity import Identity
 from tests.support.certified import DAY, NOW
-from tests.support.keys_commands import Clock, assert_fails, call, changed, make, ok, ok_of, open_as, store_of
+from tests.support.command_line import printed, told
+from tests.support.keys_commands import Clock, assert_fails, call, changed, join, make, ok, open_as, store_of
 from tests.support.keys_folder import ADDER, NORTH, at
+from tests.support.platforms import full_disk, needs_limits
 from tests.support.stored_sites import Consortium
 from tests.support.wire import flipped
 
@@ -50,16 +57,13 @@ def kept_of(session: str) -> bytes:
         return b"".join(store.get(kind, session) for kind in kinds)  # type: ignore[arg-type]
 
 
-# --- check ------------------------------------------------------------------------------------------------------------
-
-
 def test_nothing_is_wrong_with_stores_that_commands_have_made() -> None:
     open_as("north")
-    link = json.loads(ok_of("members", "show", "north/config.toml", "--json").stdout)["link"]
-    ok_of("join", link, "east", "--no-start", input="y\n")  # not let in yet, and no problem
+    link = told("members", "show", "north/config.toml")["link"]
+    printed("join", link, "east", "--no-start", input="y\n")  # not let in yet, and no problem
     for store in ("north/store", "south/store", f"{ADDER}/store", "east/store"):
         assert problems(store) == []
-    assert "nothing is wrong in 'north/store'" in ok("show", "--check", *NORTH).stdout
+    assert "nothing is wrong in 'north/store'" in ok("show", "--check", *NORTH)
 
 
 def test_every_entry_that_is_empty_cut_or_altered_is_named_on_a_line_with_its_remedy() -> None:
@@ -85,7 +89,7 @@ def test_every_entry_that_is_empty_cut_or_altered_is_named_on_a_line_with_its_re
     for kind in ("bundle", "state"):
         put(kind, session, b"")
     assert [each["entry"] for each in problems()] == [f"bundle/{session}", f"state/{session}"]
-    assert "DAMAGED: see `fhe-auc keys show --check`" in ok("show", *NORTH).stdout  # which prints, and does not judge
+    assert "DAMAGED: see `fhe-auc keys show --check`" in ok("show", *NORTH)  # which prints, and does not judge
 
 
 def test_keys_that_are_another_session_s_or_incomplete_are_noticed() -> None:
@@ -100,19 +104,24 @@ def test_keys_that_are_another_session_s_or_incomplete_are_noticed() -> None:
         (found,) = problems()
         assert (found["entry"], found["remedy"]) == (f"bundle/{sessions[0]}", NEW_SESSION)
         assert "secret keys are not those of the manifest" in found["wrong"]
+    with store_of("south") as store:
+        store.put("identity", OWN, Identity.create("south").to_bytes(), replace=True)
+    (found,) = problems("south/store")
+    assert found["entry"] == f"identity/{OWN}"
+    assert "'south' has other keys in version 2 of the members' file than here" in found["wrong"]
 
 
 def test_what_nobody_wrote_is_named_and_a_session_whose_encryption_library_is_missing_here(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    strangers = ["north.csr", "store.sqlite~"]
+    strangers = [Path("north/store", each) for each in ("north.csr", "store.sqlite~")]
     for each in strangers:
-        Path("north/store", each).touch(mode=0o600)
+        each.touch(mode=0o600)
     assert [(found["entry"], found["remedy"]) for found in problems()] == [
-        (name, "move it elsewhere") for name in strangers
+        (each.name, "move it elsewhere") for each in strangers
     ]
     for each in strangers:
-        Path("north/store", each).unlink()
+        each.unlink()
     session = open_as("north")
     monkeypatch.setattr(ring, "_why_not", lambda name: "it is not installed")
     (found,) = problems()
@@ -131,22 +140,45 @@ def test_members_whose_file_has_ended_and_a_session_with_who_was_left_out_are_pr
     assert (found["entry"], found["remedy"][:32]) == ("trust/members", "ask the coordinator to renew it,")
 
 
-# --- close ------------------------------------------------------------------------------------------------------------
-
-
 def test_a_session_that_can_go_on_is_not_closed_unless_its_loss_is_accepted_and_then_never_opened_again() -> None:
     session = open_as("north")
     secrets = secrets_of(session)
     why = f"session {session} can go on until .*this site gets no result of it.*--lose-result"
-    for wrong, told in ((("ab" * 16,), "no session abab.*`fhe-auc keys show` lists them"), ((session,), why)):
-        assert_fails(call("close", *wrong, *NORTH), 1, told)
+    for wrong, said in ((("ab" * 16,), "no session abab.*`fhe-auc keys show` lists them"), ((session,), why)):
+        assert_fails(call("close", *wrong, *NORTH), 1, said)
+    join("registry")
+    helped = make("helped", helper="registry")
+    open_as("registry", "helped")
+    ok("show", "--check", *at("registry"))
+    assert_fails(
+        call("close", helped, *at("registry")), 1, "the session cannot go on without this helper; --lose-result"
+    )
     assert all(each in kept_of(session) for each in secrets)
-    ok("close", " ".join(re.findall("....", session)), "--lose-result", *NORTH)  # as `show` spells it
-    assert "closed; its keys are destroyed" in re.sub(r"\s+", " ", ok("show", *NORTH).stdout)
+    ok("close", " ".join(re.findall("....", session)), "--lose-result", *NORTH)  # however it is grouped
+    assert "closed; its keys are destroyed" in re.sub(r"\s+", " ", ok("show", *NORTH))
     assert problems() == []
     with pytest.raises(KeysError, match="opened before"):
         open_as("north")
     assert not any(each in kept_of(session) for each in secrets)
+
+
+def test_sessions_are_not_called_damaged_by_a_later_version_which_closes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages, and so sessions, end with their version; key stores do not."""
+    session = open_as("north")
+    secrets = secrets_of(session)
+    state = answers._Answered(b"asked", b"sent", b"rows", secrets[1], b"", 900, (), False, "", ())
+    with store_of("north") as store:
+        store.put("state", session, answers._FORMAT.frame(state))
+    assert problems() == []
+    monkeypatch.setattr(serialise, "FORMAT_VERSION", 200)
+    (found,) = problems()
+    assert (found["entry"], found["wrong"][:38]) == (f"bundle/{session}", "session announcement of format version")
+    assert f"`fhe-auc keys close {session} --lose-result`" in found["remedy"]
+    assert_fails(call("close", session, *NORTH), 1, "this site gets no result of it")
+    assert kept_of(session).count(secrets[1]) == 2
+    ok("close", session, "--lose-result", *NORTH)
+    assert not any(each in kept_of(session) for each in secrets)
+    assert problems() == []
 
 
 def test_what_a_session_was_opened_with_is_erased_once_its_time_is_over_and_others_stay(clock: Clock) -> None:
@@ -163,8 +195,8 @@ def test_what_a_session_was_opened_with_is_erased_once_its_time_is_over_and_othe
     for wait in (8 * DAY, -8 * DAY, 8 * DAY, 8 * DAY - SECOND):  # the clock was wrong first
         clock.at += wait
         assert left() == {*ended, going_on}
-    told = re.sub(r"\s+", " ", ok("show", *NORTH).stdout)
-    assert re.search("first seen on .*`fhe-auc serve` destroys its keys 8 days after that was seen", told)
+    said = re.sub(r"\s+", " ", ok("show", *NORTH))
+    assert re.search("first seen on .*`fhe-auc serve` destroys its keys 8 days after that was seen", said)
     clock.at += SECOND
     with store_of("north") as store:
         store.put("bundle", "ab" * 16, b"damaged")  # which does not keep others
@@ -222,3 +254,26 @@ def test_a_site_that_closes_a_session_answers_the_same_again_and_nothing_new(
         with consortium.store("north") as store:
             key_erasure.close_ended(store, at=now() + days * DAY)
             assert (last in store.get("state", consortium.id.hex())) is stays
+
+
+@needs_limits
+def test_a_command_on_a_full_disk_names_the_file_and_does_its_work_afterwards(clock: Clock) -> None:
+    limit = ("budget", "--limit", "4", *NORTH)
+    with store_of("north") as store:
+        before = store.count
+    with full_disk():
+        assert_fails(call(*limit), 1, r"disk I/O error: '.*north/store/store.sqlite'")
+        with pytest.raises(OSError, match=r"disk I/O error: '.*north/store/store.sqlite'"):
+            open_as("north")
+    with store_of("north") as store:
+        assert store.count == before
+    ok(*limit)
+    open_as("north")
+    with pytest.raises(KeysError, match="opened before"):
+        open_as("north")
+    with store_of("north") as store:
+        key_erasure.note_ends(store, at=clock.at + 8 * DAY)
+        with full_disk(), pytest.raises(OSError, match=r"store\.sqlite"):
+            key_erasure.note_ends(store, at=clock.at)
+        (session,) = session_ids(store, "bundle")
+        assert Kept.stored(store, session).end_seen

@@ -14,7 +14,6 @@ from fhe_auc.base.serialise import decode, encode
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
-from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
 from fhe_auc_keys.trust.identity import Identity
@@ -31,28 +30,15 @@ def consortium(site_rows: list[PartyData], tmp_path: Path) -> Consortium:
 
 @pytest.fixture(scope="module")
 def computed(site_rows: list[PartyData], tmp_path_factory: pytest.TempPathFactory) -> tuple[Consortium, bytes]:
-    """A session whose parties are about to get the result; in it nobody but south answers."""
+    """A session whose parties are about to get the result, with the message; in it nobody but south answers."""
     consortium = Consortium(site_rows, tmp_path_factory.mktemp("computed") / "c", PROTOCOL)
     return consortium, resulting(consortium)
-
-
-def submitted(consortium: Consortium) -> tuple[Aggregator, dict[str, bytes]]:
-    """An aggregator in its first round, and what every party submits."""
-    aggregator = consortium.aggregator()
-    return aggregator, dict(consortium.exchange(aggregator.start()))
 
 
 def resulting(consortium: Consortium) -> bytes:
     """The message with the result, of an honest session."""
     aggregator = consortium.aggregator()
     return consortium.deliver(aggregator, aggregator.start())
-
-
-def refused_by_aggregator(aggregator: Aggregator, party: str, submission: bytes) -> MessageError:
-    with pytest.raises(MessageError) as caught:
-        aggregator.receive(party, submission)
-    assert not aggregator.has_accepted(party)
-    return caught.value
 
 
 def refused_by_party(consortium: Consortium, message: bytes) -> MessageError:
@@ -76,8 +62,8 @@ def resigned(consortium: Consortium, message: bytes, by: Identity | str = "", se
 def test_what_a_party_has_not_signed_is_not_even_parsed(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    aggregator, submissions = submitted(consortium)
-    genuine = submissions["north"]
+    aggregator = consortium.aggregator()
+    genuine = dict(consortium.exchange(aggregator.start()))["north"]
     message, protection = Message.from_bytes(genuine, limit=LIMIT), aggregator.protection
     more = msgspec.structs.replace(message, payload=flipped(message.unseal(protection, AGGREGATOR), -9))
     sealed_again = msgspec.structs.replace(more.protected(protection, AGGREGATOR), signature=message.signature)
@@ -94,7 +80,9 @@ def test_what_a_party_has_not_signed_is_not_even_parsed(
     with monkeypatch.context() as patch:
         patch.setattr(type(aggregator._side), "accept", lambda *_: pytest.fail("parsed"))
         for how, forged in forgeries.items():
-            assert refused_by_aggregator(aggregator, "north", forged).field == "signature", how
+            with pytest.raises(MessageError) as caught:
+                aggregator.receive("north", forged)
+            assert (caught.value.field, aggregator.has_accepted("north")) == ("signature", False), how
     assert not aggregator.refusals  # of which north has sent nothing
     aggregator.receive("north", genuine)  # the refusals have changed nothing
 

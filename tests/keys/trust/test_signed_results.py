@@ -9,23 +9,22 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from fhe_auc.base.errors import ResultCheckError
-from fhe_auc.cli import main
 from fhe_auc.machines import outcomes
-from fhe_auc.machines.site_state import Records
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.party import Party
 from fhe_auc_keys.errors import RevokedError, TamperedError
-from fhe_auc_keys.site.key_store_sites import RESULT
+from fhe_auc_keys.site.key_store_sites import RESULT, Records
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.vault import own_identity
 from fhe_auc_keys.trust import signed_json
 from fhe_auc_keys.trust.members import Members
 from tests.support.certified import NOW
 from tests.support.certified import Consortium as Certified
+from tests.support.command_line import call
 from tests.support.stored_sites import Consortium
 
 RESULT_OF = {"session": "5e" * 16, "manifest": "3a" * 32, "time": NOW.isoformat()}
@@ -33,7 +32,7 @@ EVALUATION = {"auc": 0.75, "interval": {"low": 0.5, "high": 0.9}, "seconds": {"s
 
 
 def check(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["check", *map(str, arguments)])
+    return call("check", *map(str, arguments))
 
 
 def assert_says(told: Result, why: str, status: int = 1) -> None:
@@ -55,10 +54,6 @@ def published(members: Members) -> tuple[str, ...]:
     for version, file in enumerate(members.files, 1):
         Path(f"members/{version}.json").write_bytes(file)
     return "--members", "members"
-
-
-def publish(made: Certified) -> tuple[str, ...]:
-    return published(made.members)
 
 
 def signed(certified: Certified, party: str, signer: str | None = None, **changes: Any) -> Path:
@@ -112,10 +107,16 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def test_whatever_is_changed_in_a_result_is_found(certified: Certified) -> None:
+    """Blanks, the order of names, and numbers that JSON does not have change nothing."""
     counts = [{"threshold": k / 50, "tpr": [k, None], "name": "x"} for k in range(20)]
-    text = signed(certified, "north", evaluation=EVALUATION | {"counts": counts}).read_text()
-    trust = certified.members
+    odd = {"large": 2**60, "nan": float("nan"), "zero": -0.0, "name": "Zürich \u2028"}
+    file, trust = signed(certified, "north", evaluation=EVALUATION | odd | {"counts": counts}), certified.members
+    text = json.dumps(json.loads(file.read_text()), indent=4, sort_keys=True)
+    evaluation = json.loads(text)["evaluation"]
+    assert (evaluation["large"], evaluation["nan"]) == (str(2**60), None)
     assert signed_json.verified_signer(signed_json.parse(text), RESULT, trust, at=NOW).name == "north"
+    file.write_text(text.replace('"auc": ', '"auc": 0.99, "auc": ', 1))  # readers differ about which counts
+    assert_says(check(file, *published(trust)), "not one well-formed JSON object")
     paths = list(leaves(json.loads(text)))
     assert len(paths) > 50
     changed = [json.loads(text) | more for more in ({"note": 1}, {"evaluation": None})]
@@ -129,18 +130,6 @@ def test_whatever_is_changed_in_a_result_is_found(certified: Certified) -> None:
         with pytest.raises(Exception, match=r".") as refused:
             signed_json.verified_signer(told, RESULT, trust, at=NOW)
         assert isinstance(refused.value, (TamperedError, RevokedError)), where
-
-
-def test_blanks_and_the_order_of_names_do_not_matter_and_a_name_that_is_there_twice_is_refused(
-    certified: Certified,
-) -> None:
-    """Readers differ about which of two values counts."""
-    file, trust = signed(certified, "north"), publish(certified)
-    text = file.read_text()
-    file.write_text(json.dumps(json.loads(text), indent=4, sort_keys=True))
-    assert check(file, *trust).exit_code == 0
-    file.write_text(text.replace('{"auc": ', '{"auc": 0.99, "auc": ', 1))
-    assert_says(check(file, *trust), "not one well-formed JSON object")
 
 
 REFUSAL = {"type": "ResultCheckError", "message": "refused"}
@@ -161,7 +150,7 @@ def test_sites_that_say_different_things_are_named(
     certified: Certified, changes: dict[str, Any], told: str | None
 ) -> None:
     files = [signed(certified, "north"), signed(certified, "south", **changes), signed(certified, "west")]
-    found = check(*files, *publish(certified), "--json")
+    found = check(*files, *published(certified.members), "--json")
     problems = json.loads(found.stdout)["problems"]
     assert (found.exit_code, len(problems)) == ((1, 1) if told else (0, 0))
     if told:
@@ -171,20 +160,20 @@ def test_sites_that_say_different_things_are_named(
 def test_sessions_have_a_line_each_and_only_those_of_one_are_compared(certified: Certified) -> None:
     files = [signed(certified, "north"), signed(certified, "south", session="00" * 16, evaluation={"auc": 0.25})]
     files.append(signed(certified, "west", session="00" * 16, evaluation={"auc": 0.5}))
-    found = json.loads(check(*files[:2], *publish(certified), "--json").stdout)
+    found = json.loads(check(*files[:2], *published(certified.members), "--json").stdout)
     assert [(each["parties"], each["result"]) for each in found["sessions"]] == [
         (["north"], "AUC 0.75 (0.5 to 0.9)"),
         (["south"], "AUC 0.25"),
     ]
-    assert_says(check(*files[:2], *publish(certified)), f"{'00' * 16} south", 0)
-    assert_says(check(*files, *publish(certified)), "differs from south.json ('south'): auc 0.5", 1)
+    assert_says(check(*files[:2], *published(certified.members)), f"{'00' * 16} south", 0)
+    assert_says(check(*files, *published(certified.members)), "differs from south.json ('south'): auc 0.5", 1)
 
 
 def test_who_signs_in_anothers_name_and_who_is_no_member_are_refused(certified: Certified) -> None:
     forged, file = signed(certified, "west", signer="south"), signed(certified, "north")
-    assert_says(check(forged, *publish(certified)), "signed by 'south', and said to be another's")
-    assert_says(check(file, *publish(Certified("north"))), "it is not what 'north' has signed")
-    assert_says(check(file, *publish(Certified("south"))), "'north' is no member in version 2")
+    assert_says(check(forged, *published(certified.members)), "signed by 'south', and said to be another's")
+    assert_says(check(file, *published(Certified("north").members)), "it is not what 'north' has signed")
+    assert_says(check(file, *published(Certified("south").members)), "'north' is no member in version 2")
 
 
 def test_a_result_counts_after_its_signer_has_left_or_has_new_keys_unless_the_old_ones_were_stolen(
@@ -193,12 +182,12 @@ def test_a_result_counts_after_its_signer_has_left_or_has_new_keys_unless_the_ol
     north, south, west = (signed(certified, name) for name in ("north", "south", "west"))
     certified.change(remove=["south"])
     certified.rekey("west")
-    trust = publish(certified)
+    trust = published(certified.members)
     assert check(north, south, west, *trust).exit_code == 0
     assert check(signed(certified, "west"), *trust).exit_code == 0  # with the new ones
     assert_says(check(signed(certified, "south"), *trust), "'south' is no member in version 4")
     certified.change(remove=["north"], stolen=True)
-    assert_says(check(north, *publish(certified)), "the keys that 'north' had were stolen")
+    assert_says(check(north, *published(certified.members)), "the keys that 'north' had were stolen")
 
 
 SIGNATURE = '"signature": {"ed25519": "", "signer": "north", "members": 2}'
@@ -214,7 +203,7 @@ SIGNATURE = '"signature": {"ed25519": "", "signer": "north", "members": 2}'
 )
 def test_what_is_no_result_is_refused_in_words(certified: Certified, content: str) -> None:
     (file := Path("r.json")).write_text(content, errors="surrogateescape")
-    found = check(file, *publish(certified))
+    found = check(file, *published(certified.members))
     assert (found.exit_code, "REFUSED" in found.stdout, found.stderr) == (1, True, "")
 
 
@@ -224,7 +213,7 @@ def test_whatever_a_site_signs_steers_no_terminal_and_floods_none(certified: Cer
     files = [signed(certified, "north"), signed(certified, "south", evaluation=told)]
     files[1] = files[1].rename("south\x1b[2J.json")
     files.append(signed(certified, "west", session=name))
-    found = check(*files, *publish(certified))
+    found = check(*files, *published(certified.members))
     assert_says(found, "and 991 more")
     assert all(each.isprintable() or each == "\n" for each in found.output)
     assert len(found.output) < 6000
@@ -232,7 +221,7 @@ def test_whatever_a_site_signs_steers_no_terminal_and_floods_none(certified: Cer
 
 def test_what_a_site_signs_that_is_no_result_is_refused(certified: Certified) -> None:
     besides = {"type": "ResultCheckError", "message": "besides the evaluation"}
-    trust = publish(certified)
+    trust = published(certified.members)
     changes = {"session": None}, {"evaluation": None}, {"evaluation": 1}, {"manifest": 5}, {"error": besides}
     for each in changes:
         file = signed(certified, "north", **each)
@@ -252,13 +241,5 @@ def test_an_error_is_signed_as_a_result_is(certified: Certified) -> None:
 
     manifest = SimpleNamespace(session=bytes(16), digest=bytes(32), step=0)
     refusing: Any = SimpleNamespace(name="north", manifest=manifest, result=result)
-    found = check(outcomes.write(Path(), refusing, sign), *publish(certified), "--json")
+    found = check(outcomes.write(Path(), refusing, sign), *published(certified.members), "--json")
     assert json.loads(found.stdout)["results"][0]["result"] == "no result: ResultCheckError: refused"
-
-
-def test_numbers_that_json_does_not_have_are_signed_all_the_same(certified: Certified) -> None:
-    told = {"time": NOW.isoformat(), "large": 2**60, "nan": float("nan"), "zero": -0.0, "name": "Zürich \u2028"}
-    made = signed_json.sign_json(certified.identities["north"], RESULT, told)
-    assert (made["large"], made["nan"]) == (str(2**60), None)
-    read = signed_json.parse(json.dumps(made))
-    assert signed_json.verified_signer(read, RESULT, certified.members, at=NOW).name == "north"

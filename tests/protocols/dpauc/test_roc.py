@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,6 +58,25 @@ def test_counts_are_those_of_a_loop_over_rows_and_are_told_from_others(rows: lis
             other = found.copy()
             other[at] += step  # the number of rows with a label is then not the same at all thresholds
             assert not is_of_rows(other)
+
+
+TEN = [list(range(10, -1, -1))] * 2 + [list(range(11))] * 2  # ten rows of either label, one in a bin
+
+
+@pytest.mark.parametrize(
+    ("changed", "row"),
+    [
+        (slice(1, 4, 2), [[-1] * 11, [11] * 11]),
+        (0, [9, *range(9, -1, -1)]),  # 19 rows at the first threshold, 20 at the others
+        (slice(0, 4, 2), [[8, 9, *range(8, -1, -1)], [2, 1, *range(2, 11)]]),  # fewer above a lower threshold
+        (slice(None), [[2**62 - 1] * 11, [0] * 11, [2**62 - 1] * 10 + [2**62 - 2], [0] * 11]),
+    ],
+)
+def test_counts_that_no_labels_could_give_are_told(changed: Any, row: list[Any]) -> None:
+    counts = np.array(TEN)
+    assert is_of_rows(counts)
+    counts[changed] = row
+    assert not is_of_rows(counts)
 
 
 def test_a_threshold_at_every_score_and_the_corners_give_scikit_learns_auc() -> None:

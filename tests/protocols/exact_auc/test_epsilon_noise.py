@@ -341,7 +341,7 @@ def test_a_helper_that_passes_a_site_s_false_proof_reads_with_it_what_epsilon_wa
     """The helper decides which proofs hold. Others are shown nothing, as the number is beyond what is possible."""
     play, read = private(), []
     with_a_liar(play)
-    play.helper._side._computation.proofs.unproved = lambda *_: ()
+    play.helper._side._computation.proofs.held = lambda *_: np.ones(1, np.bool_)
     task = play.parties[-1]._side._task
     monitored = task.read_result
     task.read_result = lambda decrypted, *others: (read.append(decrypted), monitored(decrypted, *others))[1]

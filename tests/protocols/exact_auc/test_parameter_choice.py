@@ -214,7 +214,7 @@ def holds(wanted: ProvedCounts, submitted: modular.Residues, cap: int) -> bool:
     statement = wanted.statement
     digits = submitted[: statement.digits]
     counts = [int(each) for each in statement.counts_of(digits)]
-    sums = [-int(each) for each in wanted.constants(cap)]
+    sums = [-int(each) for each in wanted.constants([cap])[0]]
     for term, equation, sign in zip(statement.terms, statement.equations_of, statement.signs, strict=True):
         sums[equation] += int(sign) * counts[term]
     return int(digits.max()) < statement.base and all(each % PRIME == 0 for each in sums)

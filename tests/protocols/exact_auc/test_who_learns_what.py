@@ -30,11 +30,11 @@ from fhe_auc.sums.pads import _MAGIC, _digest, _Stored
 from fhe_auc.sums.proof import Authenticator
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.roles import helped as helped_roles
+from fhe_auc_keys.roles import blobs
+from fhe_auc_keys.roles.blobs import blob_info
 from fhe_auc_keys.roles.helped import HelpedSecrets, HelpedSubmission, Told
-from fhe_auc_keys.roles.helper import BLOB, HelperMaterial, Response, associated_of, response_of
+from fhe_auc_keys.roles.helper import HelperMaterial, Response, about_of, response_of
 from fhe_auc_keys.trust.sealing import PrivateKeys, unseal_under
-from fhe_auc_keys.trust.signatures import signed_bytes
 from fhe_auc_protocols.exact_auc.computations import ExactComputation
 from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums
 from tests.support.bfv_contexts import unflooded
@@ -74,9 +74,9 @@ def read_by(identity: PrivateKeys, play: Play, sent: dict[str, HelpedSubmission]
     computation, prime = ExactComputation(play.manifest), play.plan.parameters.plain_moduli[0]
     found = {}
     for index, name in enumerate(NAMES):
-        info = signed_bytes(BLOB, associated_of(play.manifest.digest, name))
+        info = blob_info(about_of(play.manifest.digest, name))
         secret = identity.unseal(sent[name].blob, info=info)
-        pads = computation.pads(index, secret[:32])[0]
+        pads = computation.pads([index], [secret[:32]])[0][0]
         padded = unpack(sent[name].parts[0], computation.sizes[0], prime)
         found[name] = modular.subtract(padded, pads, prime)[: 2 * BINS].tolist()
     return found
@@ -107,8 +107,8 @@ def test_what_the_aggregator_gets_is_uniform_and_of_one_length_whatever_the_rows
 def test_a_party_s_blob_is_the_same_whatever_its_rows_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawn with the same random numbers: nothing that the helper is given before it opens depends on a row."""
     play = helped()
-    monkeypatch.setattr(helped_roles.secrets, "token_bytes", lambda size: bytes(size))
-    monkeypatch.setattr(helped_roles, "seal", lambda key, text, **_: hashlib.sha512(key + text).digest() + text)
+    monkeypatch.setattr(secrets, "token_bytes", lambda size: bytes(size))
+    monkeypatch.setattr(blobs, "seal", lambda key, text, **_: hashlib.sha512(key + text).digest() + text)
     opening = play.aggregator.start()
     answers = (payload_of(play.party(data).respond(opening)) for data in (SITES[0], MADE_UP[0]))
     one, other = (decode(answer, HelpedSubmission, "") for answer in answers)
@@ -176,7 +176,7 @@ def test_a_party_that_listens_opens_no_other_one_s_blob_or_result() -> None:
     blob = submitted(play)[NAMES[0]].blob
     for name in NAMES[:2]:
         with pytest.raises(TamperedError):
-            mine.unseal(blob, info=signed_bytes(BLOB, associated_of(session, name)))
+            mine.unseal(blob, info=blob_info(about_of(session, name)))
     associated = response_of(session, given.word.counted, ())
     key = play.parties[1]._side._response_key
     assert unseal_under(key, response.parts[1], response.sealed, associated=associated)
@@ -299,7 +299,7 @@ def test_a_helper_that_had_a_digest_of_a_padded_sketch_would_find_the_row_of_a_p
     sent = submitted(play)[NAMES[0]]
     digest = hashlib.sha256(encode(sent.parts)).digest()
     computation = ExactComputation(play.manifest)
-    info = signed_bytes(BLOB, associated_of(play.manifest.digest, NAMES[0]))
+    info = blob_info(about_of(play.manifest.digest, NAMES[0]))
     seed = private_key(play).unseal(sent.blob, info=info)[:32]
 
     def digest_of(label: int, score: float) -> bytes:
@@ -434,9 +434,7 @@ def test_the_aggregator_and_a_party_decrypt_the_pooled_sketch_from_the_opening()
     stored, layout = unframe(_MAGIC, opening, _Stored, ""), play.plan.layouts[0]
     prime, bins = secret.parameters.plain_moduli[0], len(GRID)
     slots = [
-        secret.decrypt(
-            public.dump_result(unflooded(public, public.ciphertext(public.read_submission(each, 0), 0)), 1), 0, 1
-        )
+        secret.decrypt(public.dump_result(unflooded(public, public.read_submission(each, 0)), 1), 0, 1)
         for each in stored.ciphertexts[0]
     ]
     # The sum "ties" takes positives and negatives: first −positives, then −negatives, of all pads.
@@ -453,7 +451,7 @@ def test_what_the_aggregator_and_a_party_have_fits_other_rows_of_every_other_par
     computation, seeds = ExactComputation(play.manifest), play.session.seeds
     for number, prime in enumerate(play.plan.parameters.plain_moduli):
         told = [modular.residues(np.array(each), prime) for each in sketches]
-        pads = [computation.pads(party, seeds[name])[number] for party, name in enumerate(NAMES)]
+        pads = [computation.pads([party], [seeds[name]])[number][0] for party, name in enumerate(NAMES)]
         for name, sketch, pad in zip(NAMES, told, pads, strict=True):
             assert np.array_equal(modular.add(sketch, pad, prime), sent[name][number])
         swapped = [told[1], told[0], *told[2:]]
@@ -470,7 +468,7 @@ def test_the_aggregator_and_the_key_holder_read_every_party_s_sketch() -> None:
     computation = ExactComputation(play.manifest)
     prime = play.plan.parameters.plain_moduli[0]
     for party, (name, sketch) in enumerate(zip(NAMES, sketches, strict=True)):
-        pad = computation.pads(party, play.session.seeds[name])[0]
+        pad = computation.pads([party], [play.session.seeds[name]])[0][0]
         assert modular.subtract(sent[name][0], pad, prime).tolist() == sketch
 
 

@@ -6,7 +6,7 @@ Of an aggregator, with sealed keys or a helper; of the helper, which returns oth
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -42,7 +42,7 @@ from fhe_auc_benchmarks.attacks.laboratory import (
     refused_by,
 )
 from fhe_auc_keys.bundles.session_keys import public_context
-from fhe_auc_keys.roles.helped import HelpedAggregator, HelpedSubmission
+from fhe_auc_keys.roles.helped import HelpedAggregator
 from fhe_auc_keys.roles.helper import PAD_KEY_ROUND, Helper, HelperMaterial
 from fhe_auc_keys.roles.sealed import SealedAggregator
 from fhe_auc_protocols.exact_auc.computations import ExactComputation
@@ -61,73 +61,59 @@ FORGED = "forge-difference", "forge-at-1", "guess-point", "chosen-values", "plau
 """Strategies that add constants to the sums, or return constants alone."""
 
 
-class LyingExactSide(LyingSide):
-    """What an aggregator sends that returns what a strategy makes of padded sketches and pad keys.
+def lying_side(
+    manifest: Manifest,
+    strategy: Strategy,
+    generator: np.random.Generator,
+    *,
+    pad_key: bytes = b"",
+    guess: int = 0,
+) -> LyingSide:
+    """Return what an aggregator sends that returns what a strategy makes of padded sketches and pad keys.
 
     `pad_key` is what it has been given; with a helper it asks for one. Generator and `guess` are for choices.
     """
+    computation = ExactComputation(manifest)
+    helped = HelpedAggregator(manifest, computation) if manifest.keys == "helper" else None
 
-    def __init__(
-        self,
-        manifest: Manifest,
-        strategy: Strategy,
-        generator: np.random.Generator,
-        *,
-        pad_key: bytes = b"",
-        guess: int = 0,
-    ) -> None:
-        self._computation = computation = ExactComputation(manifest)
-        self._manifest, self._strategy, self._generator = manifest, strategy, generator
-        self._guess, self._material = guess, pad_key
-        if manifest.keys == "helper":
-            super().__init__(HelpedAggregator(manifest, computation), PAD_KEY_ROUND, self.result)
-        else:  # the honest sum is never asked for
-            limit, echo = computation.payload_limit, computation.plan.authenticated
-            super().__init__(SealedAggregator(computation.running_sum(), bytes, limit, echo=echo), 1, self.result)
-
-    @cached_property
-    def pad_key(self) -> PadKey:
-        """The pad key; `EvaluationError` where the helper has made none yet."""
-        if isinstance(self.honest, HelpedAggregator):
-            if self.honest.keys is None:
-                raise EvaluationError("the helper has not answered, or made no pad key")
-            made: PadKey = self.honest.keys
-            return made
-        return self._computation.keys(*public_context(self._material))
-
-    @property
-    def sketches(self) -> list[list[Residues]]:
-        """Each party's padded sketches, one for each prime."""
+    def sketches(sent: Mapping[str, bytes]) -> list[list[Residues]]:
+        """Return each party's padded sketches, one for each prime."""
         found = []
-        for party in self._manifest.parties:
-            if isinstance(self.honest, HelpedAggregator):
-                parts = decode(self.sent[party], HelpedSubmission, "submission").parts
-            else:
-                parts = decode(self.sent[party], tuple[bytes, ...], "submission")
-            only = self._computation.running_sum()
+        for party in manifest.parties:
+            only = computation.running_sum()
+            parts = helped.submissions[party].parts if helped else decode(sent[party], tuple[bytes, ...], "submission")
             only.add(parts)
-            found.append(self._computation.sketches(only.totals))
+            found.append(computation.sketches(only.totals))
         return found
 
-    def result(self, _: Mapping[str, bytes], counted: tuple[str, ...]) -> bytes:
+    def made(sent: Mapping[str, bytes], counted: tuple[str, ...]) -> bytes:
         """Return the encrypted result, flooded as honest ones are."""
-        plan, seed, made = self._computation.plan, self._generator.integers(2**63), []
-        own = self.sketches
+        keys: PadKey | None = helped.keys if helped else computation.keys(*public_context(pad_key))
+        if keys is None:
+            raise EvaluationError("the helper has not answered, or made no pad key")
+        plan, seed, results, own = computation.plan, generator.integers(2**63), list[bytes](), sketches(sent)
         for which, prime in enumerate(plan.parameters.plain_moduli):
-            generator = np.random.default_rng(seed)  # the same choices for every prime
-            view = View(plan.computed[which], prime, [each[which] for each in own], self._guess, generator)
-            claim, public, layout = self._strategy.tell(view), self.pad_key.public, plan.layouts[which]
+            choices = np.random.default_rng(seed)  # the same for every prime
+            view = View(plan.computed[which], prime, [each[which] for each in own], guess, choices)
+            claim, public, layout = strategy.tell(view), keys.public, plan.layouts[which]
             for layer in range(layout.layers):
-                masks = [layout.mask(KeyStream(generator.bytes(32)), claim.constants(view), prime, layer)]
+                masks = [layout.mask(KeyStream(choices.bytes(32)), claim.constants(view), prime, layer)]
                 factors: list[Residues] = []
                 for each in claim.computed:
-                    own_factors, mask = evaluated(self.pad_key, which, each, layer)
+                    own_factors, mask = evaluated(keys, which, each, layer)
                     factors.extend(own_factors)
                     masks.append(mask)
-                ciphertexts = [*self.pad_key.ciphertexts[which]] * len(claim.computed)
+                ciphertexts = [*keys.ciphertexts[which]] * len(claim.computed)
                 found = public.sum_of_products(which, ciphertexts, factors)
-                made.append(public.dump_result(public.flood(found, total(np.array(masks), prime, axis=0)), plan.kept))
-        return encode(Result(counted, encode(tuple(made))))
+                results.append(
+                    public.dump_result(public.flood(found, total(np.array(masks), prime, axis=0)), plan.kept)
+                )
+        return encode(Result(counted, encode(tuple(results))))
+
+    if helped:
+        return LyingSide(helped, PAD_KEY_ROUND, made)
+    limit, echo = computation.payload_limit, computation.plan.authenticated
+    return LyingSide(SealedAggregator(computation.running_sum(), bytes, limit, echo=echo), 1, made)  # never summed
 
 
 def evaluated(pad_key: PadKey, which: int, of: Computed, layer: int) -> tuple[Residues, Residues]:
@@ -158,7 +144,7 @@ class ExactAucAttacks(Attacks):
             raise InputError(f"attack {attack!r} is on tags, and protocol {manifest.protocol!r} has none")
         if min(manifest.min_parties, plan.thresholds) < 2:
             raise InputError("attacks are played with two thresholds and two parties at least")
-        return Aggregator(manifest, LyingExactSide(manifest, strategy, np.random.default_rng(), pad_key=material))
+        return Aggregator(manifest, lying_side(manifest, strategy, np.random.default_rng(), pad_key=material))
 
     def party(
         self, attack: str, manifest: Manifest, material: bytes, data: PartyData, *, rows: int
@@ -218,7 +204,7 @@ def play(
     manifest, delivery, sites = session.manifest, session.delivery(), made_up_sites(generator)
     guess = sum(int(count(each, GRID).bin_positives[0]) for each in sites)
     roles = [plugin.party(manifest, delivery.parties[site.name], site) for site in sites]
-    side = LyingExactSide(manifest, strategy, generator, pad_key=delivery.aggregator, guess=guess)
+    side = lying_side(manifest, strategy, generator, pad_key=delivery.aggregator, guess=guess)
     aggregator, everybody = Aggregator(manifest, side), list[Party[Any]](roles)
     if delivery.helper is not None:
         everybody.append((helper or plugin.helper)(manifest, delivery.helper))

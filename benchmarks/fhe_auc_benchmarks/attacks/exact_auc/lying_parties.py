@@ -20,18 +20,15 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.input_proofs.sessions import (
     BLIND_BYTES,
     PART_BYTES,
-    InputProof,
     aggregators_part,
-    aggregators_share,
     helpers_part,
-    helpers_share,
     joint_seed,
+    padded_proof,
     weights,
 )
 from fhe_auc.input_proofs.statement import Statement
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe.modular import Residues, add, multiply, residues, subtract, total
-from fhe_auc.rlwe.packing import pack
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import Submission
 from fhe_auc.session.manifest import Manifest
@@ -65,20 +62,20 @@ class Making:
     digits: Residues
     padded: bytes
     seed: bytes
+    pad: Residues  # of the proof
     blind: bytes
     chosen: tuple[bytes | None, bytes | None] = None, None  # the aggregator's, the helper's
 
     @property
     def weights(self) -> Residues:
         """The joint randomness."""
-        return weights(self.statement, joint_seed(self.session, self.party, self._parts))
+        (found,) = weights(self.statement, [joint_seed(self.session, self.party, self._parts)])
+        return np.asarray(found)
 
-    def proof(self) -> InputProof:
+    def proof(self) -> bytes:
         """Return the proof."""
-        helpers = helpers_share(self.statement, self.seed, self.session, self.party)
-        return InputProof(
-            self._parts, self.blind, aggregators_share(self.statement, self.digits, self.weights, helpers)
-        )
+        padded = padded_proof(self.statement, self.digits, self.weights, self.pad)
+        return b"".join((*self._parts, self.blind, padded))
 
     @property
     def _parts(self) -> tuple[bytes, bytes]:
@@ -271,12 +268,11 @@ class LyingComputation(ExactComputation):
             digits = self._digits(encoded[0], self.plan.cap_of(index), proved)
             encoded = [np.concatenate([digits, *proved.others(encoded[0])])]
         of_pad = secrets.token_bytes(SEED_BYTES) if self._lie.other_seed else seed
-        sketches = zip(encoded, self.pads(index, of_pad), self.primes, strict=True)
-        parts = tuple(pack(add(sketch, own, prime), prime) for sketch, own, prime in sketches)
-        if proved is None or self._lie.no_proof:
+        parts = self.padded(encoded, self.pads([index], [of_pad]))
+        if proved is None or self.proofs is None or self._lie.no_proof:
             return Submission(parts)
-        blind, session = secrets.token_bytes(BLIND_BYTES), self.manifest.digest
-        making = Making(proved.statement, session, index, digits, parts[0], seed, blind)
+        pad, blind = self.pads([index], [seed])[0][0, -self.proofs.size :], secrets.token_bytes(BLIND_BYTES)
+        making = Making(proved.statement, self.manifest.digest, index, digits, parts[0], seed, pad, blind)
         if self._lie.making is not None:
             making = self._lie.making(making, self._views[0])
         return Submission(parts, making.proof())

@@ -6,7 +6,7 @@ What letters may do is `test_postman.py`; over FLARE itself: `tests/documents/te
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,9 +23,9 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.logs import LOGGER
 from fhe_auc.machines.flare import JOB, postmen
 from fhe_auc.machines.flare.postmen import LETTER, REFUSED, Answerer, Carrier, carry
+from tests.support.exchanges import have
 from tests.support.machines import toml
 
 NAMES = ("north", "south")
@@ -33,34 +33,15 @@ GUIDE = Path(__file__).parents[4] / "docs" / "guide" / "flare.md"
 Spoil = Callable[[str, Shareable], Shareable]
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> Path:
-    """Exchanges of a server and two sites, each with a request of its own, and the sites' configurations."""
-    (tmp_path / "local" / "fhe-auc").mkdir(parents=True)
-    for name in ("server", *NAMES):
-        (tmp_path / name / name).mkdir(parents=True)
-        (tmp_path / name / name / "request").write_text(name)
-        config = {"exchange": str(tmp_path / name), "name": name}
-        (tmp_path / "local" / "fhe-auc" / f"site-{name}.toml").write_text(toml(config))
-    return tmp_path
-
-
-def all_have_all(folder: Path) -> bool:
-    requests = {at: {path.parent.name for path in (folder / at).rglob("request")} for at in ("server", *NAMES)}
-    return all(found == {"server", *NAMES} for found in requests.values())
-
-
 @pytest.fixture(autouse=True)
-def own_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What they do to the logger ends with a test; and there are no pauses."""
-    monkeypatch.setattr(LOGGER, "propagate", True)
-    monkeypatch.setattr(LOGGER, "handlers", list(LOGGER.handlers))
+def configured(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both sites are, and there are no pauses."""
+    (world / "local" / "fhe-auc").mkdir(parents=True)
+    for name in NAMES:
+        config = {"exchange": str(world / name), "name": name}
+        (world / "local" / "fhe-auc" / f"site-{name}.toml").write_text(toml(config))
     monkeypatch.setattr(postmen, "_POLL", 0.01)
     monkeypatch.setattr(postmen, "_WAIT", 0.0)
-    monkeypatch.setattr("fhe_auc.machines.postman._SHORTEST", 0.0)
-    level = LOGGER.level
-    yield
-    LOGGER.setLevel(level)
 
 
 class Server:
@@ -128,8 +109,8 @@ class Server:
 
 @pytest.mark.parametrize("clients", [{name: f"site-{name}" for name in NAMES}, {}])
 def test_all_exchanges_get_what_all_others_bring(world: Path, clients: dict[str, str]) -> None:
-    Server(world, lambda client, answer: answer).play(lambda: all_have_all(world), clients=clients)
-    assert all_have_all(world)
+    Server(world, lambda client, answer: answer).play(lambda: have(world), clients=clients)
+    assert have(world)
 
 
 WRONG = {
@@ -147,8 +128,8 @@ def test_a_client_that_answers_wrongly_holds_up_nobody_and_is_written_to_again(w
     def spoil(client: str, answer: Shareable) -> Shareable:
         return WRONG[wrong] if client == "site-south" and next(times, None) is not None else answer
 
-    Server(world, spoil).play(lambda: all_have_all(world))
-    assert all_have_all(world)
+    Server(world, spoil).play(lambda: have(world))
+    assert have(world)
 
 
 def test_of_what_fails_at_a_site_its_kind_alone_leaves_it(world: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ What letters may do is `test_postman.py`; over Flower itself: `test_deployment.p
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +19,7 @@ from flwr.app import Array, ArrayRecord, Error, Message, MetricRecord, RecordDic
 from fhe_auc.base.errors import InputError
 from fhe_auc.machines.flower import apps
 from fhe_auc.machines.flower.apps import REFUSED, TYPE, carry, packed, query
+from tests.support.exchanges import have
 
 Answer = Callable[[Message], "Message | None"]
 
@@ -71,29 +72,11 @@ def in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(TaskIdentity, name, 1)
     for name in ("_POLL", "_RARE", "_WAIT"):
         monkeypatch.setattr(apps, name, 0.0)
-    monkeypatch.setattr("fhe_auc.machines.postman._SHORTEST", 0.0)
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Path:
-    """Exchanges of a server and two sites, each with a request of its own."""
-    for name in ("server", "north", "south"):
-        (tmp_path / name / name).mkdir(parents=True)
-        (tmp_path / name / name / "request").write_text(name)
-    return tmp_path
 
 
 def node(folder: Path, name: str, **changes: Any) -> Answer:
     context: Any = SimpleNamespace(node_config={"exchange": str(folder / name), "name": name, **changes})
     return lambda message: query(message, context)
-
-
-def has(folder: Path, at: str, *names: str) -> bool:
-    return {path.parent.name for path in (folder / at).rglob("request")} == set(names)
-
-
-def all_have_all(folder: Path) -> bool:
-    return all(has(folder, name, "server", "north", "south") for name in ("server", "north", "south"))
 
 
 def run(folder: Path, there: dict[int, Answer], until: Callable[[], bool], **changes: Any) -> FakeGrid:
@@ -108,7 +91,7 @@ def run(folder: Path, there: dict[int, Answer], until: Callable[[], bool], **cha
 @pytest.mark.parametrize("nodes", ["north:1, south:2", ""])
 def test_all_exchanges_get_what_all_others_bring(world: Path, nodes: str) -> None:
     there = {1: node(world, "north"), 2: node(world, "south")}
-    grid = run(world, there, lambda: all_have_all(world), nodes=nodes)
+    grid = run(world, there, lambda: have(world), nodes=nodes)
     assert {message.metadata.message_type for message in grid.pushed} == {TYPE}
 
 
@@ -133,7 +116,7 @@ def test_a_node_that_answers_wrongly_holds_up_nobody_and_is_written_to_again(
         return right(message) if next(wrongs, None) is None else REPLIES[reply](message)
 
     caplog.set_level("INFO")
-    run(world, {1: node(world, "north"), 2: spoilt}, lambda: all_have_all(world))
+    run(world, {1: node(world, "north"), 2: spoilt}, lambda: have(world))
     told = [record.getMessage() for record in caplog.records if "node 2" in record.getMessage()]
     assert len(told) == 2  # that it is wrong, once, and that it is right again
     assert all(len(line) < 200 and "\n" not in line for line in told)
@@ -145,13 +128,13 @@ def test_a_letter_that_nobody_answers_is_given_up_and_written_again(
     monkeypatch.setattr(apps, "_PATIENCE", 0.001)
     right, lost = node(world, "south"), iter(range(3))
     there = {1: node(world, "north"), 2: lambda message: right(message) if next(lost, None) is None else None}
-    run(world, there, lambda: all_have_all(world))
+    run(world, there, lambda: have(world))
 
 
 def test_a_node_that_is_nobody_s_is_not_written_to(world: Path) -> None:
     asked: list[Message] = []
     there = {1: node(world, "north"), 2: node(world, "south"), 3: lambda message: asked.append(message)}
-    run(world, there, lambda: all_have_all(world))
+    run(world, there, lambda: have(world))
     assert not asked
 
 
@@ -164,7 +147,11 @@ def test_of_what_fails_at_a_site_its_kind_alone_leaves_it(world: Path, capfd: py
         told.extend([reply] if (reply := failing(message)) else [])
         return reply
 
-    run(world, {1: watched, 2: node(world, "south")}, lambda: has(world, "server", "server", "south") and bool(told))
+    run(
+        world,
+        {1: watched, 2: node(world, "south")},
+        lambda: have(world, "server", "south", at=("server",)) and bool(told),
+    )
     assert {(reply.error.code, reply.error.reason) for reply in told} == {(REFUSED, "InputError")}
     assert "secret-name" in capfd.readouterr().err
 
@@ -187,13 +174,3 @@ def test_a_configuration_that_cannot_be_is_refused(world: Path, changes: dict[st
 def test_a_run_ends_after_its_hours(world: Path) -> None:
     grid: Any = FakeGrid({1: node(world, "north")}, lambda: True, 10**6)
     carry(grid, {"exchange": str(world / "server"), "hours": 0.0001, "every": 0.01})
-
-
-@pytest.fixture(autouse=True)
-def own_log() -> Iterator[None]:
-    """What the apps do to the logger ends with a test."""
-    from fhe_auc.base.logs import LOGGER
-
-    before = list(LOGGER.handlers), LOGGER.level
-    yield
-    LOGGER.handlers, LOGGER.level = before

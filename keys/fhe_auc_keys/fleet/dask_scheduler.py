@@ -1,0 +1,101 @@
+"""Dask's schedulers: which are used.
+
+Whoever reaches a scheduler or a worker runs code as its user, and these run code in who connects. So it is TLS with
+certificates of both sides, of an authority for this alone, as Dask compares no host names; or nothing that other
+machines reach.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from distributed import Client, Security, TimeoutError
+
+import fhe_auc
+from fhe_auc.base.errors import InputError
+
+_PATIENCE = 10.0  # seconds for a connection, and for workers
+_TLS = {  # in Dask's configuration
+    "tls_ca_file": "distributed.comm.tls.ca-file",
+    "tls_client_cert": "distributed.comm.tls.client.cert",
+    "tls_client_key": "distributed.comm.tls.client.key",
+}
+
+
+def connected(scheduler: str) -> tuple[Client, int]:
+    """Return a client of the scheduler at this address, and in how many threads its workers compute.
+
+    Raises `InputError` where it is not to be used (above), or cannot be reached, or a worker has another version of
+    fhe-auc than this process.
+    """
+    place, security = urlsplit(scheduler), None
+    if place.scheme not in ("tcp", "tls") or not _port(place):
+        raise InputError(f"{scheduler!r} is no scheduler's address: tls://HOST:PORT, or tcp://127.0.0.1:PORT")
+    if place.scheme == "tls":
+        security = Security(require_encryption=True)
+        if missing := [name for field, name in _TLS.items() if not getattr(security, field)]:
+            raise InputError(f"{scheduler!r} needs certificates: Dask's configuration has no {', '.join(missing)}")
+    _require_shut(scheduler, [scheduler])
+    try:
+        client = Client(scheduler, security=security, timeout=_PATIENCE, set_as_default=False)
+    except (OSError, RuntimeError) as error:
+        raise InputError(f"the scheduler {scheduler!r} cannot be reached: {error}") from None
+    try:
+        return client, _threads(client, scheduler)
+    except BaseException:
+        client.close()
+        raise
+
+
+def _threads(client: Client, scheduler: str) -> int:
+    """Return in how many threads the workers compute; raise `InputError` where one is not as it must be."""
+
+    # It goes by value, as the scheduler need not have fhe-auc.
+    def listening(dask_scheduler: Any) -> list[str]:
+        return [each.listen_address for each in dask_scheduler.listeners]
+
+    try:
+        client.wait_for_workers(1, timeout=_PATIENCE)
+    except TimeoutError:
+        raise InputError(f"the scheduler {scheduler!r} has no workers") from None
+    found = client.scheduler_info()
+    nannies = (each["nanny"] for each in found["workers"].values() if each["nanny"])  # they start workers again
+    _require_shut(scheduler, [*client.run_on_scheduler(listening), found["address"], *found["workers"], *nannies])
+    for worker, version in client.run(_version, on_error="return").items():
+        if version != fhe_auc.__version__:
+            has = f"has fhe-auc {version}" if isinstance(version, str) else f"cannot load fhe-auc ({version})"
+            raise InputError(f"the worker {worker} {has}: install {fhe_auc.__version__} there")
+    return int(found["total_threads"])
+
+
+def _version() -> str:
+    return fhe_auc.__version__
+
+
+def _require_shut(scheduler: str, addresses: Iterable[str]) -> None:
+    """Raise `InputError` where another machine reaches one of these without a certificate."""
+    scheme = urlsplit(scheduler).scheme
+    for each in addresses:
+        place = urlsplit(each)
+        if place.scheme != scheme or (scheme == "tcp" and not _is_here(place.hostname)):
+            raise InputError(
+                f"{scheduler!r} is refused: other machines reach {each!r}, and whoever does runs code there. Use "
+                "tls://, or tcp:// with scheduler and workers on this machine (dask scheduler --host 127.0.0.1)"
+            )
+
+
+def _is_here(host: str | None) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return False
+
+
+def _port(place: SplitResult) -> int | None:
+    try:
+        return place.port
+    except ValueError:
+        return None
