@@ -49,8 +49,7 @@ from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles import sealed_bundles as bundles
 from fhe_auc_keys.bundles.announcement import KIND, _Body, announce, open_announcement
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
-from fhe_auc_keys.fleet import aggregator, device, helper, records, session, tables
-from fhe_auc_keys.fleet.aggregator import AnswerFile, BlobFile, BlobList, FleetResult, Opened
+from fhe_auc_keys.fleet import aggregator, device, helper, session, tables
 from fhe_auc_keys.roles import blobs
 from fhe_auc_keys.roles.helper import about_of
 from fhe_auc_keys.site import making, policy, restored
@@ -106,6 +105,14 @@ NORTH, SOUTH, ADDER = _identity("north", 2), _identity("south", 4), _identity("a
 PROTECTION = SessionProtection(FINGERPRINT, {}, {}, NORTH)
 DEVICES = FleetList((KeyFile("000000.parquet", 2, FINGERPRINT), KeyFile("000001.parquet", 1, bytes(32))))
 FLEET = Fleet.of(DEVICES, row_cap=20)
+DOCUMENT = session.Document(
+    FINGERPRINT,
+    bytes(32),
+    b"sealed",
+    (session.TableFile("000000.parquet", 2, FINGERPRINT),),
+    (2, 0, 0, 0, 0),
+    b"context",
+)
 
 
 def _digest(columns: dict[str, np.ndarray]) -> bytes:
@@ -213,36 +220,27 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     ),
     "fleet's session": lambda _: helper._FORMAT.frame(helper._HelperState(FINGERPRINT, b"content", b"answer")),
     "sum of a fleet's sketches": lambda _: aggregator._FORMAT.frame(
-        aggregator._Added(FINGERPRINT, session.bytes_of_sum([np.array([[1, 2]], np.uint64)]))
+        aggregator._Added(
+            FINGERPRINT, serialise.encode(blobs.bytes_of([np.array([[1, 2]], np.uint64)])), {"0.parquet": b""}
+        )
     ),
     "opened session": lambda _: bundles._KEPT.frame(bundles.Kept(b"announcement", 2**31, b"secrets")),
     "answer kept": lambda _: answers._FORMAT.frame(
         answers._Answered(b"asked", b"sent", FINGERPRINT, b"party", b"", 900, (), True, "", ())
     ),
-    "list of a fleet's blobs": lambda _: sign_document(
-        session.LIST,
-        NORTH,
-        BlobList(FINGERPRINT, (BlobFile("000000.parquet", 2, FINGERPRINT),), b"sealed key"),
-    ),
+    "list of a fleet's blobs": lambda _: sign_document(session.LIST, NORTH, DOCUMENT),
     "list of submissions": lambda _: fixed_lists._FORMAT.frame(fixed_lists._FixedList(b"signature", FINGERPRINT)),
     "word that nothing was opened": lambda _: NORTH.sign(session.UNOPENED, FINGERPRINT),
-    "fleet's opening": lambda _: sign_document(
-        session.OPENING,
-        NORTH,
-        Opened(FINGERPRINT, FINGERPRINT, (2, 0, 0, 0, 0), (AnswerFile(2, FINGERPRINT),), b"context", b"opening"),
-    ),
-    "fleet's result": lambda _: sign_document(
-        session.RESULT, NORTH, FleetResult(FINGERPRINT, FINGERPRINT, b"ciphertext")
-    ),
+    "fleet's opening": lambda _: sign_document(session.OPENING, NORTH, DOCUMENT),
+    "fleet's result": lambda _: sign_document(session.RESULT, NORTH, DOCUMENT),
+    "what a fleet's list is known by": lambda _: DOCUMENT.known_by,
     "fleet's sums": lambda _: session.sealed_sums(NORTH, FINGERPRINT, 2, [np.array([7, 8], np.uint64)], FINGERPRINT),
     "part of a fleet's member": lambda _: session.part_for(FINGERPRINT, bytes(32), FINGERPRINT, 7),
-    "columns of a fleet's answers": lambda _: ", ".join(
-        f"{each.name} {each.type}" for each in records.ANSWERS
-    ).encode(),
+    "columns of a fleet's answers": lambda _: ", ".join(f"{each.name} {each.type}" for each in tables.ANSWERS).encode(),
     "digest of a table": lambda _: _digest({"member": np.arange(2, dtype="<u4"), "part": np.zeros((2, 3), np.uint8)}),
     "digest of keys": lambda _: _digest({"key": np.zeros((2, 32), np.uint8)}),
-    "answers about proofs, hidden": lambda _: (
-        session.AnswersCipher(FINGERPRINT, FINGERPRINT, "000000.parquet").next(np.zeros((2, 40), np.uint8)).tobytes()
+    "answers about proofs, hidden": lambda _: session.answers_cipher(FINGERPRINT, FINGERPRINT, "000000.parquet").update(
+        bytes(80)
     ),
     "what a fleet's sketch is sealed for": lambda _: session.sketch_info(FINGERPRINT, 7),
     "what a fleet's blob is about": lambda _: session.blob_about(FINGERPRINT, 7, FINGERPRINT),

@@ -22,8 +22,6 @@ but for a statistical distance of N·X/2^b (a coefficient's is |x - x'|/2^(b+1))
 `fhe_auc.bfv.parameters` has X and b; docs/security/encryption.md has both in numbers.
 """
 
-from __future__ import annotations
-
 import math
 import secrets
 from collections.abc import Sequence

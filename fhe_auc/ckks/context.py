@@ -30,8 +30,6 @@ of at most 8·2^(ρ-1)/2^(b+1), 2^-(λ+1) with b = λ + ρ + 2.
 M has noise of its own, of the parties' encryptions times what they encrypt. It is far larger than f, and stays.
 """
 
-from __future__ import annotations
-
 import math
 import secrets
 from collections.abc import Sequence

@@ -54,7 +54,7 @@ def _of_sites(heterogeneity: bool) -> Questions:
 @session_options(registry.evaluating, inputs.gathered("questions", _of_sites, inputs.heterogeneity_option))
 @inputs.option("--dataset NAME", "Or credit-default.", type=click.Choice(tuple(_SITES)), default="covid-clinics")
 @inputs.option("--cheat LIE", "Let the aggregator lie, or a party (party-…); an unknown LIE lists them.")
-@inputs.plot_option("the AUC and its interval")
+@inputs.option("--plot FILE", "Save the AUC and its interval: .png, .pdf or .svg.", type=inputs.PATH)
 @form_options
 def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | None, form: Form) -> None:
     """Compute an encrypted AUC on real data, and check it.

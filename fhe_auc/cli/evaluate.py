@@ -30,7 +30,7 @@ _ROUND_TIMEOUT = 300.0  # seconds that a round over Flower waits for sites
 )
 @inputs.party_files
 @session_options(registry.evaluating, inputs.question_options)
-@inputs.plot_option("a forest plot of all AUCs and intervals")
+@inputs.option("--plot FILE", "Save a forest plot of all AUCs and intervals: .png, .pdf or .svg.", type=inputs.PATH)
 @inputs.option("--flower", "Carry it by Flower: docs/guide/flower.md.")
 @form_options
 def evaluate(files: inputs.PartyFiles, session: SessionOptions, plot: Path | None, flower: bool, form: Form) -> None:

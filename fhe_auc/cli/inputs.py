@@ -187,11 +187,6 @@ def out_file_options(about: str) -> Decorator:
     return lambda command: out(force(command))
 
 
-def plot_option(about: str) -> Decorator:
-    """Decorate a command: it receives ``plot``, a path; `about` is what is drawn."""
-    return option("--plot FILE", f"Save {about}: .png, .pdf or .svg.", type=PATH)
-
-
 def check_out_file(path: Path, *, force: bool, suffix: str | None = None) -> None:
     """Raise `InputError` where the file should not, or cannot, be written, before anything expensive starts."""
     if suffix is not None and path.suffix.lower() != suffix:
@@ -210,10 +205,6 @@ def whole_number(
 
 backend_option = option("--backend NAME", f"Encryption library: {' or '.join(BACKENDS)}.", type=click.Choice(BACKENDS))
 
-max_rows_option = whole_number(
-    "--max-rows", 2, default=DEFAULT_MAX_ROWS, about="Most rows in all; fewer need less upload."
-)
-
 setup_options = gathered(
     "setup",
     Setup,
@@ -223,7 +214,7 @@ setup_options = gathered(
         "Who decrypts: sealed (to each party; default), or helper.",
         type=click.Choice(("sealed", "helper")),
     ),
-    max_rows_option,
+    whole_number("--max-rows", 2, default=DEFAULT_MAX_ROWS, about="Most rows in all; fewer need less upload."),
     whole_number("--min-rows", 2, default=DEFAULT_MIN_ROWS, about="Fewest rows for which CKKS must be precise."),
 )
 """The command receives ``setup``."""
@@ -233,9 +224,8 @@ def _level(context: click.Context, parameter: click.Parameter, text: str) -> flo
     return None if text == "none" else click.FloatRange(0.5, 0.9999)(text, parameter, context)
 
 
-def interval_option(about: str) -> Decorator:
-    """Decorate a command: it receives ``interval``, the level, or None for none; `about` is the help."""
-    return option("--interval LEVEL", about, default=str(DEFAULT_LEVEL), callback=_level)
+interval_option = option("--interval LEVEL", "Confidence level, or none.", default=str(DEFAULT_LEVEL), callback=_level)
+"""The command receives ``interval``, the level, or None for none."""
 
 
 def _names(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
 @inputs.option("--out DIR", "Folder for the files; is made.", type=inputs.PATH, default="report")
 @inputs.option("--pdf", "Write the page as report.pdf too (the extra 'pdf').")
 @inputs.option("--table FILE", "Write all values as CSV too, also formatted for a paper.", type=inputs.PATH)
-@inputs.interval_option("Confidence level, or none.")
+@inputs.interval_option
 @inputs.gathered(
     "asked",
     Questions,

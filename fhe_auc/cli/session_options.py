@@ -165,7 +165,7 @@ def session_options(load: Callable[[str], Protocol[Any]], *questions: inputs.Dec
         _protocol_option("--protocol NAME", "See `fhe-auc protocols`.", DEFAULT_PROTOCOL, load),
         *_COUNTING,
         *questions,
-        inputs.interval_option("Confidence level, or none."),
+        inputs.interval_option,
         inputs.whole_number("--round-scores", 1, grids.MAX_PLACES, about=rounding),
         inputs.option("--epsilon E", "Add noise for this privacy budget, with a helper.", type=float),
         inputs.option("--epsilon-unit UNIT", protects, type=click.Choice(("row", "label"))),

@@ -122,10 +122,10 @@ def require_few(listed: Sized, place: str) -> None:
 
 
 class Folder(Exchange):
-    """The exchange in a folder, which is made when needed only with `make`."""
+    """The exchange in a folder, which is never made here: where it is away, it may be a share that is not mounted."""
 
-    def __init__(self, root: Path, *, make: bool = False) -> None:
-        self.root, self._make = root, make
+    def __init__(self, root: Path) -> None:
+        self.root = root
 
     def __str__(self) -> str:
         return os.fspath(self.root)
@@ -133,7 +133,7 @@ class Folder(Exchange):
     def list(self, place: str) -> dict[str, Version]:
         """List a folder."""
         listed: dict[str, Version] = {}
-        if not self._make and not self.root.is_dir():  # which is not that there is nothing yet
+        if not self.root.is_dir():  # which is not that there is nothing yet
             raise InputError(f"there is no folder {str(self)!r}: have it mounted, or made")
         with os.scandir(self._without_links(self._inside(place))) as entries:
             for entry in entries:
@@ -187,8 +187,6 @@ class Folder(Exchange):
         if folder != self.root:
             self._prepare(folder.parent)
             make_folder(folder, inside=True)
-        elif self._make:
-            make_folder(folder)
 
 
 class Arrivals:

@@ -41,6 +41,7 @@ from fhe_auc.input_proofs.statement import LINEAR_CHECKS, Shape, Statement
 from fhe_auc.rlwe.modular import Matrix, Residues, add, matmul, product, subtract, total, uniform
 
 _LABEL = b"fhe-auc input proofs: query 2\0"
+_BLOCK = 2**13  # residues that are worked on at a time: they fit a processor's first caches
 
 
 def prove(statement: Statement, digits: Residues, weights: Residues, seeds: Residues) -> Residues:
@@ -58,12 +59,17 @@ def prove(statement: Statement, digits: Residues, weights: Residues, seeds: Resi
 
 def gadget(digits: Residues, base: int, prime: int) -> Residues:
     """Return g = Π_{v<b} (x − v) of each x: zero where it is a digit to the base b."""
-    # Factors v and b − 1 − v make x·(x − b + 1) + v·(b − 1 − v): half as many products.
-    square = product(digits, subtract(digits, np.uint64(base - 1), prime), prime)
-    factors = [square, *(add(square, np.uint64(value * (base - 1 - value)), prime) for value in range(1, base // 2))]
-    if base % 2:
-        factors.append(subtract(digits, np.uint64(base // 2), prime))
-    return reduce(lambda x, y: product(x, y, prime), factors)
+    flat = digits.reshape(-1)
+    found = np.empty_like(flat)
+    for start in range(0, flat.size, _BLOCK):
+        x = flat[start : start + _BLOCK]
+        # Factors v and b − 1 − v make x·(x − b + 1) + v·(b − 1 − v): half as many products.
+        square = product(x, subtract(x, np.uint64(base - 1), prime), prime)
+        more = (np.uint64(value * (base - 1 - value)) for value in range(1, base // 2))
+        factors = [square, *(add(square, each, prime) for each in more)]
+        factors += [subtract(x, np.uint64(base // 2), prime)] if base % 2 else []
+        found[start : start + _BLOCK] = reduce(lambda left, right: product(left, right, prime), factors)
+    return found.reshape(digits.shape)
 
 
 def _known(digits: Residues, seeds: Residues, shape: Shape) -> Residues:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from fhe_auc.base.clock import SYSTEM, Clock
@@ -68,10 +69,9 @@ def passes(
             if not 0 < timeout < math.inf:
                 raise InputError(f"round-timeout must be a number of seconds above 0, got {timeout}")
             joined = site_storage(clock).aggregator(config, files)
-            journal.bind(joined.manifest.session)
             if before is not None and finished:
                 RoleLog(before["session"]).info("finished: all %d sites have its result", len(before["delivered"]))
-                return SessionRecord.from_dict(before)
+                return msgspec.convert(before, SessionRecord)
             joined.records.note("started")
             try:
                 _require(joined.manifest, config)
@@ -83,7 +83,7 @@ def passes(
                 with contextlib.suppress(OSError):
                     joined.records.note("stopped", error=type(error).__name__)
                 raise
-            told = record.as_dict()
+            told = msgspec.to_builtins(record)
             joined.records.note("ended", **{name: told[name] for name in ("counted", "missing", "delivered")})
         except Exception as error:
             failure = {"error": {"type": type(error).__name__, "message": str(error)}}

@@ -15,7 +15,6 @@ site answers one after the other. A look is a pass that never sleeps, by the clo
 from __future__ import annotations
 
 import os
-import re
 import sys
 import threading
 import time
@@ -57,7 +56,6 @@ _SET = 60.0  # seconds by which a clock jumps that somebody has set
 _BEAT = 30.0  # seconds: how often the status says that the process looks
 _TURN = 5  # looks, in which all places are looked at where nobody is known to make sessions
 _MOST_SESSIONS = 200  # at a time in a member's place, which removes them a day after their end
-_COMPACT = re.compile(r"\d{8}T\d{6}Z")
 METRICS = "metrics.prom"
 DECIDED = "decided"
 """The file in the role's state that changes when a person has decided on a session: it is then looked at again."""
@@ -384,10 +382,8 @@ def _tried(rule: str, wrong: Callable[[], Iterable[str]]) -> list[Problem]:
 
 def _time(file: Path) -> datetime | None:
     """Return when a result came, by its file's name; None for what people have put there."""
-    told = file.name.partition("-")[0]
     with suppress(ValueError):
-        if _COMPACT.fullmatch(told):
-            return datetime.strptime(told, "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc)
+        return datetime.strptime(file.name.partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc)
     return None
 
 

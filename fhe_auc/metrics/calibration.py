@@ -3,8 +3,6 @@
 All take scores for probabilities: they raise `InputError` if edges leave [0, 1], `UndefinedMetricError` without rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple

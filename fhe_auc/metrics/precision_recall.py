@@ -3,8 +3,6 @@
 There they are exact. All lie in [0, 1].
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

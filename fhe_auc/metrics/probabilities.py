@@ -4,8 +4,6 @@ A bin does not say where inside it a row's score is. The value takes the bin's m
 metric raises `InputError` if the edges leave [0, 1], and `UndefinedMetricError` if there are no rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 

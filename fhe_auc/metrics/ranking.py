@@ -3,8 +3,6 @@
 All raise `UndefinedAucError` if there are no positive or no negative rows.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

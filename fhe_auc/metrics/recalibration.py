@@ -10,8 +10,6 @@ one, are taken as 1e-8 from there, as the R package CalibrationCurves does; the 
 All raise `UndefinedAucError` if there are no positive or no negative rows; `InputError` if edges leave [0, 1].
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import NamedTuple
 

@@ -16,8 +16,6 @@ scores as probabilities, p̂(s) - s has mean 0 and variance v(s) = Σ l_j(s)² s
 Rows of a bin have its middle as score; each bin then is one weighted point, and p̂ is the same as over rows.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

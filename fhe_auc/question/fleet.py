@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate
 from typing import NamedTuple
 
 import msgspec
@@ -22,9 +22,8 @@ from fhe_auc.base.serialise import encode
 from fhe_auc.question.study import MOST_ROWS
 
 MEMBER_BYTES = DIGEST_BYTES = 32
-MOST_MEMBERS = 2**32
-MOST_OF_A_FILE = 2**20  # members; a task has their keys in memory
-_MOST_FILES = 2**14
+_MOST_MEMBERS, _MOST_FILES = 2**32, 2**14
+_MOST_OF_A_FILE = 2**20  # members; a task has their keys in memory
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}\.parquet")  # of one case: some file systems tell no other apart
 
 
@@ -52,17 +51,12 @@ class FleetList(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
 
     def __post_init__(self) -> None:
         names = [each.name for each in self.files]
-        if len(names) > _MOST_FILES:
-            raise InputError(f"a fleet has at most {_MOST_FILES:,} files of keys, got {len(names):,}")
-        if odd := next((name for name in names if not _NAME.fullmatch(name)), None):
+        sizes = all(1 <= each.number <= _MOST_OF_A_FILE and len(each.digest) == DIGEST_BYTES for each in self.files)
+        if not sizes or names != sorted(set(names)) or len(names) > _MOST_FILES or not all(map(_NAME.fullmatch, names)):
             raise InputError(
-                f"a file of keys is named by small letters, digits, - and _, and then .parquet, got {odd[:100]!a}"
+                f"a fleet has at most {_MOST_FILES:,} files of keys, in the order of their names, each once, of 1 to "
+                f"{_MOST_OF_A_FILE:,} members; a name is of small letters, digits, - and _, and ends with .parquet"
             )
-        if any(name >= after for name, after in pairwise(names)):
-            raise InputError("a fleet's files of keys are listed in the order of their names, each once")
-        for each in self.files:
-            if not 1 <= each.number <= MOST_OF_A_FILE or len(each.digest) != DIGEST_BYTES:
-                raise InputError(f"{each.name!r} has not 1 to {MOST_OF_A_FILE:,} members, or its digest another length")
 
     @property
     def number(self) -> int:
@@ -77,11 +71,10 @@ class FleetList(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     @cached_property
     def ranges(self) -> tuple[Range, ...]:
         """The ranges, in order."""
-        found, first = [], 0
-        for each in self.files:
-            found.append(Range(each.name, first, each.number, each.digest))
-            first += each.number
-        return tuple(found)
+        firsts = accumulate((each.number for each in self.files), initial=0)
+        return tuple(
+            Range(each.name, first, each.number, each.digest) for each, first in zip(self.files, firsts, strict=False)
+        )
 
 
 class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,10 +85,10 @@ class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     row_cap: int  # the most rows that a device may put in, 1 to 2^40; it checks that itself, and may have to prove it
 
     def __post_init__(self) -> None:
-        if not 2 <= self.members <= MOST_MEMBERS:
-            raise InputError(f"a fleet has from 2 to {MOST_MEMBERS:,} members, got {self.members:,}")
-        if len(self.keys) != DIGEST_BYTES:
-            raise InputError(f"the digest of a fleet's list has {DIGEST_BYTES} bytes, got {len(self.keys)}")
+        if not 2 <= self.members <= _MOST_MEMBERS or len(self.keys) != DIGEST_BYTES:
+            raise InputError(
+                f"a fleet has from 2 to {_MOST_MEMBERS:,} members, and a list of them, got {self.members:,}"
+            )
         if not 1 <= self.row_cap <= MOST_ROWS:
             raise InputError(f"a device's row cap must lie between 1 and {MOST_ROWS}, got {self.row_cap}")
 

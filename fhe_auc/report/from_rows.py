@@ -1,7 +1,5 @@
 """A report from the rows: one process plays the sessions that it takes (`fhe_auc.report.steps`), all roles of each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace

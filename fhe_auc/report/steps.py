@@ -10,8 +10,6 @@ plays them at once. Between machines who makes sessions, and who agrees to them,
 that have the same results, and numbers come out to the same digits.
 """
 
-from __future__ import annotations
-
 import datetime
 import math
 from collections.abc import Generator, Iterable, Mapping, Sequence

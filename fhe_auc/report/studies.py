@@ -5,8 +5,6 @@ Who makes a session, and a site that answers it unasked, take this from the same
 numbered from 1 on (`Manifest.step`); a first one that finds thresholds serves all turns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """What a report says in words of its sessions: what they have revealed to whom, what they cost, what to beware of."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

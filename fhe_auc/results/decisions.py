@@ -1,7 +1,5 @@
 """Decisions at one threshold, asked for or chosen by the counts: their metrics, each rate with its interval."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -13,8 +13,6 @@ a difference is no smaller, and a ratio no larger; of groups put together one ha
 what is known bounds all. Each group is compared with the largest one shown, as Aequitas does: it is known best.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass

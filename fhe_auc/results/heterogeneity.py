@@ -24,8 +24,6 @@ What the sums give away: a usable site has three numbers, D, P·N and w (θ and 
 all of them. Who knows the numbers of all usable sites but three can solve for these three.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction

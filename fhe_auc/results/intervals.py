@@ -12,8 +12,6 @@ Patients are few where some have most of the rows: Student's t is taken, as for 
 (Kish, Survey Sampling, 1965). Where thresholds leave more open than the standard error, `widened` adds that.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -126,10 +124,7 @@ def plain(auc: Fraction, standard_error: float, level: float, method: str = PLAI
 
 
 def widened(
-    interval: Interval | None,
-    standard_error: float | None,
-    off: float,
-    within: tuple[float, float] = (0.0, 1.0),
+    interval: Interval | None, standard_error: float | None, off: float, within: tuple[float, float] = (0.0, 1.0)
 ) -> Interval | None:
     """Return an interval with ends moved by the binning error `off`, as `outward` says; its method says so, too."""
     if interval is None or standard_error is None or off <= standard_error:

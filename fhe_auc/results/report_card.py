@@ -1,7 +1,5 @@
 """What the report says, before it is drawn or written: numbers, points of the curves, and facts of the session."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@
 counts are hidden, values have the digits that the page has.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping

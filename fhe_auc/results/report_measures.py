@@ -1,7 +1,5 @@
 """The report's metrics of scores and of calibration, each with its interval."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -208,12 +206,7 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
     """
     auc, precision = ranking.roc_auc_score(fine), ranking.average_precision_score(fine)
     partial, partial_error = ranking.partial_auc_score(fine, _MAX_FPR)
-    found = {
-        "roc_auc": auc,
-        "average_precision": precision,
-        "partial_auc": partial,
-        "ks": ranking.ks_statistic(shown),
-    }
+    found = {"roc_auc": auc, "average_precision": precision, "partial_auc": partial, "ks": ranking.ks_statistic(shown)}
     left_out, scaled = dict[str, str](), None
     if probabilities.of_probabilities(fine):
         scaled = probabilities.scaled_brier_score(fine)

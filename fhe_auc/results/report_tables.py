@@ -1,7 +1,5 @@
 """A report's measures and groups as text: the cells of its tables; what an evaluation has too: `result_tables`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

@@ -9,8 +9,6 @@ yielded here: so the last file has all that a report is made of. Whoever reads a
 `fhe-auc check` alone.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -29,13 +29,10 @@ _WITNESSES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 
 def reduced(numbers: Residues | Signed, modulus: int | Residues) -> Residues:
     """Return integers, of either sign and below 2^50 times their modulus in size, modulo it; each may have its own."""
-    moduli = np.asarray(modulus, np.uint64)
     # numpy's remainders of words take five times as long. Quotients below 2^50 are wrong by one at most, and where they
     # are near a half: what is left lies between -modulus and modulus.
-    quotients = numbers.astype(np.float64)
-    quotients *= 1 / moduli
-    left = _without(np.rint(quotients, out=quotients), numbers, moduli)
-    return np.asarray(np.minimum(left, left + moduli))  # negative numbers are large ones, and wrap around
+    moduli = np.asarray(modulus, np.uint64)
+    return _left(numbers.view(np.uint64), np.asarray(numbers * (1 / moduli)), moduli)
 
 
 def multiply(x: Residues | Signed, y: Residues | np.uint64, modulus: int | Residues) -> Residues:
@@ -47,11 +44,14 @@ def multiply(x: Residues | Signed, y: Residues | np.uint64, modulus: int | Resid
     if int(moduli.max()).bit_length() > MULTIPLIED_BITS:
         raise ValueError(f"only modulo primes of at most {MULTIPLIED_BITS} bits")
     # In double precision the quotient, below 2^57, is off by less than 2^7 (five roundings, and what is cut off); what
-    # that leaves of the product lies between -2^63 and 2^63, so that it is exact modulo 2^64.
-    quotients = x.astype(np.float64) * (np.asarray(y, np.float64) / moduli.astype(np.float64))
+    # that leaves of the product lies between -2^63 and 2^63, so that it is exact modulo 2^64. Few arrays are made here:
+    # the pages of large ones, which come and go, would take most of the time.
+    quotients = np.asarray(x * (np.asarray(y, np.float64) / moduli))
+    whole = np.asarray(quotients.astype(np.int64)).view(np.uint64)
+    whole *= moduli
     with np.errstate(over="ignore"):  # which numpy tells of scalars only
-        product = np.asarray(x.view(np.uint64) * y)
-    return reduced(_without(quotients, product, moduli).view(np.int64), moduli)
+        np.subtract(x.view(np.uint64) * y, whole, out=whole)
+    return _left(whole, np.multiply(whole.view(np.int64), 1 / moduli, out=quotients), moduli)
 
 
 def product(x: Residues, y: Residues | np.uint64, prime: int) -> Residues:
@@ -59,13 +59,20 @@ def product(x: Residues, y: Residues | np.uint64, prime: int) -> Residues:
     if prime.bit_length() > _ONCE_BITS:
         return multiply(x, y, prime)
     # The quotient is off by at most 3/8 before it is rounded: what is left lies between -prime and prime.
-    quotients = x * (np.asarray(y, np.float64) * (1 / prime))
-    whole = np.rint(quotients, out=quotients).astype(np.int64).view(np.uint64)
-    whole *= np.uint64(prime)
-    found = x * y
-    found -= whole
-    np.add(found, np.uint64(prime), out=whole)
-    return np.asarray(np.minimum(found, whole, out=found))  # negative numbers are large ones
+    return _left(x * y, x * (np.asarray(y, np.float64) * (1 / prime)), np.asarray(prime, np.uint64))
+
+
+def _left(numbers: Residues, quotients: NDArray[np.float64], moduli: Residues) -> Residues:
+    """Return numbers less rounded quotients, which are overwritten, times their moduli; modulo these.
+
+    What is left lies between -modulus and modulus.
+    """
+    np.rint(quotients, out=quotients)
+    whole = np.asarray(quotients.astype(np.int64)).view(np.uint64)
+    whole *= moduli
+    np.subtract(numbers, whole, out=whole)
+    above = np.add(whole, moduli, out=quotients.view(np.uint64))
+    return np.asarray(np.minimum(whole, above, out=whole))  # negative numbers are large ones, and wrap around
 
 
 class Matrix:
@@ -104,7 +111,8 @@ class Matrix:
         return found.reshape(*x.shape[:-1], -1)
 
     def _times(self, cut: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the product of limbs, by pieces for which BLAS starts no threads, which would wait actively."""
+        """Return the product of limbs, by pieces for which OpenBLAS starts no threads."""
+        # These wait actively (findings/numpy-a-small-product-now-and-then-keeps-another-core-busy.sh).
         (rows, inner), columns = cut.shape, self._cut_y.shape[1]
         sums = np.zeros((rows, columns))
         if rows == 1:
@@ -143,13 +151,6 @@ class Matrix:
 def matmul(x: Residues, y: Residues, prime: int) -> Residues:
     """Return x·y, shape (…, M), of residues of the shapes (…, K) and (K, M), modulo a prime of up to 56 bits."""
     return Matrix(y, prime).after(x)
-
-
-def _without(quotients: NDArray[np.float64], numbers: Residues | Signed, moduli: Residues) -> Residues:
-    """Return numbers less so many times their modulus, whole parts of quotients; all modulo 2^64."""
-    whole = np.asarray(quotients.astype(np.int64)).view(np.uint64)
-    whole *= moduli
-    return np.subtract(numbers.view(np.uint64), whole, out=whole)
 
 
 def add(x: Residues, y: Residues | np.uint64, modulus: int | Residues) -> Residues:

@@ -21,8 +21,6 @@ J. ACM 15, 1968). Both transforms go through the same stages, with other factors
 which the powers of ψ at the end bring x^N + 1.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias

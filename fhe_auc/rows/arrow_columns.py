@@ -1,7 +1,5 @@
 """Columns of Arrow as numpy has them: what readers of all kinds of files yield."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """CSV files and their like, some rows at a time: Arrow reads rows; here are delimiters, lines of rows, and messages."""
 
-from __future__ import annotations
-
 import csv
 import io
 import os

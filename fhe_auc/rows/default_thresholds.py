@@ -13,8 +13,6 @@ Most risk scores have few values: points, a tree's leaves, rounded percentages. 
 Of fewer than 100 rows, fewer lie there. Of more than 2^22 scores, evenly spaced ones are looked at.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

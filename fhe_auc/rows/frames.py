@@ -1,7 +1,5 @@
 """Rows in memory: tables, which list columns and return one by name, and pairs of arrays, as tables of `pieces`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -5,8 +5,6 @@ to 1 all lie in the last bin. Nobody else sees the rows, so each party has to no
 that party's own people, and never sent.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial

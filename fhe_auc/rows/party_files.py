@@ -1,7 +1,5 @@
 """Files to parties: tables with a label and a score column, one party a file or a site column; and back."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ Rows are named in errors as people find them: by the line of a text file, which 
 their number from 0. A missing entry is None, or NaN in a column of numbers; texts such as NA are left as they are.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence

@@ -18,7 +18,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -209,8 +209,7 @@ class Aggregator:
         if not self._ended:
             raise EvaluationError("the session has not ended")
         missing = tuple(party for party in self.manifest.parties if party not in self._awaited)
-        refused = tuple(self._refusals.items())
-        return SessionRecord(self.manifest.session, self.counted, missing, self._answered, refused)
+        return SessionRecord(self.manifest.session.hex(), self.counted, missing, self._answered, self.refusals)
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -304,22 +303,11 @@ class SessionRecord:
     there, too, whose input proof did not hold.
     """
 
-    session: bytes  # the manifest's id, 16 bytes
+    session: str  # the manifest's id, hexadecimal
     counted: tuple[str, ...]
     missing: tuple[str, ...]
     delivered: tuple[str, ...]
-    refused: tuple[tuple[str, str], ...]
-
-    def as_dict(self) -> dict[str, object]:
-        """Return plain types; `from_dict` has the way back."""
-        parties = {"counted": [*self.counted], "missing": [*self.missing], "delivered": [*self.delivered]}
-        return {"session": self.session.hex(), **parties, "refused": dict(self.refused)}
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> SessionRecord:
-        """Return the record that `as_dict` was of."""
-        counted, missing, delivered = (tuple(plain[name]) for name in ("counted", "missing", "delivered"))
-        return cls(bytes.fromhex(plain["session"]), counted, missing, delivered, tuple(plain["refused"].items()))
+    refused: dict[str, str]
 
 
 def conduct(

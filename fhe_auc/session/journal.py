@@ -3,7 +3,6 @@
     round-N.message             what is sent to all in round N, written before it leaves
     round-N.PARTY.submission    what a party has sent last, written before it counts
     round-N.closed              whose submissions count, written before anything is computed from them
-    session                     its id
     record.json                 who took part, and who has confirmed the last round; or what went wrong
     status.json                 who is awaited at this moment, and why
     lock                        locked while a process runs the session
@@ -30,7 +29,7 @@ from fhe_auc.exchange.exchange import file_of
 
 _CLOSED, _ENTRY = b"fheclos", b"fheentr"
 _PATIENCE, _PAUSE = 1.0, 0.05  # seconds: `is_running` has the lock for a moment
-_RECORD, _STATUS, _SESSION, _LOCK = "record.json", "status.json", "session", "lock"
+_RECORD, _STATUS, _LOCK = "record.json", "status.json", "lock"
 
 
 class Journal(AbstractContextManager["Journal"]):
@@ -51,18 +50,6 @@ class Journal(AbstractContextManager["Journal"]):
         if self._lock >= 0:
             os.close(self._lock)
         self._lock = -1
-
-    def bind(self, session: bytes) -> None:
-        """Have the journal be a session's; raise `InputError` where it is another one's."""
-        path = self.folder / _SESSION
-        bound = _read(path)
-        if bound is None:
-            write_atomically(path, session.hex().encode(), mode=0o600, durable=True)
-        elif bound != session.hex().encode():
-            raise InputError(
-                f"journal: {str(self.folder)!r} is of session {bound[:32].decode(errors='replace')}; give session "
-                f"{session.hex()} a folder of its own"
-            )
 
     def require_sent(self, newest: int | None, place: str) -> None:
         """Raise `EvaluationError` where the last round that has begun in a place, if any, was not sent from here."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError, InputError
-from fhe_auc.base.names import HELPER, MAX_CHARACTERS, first_alike, problem_with
+from fhe_auc.base.names import MAX_CHARACTERS, first_alike, problem_with
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.study import Study
@@ -125,11 +125,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def thresholds(self) -> NDArray[np.float64]:
         """Ascending decision points, shape (m,), read-only."""
         return np.frombuffer(self.grid, "<f8")
-
-    @property
-    def answering(self) -> tuple[str, ...]:
-        """Sender names of all who answer the aggregator: the parties, and the helper if any."""
-        return (*self.parties, HELPER) if self.keys == "helper" else self.parties
 
     def decoded_plan(self, kind: type[P]) -> P:
         """Return the plan, which must be of this type.

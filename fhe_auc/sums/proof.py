@@ -6,8 +6,6 @@ aggregator computes H_s at z = 0 … d, which are sums like any other. Parties i
 what they know it to be before there is a result: a wrong number passes with probability at most d/(t − 1).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise

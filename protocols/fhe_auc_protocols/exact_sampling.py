@@ -5,8 +5,6 @@ integer: no floating-point number decides what a user reports, so that the proba
 multiples of 2^-64. They are rounded to the private side.
 """
 
-from __future__ import annotations
-
 import secrets
 from decimal import ROUND_CEILING, Decimal, localcontext
 from typing import Protocol

@@ -87,9 +87,7 @@ def test_whole_commands_get_the_rows_auc_to_the_precision_that_they_state_and_ar
     assert not folder.exists()
 
 
-def test_what_a_process_needed_of_memory_is_its_own_and_not_that_of_who_measures(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_a_process_needed_of_memory_is_its_own_not_that_of_who_measures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PROGRAMS, "nothing", ("-c", "print('{\"auc\": 1}')"))
     held = np.ones(20_000_000)
     assert WholeCommand(FileProblem(1, 2, 10, "csv"), "nothing").play().costs["peak_bytes"] < held.nbytes / 2

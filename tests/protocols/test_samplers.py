@@ -103,9 +103,7 @@ def cumulative(scale: Fraction, parties: int, entries: int) -> list[Decimal]:
     "scale", [Fraction(1, 100), Fraction(1, 3), Fraction(64, 3), slow(Fraction(8)), slow(Fraction(170))]
 )
 @pytest.mark.parametrize("parties", [1, 9, slow(2), slow(1000)])
-def test_every_entry_of_a_table_is_the_first_64_bits_of_the_distribution_function(
-    scale: Fraction, parties: int
-) -> None:
+def test_an_entry_of_a_table_is_the_first_64_bits_of_the_distribution_function(scale: Fraction, parties: int) -> None:
     table = _table(scale, parties)
     wanted = cumulative(scale, parties, len(table))
     with localcontext() as context:

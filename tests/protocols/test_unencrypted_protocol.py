@@ -134,9 +134,7 @@ def test_what_only_encryption_has_and_no_budget_are_refused(name: str, changes: 
         ({"epsilon": 1e300}, "epsilon .*promises nothing|epsilon must lie between"),  # a liar would like exact counts
     ],
 )
-def test_roles_refuse_a_manifest_that_the_protocol_would_not_make(
-    name: str, changes: dict[str, Any], message: str
-) -> None:
+def test_roles_refuse_what_the_protocol_would_not_make(name: str, changes: dict[str, Any], message: str) -> None:
     plugin: Any = registry.load(name)
     manifest = plugin.prepare(asked(name)).manifest
     if changes.keys() <= {"secret", "epsilon"}:
@@ -146,9 +144,6 @@ def test_roles_refuse_a_manifest_that_the_protocol_would_not_make(
     for role in (lambda: plugin.aggregator(manifest, b""), lambda: plugin.party(manifest, b"", SITES[0])):
         with pytest.raises(InputError, match=message):
             role()
-
-
-# --- Options ----------------------------------------------------------------------------------------------------------
 
 
 def test_every_option_has_a_line_that_the_command_line_shows() -> None:

@@ -1,12 +1,15 @@
 """A consortium's coordinator and its members, at a time that does not pass."""
 
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 from fhe_auc.question.study import Study
+from fhe_auc.report.studies import next_session
+from fhe_auc_keys.site.making import sealed_files
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import OWN
+from fhe_auc_keys.store.vault import OWN, own_identity
 from fhe_auc_keys.trust import members
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.members import Change, Member, countersign
@@ -16,6 +19,17 @@ DAY = timedelta(days=1)
 STUDY = Study(
     model="sepsis-net 2.1", outcome="sepsis within 48 hours", cohort="adults in intensive care", period="2029"
 )
+
+
+def write_session(folder: Path, store: KeyStore, study: Study, *, at: datetime) -> str:
+    """Have a store's owner make the session of a study, with its files in a new folder; return its id."""
+    asked = next_session(study, study.sites, ())
+    assert asked is not None
+    manifest, files = sealed_files(own_identity(store), study, asked, 0, known_members.stored(store), at=at)
+    folder.mkdir()
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    return manifest.session.hex()
 
 
 class Consortium:

@@ -26,8 +26,7 @@ from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import Lie, LyingComputa
 from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
 from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.device import Device, Floor, Record, Submitted
-from fhe_auc_keys.fleet.records import ANSWERS, blobs_table
-from fhe_auc_keys.fleet.session import FleetSession, Verdict, blob_about, loaded, sketch_info
+from fhe_auc_keys.fleet.session import COUNTS, FleetSession, blob_about, loaded, sketch_info
 from fhe_auc_keys.fleet.workers import Workers
 from fhe_auc_keys.roles.blobs import sealed_blob
 from fhe_auc_keys.roles.local_consortium import Consortium
@@ -169,15 +168,15 @@ class Play:
 
     def table(self, folder: str, number: int = 0) -> dict[str, Any]:
         """All columns of a range's blobs or answers."""
-        schema = ANSWERS if folder == "answers" else blobs_table(self.aggregator.loaded)
-        found = [columns for _, columns in tables.batches(str(self.file(folder, number)), schema)]
+        schema = tables.ANSWERS if folder == "answers" else tables.blobs(self.aggregator.loaded)
+        found = [*tables.batches(str(self.file(folder, number)), schema)]
         return {name: np.concatenate([each[name] for each in found]) for name in schema.names}
 
     def parts(self) -> dict[int, bytes]:
         """What each member that counts is answered."""
         there = [number for number in range(len(self.listed.files)) if self.file("answers", number).exists()]
         rows = [row for number in there for row in zip(*self.table("answers", number).values(), strict=True)]
-        return {int(member): part.tobytes() for member, verdict, part in rows if verdict == Verdict.COUNTS}
+        return {int(member): part.tobytes() for member, _, verdict, part in rows if verdict == COUNTS}
 
     def read(self, index: int, key: bytes = b"", sums: bytes = b"") -> Evaluation:
         """What a device reads, with its response key or another one, of these sums or others."""

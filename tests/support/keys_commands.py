@@ -21,9 +21,8 @@ from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust import join_request
 from tests.support import command_line
-from tests.support.certified import NOW, STUDY
+from tests.support.certified import NOW, STUDY, write_session
 from tests.support.keys_folder import ADDER, SITES
-from tests.support.sealed_sessions import write_session
 
 ASKED = msgspec.structs.replace(STUDY, sites=SITES, maker="north", aggregator=ADDER, thresholds="uniform:16")
 

@@ -18,9 +18,7 @@ from fhe_auc.machines.isolation import Isolation
 from fhe_auc.machines.served_session import Session
 from fhe_auc.machines.site_state import Standing, site_storage
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session import registry
 from fhe_auc.session.journal import read_record, read_status
-from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import claimed
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.site.session_files import meeting_of
@@ -28,23 +26,19 @@ from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.exact_sessions import pairs_of
 from tests.support.nothing import rows_in
 from tests.support.pooled import rounding
-
-GRID = np.linspace(0, 1, 16)
+from tests.support.stored_sites import GRID as GRID
+from tests.support.stored_sites import Consortium
 
 
 class MachineSession:
     """In a folder of its own; `aggregator` and `roles`, of the sites and the helper if any, are configurations."""
 
     def __init__(self, sites: list[PartyData], folder: Path, protocol: str = "nothing", **asked: Any) -> None:
-        self.folder, self.protocol, self.sites = folder, protocol, {data.name: data for data in sites}
-        request = Request(**{"parties": tuple(self.sites), "thresholds": GRID, **asked})
-        prepared = registry.load(protocol).prepare(request)
-        (folder / "keys").mkdir(mode=0o700, parents=True)
-        made = site_storage().local_sites(prepared, folder / "keys")
-        self.id = prepared.manifest.session
-        self.files = made.files
+        folder.mkdir(parents=True)
+        keys = Consortium(sites, folder / "keys", protocol, **asked)
+        self.folder, self.protocol, self.sites, self.id, made = folder, protocol, keys.sites, keys.id, keys.made
+        self.files, self.roles = made.files, {name: dict(config) for name, config in made.sites.items()}
         self.aggregator: dict[str, Any] = {**made.aggregator, "journal": str(folder / "journal")}
-        self.roles = {name: dict(config) for name, config in made.sites.items()}
         for data in sites:
             file = folder / f"{data.name}.npz"
             np.savez(file, y_true=data.y_true, y_score=data.y_score)
@@ -134,7 +128,8 @@ def played_over_files(
     """
     meeting = site_storage().opens(aggregator, files)
     assert meeting is not None
-    folder = Folder(exchange, make=True)
+    exchange.mkdir(exist_ok=True)
+    folder = Folder(exchange)
     attendants = {name: Attendant(config, folder, meeting.session) for name, config in roles.items()}
     session = aggregator_role.passes({**aggregator, "round-timeout": 60.0, **changes}, folder, meeting, files)
     while True:

@@ -24,11 +24,10 @@ from fhe_auc.machines import health, outcomes, serve
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc_keys.site.policy import agree
 from fhe_auc_keys.store.key_store import KeyStore
-from tests.support.certified import STUDY, Consortium
+from tests.support.certified import STUDY, Consortium, write_session
 from tests.support.keys_folder import ADDER
 from tests.support.machines import toml
 from tests.support.processes import wait_for
-from tests.support.sealed_sessions import write_session
 
 SITES, HOLDER, HELPER = ("north", "south", "west"), "north", "registry"
 PATIENCE = 600.0  # seconds; only a broken test waits for them

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import copy
-import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, get_args
 
-import msgspec
 import numpy as np
 
 from fhe_auc.base.clock import Clock
@@ -27,25 +24,6 @@ from fhe_auc_keys.store.key_store import KeyStore, Kind
 from fhe_auc_keys.store.vault import Vault
 
 GRID = np.linspace(0, 1, 16)
-
-
-_SESSIONS: dict[tuple[str, tuple[str, ...]], Session] = {}
-
-
-def _prepared(protocol: str, request: Request) -> Session:
-    """Return a session of its own on keys that are made once."""
-    key = protocol, request.parties
-    if key not in _SESSIONS:
-        _SESSIONS[key] = registry.load(protocol).prepare(request)
-    made = _SESSIONS[key]
-    if getattr(made, "seeds", None):  # a pad key is for one session; such keys are quick to make
-        return registry.load(protocol).prepare(request)
-    return replace(made, manifest=msgspec.structs.replace(made.manifest, session=secrets.token_bytes(16)))
-
-
-def _moved(config: Mapping[str, Any], folder: Path, to: Path) -> dict[str, Any]:
-    """The configuration of a session that has been copied into another folder."""
-    return {name: value.replace(str(folder), str(to)) for name, value in config.items()}
 
 
 class _Standing(Clock):
@@ -65,8 +43,7 @@ class Consortium:
         self.plugin = registry.load(protocol)
         self.sites = {data.name: data for data in sites}
         given = Request(**{"parties": tuple(self.sites), "thresholds": GRID, **request})
-        # Keys take seconds to make; a test that wants only a session of its own names it anew.
-        self.session: Session = _prepared(protocol, given) if not request else self.plugin.prepare(given)
+        self.session: Session = self.plugin.prepare(given)
         self.folder = folder
         folder.mkdir(mode=0o700)
         self.made: LocalSites = site_storage().local_sites(self.session, folder)
@@ -76,10 +53,13 @@ class Consortium:
     def copied(self, folder: Path) -> Consortium:
         """The same session, as it is on the disk now, in another folder: what happens there leaves this one alone."""
         shutil.copytree(self.folder, folder)
-        copied = copy.copy(self)
-        sites = {name: _moved(config, self.folder, folder) for name, config in self.made.sites.items()}
-        aggregator = _moved(self.made.aggregator, self.folder, folder)
-        copied.folder, copied.made, copied.results = folder, LocalSites(aggregator, sites, self.made.files), {}
+
+        def moved(config: Mapping[str, str]) -> dict[str, str]:
+            return {name: value.replace(str(self.folder), str(folder)) for name, value in config.items()}
+
+        copied, sites = copy.copy(self), {name: moved(config) for name, config in self.made.sites.items()}
+        made = LocalSites(moved(self.made.aggregator), sites, self.made.files)
+        copied.folder, copied.made, copied.results = folder, made, {}
         return copied
 
     def aggregator(self) -> Aggregator:

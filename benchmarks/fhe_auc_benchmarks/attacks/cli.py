@@ -1,7 +1,5 @@
 """``fhe-auc attack``: let those who lie try, and count what gets through."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

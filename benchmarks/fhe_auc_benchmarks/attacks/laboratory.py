@@ -1,7 +1,5 @@
 """What all attacks have in common: a lie is a row of a table, which is played many times over against real sessions."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -8,8 +8,6 @@ are those with which each lie passed most often at a tolerance of 5e-4, of up to
 **`verified`.** One sum of degree 2, modulo a small prime, where the proved chance shows: 2/(t − 1).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import NamedTuple

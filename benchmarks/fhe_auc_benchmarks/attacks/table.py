@@ -1,7 +1,5 @@
 """The table of lies: of an aggregator, a helper and parties, by name, with what may come of each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 

@@ -1,7 +1,5 @@
 """What is measured: one way to the pooled AUC of made-up rows; here our own protocols, with all their roles."""
 
-from __future__ import annotations
-
 import secrets
 import time
 from abc import ABC, abstractmethod

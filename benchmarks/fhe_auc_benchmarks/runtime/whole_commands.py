@@ -1,7 +1,5 @@
 """Whole commands on files of rows: ``fhe-auc evaluate`` as users run it, beside the AUC in the clear (`row_peers`)."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

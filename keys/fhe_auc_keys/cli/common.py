@@ -84,7 +84,7 @@ def reported(command: Callable[..., Report]) -> Callable[..., None]:
 
 def _cell(value: Any) -> output.Cell:
     if isinstance(value, bytes):
-        return spelled(value)
+        return value.hex()
     if isinstance(value, datetime):
         return moment(value)
     text: output.Cell = str(value) if isinstance(value, Path) else value
@@ -112,13 +112,6 @@ def now() -> datetime:
 def moment(at: datetime) -> str:
     """Write a time."""
     return f"{at.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC"
-
-
-def spelled(data: bytes) -> str:
-    """Write bytes for reading aloud: groups of four digits, eight groups a line."""
-    digits = data.hex()
-    groups = [digits[start : start + 4] for start in range(0, len(digits), 4)]
-    return "\n".join(" ".join(groups[start : start + 8]) for start in range(0, len(groups), 8))
 
 
 class SessionId(click.ParamType):  # type: ignore[type-arg] # it has none in click 8.1

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
+import msgspec
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others, write_atomically
@@ -99,9 +100,7 @@ class _Role(NamedTuple):
             audit.append(store, self.session.identity, event, self.session.manifest, self.convener, at=common.now())
 
 
-def _step(
-    about_it: str, *examples: str, places: str, shared: bool = True, name: str | None = None
-) -> Callable[..., Any]:
+def _step(about_it: str, *examples: str, places: str = "", shared: bool = True) -> Callable[..., Any]:
     """Decorate a role's step: it receives ``role``, `places`, and ``pool`` where workers share the work."""
 
     def decorated(command: Callable[..., common.Report]) -> click.Command:
@@ -125,7 +124,7 @@ def _step(
             step(*args, role=_Role(session, vault, holder), **options)
 
         shown = (f"fhe-auc fleet {each} --holder vendor --store keystore" for each in examples)
-        return common.command(about_it, *shown, name=name)(as_role)
+        return common.command(about_it, *shown, name=examples[0].split()[0])(as_role)
 
     return decorated
 
@@ -183,14 +182,8 @@ def convene(keys: str, study_file: Path, row_cap: int, vault: Vault, target: Pat
         audit.append(store, convener, "made", announced.manifest, convener.name, at=common.now())
         write_atomically(target, made, mode=SHARED)
     session, plan = announced.manifest.session, exact.plan_of(announced.manifest)
-    facts = {
-        "session": session,
-        "file": target,
-        "holder": convener.name,
-        "not_after": announced.not_after,
-        "study": study.as_dict(),
-        "fleet": {"members": fleet.members, "keys": fleet.keys, "row_cap": row_cap},
-    }
+    facts = {"session": session, "file": target, "holder": convener.name, "not_after": announced.not_after}
+    facts |= {"study": study.as_dict(), "fleet": msgspec.to_builtins(fleet, builtin_types=(bytes,))}
     rows: common.Rows = [
         ("file", target, f"convened by {convener.name}, until {common.moment(announced.not_after)}"),
         ("session", session, "compare: everybody in it must see the same"),
@@ -216,17 +209,16 @@ def collect(records: str, blobs: str, role: _Role, pool: Workers) -> common.Repo
     found = aggregator.collect(role.session, role.vault, records, blobs, pool, at=common.now())
     where = f"their blobs are in {blobs!r}, for the helper"
     rows: common.Rows = [("collected", f"{found.records:,} records", where)]
-    for why, count in found.refusals.counts.items():
-        rows.append(("refused", f"{count:,} records", f"{why}: {'; '.join(found.refusals.examples[why])}"))
-    return common.Report({"records": found.records, "refused": found.refusals.as_dict()}, rows)
+    for why, (count, named) in found.refused.items():
+        rows.append(("refused", f"{count:,} records", f"{why}: {'; '.join(named)}"))
+    refused = {why: {"records": count, "among them": named} for why, (count, named) in found.refused.items()}
+    return common.Report({"records": found.records, "refused": refused}, rows)
 
 
 @_step(
     "As the helper: open the sum of the pads.",
     "open session.fleet keys blobs answers",
     "open session.fleet answers --nothing",
-    places="",
-    name="open",
 )
 @click.argument("places", metavar="[KEYS BLOBS] ANSWERS", nargs=-1)
 @click.option("--nothing", is_flag=True, help="Open nothing in this session, whose records or list are lost, ever.")
@@ -242,19 +234,17 @@ def open_pads(places: tuple[str, ...], nothing: bool, role: _Role, pool: Workers
         raise click.UsageError("give KEYS, BLOBS and ANSWERS; or ANSWERS and --nothing")
     answers = _absolute(places[-1])
     opening = tables.within(answers, aggregator.OPENING_FILE)
+    told = f"nothing is opened and the session has ended: {opening!r} says so to its devices"
     if nothing:
         with role.vault.open() as store:
-            word = helper.end(role.session, store, at=common.now())
-        tables.write_file(opening, word)
+            tables.write_file(opening, helper.end(role.session, store, at=common.now()))
         role.note("ended unopened")
-        return common.Report({"opened": False}, [("ended", "unopened", f"{opening!r} says so to its devices")])
+        return common.Report({"opened": False}, [("ended", told)])
     keys, blobs = map(_absolute, places[:-1])
     found = helper.open_pads(role.session, role.vault, keys, blobs, answers, pool, at=common.now())
     role.note("opened" if found.opened else "ended unopened")
-    if found.opened:
-        return _verdicts(found.verdicts, f"the answers, for the aggregator, are in {answers!r}")
-    where = f"too few count, so nothing is opened and the session has ended: {opening!r} says so to its devices"
-    return _verdicts(found.verdicts, where, failed=True)
+    where = f"the answers, for the aggregator, are in {answers!r}" if found.opened else f"too few count, so {told}"
+    return _verdicts(found.verdicts, where, failed=not found.opened)
 
 
 @_step(

@@ -230,8 +230,7 @@ def _session(store: KeyStore, session: bytes) -> tuple[dict[str, Any], str]:
 
 @common.command(
     "Destroy the keys of a session that is given up.",
-    'fhe-auc keys close "31c4 ce5c 3af1 00a3 0dd3 d4d0 b719 1bc8" --lose-result',
-    "        as `show` writes it, say since another session replaces it",
+    "fhe-auc keys close 31c4ce5c3af100a30dd3d4d0b7191bc8 --lose-result    say since another session replaces it",
 )
 @click.argument("sessions", metavar="SESSION...", nargs=-1, required=True, type=common.SessionId())
 @common.key_store

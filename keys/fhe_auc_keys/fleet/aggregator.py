@@ -7,109 +7,60 @@ counts, and nowhere else: what it differs by from the sum of those that count is
 from __future__ import annotations
 
 import hashlib
-import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
-from typing import NamedTuple
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
-from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
+from fhe_auc.base.serialise import KeptFormat, SecretStruct, decode, encode
 from fhe_auc.input_proofs.sessions import RANDOMNESS_BYTES, QueryKey, Submissions
 from fhe_auc.question.fleet import Range
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.packing import octet_rows
+from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.session.computation import PaddedComputation
 from fhe_auc_keys.errors import KeysError, TamperedError
-from fhe_auc_keys.fleet import records as why
+from fhe_auc_keys.fleet import session as sessions
 from fhe_auc_keys.fleet import tables
-from fhe_auc_keys.fleet.records import ANSWERS, RefusedRecords, blobs_table, chosen, digests_of, records_table
-from fhe_auc_keys.fleet.session import (
-    LIST,
-    OPENING,
-    RESULT,
-    UNOPENED,
-    AnswersCipher,
-    FleetSession,
-    Loaded,
-    Verdict,
-    bytes_of_sum,
-    loaded,
-    of_own,
-    sketch_info,
-    sum_of_bytes,
-    sum_of_rows,
-    to_own,
-)
-from fhe_auc_keys.fleet.tables import Columns, Digest, within
+from fhe_auc_keys.fleet.session import VERDICTS, Document, FleetSession, Loaded, TableFile, loaded, sealed, unsealed
+from fhe_auc_keys.fleet.tables import Columns, within
 from fhe_auc_keys.fleet.workers import OwnKeys, Workers
+from fhe_auc_keys.roles.blobs import bytes_of, totals_of
 from fhe_auc_keys.store import fixed_lists
 from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.sealing import OVERHEAD
 from fhe_auc_keys.trust.signatures import has_signed
+from fhe_auc_keys.trust.signed_documents import sign_document
 
 LIST_FILE, OPENING_FILE = "list", "opening"
-
-_CHANGED = (
-    "{file!r} does not hold the records that were collected: put back what has gone, and take out what has come since"
+UNREADABLE = "the file cannot be read to its end, or is of no range"
+REASONS = OTHER_FILE, NOT_SEALED, NO_SKETCH, NO_PROOF = (
+    "it is of no member in the file of keys of that name",
+    "its sketch is not sealed to the aggregator for this session and member",
+    "its sketch is none: a number in it is too large",
+    "its proof is none, or about other numbers than it has submitted",
 )
+_WHOLE = len(REASONS)
+_EXAMPLES = 5
+_CHANGED = "{!r} has other records than were collected: put back what has gone, and take out what has come since"
 
-
-class BlobFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A file of blobs in the folder for the helper, of so many rows."""
-
-    name: str  # the range's
-    rows: int
-    digest: bytes  # `tables.Digest`
-
-
-class BlobList(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What the helper is asked to open, signed by the aggregator."""
-
-    session: bytes  # the manifest's digest
-    files: tuple[BlobFile, ...]  # in the ranges' order
-    key: bytes = b""  # of the query, sealed to the helper, where devices prove their counts
-
-    @property
-    def digest(self) -> bytes:
-        """What the list is known by: equal ones have it in common, though what is sealed never is."""
-        return hashlib.sha256(encode((self.session, self.files))).digest()
-
-
-class AnswerFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The helper's answers about a file of blobs: how many count, and the digest."""
-
-    counted: int
-    digest: bytes
-
-
-class Opened(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The helper's answer, signed by it."""
-
-    session: bytes
-    blobs: bytes  # `BlobList.digest`
-    verdicts: tuple[int, ...]  # how many blobs there are of each `Verdict`
-    files: tuple[AnswerFile, ...]  # in the list's order
-    context: bytes  # public
-    opening: bytes  # sealed to the aggregator
-
-
-class FleetResult(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The encrypted sums, signed by the aggregator."""
-
-    session: bytes
-    opening: bytes  # SHA-256 of the helper's answer
-    ciphertext: bytes  # sealed to the helper
+Refused: TypeAlias = dict[str, tuple[int, list[str]]]
+"""Why records do not count: how many, and a few of them, by reason."""
 
 
 class _Added(SecretStruct, frozen=True):
     """Of a session, in the key store."""
 
-    blobs: bytes  # digest of the list
+    blobs: bytes  # the list, `known_by`
     total: bytes  # of all sketches that it lists, padded
+    records: dict[str, bytes]  # by name the digest of each file that was collected
 
 
 _FORMAT = KeptFormat(b"fhefadd", _Added, "sum of a fleet's sketches")
@@ -119,16 +70,7 @@ class Collected(NamedTuple):
     """What collecting has found: how many records the helper is to open, and which it need not."""
 
     records: int
-    refusals: RefusedRecords
-
-
-class _Whole(NamedTuple):
-    """What a task has found in a range's records: how many are whole, and their sum, sealed."""
-
-    rows: int
-    digest: bytes
-    total: bytes
-    refusals: RefusedRecords
+    refused: Refused
 
 
 def collect(
@@ -141,45 +83,46 @@ def collect(
     same ones make the same list. The store, of `vault`, is closed while workers work.
 
     Raises `KeysError` where this is not the aggregator, or other records were fixed; `EvaluationError` where a file has
-    changed in between: put it back, and collect again; `InputError` where `blobs` holds a list already, `records` no
-    records, or a folder cannot be read or written.
+    changed in between: put it back, and collect again; `InputError` where there are no records, or a folder cannot be
+    read or written.
     """
     session.require(session.announced.aggregator, at=at)
-    if tables.is_there(within(blobs, LIST_FILE)):
-        raise InputError(f"{blobs!r} holds a list of blobs already: a session has one; give a new folder")
-    manifest, ranges, there = session.manifest, session.ranges, set(tables.names_in(records))
-    if not (mine := [each for each in ranges if each.name in there]):  # before it would be the session's one list
-        raise InputError(f"{records!r} holds no records of the fleet's, in files named as those of its keys are")
-    refusals, digests = RefusedRecords(), dict[str, bytes]()
-    for name in sorted(there - {each.name for each in mine}):
-        refusals.add(why.UNREADABLE, f"{within(records, name)}: no file of keys has its name")
-    parts = ((within(records, each.name),) for each in mine)
-    for each, (digest, problem) in zip(mine, workers.map(_digest_of, parts, manifest.to_bytes()), strict=True):
-        digests[each.name] = digest
-        if not digest:  # none of a file counts that cannot be read to its end
-            refusals.add(why.UNREADABLE, problem)
-    fixed = Submissions(len(ranges))
-    for each in ranges:
-        fixed.add(digests.get(each.name, b""))
+    me, manifest, computation = session.identity, session.manifest, session.loaded.computation
+    there, refused, digests = set(tables.names_in(records)), Refused(), dict[Range, bytes]()
+    if not (mine := [each for each in session.ranges if each.name in there]):  # it would be the session's one list
+        raise InputError(f"{records!r} holds no records, in files named as those of the fleet's keys are")
+    _refuse(
+        refused, UNREADABLE, [within(records, name) for name in sorted(there.difference(each.name for each in mine))]
+    )
+    fixed, shared, places = (
+        Submissions(len(mine)),
+        manifest.to_bytes(),
+        ((within(records, each.name),) for each in mine),
+    )
+    for own, (digest, problem) in zip(mine, workers.map(_digest_of, places, shared), strict=True):
+        fixed.add(encode((own.name, digest)))
+        if digest:
+            digests[own] = digest
+        else:  # none of a file counts that cannot be read to its end
+            _refuse(refused, UNREADABLE, [problem])
     with vault.open() as store:
-        secret = fixed_lists.fix(store, session.identity, manifest, fixed.digest)
-    query, own = fixed.query_key(secret, manifest.digest), workers.keys(vault)
-    readable = [each for each in mine if digests[each.name]]
-    tasks = ((within(records, each.name), each, digests[each.name], blobs) for each in readable)
-    sealed = to_own(session.identity, query, manifest.digest, LIST_FILE)
-    files, total = list[BlobFile](), session.loaded.computation.added([])
-    for each, found in zip(readable, workers.map(_collected, tasks, manifest.to_bytes(), sealed, own), strict=True):
-        refusals.merge(found.refusals)
-        files.append(BlobFile(each.name, found.rows, found.digest))
-        part = of_own(session.identity, found.total, manifest.digest, each.name)
-        total = session.loaded.computation.added([total, sum_of_bytes(part)])
-    for_helper = b"" if session.loaded.computation.proofs is None else session.seal(LIST, session.helper, query)
-    listed = BlobList(manifest.digest, tuple(files), for_helper)
+        secret = fixed_lists.fix(store, me, manifest, fixed.digest)
+    query = fixed.query_key(secret, manifest.digest)
+    tasks = [(within(records, own.name), own, digest, blobs) for own, digest in digests.items()]
+    to_own = sealed(me.encryption_key, query, manifest.digest, sessions.QUERY)
+    files, total = list[TableFile](), computation.added([])
+    for file, summed, others in workers.map(_collected, tasks, shared, to_own, workers.keys(vault)):
+        files.append(file)
+        total = computation.added([total, sum_in(me, summed, manifest.digest, file.name)])
+        for why, (number, named) in others.items():
+            _refuse(refused, why, named, number)
+    for_helper = sealed(session.helper.encryption_key, query, manifest.digest, sessions.QUERY)
+    listed = Document(manifest.digest, b"", for_helper, tuple(files))
     with vault.open() as store:
-        kept = _FORMAT.frame(_Added(listed.digest, bytes_of_sum(total)))
-        store.put("fleet", manifest.session.hex(), kept, replace=True)
-    tables.write_file(within(blobs, LIST_FILE), session.sign(LIST, listed))
-    return Collected(sum(each.rows for each in files), refusals)
+        kept = _Added(listed.known_by, encode(bytes_of(total)), {own.name: each for own, each in digests.items()})
+        store.put("fleet", manifest.session.hex(), _FORMAT.frame(kept), replace=True)
+    tables.write_file(within(blobs, LIST_FILE), sign_document(sessions.LIST, me, listed))
+    return Collected(sum(each.rows for each in files), refused)
 
 
 def add(
@@ -188,55 +131,81 @@ def add(
     """Return the encrypted result, for the helper, and how many records do not count, by reason.
 
     `records` and `blobs` are as of `collect`, and `answers` is the helper's folder. Raises `KeysError` where this is no
-    aggregator, or the answer not the helper's or for other blobs; `EvaluationError` where a record has changed that is
-    to be taken off; `DeserialisationError` where a file of answers or blobs is another than is listed;
+    aggregator, or the answer not the helper's or for other blobs; `EvaluationError` where a file has changed of which
+    records are to be taken off; `DeserialisationError` where a file of answers is another than is listed;
     `TooFewPartiesError` where fewer count than the session takes, or the helper says that it opened nothing.
     """
-    session.require(session.announced.aggregator, at=at)
-    manifest, computation = session.manifest, session.loaded.computation
-    signed, opening = (tables.read_file(within(*each)) for each in ((blobs, LIST_FILE), (answers, OPENING_FILE)))
-    listed = session.read(LIST, signed, BlobList, session.announced.aggregator, at=at)
-    if has_signed(session.helper.signing_key, UNOPENED, manifest.digest, opening):
+    adder, helper = session.announced.aggregator, session.helper
+    session.require(adder, at=at)
+    me, manifest, computation = session.identity, session.manifest, session.loaded.computation
+    listed = session.read(sessions.LIST, tables.read_file(within(blobs, LIST_FILE)), adder, at=at)
+    opening = tables.read_file(within(answers, OPENING_FILE))
+    if has_signed(helper.signing_key, sessions.UNOPENED, manifest.digest, opening):
         raise TooFewPartiesError("the helper has opened nothing, as too few count: the session has ended")
-    answer = session.read(OPENING, opening, Opened, session.helper, at=at)
+    answer = session.read(sessions.OPENING, opening, helper, at=at)
     with vault.open() as store:
         kept = store.load("fleet", manifest.session.hex(), _FORMAT)
-    if {listed.session, answer.session} != {manifest.digest} or {answer.blobs, kept.blobs} != {listed.digest}:
-        raise KeysError("the helper's answer is for another session, or for other blobs than are listed here")
-    if len(answer.files) != len(listed.files) or len(answer.verdicts) != len(Verdict):
-        raise DeserialisationError("the helper has not said of each file of blobs how many count")
-    counted = sum(each.counted for each in answer.files)
-    if counted < manifest.min_parties:
+    names, said = ([each.name for each in document.files] for document in (listed, answer))
+    if {answer.about, kept.blobs} != {listed.known_by} or names != said or len(answer.numbers) != len(VERDICTS):
+        raise KeysError("the helper's answer is for other blobs than are listed here, or than this key store has added")
+    if (counted := sum(each.rows for each in answer.files)) < manifest.min_parties:
         raise TooFewPartiesError(f"{counted} members count, at least {manifest.min_parties} are needed")
-    keys, first = computation.keys(answer.context, session.unseal(OPENING, answer.opening)), _firsts(session)
-    total, own = sum_of_bytes(kept.total), workers.keys(vault)
-    tasks = [
-        (within(records, file.name), file, first[file.name], said, blobs, answers)
-        for file, said in zip(listed.files, answer.files, strict=True)
-        if said.counted < file.rows
-    ]
-    for (_, file, *_), found in zip(tasks, workers.map(_left_out, tasks, manifest.to_bytes(), own), strict=True):
-        off = sum_of_bytes(of_own(session.identity, found, manifest.digest, file.name))
+    keys = computation.keys(answer.context, unsealed(me, answer.sealed, manifest.digest, sessions.PADS))
+    files, total = zip(answer.files, listed.files, strict=True), _words(kept.total)
+    some = [msgspec.structs.replace(said, rows=own.rows) for said, own in files if said.rows < own.rows]
+    tasks = ((within(records, own.name), own, kept.records[own.name], answers) for own in some)
+    found = workers.map(_left_out, tasks, manifest.to_bytes(), workers.keys(vault))
+    for own, summed in zip(some, found, strict=True):
+        off = sum_in(me, summed, manifest.digest, own.name)
         total = [modular.subtract(*each) for each in zip(total, off, computation.primes, strict=True)]
-    sealed = session.seal(RESULT, session.helper, computation.aggregate(keys, total))
-    body = FleetResult(manifest.digest, hashlib.sha256(opening).digest(), sealed)
-    return session.sign(RESULT, body), {
-        each.sentence: number
-        for each, number in zip(Verdict, answer.verdicts, strict=True)
-        if number and each != Verdict.COUNTS
-    }
+    result = sealed(helper.encryption_key, computation.aggregate(keys, total), manifest.digest, sessions.SUMS)
+    left_out = zip(VERDICTS[1:], answer.numbers[1:], strict=True)
+    body = Document(manifest.digest, hashlib.sha256(opening).digest(), result)
+    return sign_document(sessions.RESULT, me, body), {why: number for why, number in left_out if number}
 
 
-def _firsts(session: FleetSession) -> dict[str, Range]:
-    return {each.name: each for each in session.ranges}
+def sum_in(me: Identity, summed: bytes, digest: bytes, file: str) -> list[Words]:
+    """Return the sum that a role's task has sealed for a file; errors as `unsealed`."""
+    return _words(unsealed(me, summed, digest, file))
+
+
+def sum_of(computation: PaddedComputation[Any, Any], rows: Iterable[Residues], which: NDArray[np.bool_]) -> list[Words]:
+    """Return the sum of these sketches or pads, each part of the shape (rows, size) or longer."""
+    parts = zip(rows, computation.sizes, computation.primes, strict=True)
+    return [modular.total(chosen(each, which)[:, :size], prime, axis=0)[None] for each, size, prime in parts]
+
+
+def chosen(rows: NDArray[Any], which: NDArray[np.bool_]) -> NDArray[Any]:
+    """Return these of some rows; where that is all, no copy is made."""
+    return rows if which.all() else rows[which]
+
+
+def _words(total: bytes) -> list[Words]:
+    return [each[None] for each in totals_of(decode(total, tuple[bytes, ...], "sum"))]
+
+
+def _refuse(refused: Refused, why: str, which: Sequence[str], number: int | None = None) -> None:
+    """Note so many, of which these are some, or all."""
+    if number := len(which) if number is None else number:
+        before, named = refused.get(why, (0, []))
+        refused[why] = before + number, [*named, *which][:_EXAMPLES]
+
+
+def _records(place: str, session: Loaded, digest: tables.Digest) -> Iterator[Columns]:
+    """Yield a file's records, each with its row and its sketch's SHA-256; all that is in them goes into the digest."""
+    for columns in tables.batches(place, tables.records(session)):
+        columns["row"] = np.arange(digest.rows, digest.rows + len(columns["member"]), dtype="<u4")
+        columns["sketch_digest"] = octet_rows([hashlib.sha256(row).digest() for row in columns["sketch"]], 32)
+        digest.add({name: column for name, column in columns.items() if name not in ("row", "sketch")})
+        yield columns
 
 
 def _digest_of(place: str, manifest: bytes) -> tuple[bytes, str]:
     """Return the digest of a file's records; or none, and why, where it cannot be read to its end."""
-    digest = Digest()
+    digest = tables.Digest()
     try:
-        for _, columns in tables.batches(place, records_table(loaded(manifest))):
-            digest.add({**columns, "sketch": digests_of(columns["sketch"])})
+        for _ in _records(place, loaded(manifest), digest):
+            pass
     except DeserialisationError as error:
         return b"", str(error)
     return digest.value, ""
@@ -244,134 +213,95 @@ def _digest_of(place: str, manifest: bytes) -> tuple[bytes, str]:
 
 def _collected(
     place: str, own: Range, fixed: bytes, blobs: str, manifest: bytes, query: bytes, keys: OwnKeys
-) -> _Whole:
-    """Write the blobs of a range's records that are whole; return how many, the file's digest, and their sum.
+) -> tuple[TableFile, bytes, Refused]:
+    """Write the blobs of a range's records that are whole; return the file, the sum of their sketches, and the others.
 
     Nothing is written where the records' digest is not the one `fixed`: `EvaluationError`.
     """
-    session, me = loaded(manifest), keys.identity()
-    key = QueryKey(of_own(me, query, session.digest, LIST_FILE))
-    computation, refusals, digest = session.computation, RefusedRecords(), Digest()
-    cipher, total = AnswersCipher(key, session.digest, own.name), computation.added([])
-    with tables.writing(within(blobs, own.name), blobs_table(session)) as file:
+    session, me, refused, digest = loaded(manifest), keys.identity(), Refused(), tables.Digest()
+    key = QueryKey(unsealed(me, query, session.digest, sessions.QUERY))
+    cipher, total = sessions.answers_cipher(key, session.digest, own.name), session.computation.added([])
+    with tables.writing(within(blobs, own.name), tables.blobs(session)) as file:
         try:
-            for first, columns in tables.batches(place, records_table(session)):
-                sketch_digests = digests_of(columns["sketch"])
-                digest.add({**columns, "sketch": sketch_digests})
-                rows, sketches, shown = _whole(session, me, own, columns, place, first, refusals, key)
-                total = computation.added([total, sum_of_rows(sketches, computation.primes)])
-                columns |= {"row": np.arange(first, first + len(sketch_digests), dtype=np.uint32)}
-                whole = np.zeros(len(sketch_digests), bool)
-                whole[rows] = True
-                names = "member", "row", "blob", "signature"
-                listed = {name: chosen(columns[name], whole) for name in names}
-                if "answers" in shown:
-                    shown["answers"] = cipher.next(shown["answers"])
-                file.add({**listed, "sketch_digest": chosen(sketch_digests, whole), **shown})
+            for columns in _records(place, session, digest):
+                why, sketches = _looked_at(session, me, own, columns, key)
+                for number in {*why.tolist()} - {_WHOLE}:
+                    rows, members = (columns[name][why == number].tolist() for name in ("row", "member"))
+                    named = [f"{place}, row {row}: member {each}" for row, each in zip(rows, members, strict=True)]
+                    _refuse(refused, REASONS[number], named)
+                del columns["sketch"]
+                listed = {name: chosen(column, why == _WHOLE) for name, column in columns.items()}
+                if "answers" in listed:
+                    listed["answers"] = sessions.next_answers(cipher, listed["answers"])
+                file.add(listed)
+                total = session.computation.added([total, sum_of(session.computation, sketches, why == _WHOLE)])
         except DeserialisationError:
-            raise EvaluationError(_CHANGED.format(file=place)) from None
+            raise EvaluationError(_CHANGED.format(place)) from None
         if digest.value != fixed:
-            raise EvaluationError(_CHANGED.format(file=place))
-    sealed = to_own(me, bytes_of_sum(total), session.digest, own.name)
-    return _Whole(file.digest.rows, file.digest.value, sealed, refusals)
+            raise EvaluationError(_CHANGED.format(place))
+    summed = sealed(me.encryption_key, encode(bytes_of(total)), session.digest, own.name)
+    return TableFile(own.name, file.digest.rows, file.digest.value), summed, refused
 
 
-def _whole(
-    session: Loaded,
-    me: Identity,
-    own: Range,
-    columns: Columns,
-    place: str,
-    start: int,
-    refusals: RefusedRecords,
-    key: QueryKey,
-) -> tuple[NDArray[np.intp], list[Residues], Columns]:
-    """Return the rows of a batch that are whole, their padded sketches, and what the helper is shown of their proofs.
+def _looked_at(
+    session: Loaded, me: Identity, own: Range, columns: Columns, key: QueryKey
+) -> tuple[NDArray[np.uint8], list[Residues]]:
+    """Return which of the `REASONS` speaks against each record, or `_WHOLE`; and all padded sketches, part by part.
 
-    `place` and `start`, the batch's first row, are for those that are not.
+    What the helper is shown of their proofs goes into the columns. Of records that are not whole, all is nonsense.
     """
-    computation, members = session.computation, columns["member"]
+    why, members = np.full(len(columns["member"]), _WHOLE, np.uint8), columns["member"].astype(np.int64)
 
-    def kept(rows: NDArray[np.intp], fit: NDArray[np.bool_], reason: str) -> NDArray[np.intp]:
-        off = rows[~fit]
-        refusals.add_rows(reason, place, start + off, members[off])
-        return rows[fit]
+    def keep(fit: NDArray[np.bool_], reason: str) -> None:
+        why[(why == _WHOLE) & ~fit] = REASONS.index(reason)
 
-    rows = kept(np.arange(len(members)), members < session.fleet.members, why.NO_MEMBER)
-    rows = kept(rows, _of_range(own, members[rows]), why.OTHER_FILE)
-    inside, opened = _unsealed(session, me, members, columns["sketch"], rows)
-    rows = kept(rows, opened, why.NOT_SEALED)
+    keep((members >= own.first) & (members < own.first + own.number), OTHER_FILE)
+    inside, opened = _unsealed(session, me, columns, why == _WHOLE)
+    keep(opened, NOT_SEALED)
     sketches, fit = _unpacked(session, inside)
-    rows = kept(rows, fit, why.NO_SKETCH)
-    inside, *sketches = (chosen(each, fit) for each in (inside, *sketches))
-    if (proofs := computation.proofs) is None:
-        return rows, sketches, {}
-    parties = members[rows].tolist()
-    padded, proof = inside[:, : computation.part_bytes[0]], inside[:, sum(computation.part_bytes) :]
-    received = proofs.received(parties, padded, proof)
-    answers = proofs.answers(key, parties, sketches[0][:, : proofs.digits], received)
-    rows, whole = kept(rows, received.whole, why.NO_PROOF), received.whole
-    shown = {"randomness": proof[whole, :RANDOMNESS_BYTES], "answers": chosen(answers, whole)}
-    return rows, [chosen(each, whole) for each in sketches], shown
-
-
-def _of_range(own: Range, members: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    return (members >= own.first) & (members.astype(np.int64) < own.first + own.number)
+    keep(fit, NO_SKETCH)
+    if (proofs := session.computation.proofs) is not None:
+        parties, proof = members.tolist(), inside[:, sum(session.computation.part_bytes) :]
+        received = proofs.received(parties, inside[:, : session.computation.part_bytes[0]], proof)
+        keep(received.whole, NO_PROOF)
+        columns["randomness"] = proof[:, :RANDOMNESS_BYTES]
+        columns["answers"] = proofs.answers(key, parties, sketches[0][:, : proofs.digits], received)
+    return why, sketches
 
 
 def _unsealed(
-    session: Loaded, me: Identity, members: NDArray[np.uint32], sketches: NDArray[np.uint8], rows: NDArray[np.intp]
+    session: Loaded, me: Identity, columns: Columns, rows: NDArray[np.bool_]
 ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """Return what is in those of these rows that open, and which they are."""
-    found, opened = list[bytes](), np.ones(len(rows), bool)
-    for number, (row, member) in enumerate(zip(rows.tolist(), members[rows].tolist(), strict=True)):
-        try:
-            found.append(me.unseal(sketches[row].tobytes(), info=sketch_info(session.digest, member)))
-        except TamperedError:
-            opened[number] = False
-    return octet_rows(found, session.sketch_bytes - OVERHEAD), opened
+    """Return what is in the sketches of these rows that open, zeros for the others, and which they are."""
+    found, opened = [bytes(session.inside)] * len(rows), np.zeros(len(rows), bool)
+    for row in np.flatnonzero(rows).tolist():
+        info = sessions.sketch_info(session.digest, int(columns["member"][row]))
+        with suppress(TamperedError):
+            found[row], opened[row] = me.unseal(columns["sketch"][row].tobytes(), info=info), True
+    return octet_rows(found, session.inside), opened
 
 
 def _unpacked(session: Loaded, inside: NDArray[np.uint8]) -> tuple[list[Residues], NDArray[np.bool_]]:
     """Return padded sketches that stand at the beginning of rows, part by part, and which of them are some."""
-    computation, found, fit = session.computation, list[Residues](), np.ones(len(inside), bool)
-    ends = [0, *itertools.accumulate(computation.part_bytes)]
-    for number, (start, end) in enumerate(itertools.pairwise(ends)):
-        residues, own = computation.unpacked_rows(number, inside[:, start:end])
-        found.append(residues)
-        fit &= own
-    return found, fit
+    ends = pairwise(accumulate(session.computation.part_bytes, initial=0))
+    parts = [session.computation.unpacked_rows(number, inside[:, slice(*each)]) for number, each in enumerate(ends)]
+    return [residues for residues, _ in parts], np.all([fit for _, fit in parts], axis=0)
 
 
-def _left_out(
-    place: str, file: BlobFile, own: Range, said: AnswerFile, blobs: str, answers: str, manifest: bytes, keys: OwnKeys
-) -> bytes:
-    """Return the sum, sealed, of the sketches of a range's records that are listed and do not count."""
-    session, me = loaded(manifest), keys.identity()
-    found = tables.listed_batches(within(answers, file.name), ANSWERS, file.rows, said.digest)
-    off = np.concatenate([each["verdict"] for each in found]) != Verdict.COUNTS
-    listed, at = list[Columns](), 0
-    for columns in tables.listed_batches(within(blobs, file.name), blobs_table(session), file.rows, file.digest):
-        own_rows = off[at : (at := at + len(columns["row"]))]
-        listed.append({name: columns[name][own_rows] for name in ("member", "row", "sketch_digest")})
-    member, row, digest = (np.concatenate([each[name] for each in listed]) for name in listed[0])
-    computation, left = session.computation, len(row)
-    total = computation.added([])
-    changed = EvaluationError(_CHANGED.format(file=place))
-    try:
-        for first, columns in tables.batches(place, records_table(session), row):
-            here = slice(*np.searchsorted(row, [first, first + len(columns["member"])]))
-            rows = row[here].astype(np.intp) - first
-            same = digests_of(columns["sketch"][rows]) == digest[here]
-            if not same.all() or (columns["member"][rows] != member[here]).any():
-                raise changed
-            inside, _ = _unsealed(session, me, columns["member"], columns["sketch"], rows)
-            total = session.computation.added(
-                [total, sum_of_rows(_unpacked(session, inside)[0], session.computation.primes)]
-            )
-            left -= len(rows)
-    except DeserialisationError:
-        raise changed from None
-    if left:
-        raise changed
-    return to_own(me, bytes_of_sum(total), session.digest, file.name)
+def _left_out(place: str, own: TableFile, fixed: bytes, answers: str, manifest: bytes, keys: OwnKeys) -> bytes:
+    """Return the sum, sealed, of the sketches of a range's records that the helper was given and that do not count.
+
+    Raises `EvaluationError` where the records' digest is not the one `fixed`.
+    """
+    session, me, digest = loaded(manifest), keys.identity(), tables.Digest()
+    found = tables.listed_batches(within(answers, own.name), tables.ANSWERS, own.rows, own.digest)
+    off = np.concatenate([each["row"][each["verdict"] != sessions.COUNTS] for each in found])
+    total = session.computation.added([])
+    with suppress(DeserialisationError):
+        for columns in _records(place, session, digest):
+            rows = np.isin(columns["row"], off)
+            sketches, _ = _unpacked(session, _unsealed(session, me, columns, rows)[0])
+            total = session.computation.added([total, sum_of(session.computation, sketches, rows)])
+    if digest.value != fixed:
+        raise EvaluationError(_CHANGED.format(place))
+    return sealed(me.encryption_key, encode(bytes_of(total)), session.digest, own.name)

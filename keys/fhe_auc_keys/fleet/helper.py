@@ -7,62 +7,39 @@ whatever dies in between, and another question has none: two openings, or two re
 from __future__ import annotations
 
 import hashlib
-import itertools
 import secrets
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
-from fhe_auc.base.serialise import KeptFormat, SecretStruct
+from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
 from fhe_auc.input_proofs.sessions import KEY_BYTES
 from fhe_auc.question.fleet import Range
 from fhe_auc.rlwe.packing import byte_rows, octet_rows
+from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.errors import KeysError
+from fhe_auc_keys.fleet import session as sessions
 from fhe_auc_keys.fleet import tables
-from fhe_auc_keys.fleet.aggregator import (
-    LIST_FILE,
-    OPENING_FILE,
-    AnswerFile,
-    BlobFile,
-    BlobList,
-    FleetResult,
-    Opened,
-)
-from fhe_auc_keys.fleet.records import ANSWERS, PART_BYTES, blobs_table, chosen
-from fhe_auc_keys.fleet.session import (
-    LIST,
-    OPENING,
-    RESULT,
-    UNOPENED,
-    AnswersCipher,
-    FleetSession,
-    Loaded,
-    Verdict,
-    blob_about,
-    bytes_of_sum,
-    loaded,
-    of_own,
-    part_for,
-    sealed_sums,
-    sum_of_bytes,
-    sum_of_rows,
-    to_own,
-)
+from fhe_auc_keys.fleet.aggregator import LIST_FILE, OPENING_FILE, sum_in, sum_of
+from fhe_auc_keys.fleet.session import COUNTS, VERDICTS, FleetSession, TableFile, loaded, sealed, unsealed
 from fhe_auc_keys.fleet.tables import Columns, within
 from fhe_auc_keys.fleet.workers import OwnKeys, Workers
-from fhe_auc_keys.roles.blobs import RESPONSE_KEY_BYTES, is_signed, secret_in
+from fhe_auc_keys.roles.blobs import RESPONSE_KEY_BYTES, bytes_of, is_signed, secret_in
 from fhe_auc_keys.roles.helper import new_pad_key
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.signed_documents import sign_document
 
 SUMS_FILE = "sums"
+_SECRETS = sessions.QUERY, "content key"  # of tasks, sealed
+_Secrets: TypeAlias = tuple[bytes, bytes]
 
 
 class _HelperState(SecretStruct, frozen=True):
@@ -77,15 +54,6 @@ class _HelperState(SecretStruct, frozen=True):
 
 
 _FORMAT = KeptFormat(b"fhefhlp", _HelperState, "fleet's session", version=5)
-
-
-class _Found(NamedTuple):
-    """What a task has found in a file of blobs."""
-
-    verdicts: tuple[int, ...]  # how many of each
-    answers: bytes  # digest of the file of answers
-    pads: bytes  # the sum of those that count, sealed
-    keys: tuple[bytes, bytes]  # the range's first and last
 
 
 class HelperAnswer(NamedTuple):
@@ -112,55 +80,49 @@ def open_pads(
     where a file of keys or blobs is not the one listed; `TamperedError` where the query is not sealed to this helper.
     """
     session.require(session.helper, at=at)
-    manifest, computation = session.manifest, session.loaded.computation
-    signed = tables.read_file(within(blobs, LIST_FILE))
-    listed = session.read(LIST, signed, BlobList, session.announced.aggregator, at=at)
-    if listed.session != manifest.digest:
-        raise KeysError("the list of blobs is of another session")
-    ranges = _ranges_of(session, listed)
-    if computation.proofs is not None and len(session.unseal(LIST, listed.key)) != KEY_BYTES:
+    me, manifest, adder = session.identity, session.manifest, session.announced.aggregator
+    listed = session.read(sessions.LIST, tables.read_file(within(blobs, LIST_FILE)), adder, at=at)
+    names = [each.name for each in listed.files]
+    mine = [each for each in session.ranges if each.name in names]
+    if names != [each.name for each in mine]:
+        raise DeserialisationError("the list of blobs is not about files of the fleet's, each once and in order")
+    if len(unsealed(me, listed.sealed, manifest.digest, sessions.QUERY)) != KEY_BYTES:
         raise DeserialisationError("the key of the query has another length")
     with vault.open() as store:
-        kept = _kept(store, manifest.session)
-        if kept is None:
-            kept = _HelperState(listed.digest, secrets.token_bytes(RESPONSE_KEY_BYTES))
-            store.put("fleet", manifest.session.hex(), _FORMAT.frame(kept))
-    if kept.blobs not in (b"", listed.digest):
+        if (kept := _kept(store, session)) is None:
+            kept = _keep(store, session, _HelperState(listed.known_by, secrets.token_bytes(RESPONSE_KEY_BYTES)))
+    if kept.blobs not in (b"", listed.known_by):
         raise KeysError("the helper has been given another list: a session has one; make a new session")
-    if kept.ended:
-        return _written(answers, HelperAnswer(kept.answer, {}, opened=False))
-    then = session.read(OPENING, kept.answer, Opened, session.helper, at=at) if kept.answer else None
-    if then is not None and not kept.content_key:  # what made the answers is erased
-        return _written(answers, HelperAnswer(kept.answer, _told(then.verdicts), opened=True))
-    parts = [
-        (within(blobs, file.name), file, own, keys, answers) for file, own in zip(listed.files, ranges, strict=True)
-    ]
-    shared = to_own(session.identity, kept.content_key, manifest.digest, SUMS_FILE), workers.keys(vault)
-    verdicts, files, total = np.zeros(len(Verdict), np.int64), list[AnswerFile](), computation.added([])
-    ends = list[tuple[bytes, bytes]]()
-    found = workers.map(_opened, parts, manifest.to_bytes(), listed.key, *shared)
-    for (_, file, *_), each in zip(parts, found, strict=True):
-        ends.append(each.keys)
-        verdicts += each.verdicts
-        files.append(AnswerFile(each.verdicts[Verdict.COUNTS], each.answers))
-        pads = of_own(session.identity, each.pads, manifest.digest, file.name)
-        total = computation.added([total, sum_of_bytes(pads)])
-    _require_ascending(listed.files, ends)
-    if then is not None:
-        if tuple(files) != then.files:
-            raise EvaluationError("the answers are not as they were: put back the files that they were made of")
-        return _written(answers, HelperAnswer(kept.answer, _told(then.verdicts), opened=True))
-    if verdicts[Verdict.COUNTS] < manifest.min_parties:
-        with vault.open() as store:
-            word = end(session, store, at=at)
-        return _written(answers, HelperAnswer(word, _told(verdicts), opened=False))
-    made = new_pad_key(computation, total)
-    sealed = session.seal(OPENING, session.announced.aggregator, made.pad_key)
-    body = Opened(manifest.digest, listed.digest, tuple(verdicts.tolist()), tuple(files), made.public, sealed)
-    opened = msgspec.structs.replace(kept, answer=session.sign(OPENING, body), material=made.context)
+    if not kept.content_key:  # it has ended, by a word or by sums: what makes the answers is erased
+        return _written(session, answers, kept, at)
+    secret = listed.sealed, sealed(me.encryption_key, kept.content_key, manifest.digest, _SECRETS[1])
+    files, numbers, total, ends = list[TableFile](), np.zeros(len(VERDICTS), int), list[Words](), [b""]
+    parts = [(within(blobs, file.name), file, own, keys, answers) for file, own in zip(listed.files, mine, strict=True)]
+    shared = manifest.to_bytes(), secret, workers.keys(vault)
+    for file, verdicts, summed, of_range in workers.map(_opened, parts, *shared):
+        files.append(file)
+        numbers += verdicts
+        ends += of_range
+        pads = sum_in(me, summed, manifest.digest, file.name)
+        total = session.loaded.computation.added([total, pads] if total else [pads])
+    if any(last >= first for last, first in zip(ends[::2], ends[1::2], strict=False)):
+        raise InputError(tables.NOT_ASCENDING.format(keys))
     with vault.open() as store:
-        store.put("fleet", manifest.session.hex(), _FORMAT.frame(opened), replace=True)
-    return _written(answers, HelperAnswer(opened.answer, _told(verdicts), opened=True))
+        if kept.answer:
+            if tuple(files) != session.read(sessions.OPENING, kept.answer, session.helper, at=at).files:
+                raise EvaluationError("the answers are not as they were: put back the files that they were made of")
+        elif numbers[COUNTS] < manifest.min_parties:
+            end(session, store, at=at)
+            ended = _kept(store, session) or kept
+            return _written(session, answers, ended, at)._replace(verdicts=_told(numbers.tolist()))
+        else:
+            made = new_pad_key(session.loaded.computation, total)
+            opening = sealed(adder.encryption_key, made.pad_key, manifest.digest, sessions.PADS)
+            about, told = listed.known_by, tuple(numbers.tolist())
+            body = sessions.Document(manifest.digest, about, opening, tuple(files), told, made.public)
+            answer = sign_document(sessions.OPENING, me, body)
+            kept = _keep(store, session, msgspec.structs.replace(kept, answer=answer, material=made.context))
+    return _written(session, answers, kept, at)
 
 
 def end(session: FleetSession, store: KeyStore, *, at: datetime) -> bytes:
@@ -169,14 +131,11 @@ def end(session: FleetSession, store: KeyStore, *, at: datetime) -> bytes:
     Raises `KeysError` where this is not the helper, or pads of the session have been opened.
     """
     session.require(session.helper, at=at)
-    kept = _kept(store, session.manifest.session) or _HelperState(b"")
+    kept = _kept(store, session) or _HelperState(b"")
     if kept.answer and not kept.ended:
         raise KeysError("pads of this session have been opened: that cannot be taken back")
-    if not kept.ended:
-        word = session.identity.sign(UNOPENED, session.manifest.digest)
-        kept = _HelperState(kept.blobs, answer=word, ended=True)
-        store.put("fleet", session.manifest.session.hex(), _FORMAT.frame(kept), replace=True)
-    return kept.answer
+    word = session.identity.sign(sessions.UNOPENED, session.manifest.digest)
+    return _keep(store, session, _HelperState(kept.blobs, answer=word, ended=True)).answer
 
 
 def decrypt(session: FleetSession, vault: Vault, result: bytes, answers: str, *, at: datetime) -> int:
@@ -190,140 +149,114 @@ def decrypt(session: FleetSession, vault: Vault, result: bytes, answers: str, *,
     `DeserialisationError` where the result is malformed; no other one is decrypted after it.
     """
     session.require(session.helper, at=at)
-    manifest, computation = session.manifest, session.loaded.computation
+    me, manifest, computation = session.identity, session.manifest, session.loaded.computation
     with vault.open() as store:
-        kept = _kept(store, manifest.session)
+        kept = _kept(store, session)
         if kept is None or not kept.answer or kept.ended:
             raise EvaluationError("no pads of this session have been opened, so no result can be decrypted")
-        body = session.read(RESULT, result, FleetResult, session.announced.aggregator, at=at)
-        if body.session != manifest.digest or body.opening != hashlib.sha256(kept.answer).digest():
-            raise KeysError("the result is of another session, or of another opening than this helper gave")
-        digest = hashlib.sha256(body.ciphertext).digest()
+        body = session.read(sessions.RESULT, result, session.announced.aggregator, at=at)
+        if body.about != hashlib.sha256(kept.answer).digest():
+            raise KeysError("the result is of another opening than this helper gave")
+        digest = hashlib.sha256(body.sealed).digest()
         if kept.result not in (b"", digest):
             raise KeysError("another result has been decrypted: a session has one")
         if not kept.material:
             raise KeysError("the sums of this result have been written, and what made them is erased")
-        if not kept.result:
-            kept = msgspec.structs.replace(kept, result=digest)
-            store.put("fleet", manifest.session.hex(), _FORMAT.frame(kept), replace=True)
-        number = session.read(OPENING, kept.answer, Opened, session.helper, at=at).verdicts[Verdict.COUNTS]
-        totals = computation.decrypt(computation.secret(kept.material), session.unseal(RESULT, body.ciphertext))
-        sums = sealed_sums(session.identity, kept.content_key, number, totals, manifest.digest)
+        kept = _keep(store, session, msgspec.structs.replace(kept, result=digest))
+        number = session.read(sessions.OPENING, kept.answer, session.helper, at=at).numbers[COUNTS]
+        ciphertext = unsealed(me, body.sealed, manifest.digest, sessions.SUMS)
+        totals = computation.decrypt(computation.secret(kept.material), ciphertext)
+        sums = sessions.sealed_sums(me, kept.content_key, number, totals, manifest.digest)
         tables.write_file(within(answers, SUMS_FILE), sums)
-        ended = _HelperState(kept.blobs, answer=kept.answer, result=digest)
-        store.put("fleet", manifest.session.hex(), _FORMAT.frame(ended), replace=True)
+        _keep(store, session, _HelperState(kept.blobs, answer=kept.answer, result=digest))
     return number
 
 
-def _kept(store: KeyStore, session: bytes) -> _HelperState | None:
-    if not store.has("fleet", session.hex()):
-        return None
-    return store.load("fleet", session.hex(), _FORMAT)
+def _kept(store: KeyStore, session: FleetSession) -> _HelperState | None:
+    name = session.manifest.session.hex()
+    return store.load("fleet", name, _FORMAT) if store.has("fleet", name) else None
 
 
-def _written(answers: str, answer: HelperAnswer) -> HelperAnswer:
-    tables.write_file(within(answers, OPENING_FILE), answer.document)
-    return answer
+def _keep(store: KeyStore, session: FleetSession, state: _HelperState) -> _HelperState:
+    store.put("fleet", session.manifest.session.hex(), _FORMAT.frame(state), replace=True)
+    return state
+
+
+def _written(session: FleetSession, answers: str, kept: _HelperState, at: datetime) -> HelperAnswer:
+    """Write an answer into the folder for all, and return it."""
+    tables.write_file(within(answers, OPENING_FILE), kept.answer)
+    if kept.ended:
+        return HelperAnswer(kept.answer, {}, opened=False)
+    numbers = session.read(sessions.OPENING, kept.answer, session.helper, at=at).numbers
+    return HelperAnswer(kept.answer, _told(numbers), opened=True)
 
 
 def _told(verdicts: Sequence[int]) -> dict[str, int]:
-    return {each.sentence: int(number) for each, number in zip(Verdict, verdicts, strict=True) if number}
-
-
-def _ranges_of(session: FleetSession, listed: BlobList) -> list[Range]:
-    """Return the ranges that a list is about; raise `DeserialisationError` unless it has each once, and in order."""
-    known = {each.name: each for each in session.ranges}
-    names = [each.name for each in listed.files]
-    if not set(names) <= set(known) or any(name >= after for name, after in itertools.pairwise(names)):
-        raise DeserialisationError("the list of blobs is not about files of the fleet's, each once and in order")
-    return [known[name] for name in names]
-
-
-def _require_ascending(files: Sequence[BlobFile], ends: Sequence[tuple[bytes, bytes]]) -> None:
-    """Raise `InputError` unless keys ascend from file to file, by the first and the last one of each."""
-    for file, (_, last), (first, _) in zip(files[1:], ends, ends[1:], strict=False):
-        if last >= first:
-            raise InputError(f"keys of '{file.name}' are not above those of the file before: one may be there twice")
+    return {why: number for why, number in zip(VERDICTS, verdicts, strict=True) if number}
 
 
 def _opened(
-    place: str,
-    file: BlobFile,
-    own: Range,
-    keys: str,
-    answers: str,
-    manifest: bytes,
-    query: bytes,
-    content: bytes,
-    of_role: OwnKeys,
-) -> _Found:
-    """Open the blobs of a range, add up the pads of those that count, and write down what is answered to each member.
+    place: str, file: TableFile, own: Range, keys: str, answers: str, manifest: bytes, secret: _Secrets, role: OwnKeys
+) -> tuple[TableFile, NDArray[np.int64], bytes, tuple[bytes, bytes]]:
+    """Open the blobs of a range, and write down what is answered to each member.
 
-    Nothing is written where a file of keys or blobs is not the one listed: `DeserialisationError`.
+    Returns the file of answers, how many blobs there are of each verdict, the sum, sealed, of the pads of those that
+    count, and the range's first and last keys. Nothing is written where a file of keys or blobs is not the one listed.
     """
-    session, me = loaded(manifest), of_role.identity()
-    computation, content_key = session.computation, of_own(me, content, session.digest, SUMS_FILE)
-    key = bytes(KEY_BYTES) if computation.proofs is None else me.unseal(query, info=session.info_of(LIST))
-    known, taken = tables.read_keys(within(keys, own.name), own), np.zeros(own.number, bool)
-    cipher, total, numbers = AnswersCipher(key, session.digest, own.name), computation.added([]), np.zeros(5, np.int64)
-    with tables.writing(within(answers, own.name), ANSWERS) as written:
-        for columns in tables.listed_batches(place, blobs_table(session), file.rows, file.digest):
-            if "answers" in columns:
-                columns["answers"] = cipher.next(columns["answers"])
-            verdicts, secrets_in = _unsealed(session, me, own, known, columns)
-            rows = np.flatnonzero(verdicts == Verdict.COUNTS)
-            members, seeds = columns["member"][rows].tolist(), [each[:SEED_BYTES] for each in secrets_in]
+    session, me = loaded(manifest), role.identity()
+    computation, digest = session.computation, session.digest
+    key, content_key = (unsealed(me, *each) for each in zip(secret, (digest, digest), _SECRETS, strict=True))
+    known = tables.read_keys(within(keys, own.name))
+    if hashlib.sha256(known.tobytes()).digest() != own.digest:
+        raise DeserialisationError(f"{within(keys, own.name)!r} is not the file that is listed: ask for it again")
+    cipher, taken = sessions.answers_cipher(key, digest, own.name), np.zeros(own.number, bool)
+    total, numbers = computation.added([]), np.zeros(len(VERDICTS), int)
+    with tables.writing(within(answers, own.name), tables.ANSWERS) as written:
+        for columns in tables.listed_batches(place, tables.blobs(session), file.rows, file.digest):
+            verdicts, found = _looked_at(session, me, own, known, columns)
+            members, seeds = columns["member"].tolist(), [each[:SEED_BYTES] for each in found]
             pads = computation.pads(members, seeds)
-            counts = np.ones(len(rows), bool)
             if (proofs := computation.proofs) is not None:
-                shown = (chosen(columns[name], verdicts == Verdict.COUNTS) for name in ("randomness", "answers"))
-                counts = proofs.held(key, members, seeds, pads[0], *shown)
-                verdicts[rows[~counts]] = Verdict.UNPROVED
-            again = counts & ~_first(columns["member"][rows] - np.uint32(own.first), counts, taken)
-            verdicts[rows[again]] = Verdict.AGAIN
-            counts &= ~again
-            own_pads = [chosen(pad, counts)[:, :size] for pad, size in zip(pads, computation.sizes, strict=True)]
-            total = computation.added([total, sum_of_rows(own_pads, computation.primes)])
-            parts = np.zeros((len(verdicts), PART_BYTES), np.uint8)
-            made = [
-                part_for(secret[SEED_BYTES:], content_key, session.digest, member)
-                for member, secret, mine in zip(members, secrets_in, counts.tolist(), strict=True)
-                if mine
-            ]
-            parts[rows[counts]] = octet_rows(made, PART_BYTES)
-            written.add({"member": columns["member"], "verdict": verdicts, "part": parts})
-            numbers += np.bincount(verdicts, minlength=len(Verdict))
-    sealed = to_own(me, bytes_of_sum(total), session.digest, own.name)
-    return _Found(tuple(numbers.tolist()), written.digest.value, sealed, (known[0].tobytes(), known[-1].tobytes()))
+                said = sessions.next_answers(cipher, columns["answers"])
+                held = proofs.held(key, members, seeds, pads[0], columns["randomness"], said)
+                verdicts[(verdicts == COUNTS) & ~held] = sessions.UNPROVED
+            _take_first(columns["member"].astype(np.int64) - own.first, verdicts, taken)
+            counts = verdicts == COUNTS
+            total = computation.added([total, sum_of(computation, pads, counts)])
+            parts = [bytes(tables.PART_BYTES)] * len(members)
+            for row in np.flatnonzero(counts).tolist():
+                parts[row] = sessions.part_for(found[row][SEED_BYTES:], content_key, digest, members[row])
+            answered = {"verdict": verdicts, "part": octet_rows(parts, tables.PART_BYTES)}
+            written.add({"member": columns["member"], "row": columns["row"], **answered})
+            numbers += np.bincount(verdicts, minlength=len(VERDICTS))
+    summed = sealed(me.encryption_key, encode(bytes_of(total)), digest, own.name)
+    made = TableFile(own.name, int(numbers[COUNTS]), written.digest.value)
+    return made, numbers, summed, (known[0].tobytes(), known[-1].tobytes())
 
 
-def _unsealed(
-    session: Loaded, me: Identity, own: Range, known: NDArray[np.uint8], columns: Columns
+def _looked_at(
+    session: sessions.Loaded, me: Identity, own: Range, known: NDArray[np.uint8], columns: Columns
 ) -> tuple[NDArray[np.uint8], list[bytes]]:
-    """Return whether each blob of a batch counts, as far as its signature and its seal say, and what is in those."""
-    verdicts, found = np.full(len(columns["member"]), Verdict.COUNTS, np.uint8), list[bytes]()
-    randomness = byte_rows(columns["randomness"]) if "randomness" in columns else [b""] * len(verdicts)
+    """Return whether each blob of a batch counts, as far as signature and seal say, and what is in it; or zeros."""
+    verdicts = np.full(len(columns["member"]), sessions.UNSIGNED, np.uint8)
+    found = [bytes(SEED_BYTES + RESPONSE_KEY_BYTES)] * len(verdicts)
+    shown = byte_rows(columns["randomness"]) if "randomness" in columns else [b""] * len(verdicts)
     signed = (byte_rows(columns[name]) for name in ("sketch_digest", "blob", "signature"))
-    for row, (member, shown, digest, blob, signature) in enumerate(
-        zip(columns["member"].tolist(), randomness, *signed, strict=True)
-    ):
-        about, place = blob_about(session.digest, member, digest), member - own.first
-        key = known[place].tobytes() if 0 <= place < len(known) else b""
-        if not is_signed(key, blob, signature, about=about, randomness=shown):
-            verdicts[row] = Verdict.UNSIGNED
-            continue
-        if (secret := secret_in(blob, me, about=about)) is None:
-            verdicts[row] = Verdict.UNOPENED
-        else:
-            found.append(secret)
+    rows = zip(columns["member"].tolist(), shown, *signed, strict=True)
+    for row, (member, randomness, digest, blob, signature) in enumerate(rows):
+        about = sessions.blob_about(session.digest, member, digest)
+        key = known[member - own.first].tobytes() if own.first <= member < own.first + own.number else b""
+        if is_signed(key, blob, signature, about=about, randomness=randomness):
+            secret = secret_in(blob, me, about=about)
+            verdicts[row] = sessions.UNOPENABLE if secret is None else COUNTS
+            found[row] = secret or found[row]
     return verdicts, found
 
 
-def _first(places: NDArray[np.uint32], counts: NDArray[np.bool_], taken: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which of those that count are the first ones of their members, by place in the range, and take these."""
-    found = np.zeros(len(places), bool)
-    rows = np.flatnonzero(counts)
+def _take_first(places: NDArray[np.int64], verdicts: NDArray[np.uint8], taken: NDArray[np.bool_]) -> None:
+    """Let of those that count the first of each member count, by its place in the range, and take that."""
+    rows = np.flatnonzero(verdicts == COUNTS)
     members, firsts = np.unique(places[rows], return_index=True)
-    found[rows[firsts[~taken[members]]]] = True
+    verdicts[rows] = sessions.AGAIN
+    verdicts[rows[firsts[~taken[members]]]] = COUNTS
     taken[members] = True
-    return found

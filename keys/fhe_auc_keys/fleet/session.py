@@ -1,4 +1,4 @@
-"""A fleet's session as its roles have it: announced, verified, and computed."""
+"""A fleet's session as its roles have it, and what is sealed and signed in it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import IntEnum
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
@@ -20,9 +19,7 @@ from fhe_auc.base.keystream import derived_key
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.question.fleet import Fleet, Range
-from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.ring_parameters import RingParameters
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
@@ -36,37 +33,52 @@ from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.members import Member, Members
 from fhe_auc_keys.trust.signatures import has_signed
-from fhe_auc_keys.trust.signed_documents import Kind, open_signed, sign_document
+from fhe_auc_keys.trust.signed_documents import Kind, open_signed
 
-LIST = Kind(b"fheflis", "list of blobs")
-OPENING = Kind(b"fhefope", "fleet's opening")
+LIST, OPENING = Kind(b"fheflis", "list of blobs"), Kind(b"fhefope", "fleet's opening")
 RESULT = Kind(b"fhefres", "fleet's result")
+QUERY, PADS, SUMS = "query", "pad key", "ciphertext"
+"""What is sealed from role to role."""
 
-_ANSWERS, _OWN, _RESPONSE = b"fleet's answers 1", b"fleet's role's own 1", b"fleet's response 1"
+_ANSWERS, _RESPONSE, _SECRET = b"fleet's answers 1", b"fleet's response 1", b"fleet's secret 1"
 _SKETCH, _SUMS = b"fleet's sketch 1", b"fleet's sums 1"
 UNOPENED = b"fleet's word that nothing was opened 1"
 """What the helper signs the manifest's digest for: its signature is the word."""
+
 BLOB_BYTES = sealing.OVERHEAD + SEED_BYTES + RESPONSE_KEY_BYTES
+COUNTS, UNSIGNED, UNOPENABLE, UNPROVED, AGAIN = range(5)
+VERDICTS = (
+    "counts",
+    "its blob is not signed with the member's key",
+    "its blob is not sealed to the helper for this session, sketch and member",
+    NOT_PROVED,
+    "the member counts already, by an earlier record",
+)
+"""What the helper makes of a blob, by its number."""
 
-T = TypeVar("T", bound=msgspec.Struct)
+
+class TableFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A range's file of blobs, of so many rows; or one of answers, and how many of them count."""
+
+    name: str
+    rows: int
+    digest: bytes  # `tables.Digest`
 
 
-class Verdict(IntEnum):
-    """What the helper makes of a blob, and the `sentence` that says so."""
+class Document(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What aggregator and helper hand each other, signed: the list of blobs, the opening, and the result."""
 
-    sentence: str
+    session: bytes  # the manifest's digest
+    about: bytes  # `known_by` of the one that it answers
+    sealed: bytes  # to the other role: the query's key, the pad key, the ciphertext of the sums
+    files: tuple[TableFile, ...] = ()  # of blobs, in the ranges' order; of answers, in the same
+    numbers: tuple[int, ...] = ()  # how many blobs there are of each of `VERDICTS`
+    context: bytes = b""  # public
 
-    def __new__(cls, number: int, sentence: str) -> Verdict:
-        """Return a number with its sentence."""
-        made = int.__new__(cls, number)
-        made._value_, made.sentence = number, sentence
-        return made
-
-    COUNTS = 0, "counts"
-    UNSIGNED = 1, "its blob is not signed with the member's key"
-    UNOPENED = 2, "its blob is not sealed to the helper for this session, sketch and member"
-    AGAIN = 3, "the member counts already, by an earlier record"
-    UNPROVED = 4, NOT_PROVED
+    @property
+    def known_by(self) -> bytes:
+        """Digest of all but what is sealed, which never is the same again."""
+        return hashlib.sha256(encode(msgspec.structs.replace(self, sealed=b""))).digest()
 
 
 class Loaded(NamedTuple):
@@ -80,14 +92,10 @@ class Loaded(NamedTuple):
     parameters: RingParameters
 
     @property
-    def sketch_bytes(self) -> int:
-        """Bytes of a sealed sketch, with its proof where the session has any."""
+    def inside(self) -> int:
+        """Bytes in a sealed sketch: its parts, and its proof where the session has any."""
         proofs = self.computation.proofs
-        return sealing.OVERHEAD + sum(self.computation.part_bytes) + (0 if proofs is None else proofs.proof_bytes)
-
-    def info_of(self, kind: Kind) -> bytes:
-        """Return what a part of a document is sealed for."""
-        return encode((kind.purpose, self.digest))
+        return sum(self.computation.part_bytes) + (0 if proofs is None else proofs.proof_bytes)
 
 
 @dataclass(frozen=True)
@@ -113,34 +121,20 @@ class FleetSession:
 
     @property
     def ranges(self) -> tuple[Range, ...]:
-        """The fleet's, as the members' file has them; raise `KeysError` where it does not."""
-        if (listed := self.loaded.fleet.found_in(self.members.fleets)) is None:
-            raise KeysError("the members' file does not name the fleet's files of keys")
-        return listed.ranges
+        """The fleet's, as the members' file has them."""
+        listed = self.loaded.fleet.found_in(self.members.fleets)
+        return () if listed is None else listed.ranges
 
     def require(self, role: Member, *, at: datetime) -> None:
         """Raise `KeysError` where this role is another's, or is for other keys."""
-        me = self.identity.member(self.members, at=at)
-        if me != role:
+        if (me := self.identity.member(self.members, at=at)) != role:
             raise KeysError(f"{me.name!r} is not, with the keys that it has now, {role.name!r} of the session")
 
-    def sign(self, kind: Kind, body: msgspec.Struct) -> bytes:
-        """Return a document of this role's."""
-        return sign_document(kind, self.identity, body)
-
-    def seal(self, kind: Kind, recipient: Member, plaintext: bytes) -> bytes:
-        """Return what goes into a document of this role's for `recipient` alone."""
-        return sealing.seal(recipient.encryption_key, plaintext, info=self.loaded.info_of(kind))
-
-    def unseal(self, kind: Kind, sealed: bytes) -> bytes:
-        """Return what `seal` sealed to this role; raise `TamperedError` for anything else."""
-        return self.identity.unseal(sealed, info=self.loaded.info_of(kind))
-
-    def read(self, kind: Kind, data: bytes, shape: type[T], signer: Member, *, at: datetime) -> T:
-        """Return what `signer` has signed, with the keys of the session; errors as `open_signed`."""
-        found, body = open_signed(kind, data, shape, self.members, signer=signer.name, at=at)
-        if found != signer:
-            raise KeysError(f"the {kind.name} was signed with other keys than the session's")
+    def read(self, kind: Kind, data: bytes, signer: Member, *, at: datetime) -> Document:
+        """Return what `signer` has signed, with the keys of the session and for it; errors as `open_signed`."""
+        found, body = open_signed(kind, data, Document, self.members, signer=signer.name, at=at)
+        if found != signer or body.session != self.loaded.digest:
+            raise KeysError(f"the {kind.name} is of another session, or signed with other keys than the session's")
         return body
 
 
@@ -154,11 +148,11 @@ def helper_of(announced: Announcement) -> Member:
 @lru_cache(maxsize=2)
 def loaded(data: bytes) -> Loaded:
     """Return what there is to a session, of the manifest's bytes; raise `InputError` where it is not a fleet's."""
+    from fhe_auc_keys.roles.helped import HelperKeys  # of which a device needs the kind alone
+
     manifest = Manifest.from_bytes(data)
     if manifest.fleet is None:
         raise InputError("the session names its parties, and is not a fleet's")
-    from fhe_auc_keys.roles.helped import HelperKeys  # of which a device needs the kind alone
-
     plugin = registry.load(manifest.protocol)
     plugin.plan_of(manifest)
     if (made := plugin.key_kinds().get(manifest.keys)) is not None and isinstance(kind := made(), HelperKeys):
@@ -217,43 +211,27 @@ def opened_sums(document: bytes, helper: bytes, content_key: bytes, digest: byte
     return number, totals_of(totals)
 
 
-def to_own(me: Identity, secret: bytes, digest: bytes, *what: str) -> bytes:
-    """Return a secret sealed for the role's own tasks, of which engines keep arguments and results."""
-    return sealing.seal(me.encryption_key, secret, info=encode((_OWN, digest, what)))
+def sealed(key: bytes, secret: bytes, digest: bytes, what: str) -> bytes:
+    """Return a secret for one role of a session, by its encryption key: for its tasks, too, which engines log."""
+    return sealing.seal(key, secret, info=encode((_SECRET, digest, what)))
 
 
-def of_own(me: Identity, sealed: bytes, digest: bytes, *what: str) -> bytes:
-    """Return what `to_own` was given; raise `TamperedError` for anything else."""
-    return me.unseal(sealed, info=encode((_OWN, digest, what)))
+def unsealed(me: Identity, secret: bytes, digest: bytes, what: str) -> bytes:
+    """Return what `sealed` was given; raise `TamperedError` for anything else."""
+    return me.unseal(secret, info=encode((_SECRET, digest, what)))
 
 
-def sum_of_rows(rows: Sequence[Residues], primes: Sequence[int]) -> list[Words]:
-    """Return the sum of sketches or pads, part by part: residues of each prime, shape (rows, size)."""
-    return [modular.total(each, prime, axis=0)[None] for each, prime in zip(rows, primes, strict=True)]
+def answers_cipher(query: bytes, session: bytes, file: str) -> CipherContext:
+    """Return what hides, row after row, the aggregator's answers about proofs in one file, and shows them again.
 
-
-def bytes_of_sum(words: Sequence[Words]) -> bytes:
-    """Return a sum of sketches, or of pads, for `sum_of_bytes`."""
-    return encode(bytes_of(words))
-
-
-def sum_of_bytes(data: bytes) -> list[Words]:
-    """Return what `bytes_of_sum` was given; raise `DeserialisationError` for what it has not made."""
-    return [each[None] for each in totals_of(decode(data, tuple[bytes, ...], "sum"))]
-
-
-class AnswersCipher:
-    """Hides the aggregator's answers about proofs in one file of a session, by the manifest's digest.
-
-    Who sees them in the folder of blobs reads no query's point. `query` is the query's key, 32 bytes (else
-    `InputError`), and hangs on all records; each file has a key of its own, and each place in it one plaintext, also
-    where a list is gone on with after a crash. What shows that answers were changed is the file's digest, in the list.
+    Who sees them in the folder of blobs reads no query's point. `query` is the query's key, 32 bytes, and hangs on all
+    records; each file has a key of its own, and each place in it one plaintext, also where a list is gone on with after
+    a crash. What shows that answers were changed is the file's digest, in the list.
     """
+    key = derived_key(query, session, _ANSWERS, file)
+    return Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
 
-    def __init__(self, query: bytes, session: bytes, file: str) -> None:
-        key = derived_key(query, session, _ANSWERS, file)
-        self._stream = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
 
-    def next(self, rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return the file's next rows of answers, hidden; or as they were, if they are."""
-        return np.frombuffer(self._stream.update(rows.tobytes()), np.uint8).reshape(rows.shape)
+def next_answers(cipher: CipherContext, rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the next rows of a file's answers hidden, or shown."""
+    return np.frombuffer(cipher.update(rows.tobytes()), np.uint8).reshape(rows.shape)

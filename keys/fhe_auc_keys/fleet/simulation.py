@@ -29,7 +29,6 @@ from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.device import Device, Floor
-from fhe_auc_keys.fleet.records import ANSWERS
 from fhe_auc_keys.fleet.session import FleetSession
 from fhe_auc_keys.fleet.workers import Workers, peak
 from fhe_auc_keys.roles.local_consortium import Consortium
@@ -189,7 +188,7 @@ def _read(
     sums = tables.read_file(tables.within(answers, helper.SUMS_FILE))
     for own in ranges:
         rows = _rows(seed, own)
-        for _, columns in tables.batches(tables.within(answers, own.name), ANSWERS):
+        for columns in tables.batches(tables.within(answers, own.name), tables.ANSWERS):
             for place in np.flatnonzero(np.isin(columns["member"], list(keys))):
                 index = int(columns["member"][place])
                 device = Device(announced, index, _signing(seed, int(order[index])), _FLOOR)

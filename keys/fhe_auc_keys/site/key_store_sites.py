@@ -321,7 +321,7 @@ class SiteStorage:
             return {"store": str(place), "passphrase-file": str(passphrase_file)}, store
 
         sites, document = {}, sealed.announcement
-        for number, role in enumerate(manifest.answering):
+        for number, role in enumerate((*manifest.parties, HELPER) if manifest.keys == "helper" else manifest.parties):
             name, bundle = consortium.helper if role == HELPER else role, sealed.parties.get(role, b"")
             sites[role], store = stored(number, name)
             with store:

@@ -6,8 +6,6 @@ in two runs of two executions each, under a mask that vanishes only in the sum o
 and accept it by `result_check.accept`. What this is worth against which attack: docs/security/ckks.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from fhe_auc.base.errors import InputError

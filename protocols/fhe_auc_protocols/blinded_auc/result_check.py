@@ -4,8 +4,6 @@
 wrong keys show. `accept` is for one that may lie (`malicious`): whatever it has done shows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

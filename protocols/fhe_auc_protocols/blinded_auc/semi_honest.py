@@ -24,8 +24,6 @@ tells its own, as parties do not compare what they were given. Nothing else that
 aggregator has computed. Parties themselves read all digits.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -14,8 +14,6 @@ A row is not paired with itself: Q10 and Q01 have its square as it is. With one 
 Otherwise these sums say which share of the variance, by coarse bins, is of pairs; it is taken of the variance by bins.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

@@ -15,8 +15,6 @@ Coarse bins follow from the thresholds. Half of their weight is spread evenly ov
 −6 to 1.5, where scores of rare outcomes crowd. Bins of one number each, if few, are coarse ones of their own.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 AUC' and what bins leave open are as `epsilon_noise` says, which has the channels and their noise.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

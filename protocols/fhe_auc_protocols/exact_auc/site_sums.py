@@ -6,8 +6,6 @@ both labels; if the site's AUC has a standard error, 1, w, wθ, wθ², w², θ a
 last one is rounded up. w is at most the number of rows, |θ| at most 16: more would be an accident of few rows.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

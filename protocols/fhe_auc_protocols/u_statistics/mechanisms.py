@@ -55,8 +55,6 @@ independent levels, which level sampling meets only up to a covariance of -h; so
 measured to hold, not a proof. How appendix B.2 gets α³ we did not check.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

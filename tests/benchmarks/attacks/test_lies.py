@@ -54,9 +54,6 @@ def came(lie: Row, protocol: str, trials: int = 1) -> dict[str, int]:
     return dict(found["came"])
 
 
-# --- The aggregator ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("lie", "protocol"), told("malicious"))
 def test_malicious_parties_refuse_every_lie_by_its_check(lie: Row, protocol: str) -> None:
     came(lie, protocol)
@@ -76,9 +73,6 @@ def test_what_is_right_is_accepted_and_a_verdict_would_tell_whether_a_guess_is()
     """One bit a session, which is why the aggregator hears no verdict; the number accepted is right all the same."""
     right, wrong = (TABLES["sealed"][name] for name in ("guess-right", "guess-wrong"))
     assert (came(right, "verified"), came(wrong, "verified")) == ({HARMLESS: 1}, {"authenticator": 1})
-
-
-# --- With a helper: aggregator, helper, parties -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("lie", "protocol"), told("helper", STRATEGIES.__contains__))
@@ -146,9 +140,6 @@ def test_a_party_that_counts_other_rows_by_a_second_column_or_other_labels_for_a
         message = play.deliver(play.answers(message))
     assert set(play.aggregator.refusals) == {"west"}
     assert play.parties[0].result().unproved_parties == ("west",)
-
-
-# --- The command ------------------------------------------------------------------------------------------------------
 
 
 def invoke(*arguments: str) -> Result:

@@ -9,7 +9,7 @@ import pytest
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import LONGEST, read_from_others, replacing, require_writable, write_atomically
-from tests.support.platforms import needs_linux, needs_modes, needs_unix_files
+from tests.support.platforms import full_disk, needs_limits, needs_linux, needs_modes, needs_unix_files
 
 
 def _mode(path: Path) -> int:
@@ -104,6 +104,13 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space left") as caught:
         write_atomically("/dev/full", b"text")
     assert caught.value.errno == errno.ENOSPC
+
+
+@needs_limits
+def test_what_a_disk_has_no_room_for_is_named_and_not_there(tmp_path: Path) -> None:
+    with full_disk(), pytest.raises(OSError, match="File too large") as caught:
+        write_atomically(tmp_path / "result", b"1")
+    assert (caught.value.filename, [*tmp_path.iterdir()]) == (str(tmp_path / "result"), [])
 
 
 def test_an_error_names_the_file_and_looking_whether_it_can_be_written_leaves_it_as_it_is(tmp_path: Path) -> None:

@@ -106,9 +106,6 @@ def test_noise_below_the_capacity_decrypts_and_any_phase_to_the_nearest_message(
     assert plaintext(t, found) == [rounded(t * each, modulus) % t for each in phase]
 
 
-# --- Noise ------------------------------------------------------------------------------------------------------------
-
-
 pytestmark = pytest.mark.backends("one")  # encryptions of zero are the library's, what is done with them ours
 
 (PRIME,) = primes_above(2**41, 1, SLOTS)

@@ -135,9 +135,6 @@ def test_results_that_hide_nothing_or_are_of_another_count_or_size_are_refused(p
             read()
 
 
-# --- Encoding ---------------------------------------------------------------------------------------------------------
-
-
 MOST = 2.0**encoding.MOST_BITS
 PRIMES = primes_above(2**55, 3, 64)
 
@@ -241,9 +238,6 @@ def test_messages_are_the_nearest_integers_at_every_size_and_of_either_sign(numb
     sizes = [0.0, 0.5, 1.0, 1.5, 2.0**40 - 1, 2.0**40, 2.0**40 + 1, np.nextafter(MOST, 0)]
     edges = [sign * size for size in sizes for sign in (1, -1)] * 4
     assert integers(edges) == [round(each) for each in edges]
-
-
-# --- Rerandomisation --------------------------------------------------------------------------------------------------
 
 
 FALSE_ALARM = 1e-9

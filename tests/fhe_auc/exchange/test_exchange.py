@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from fhe_auc.base.clock import Clock
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import LONGEST, read_from_others
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.exchange.exchange import Arrivals, Folder, Version, make_folder
+from tests.suite.physics import RoleClock
 from tests.support.platforms import needs_modes, needs_unix_files
 
 
@@ -158,13 +158,8 @@ class Coarse(Folder):
 
 
 def test_where_times_are_coarse_what_is_good_is_read_until_it_has_rested(tmp_path: Path) -> None:
-    passed = 0.0
-
-    class Passing(Clock):
-        def monotonic(self) -> float:
-            return passed
-
-    file, arrivals = tmp_path / "file", Arrivals(Coarse(tmp_path), clock=Passing())
+    clock = RoleClock("")
+    file, arrivals = tmp_path / "file", Arrivals(Coarse(tmp_path), clock=clock)
 
     def take() -> bytes | None:
         arrivals.begin()
@@ -174,7 +169,7 @@ def test_where_times_are_coarse_what_is_good_is_read_until_it_has_rested(tmp_pat
     for data in (b"one", b"two"):
         file.write_bytes(data)
         assert take() == data
-    passed += Coarse.coarse
+    clock.physics.passed += Coarse.coarse
     assert take() == b"two"
     file.unlink()
     file.write_bytes(b"six")  # as old, by what the exchange tells

@@ -1,8 +1,8 @@
 """For each fault: `status` and the log name who it is and what to do, the rest goes on, and the session ends well.
 
 Roles have processes of their own here. Elsewhere: two roles on one store or state, half a bundle (`test_serve`), every
-write of a key store on a full disk (`tests/keys/store/test_full_disk.py`); clocks, full disks and other versions: any
-night, and what is told of them (`tests/suite`).
+write of a key store on a full disk (`tests/keys/store/test_store_upkeep.py`); clocks, full disks and other versions:
+any night, and what is told of them (`tests/suite`).
 """
 
 from __future__ import annotations

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from fhe_auc.base.clock import Clock
 from fhe_auc.base.errors import ResultCheckError
 from fhe_auc.base.names import HELPER
 from fhe_auc.cli import main
 from fhe_auc.exchange.exchange import Arrivals, Folder, Version, place_of
 from fhe_auc.machines.file_transport import Own
 from fhe_auc.rows.party_data import PartyData
+from tests.suite.physics import RoleClock
 from tests.support.exact_sessions import pairs_of
 from tests.support.machines import GRID, Attendant, MachineSession, played_over_files
 
@@ -100,11 +100,7 @@ def test_the_aggregator_sees_no_difference_between_a_result_that_is_accepted_and
 
 def test_an_own_file_that_is_replaced_with_equal_size_and_time_is_put_back_within_ten_minutes(tmp_path: Path) -> None:
     """Over SFTP and WebDAV whoever writes there may set times; a folder of this machine tells of each change."""
-    passed = 0.0
-
-    class Passing(Clock):
-        def monotonic(self) -> float:
-            return passed
+    clock = RoleClock("")
 
     class Told(Folder):
         coarse = 2.0
@@ -112,7 +108,7 @@ def test_an_own_file_that_is_replaced_with_equal_size_and_time_is_put_back_withi
         def list(self, place: str) -> dict[str, Version]:
             return {name: (version[0], version[-1]) for name, version in super().list(place).items()}
 
-    view = Arrivals(Told(tmp_path), clock=Passing())
+    view = Arrivals(Told(tmp_path), clock=clock)
     file, own = tmp_path / "round-1.submission", Own(view, "round-1.submission", b"mine")
 
     def look() -> str:
@@ -121,16 +117,16 @@ def test_an_own_file_that_is_replaced_with_equal_size_and_time_is_put_back_withi
         return own.keep(lambda: b"mine")
 
     assert look() == ""
-    passed = 2.0
+    clock.physics.passed = 2.0
     assert look() == ""
-    passed = 4.0
+    clock.physics.passed = 4.0
     assert look() == ""
     before = file.stat()
     file.write_bytes(b"evil")
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    passed = 599.0
+    clock.physics.passed = 599.0
     assert (look(), file.read_bytes()) == ("", b"evil")
-    passed = 600.0
+    clock.physics.passed = 600.0
     assert (look(), file.read_bytes()) == ("it was replaced by another, and is put back", b"mine")
     assert look() == ""
 

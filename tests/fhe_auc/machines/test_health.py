@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -25,21 +24,6 @@ from tests.support.studies import STUDY, make
 from tests.support.studies import roles as roles
 
 pytestmark = pytest.mark.usefixtures("roles")
-HOUR = timedelta(hours=1)
-
-
-@pytest.fixture
-def ahead(monkeypatch: pytest.MonkeyPatch) -> list[timedelta]:
-    """By how much all clocks are ahead."""
-    found = [0 * HOUR]
-
-    def now(*_: object) -> datetime:
-        return datetime.now(timezone.utc) + found[0]
-
-    monkeypatch.setattr(SYSTEM, "now", now)
-    monkeypatch.setattr(SYSTEM, "monotonic", lambda: monotonic() + found[0].total_seconds())
-    monkeypatch.setattr(common, "now", now)
-    return found
 
 
 def test_a_session_that_has_failed_is_told_until_a_later_one_of_its_study_has_a_result() -> None:
@@ -92,10 +76,12 @@ class Counting(Folder):
         return super().read(name, longest)
 
 
-def test_a_pass_looks_where_sessions_are_made_and_at_a_few_of_all_other_places(
-    ahead: list[timedelta], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pass_looks_where_sessions_are_made_and_at_a_few_of_all_other_places(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each request costs 4 ms over S3. Others have answered there before, in sessions that are none of ours."""
+    began, passed = datetime.now(timezone.utc), [0.0]
+    monkeypatch.setattr(SYSTEM, "monotonic", lambda: passed[0])
+    monkeypatch.setattr(SYSTEM, "now", lambda: began + timedelta(seconds=passed[0]))
+    monkeypatch.setattr(common, "now", SYSTEM.now)
     members = [f"member {number}" for number in range(14)]
     Path("many").mkdir()
     make_roles(Path("many"), *members)
@@ -109,7 +95,7 @@ def test_a_pass_looks_where_sessions_are_made_and_at_a_few_of_all_other_places(
 
         def asked() -> list[str]:
             exchange.asked = []
-            ahead[0] += HOUR / 60
+            passed[0] += 60.0
             server.look()
             return exchange.asked
 

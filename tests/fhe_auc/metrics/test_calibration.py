@@ -11,12 +11,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, UndefinedMetricError
 from fhe_auc.metrics import recalibration
-from fhe_auc.metrics.calibration import (
-    CalibrationMap,
-    bayesian_binning,
-    calibration_curve,
-    expected_calibration_error,
-)
+from fhe_auc.metrics.calibration import CalibrationMap, bayesian_binning, calibration_curve, expected_calibration_error
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.smooth_calibration import smooth_calibration
 from fhe_auc.question import thresholds as grids
@@ -116,9 +111,7 @@ def histograms_and_maps(draw: st.DrawFn) -> tuple[PartyData, Histogram, Calibrat
     ),
     n_bins=1,
 )  # the only row is where the bin includes its upper edge, and the map is right there
-def test_the_range_holds_the_error_of_calibrated_scores(
-    made: tuple[PartyData, Histogram, CalibrationMap], n_bins: int
-) -> None:
+def test_the_range_holds_the_calibrated_error(made: tuple[PartyData, Histogram, CalibrationMap], n_bins: int) -> None:
     data, histogram, calibration = made
     estimate = expected_calibration_error(histogram, n_bins=n_bins, calibration=calibration)
     expected = ece_of_rows(data, calibration(data.y_score), n_bins)
@@ -190,9 +183,6 @@ def test_bad_maps_scores_and_empty_histograms_are_refused() -> None:
     for function in (bayesian_binning, calibration_curve, expected_calibration_error):
         with pytest.raises(UndefinedMetricError, match="nothing to calibrate by"):
             function(empty)
-
-
-# --- Recalibration ----------------------------------------------------------------------------------------------------
 
 
 brentq = Lazy("scipy.optimize").brentq
@@ -279,9 +269,6 @@ def test_bins_whose_ends_part_the_labels_leave_the_slope_open(histogram: Histogr
     line = recalibration.calibration_line(histogram)
     assert math.isfinite(line.slope)
     assert (line.intercept_off, line.slope_off) == (math.inf, math.inf)
-
-
-# --- Smooth calibration -----------------------------------------------------------------------------------------------
 
 
 Rows = tuple[NDArray[np.float64], NDArray[np.int64]]

@@ -110,9 +110,7 @@ def test_the_auc_of_rows_and_of_an_exact_histogram_is_the_fraction_of_pairs(data
 
 @settings(max_examples=30)
 @given(data=rows_of_both_labels(), edges=edges_over(0, 1))
-def test_the_range_of_a_metric_of_scores_holds_scikit_learns_value_and_is_that_in_exact_bins(
-    data: PartyData, edges: Rows
-) -> None:
+def test_the_range_of_a_metric_holds_scikit_learns_value_and_is_it_in_exact_bins(data: PartyData, edges: Rows) -> None:
     exact, binned = exact_histogram(data), Histogram.from_rows(data, edges)
     for name, (ours, theirs) in OF_SCORES.items():
         estimate, expected = ours(binned), theirs(data.y_true, data.y_score)

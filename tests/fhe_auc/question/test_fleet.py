@@ -7,7 +7,7 @@ import pytest
 
 from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.question.fleet import MOST_OF_A_FILE, Fleet, FleetList, KeyFile, Range
+from fhe_auc.question.fleet import Fleet, FleetList, KeyFile, Range
 
 FILES = tuple(KeyFile(f"{number:03}.parquet", 5 + number, bytes([number] * 32)) for number in range(3))
 
@@ -30,24 +30,20 @@ def test_a_list_of_other_files_is_not_the_fleet_s() -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "why"),
+    "files",
     [
-        (FILES[::-1], "in the order of their names, each once"),
-        ((FILES[0], FILES[0]), "in the order of their names, each once"),
-        ((KeyFile("0.parquet", 0, bytes(32)),), "has not 1 to 1,048,576 members"),
-        ((KeyFile("0.parquet", MOST_OF_A_FILE + 1, bytes(32)),), "has not 1 to 1,048,576 members"),
-        ((KeyFile("0.parquet", 1, bytes(31)),), "digest another length"),
-        *(
-            ((KeyFile(name, 1, bytes(32)),), "a file of keys is named by")
-            for name in ("../0.parquet", "A.parquet", "0")
-        ),
-        (tuple(KeyFile(f"{number:05}.parquet", 1, bytes(32)) for number in range(2**14 + 1)), "at most 16,384 files"),
+        FILES[::-1],
+        (FILES[0], FILES[0]),
+        *((KeyFile("0.parquet", number, bytes(32)),) for number in (0, 2**20 + 1)),
+        (KeyFile("0.parquet", 1, bytes(31)),),
+        *((KeyFile(name, 1, bytes(32)),) for name in ("../0.parquet", "A.parquet", "0")),
+        tuple(KeyFile(f"{number:05}.parquet", 1, bytes(32)) for number in range(2**14 + 1)),
     ],
 )
-def test_what_cannot_be_a_list_is_refused_from_whomever_it_comes(files: tuple[KeyFile, ...], why: str) -> None:
-    with pytest.raises(InputError, match=why):
+def test_what_cannot_be_a_list_is_refused_from_whomever_it_comes(files: tuple[KeyFile, ...]) -> None:
+    with pytest.raises(InputError, match="a fleet has at most 16,384 files of keys, in the order of their names"):
         FleetList(files)
-    with pytest.raises(DeserialisationError, match=why):
+    with pytest.raises(DeserialisationError, match="a fleet has at most"):
         decode(encode((files,)), FleetList, "list")
 
 

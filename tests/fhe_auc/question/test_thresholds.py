@@ -166,9 +166,6 @@ def test_the_dpauc_grid_has_half_its_points_below_a_fifth_and_repeated_ones_are_
     assert (grid[74], grid[75]) == (0.5, np.nextafter(0.5, 1))
 
 
-# --- Bins -------------------------------------------------------------------------------------------------------------
-
-
 def test_numbers_and_their_successors_are_those_of_single_precision() -> None:
     rng = np.random.default_rng(0)
     values = np.concatenate([rng.normal(size=50_000) * 10 ** rng.uniform(-30, 30, 50_000), [1, -1, 0.1, 0.3, 0.7]])
@@ -239,9 +236,6 @@ def test_ends_hold_one_number_at_thresholds_for_probabilities_alone() -> None:
     above_zero = next_number(np.array([0.0]))[0]
     assert of_one_number(np.array([0.0, above_zero, 0.5, 1.0])).tolist() == [True, False, False, True]
     assert of_one_number(np.array([-1.0, next_number(np.array([-1.0]))[0], 1.0])).tolist() == [False, False, False]
-
-
-# --- Listed values ----------------------------------------------------------------------------------------------------
 
 
 WIDE = st.floats(-1e300, 1e300, allow_subnormal=False)

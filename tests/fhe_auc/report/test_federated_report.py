@@ -94,9 +94,7 @@ def test_it_is_saved_as_the_commands_and_a_pdf_of_before_does_not_stay(report: R
     assert [path.name for path in saved] == [name for name in FILES if name != "report.pdf"]
 
 
-def test_where_patients_have_several_rows_intervals_of_aucs_are_by_patients_and_the_page_says_that_others_are_not(
-    rows: pd.DataFrame,
-) -> None:
+def test_with_several_rows_a_patient_intervals_of_aucs_are_by_patients_and_the_page_says_so(rows: pd.DataFrame) -> None:
     rows = rows.assign(risk=(20 * rows["risk"]).round())
     repeated = pd.concat([rows] * 3).assign(patient=np.tile(np.arange(len(rows)), 3))
     asked: dict[str, Any] = {**COLUMNS, "min_cell": 1, "thresholds": "values:0:20"}
@@ -135,9 +133,7 @@ def test_the_frame_and_the_csv_have_the_values_of_the_json_a_line_each(report: R
 
 
 @pytest.mark.parametrize("thresholds", [None, "uniform:40", "quantile:40"])
-def test_thresholds_asked_for_are_counted_exactly_and_move_no_other_number(
-    rows: pd.DataFrame, thresholds: str | None
-) -> None:
+def test_thresholds_asked_for_are_counted_exactly_and_move_no_other(rows: pd.DataFrame, thresholds: str | None) -> None:
     moved = rows.assign(risk=np.random.default_rng(3).permuted(rows["risk"] * 0.9 + 0.013))
     moved["died"] |= moved["risk"] > 0.6
     asked: dict[str, Any] = {**COLUMNS, "thresholds": thresholds}
@@ -192,9 +188,7 @@ def labels(report: Report) -> list[str]:
 
 
 @pytest.mark.parametrize("name", OF_REPORTS)
-def test_a_figure_is_drawn_on_the_axes_given_and_is_the_reports_and_its_cards(
-    name: str, report: Report, labels: list[str]
-) -> None:
+def test_a_figure_is_drawn_on_the_axes_given_of_report_or_card(name: str, report: Report, labels: list[str]) -> None:
     function = getattr(fhe_auc, name)
     of_report, of_card, empty = Figure().subplots(1, 3)
     assert (function(report, ax=of_report), function(report.card, ax=of_card)) == (of_report, of_card)
@@ -258,9 +252,7 @@ def drawn_rows(scores: str) -> pd.DataFrame:
     ],
     ids=str,
 )
-def test_report_and_evaluation_give_one_auc_interval_and_binning_error_whatever_stands_beside_them(
-    scores: str, asked: dict[str, Any]
-) -> None:
+def test_report_and_evaluation_give_one_auc_interval_and_binning_error(scores: str, asked: dict[str, Any]) -> None:
     rows = drawn_rows(scores)
     both = federated_report(rows, **{**COLUMNS, "score": ["risk", "other"]}, **asked)
     for name, card in both.cards.items():

@@ -140,9 +140,7 @@ def lines(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
 
-def test_the_sessions_are_an_evaluation_and_for_each_model_its_histogram_and_the_counts_of_groups(
-    two: list[Sessions],
-) -> None:
+def test_the_sessions_are_an_evaluation_and_for_each_model_histogram_and_counts_of_groups(two: list[Sessions]) -> None:
     of_a_model = ["histogram-federated", "counts-federated"]
     expected = ["boundaries-federated", "verified", *of_a_model, *of_a_model, "counts-federated"]
     assert [session.plugin.name for session in two] == expected
@@ -183,9 +181,7 @@ def one(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Sessions:
 
 
 @pytest.mark.usefixtures("without_figures")
-def test_of_one_model_a_single_session_has_page_and_calibration_map(
-    folder: Path, one: Sessions, tmp_path: Path
-) -> None:
+def test_of_one_model_one_session_has_page_and_calibration_map(folder: Path, one: Sessions, tmp_path: Path) -> None:
     last, maps = str(file_of(one, "south")), [tmp_path / f"{name}.json" for name in ("sites", "alone")]
     asked = asked_of_one_process(folder, ONE, "report", "--cost-ratio", "9", "--out", str(tmp_path / "out"))
     expected = lines(printed(*asked, **SHOWN))
@@ -217,9 +213,7 @@ def test_what_a_result_has_set_is_not_asked_again_and_results_are_no_rows(two: l
         Evaluation.load(file_of(two[0], "north"))
 
 
-def test_a_result_of_before_that_is_changed_is_found_and_who_differs_in_it_is_named(
-    two: list[Sessions], tmp_path: Path
-) -> None:
+def test_a_result_of_before_that_is_changed_is_found_and_who_differs_named(two: list[Sessions], tmp_path: Path) -> None:
     told, changed = json.loads(file_of(two[-1], "south").read_text()), tmp_path / "south.json"
     told["before"][1]["evaluation"]["auc"] = 0.99
     changed.write_text(json.dumps(told))
@@ -242,9 +236,7 @@ def test_a_result_of_before_that_is_changed_is_found_and_who_differs_in_it_is_na
         ({"party": "nor\x1b[2Jth"}, "characters that no text of a result has"),
     ],
 )
-def test_what_is_no_result_is_refused_in_a_sentence(
-    one: Sessions, tmp_path: Path, change: dict[str, Any], why: str
-) -> None:
+def test_what_is_no_result_is_refused_in_words(one: Sessions, tmp_path: Path, change: dict[str, Any], why: str) -> None:
     told = json.loads(file_of(one, "north").read_text()) | change
     (file := tmp_path / "r.json").write_text(json.dumps(told))
     for read in (Report.load, Evaluation.load):

@@ -90,9 +90,7 @@ def test_both_models_and_the_difference_of_their_net_benefit_are_of_the_rows(row
     assert aucs == pytest.approx([roc_auc_score(died, rows[name]) for name in BOTH["score"]], abs=6e-5)
 
 
-def test_page_notebook_and_every_figure_show_both_by_name_and_take_names_for_text(
-    report: Report, assert_texts_apart: Callable[..., None]
-) -> None:
+def test_page_notebook_and_figures_name_both_as_text(report: Report, assert_texts_apart: Callable[..., None]) -> None:
     html = report.html()
     assert "<b>_old" not in html + report._repr_html_()
     assert "model $&lt;b&gt;_old: ROC curve" in html
@@ -184,9 +182,7 @@ def test_where_small_counts_are_hidden_of_a_model_there_is_no_net_benefit(rows: 
         ({"protocol": "histogram-local-dp", "epsilon": 1.0}, "differences of models, are exact"),
     ],
 )
-def test_what_two_models_do_not_go_with_is_refused_before_a_session(
-    rows: Any, asked: dict[str, Any], told: str
-) -> None:
+def test_what_two_models_do_not_go_with_is_refused_first(rows: Any, asked: dict[str, Any], told: str) -> None:
     events: list[object] = []
     tables = rows.assign(third=0.5)
     with pytest.raises(InputError, match=told):

@@ -110,9 +110,7 @@ def test_the_html_shows_all_tables_without_colours_and_no_name_is_html() -> None
         ),
     ],
 )
-def test_what_is_printed_counts_the_warnings_and_has_an_uncertainty_also_without_an_interval(
-    changes: dict[str, Any], said: str
-) -> None:
+def test_what_is_printed_counts_warnings_and_has_an_uncertainty_always(changes: dict[str, Any], said: str) -> None:
     found = made_evaluation(protocol="semi-honest", parties=3, warnings=("odd", "even"), **changes)
     assert str(found) == f"AUC 0.8000{said}; protocol semi-honest, 3 parties; 2 warnings, in .warnings"
     assert repr(found) == f"<Evaluation: {found}>"

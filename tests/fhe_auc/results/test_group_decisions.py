@@ -14,15 +14,7 @@ from fhe_auc import InputError, Report, federated_report
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.question.analysis import Analysis, Variable
 from fhe_auc.results.estimates import NESTED, GroupEstimate
-from fhe_auc.results.group_decisions import (
-    RATES,
-    SHOWN_RATES,
-    GroupDecision,
-    alike,
-    differences,
-    fairness,
-    of_cells,
-)
+from fhe_auc.results.group_decisions import RATES, SHOWN_RATES, GroupDecision, alike, differences, fairness, of_cells
 from fhe_auc.results.intervals import FEWEST
 from tests.support.html_page import Page
 from tests.support.lazy import Lazy
@@ -50,9 +42,7 @@ tables = st.lists(st.tuples(*[counts] * 4), min_size=4, max_size=4)
 
 
 @given(cells=tables, hidden=st.sets(st.sampled_from(LEVELS), max_size=2), least=st.sampled_from([2, 10]))
-def test_no_small_count_is_shown_or_left_when_those_shown_are_taken_from_all(
-    cells: Any, hidden: set[str], least: int
-) -> None:
+def test_no_small_count_is_shown_or_left_when_these_are_subtracted(cells: Any, hidden: set[str], least: int) -> None:
     analysis = Analysis(by=(Variable("ward", LEVELS),))
     found = tuple(of_cells(histogram(cells), analysis, least, {f"ward: {level}" for level in hidden}))
     shown = [each for each in found if each.counts is not None]
@@ -189,9 +179,7 @@ def report(rows: Any) -> Report:
     return federated_report(rows, **columns, by=["ward", "sex"], threshold=0.5, thresholds=np.arange(100) / 100)
 
 
-def test_a_report_has_the_counts_of_the_rows_scikit_learns_rates_and_statsmodels_intervals(
-    rows: Any, report: Report
-) -> None:
+def test_a_report_has_the_rows_counts_scikit_learns_rates_and_statsmodels_intervals(rows: Any, report: Report) -> None:
     frame, metrics = report.by_group("sex"), Lazy("sklearn.metrics")
     assert (report.card.chosen[0].threshold, frame.index.name) == (0.5, "sex")
     for each in report.card.group_decisions[len(LEVELS) :]:

@@ -145,17 +145,12 @@ def test_a_bound_of_p_takes_the_difference_and_its_error_as_far_off_as_they_may_
 
 
 @given(st.fractions(-1, 1), st.floats(1e-3, 1), st.sampled_from([0.5, 0.9, 0.95]))
-def test_p_value_and_interval_of_a_difference_are_the_normal_laws(
-    difference: Fraction, error: float, level: float
-) -> None:
+def test_p_and_interval_of_a_difference_are_the_normal_laws(difference: Fraction, error: float, level: float) -> None:
     interval, p_value = of_difference(difference, error, level)
     assert p_value == pytest.approx(2 * norm.sf(abs(float(difference)) / error), abs=1e-12)
     ends = norm.interval(level, float(difference), error)
     assert (interval.low, interval.high) == (pytest.approx(ends[0]), pytest.approx(ends[1]))
     assert interval.method == "DeLong, paired, on binned scores"
-
-
-# --- Few rows, or patients --------------------------------------------------------------------------------------------
 
 
 def variance(at: float, positives: int, negatives: int) -> float:
@@ -170,9 +165,7 @@ def variance(at: float, positives: int, negatives: int) -> float:
     rows=st.tuples(st.integers(2, 60), st.integers(2, 500)),
     error=st.floats(0.005, 0.2),
 )
-def test_with_few_rows_or_near_1_ends_are_newcombes_or_half_delongs_and_else_delongs(
-    share: Fraction, rows: tuple[int, int], error: float
-) -> None:
+def test_ends_are_newcombes_half_delongs_or_delongs(share: Fraction, rows: tuple[int, int], error: float) -> None:
     found, auc, rarer = of_auc(share, rows, error, 0.95), float(share), min(rows)
     if rarer >= 20 and rarer * min(auc, 1 - auc) >= 3:
         assert found == on_logit_scale(share, error, 0.95, "DeLong, logit scale")

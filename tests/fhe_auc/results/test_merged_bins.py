@@ -42,9 +42,7 @@ def error_of(merged: Merged, ones: Rows, zeros: Rows) -> float:
 
 
 @given(st.tuples(*[st.integers(2, 10**9)] * 2), st.data())
-def test_where_nothing_is_merged_s10_and_s01_are_the_variances_of_the_sums_to_the_last_bit(
-    rows: tuple[int, int], data: st.DataObject
-) -> None:
+def test_where_nothing_is_merged_s10_and_s01_are_those_of_the_sums(rows: tuple[int, int], data: st.DataObject) -> None:
     (p, n), pairs = rows, math.prod(rows)
     difference = data.draw(st.integers(-pairs, pairs))
     q10, q01 = (data.draw(st.integers(-(-(difference**2) // own), pairs**2 // own)) for own in rows)

@@ -85,9 +85,7 @@ def test_all_that_a_card_shows_together_tells_no_small_count(seed: int, size: in
     (np.arange(400) % 10 == 0, np.arange(400) / 400, 0.25, False),
     (np.arange(400) % 10 == 0, np.arange(400) / 400 / 2, 0.7, False),
 ])  # fmt: skip
-def test_a_threshold_stays_where_it_is_asked_for(
-    labels: np.ndarray, scores: np.ndarray, at: float, hidden: bool
-) -> None:
+def test_a_threshold_stays_where_it_is_wanted(labels: np.ndarray, scores: np.ndarray, at: float, hidden: bool) -> None:
     (decision,) = card(labels, scores, [at]).chosen
     recall = next(each for each in decision.measures if each.name == "recall")
     assert decision.threshold == at

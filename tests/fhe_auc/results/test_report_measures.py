@@ -87,9 +87,6 @@ def test_whatever_the_bins_scikit_learns_value_lies_in_the_range(seed: int, max_
     assert partial_auc_score(exact_histogram(data), max_fpr)[0].value == pytest.approx(expected, abs=1e-12)
 
 
-# --- Few rows ---------------------------------------------------------------------------------------------------------
-
-
 def held(positives: int, negatives: int, min_cell: int, seed: int) -> dict[str, Measure]:
     random = np.random.default_rng(seed)
     y_true = np.arange(positives + negatives) < positives
@@ -100,9 +97,7 @@ def held(positives: int, negatives: int, min_cell: int, seed: int) -> dict[str, 
 
 
 @given(positives=st.integers(20, 400), negatives=st.integers(20, 400), seed=st.integers(0, 99))
-def test_a_rate_held_fits_two_counts_at_least_and_its_range_has_that_of_the_rows(
-    positives: int, negatives: int, seed: int
-) -> None:
+def test_a_rate_held_fits_two_counts_and_its_range_has_that_of_rows(positives: int, negatives: int, seed: int) -> None:
     exact, shown = (held(positives, negatives, least, seed) for least in (1, 10))
     for name, each in shown.items():
         rows = positives if name.startswith("sensitivity") else negatives

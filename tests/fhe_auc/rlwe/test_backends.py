@@ -59,9 +59,6 @@ def test_an_unknown_backend_is_named_with_what_there_is(name: str) -> None:
         choose_backend(name)
 
 
-# --- SEAL -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def generator() -> seal.KeyGenerator:
     parameters = seal.EncryptionParameters(seal.SCHEME_TYPE.BFV)

@@ -71,9 +71,6 @@ def test_polynomials_have_nothing_in_common_and_are_the_key_stream_of_chacha20()
         assert expanded[0, 8 * block :][:4].tolist() == expected.tolist()
 
 
-# --- Modular arithmetic -----------------------------------------------------------------------------------------------
-
-
 PRIMES = [3, 101, 257, 2**31 - 1, 2199023288321, (1 << 55) - 55, (1 << 56) - 5]
 
 
@@ -156,9 +153,6 @@ def test_a_sum_of_the_largest_residues_is_right_at_every_length(length: int) -> 
     assert modular.total(largest.T, PRIMES[-1]).tolist() == [-length % PRIMES[-1]] * 2
 
 
-# --- The number-theoretic transform -----------------------------------------------------------------------------------
-
-
 def by_definition(ring: Polynomials, words: Words) -> list[list[int]]:
     size = ring.ring_dimension
     bits = size.bit_length() - 1
@@ -235,9 +229,6 @@ def test_seal_keeps_the_same_values_in_the_same_order() -> None:
     values = words()
     seal.Evaluator(context).transform_from_ntt_inplace(ciphertext)
     assert np.array_equal(coefficients_of(shape, values), words())
-
-
-# --- Seeds ------------------------------------------------------------------------------------------------------------
 
 
 def zeros(pair: ckks.KeyPair) -> ckks.Slots:

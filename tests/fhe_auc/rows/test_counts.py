@@ -263,9 +263,6 @@ def test_columns_of_different_lengths_and_missing_scores_are_refused_by_name() -
         PartyData.from_columns("north", [0, 1], {"a": [0.1, 0.2], "b": [0.1, np.nan]}, {}, Analysis(models=("a", "b")))
 
 
-# --- Bundled data -----------------------------------------------------------------------------------------------------
-
-
 # name: parties, rows, positive rows, 2·P·N·AUC
 KNOWN = {"covid-clinics": (78, 7612, 433, 4894534), "credit-default": (6, 15000, 3409, 50162189)}
 EACH = pytest.mark.parametrize("name", datasets.NAMES)

@@ -59,9 +59,7 @@ def test_scores_that_are_no_probabilities_are_refused_with_row_range_and_remedy(
 
 
 @given(st.lists(st.floats(0, 1)), st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(NAMED))
-def test_probabilities_are_taken_wherever_they_lie_and_one_score_outside_is_refused(
-    others: list[float], score: float, grid: str
-) -> None:
+def test_probabilities_are_taken_wherever_they_lie_others_refused(others: list[float], score: float, grid: str) -> None:
     check_scores(party([*others, 0.5]), thresholds.parse(grid))
     check_scores(party([*others, 0.5]), np.array([0.25, 0.5]))  # thresholds need not reach to the ends
     if 0 <= score <= 1:
@@ -210,9 +208,6 @@ def test_weights_are_refused_by_name_rather_than_left_out(name: str) -> None:
     assert (refused.exit_code, "weights are not supported" in refused.stderr) == (2, True)
 
 
-# --- Own values -------------------------------------------------------------------------------------------------------
-
-
 RANDOM = np.random.default_rng(61)
 NORMAL = RANDOM.normal(-2, 1.5, 3000)
 SHAPES = {
@@ -285,9 +280,7 @@ def test_probabilities_keep_the_named_grid_but_for_as_many_points_as_their_value
         ),
     ],
 )
-def test_rows_choose_unless_privacy_noise_or_rounding_forbids_it(
-    protocol: str, about: dict[str, Any], told: str
-) -> None:
+def test_rows_choose_unless_privacy_noise_or_rounding_forbids(protocol: str, about: dict[str, Any], told: str) -> None:
     assert chosen(np.repeat(np.arange(10) / 10, 20), protocol, **about)[1] == told
 
 
@@ -314,9 +307,6 @@ def test_thresholds_of_rows_that_lie_number_by_number_list_no_scores() -> None:
     grid, _ = chosen(scores, "exact")
     assert listed(grid) is None
     assert len(np.unique(bins_of(scores, grid))) > 300
-
-
-# --- Scales -----------------------------------------------------------------------------------------------------------
 
 
 Y_TRUE = np.arange(400) % 2

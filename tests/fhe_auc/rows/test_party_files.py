@@ -28,9 +28,6 @@ def plain(parties: list[PartyData]) -> dict[str, tuple[list[int], list[float]]]:
     return {party.name: (party.y_true.astype(int).tolist(), party.y_score.tolist()) for party in parties}
 
 
-# --- Bad files --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("lines", "columns", "told"),
     [
@@ -163,18 +160,8 @@ NO_ROWS = "file 'a.file': there are no rows"
         ("parquet", [0, None], [0.5, 0.6], "party 'a', a.file, row 1, column 'y_true': label is missing"),
         ("parquet", [0, 1], [0.5, None], "party 'a', a.file, row 1, column 'y_score': score is missing; --drop-m"),
         ("parquet", [0, 1], [0.5, np.nan], "party 'a', a.file, row 1, column 'y_score': score is missing"),
-        (
-            "parquet",
-            [0, 3],
-            [0.5, 0.6],
-            "party 'a', a.file, row 1, column 'y_true': label is '3'; the labels are '0' and",
-        ),
-        (
-            "parquet",
-            [0, 1],
-            ["0.5", "0.6"],
-            "party 'a', a.file, row 0, .*: score is '0.5', which is text, not a number",
-        ),
+        ("parquet", [0, 3], [0.5, 0.6], "party 'a', a.file, row 1, column 'y_true': label is '3'; the labels are '0'"),
+        ("parquet", [0, 1], ["0.5", "0.6"], "party 'a', a.file, row 0, .*: score is '0.5', which is text, not a num"),
         ("parquet", [0, 1], [[0.5], [0.6]], r"party 'a', a.file, row 0, .*: score is \[0.5\], which is not a num"),
         ("parquet", pa.array([], pa.int64()), pa.array([], pa.float64()), NO_ROWS),
         ("npz", [0, 5], [0.5, 0.6], "party 'a', a.file, row 1, column 'y_true': label is '5';"),
@@ -254,8 +241,6 @@ def test_npz_sites_may_be_indices_into_names_and_an_index_that_has_none_is_refus
     with pytest.raises(InputError, match="column 'site' must hold indices into its names, but is of type float64"):
         read([0.0, 1.0, 1.0], ["x", "y"])
 
-
-# --- Good files -------------------------------------------------------------------------------------------------------
 
 LABELS, SCORES = [0, 1, 1, 0], [0.125, 0.5, -3.0, 1e-9]
 
@@ -337,9 +322,6 @@ def test_damaged_archives_are_refused_with_one_line_naming_the_file(tmp_path: Pa
     assert all("site.npz" in message and "\n" not in message for message in refusals)
 
 
-# --- Quotes -----------------------------------------------------------------------------------------------------------
-
-
 def rows(number: int, **notes: str) -> list[str]:
     """Lines of a file: the header, and rows with notes, those of given rows (r1, ...) as they are to stand there."""
     return ["y_true,y_score,note,site"] + [
@@ -402,9 +384,7 @@ def test_quotes_within_entries_and_notes_of_several_lines_are_read(folder: Path)
 
 
 @pytest.mark.parametrize(("block", "longest"), [(1500, 1500), (1501, 1501), (1502, 2**22), (1503, 2**22), (4096, 4096)])
-def test_where_the_readers_blocks_end_is_no_matter(
-    folder: Path, block: int, longest: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_blocks_end_is_no_matter(folder: Path, block: int, longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_files, "_BLOCK", block)
     monkeypatch.setattr(csv_files, "_LONGEST", longest)
     monkeypatch.setattr(csv_files, "_SMALL", block // 3)
@@ -421,9 +401,7 @@ def test_where_the_readers_blocks_end_is_no_matter(
             assert refusal([*lines, stray, *rows(after)[1:]]).line == line
 
 
-def test_a_row_may_be_longer_than_a_block_and_what_was_read_before_is_not_read_twice(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_may_exceed_a_block_and_nothing_is_read_twice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_files, "_BLOCK", 1500)
     monkeypatch.setattr(csv_files, "_SMALL", 500)
     lines = rows(600, r300="long " * 2000, r301='"two\nlines"')

@@ -23,6 +23,7 @@ from fhe_auc.rows.csv_files import TextFormat
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import FileEntries, read_for
 from tests.support import missing
+from tests.support.platforms import full_disk, needs_limits
 from tests.support.tables import read_parties, write_lines, write_table
 
 LABELS, SCORES = [1, 0, 1, 0], [0.5, 0.25, 0.75, 0.125]
@@ -282,9 +283,7 @@ def test_what_is_kept_in_a_file_is_as_in_memory(folder: Path, suffix: str, monke
         assert other.y_true.tolist() == one.y_true.tolist() == [bool(each) for each in rows["died"].to_pylist()]
 
 
-def test_arrows_threads_read_no_file_of_pythons_which_could_abort_the_process_at_its_end(
-    folder: Path, pipe: Callable[[bytes], None]
-) -> None:
+def test_arrows_threads_read_no_file_of_pythons(folder: Path, pipe: Callable[[bytes], None]) -> None:
     pipe(table().encode())
     Path("a.csv").write_text(table())
     Path("b.csv.gz").write_bytes(gzip.compress(table().encode()))
@@ -359,3 +358,18 @@ def test_integers_are_the_texts_that_python_writes_in_whatever_range_they_lie(en
     texts = [None if each is None else str(each) for each in entries.to_pylist()]
     assert [found.names[code] for code in found.codes] == texts
     assert {found.names[code] for code in found.present()} == set(texts)
+
+
+@needs_limits
+def test_rows_that_do_not_fit_into_the_temporary_folder_name_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_store, "IN_MEMORY", 10)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    column = row_store.Column("f8")
+    column.append(np.arange(100))
+    whole = np.memmap(tmp_path / "column", "f8", "w+", shape=100)
+    for act in (lambda: column.append(np.arange(10**5)), lambda: row_store._like(whole)):
+        with full_disk(), pytest.raises(OSError, match="File too large") as caught:
+            act()
+        assert caught.value.filename == str(tmp_path)

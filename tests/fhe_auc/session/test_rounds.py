@@ -12,24 +12,12 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.party import too_near, too_near_for_a_result
 from fhe_auc.session.protocol import Request
 from nothing_protocol import Adding, Nothing, Telling
-from tests.support.nothing import rows_in
 from tests.support.roles import SessionRoles, unencrypted
 
 
 @pytest.fixture
 def roles(site_rows: list[PartyData]) -> SessionRoles:
     return unencrypted(Nothing(), site_rows, thresholds=np.linspace(0, 1, 16), min_parties=2)
-
-
-def test_all_refusals_together_do_not_spoil_a_session(roles: SessionRoles) -> None:
-    """Anyone can send rubbish: what is remembered of it is bounded."""
-    submissions = roles.submit()
-    for number in range(1_000):
-        with pytest.raises(MessageError):
-            roles.aggregator.receive(f"mallory {number}", b"")
-    assert len(roles.aggregator.refusals) <= len(roles.parties)
-    assert [rows_in(found) for found in roles.finish(submissions)] == [sum(data.rows for data in roles.sites)] * 3
-    assert roles.aggregator.result().counted == ("north", "south", "east")
 
 
 def test_below_min_parties_ten_of_the_missing_are_named_at_most() -> None:

@@ -115,9 +115,6 @@ def test_shares_are_pinned_a_common_secret_of_another_length_is_refused_and_none
     assert repr(Authenticator(PRODUCT, SECRET, SESSION, 0, 101)) == "Authenticator(...)"
 
 
-# --- Whole vectors ----------------------------------------------------------------------------------------------------
-
-
 DIGEST = bytes(range(32, 64))
 
 
@@ -156,9 +153,6 @@ class Session(NamedTuple):
         return self.parties.proved_sums(result, counted, least, most).tolist()
 
 
-# --- What is right is read --------------------------------------------------------------------------------------------
-
-
 @given(st.integers(1, 40), st.integers(1, 9), st.data())
 @settings(max_examples=30)
 def test_sums_over_any_list_of_parties_are_those_of_integers(entries: int, parties: int, data: st.DataObject) -> None:
@@ -173,14 +167,9 @@ def test_sums_over_any_list_of_parties_are_those_of_integers(entries: int, parti
     assert session.read(session.result(counted), counted, min(expected), max(expected)) == expected
 
 
-def test_the_prime_is_the_least_above_2_to_the_41_and_a_thousand_thresholds_with_both_labels_take_10_511_bytes() -> (
-    None
-):
+def test_the_prime_is_the_least_above_2_to_the_41_and_a_thousand_thresholds_take_10_511_bytes() -> None:
     assert [k for k in range(2**41, MODULUS + 1) if is_prime(k)] == [MODULUS]
     assert VectorSums(2000, 100).packed_bytes == len(pack(vector_of([1] * 2002), MODULUS)) == 10_511
-
-
-# --- What is wrong is not ---------------------------------------------------------------------------------------------
 
 
 def shifted(result: Residues, *entries: int) -> Residues:
@@ -238,9 +227,6 @@ def test_what_is_no_list_of_the_session_s_parties_is_refused(counted: list[int])
         THREE.read(twice, counted)
 
 
-# --- The verdict is no oracle -----------------------------------------------------------------------------------------
-
-
 def test_a_range_is_mentioned_only_where_the_tags_hold() -> None:
     """The same lie gives the same error, whether it takes a sum out of its range or into it."""
     honest, everybody = THREE.result([0, 1, 2]), [0, 1, 2]
@@ -281,9 +267,6 @@ def test_all_is_computed_whatever_fails() -> None:
         assert calls(wrong, 70) == calls(wrong, 0) == calls(honest, 0) == expected
 
 
-# --- Who learns what --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("mode", "one", "other", "alike"),
     [
@@ -319,9 +302,6 @@ def test_a_submission_is_pinned_and_no_secret_printed() -> None:
     first, tags = [539097126270, 586611958686, 1866372200272], [1656330754960, 1890050858752]
     assert Session.of([[1, 2, 3], [-4, 5, 6]]).sent[1].tolist() == [*first, *tags]
     assert repr(THREE.parties) == "VectorAuthenticator(...)"
-
-
-# --- What does not belong is refused ----------------------------------------------------------------------------------
 
 
 VECTOR, NOBODY = np.array([1, 2, 3]), "3 parties; a party that counts has an index below that"

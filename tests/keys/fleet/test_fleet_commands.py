@@ -16,8 +16,9 @@ from fhe_auc_keys.store import known_members
 from fhe_auc_keys.trust.sealing import seal
 from fhe_auc_keys.trust.signatures import has_signed
 from tests.support.certified import NOW
+from tests.support.command_line import printed
 from tests.support.fleet_sessions import Play
-from tests.support.keys_commands import ok_of, store_of
+from tests.support.keys_commands import store_of
 from tests.support.keys_folder import ADDER, SITES, at
 from tests.support.stores import trail_of
 
@@ -42,9 +43,9 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: 
     Path("unproved.toml").write_text(f"proofs = false\n{study}")
     names = "session.fleet", "keys", "records", "blobs", "answers", "result", "unproved.fleet", "none"
     session, keys, records, blobs, answers, result, unproved, none = map(play.place, names)
-    ok_of("members", "renew", "north/config.toml", "--fleet", keys)
+    printed("members", "renew", "north/config.toml", "--fleet", keys)
     for name in (trustee, ADDER):
-        ok_of("members", "show", f"{name}/config.toml")
+        printed("members", "show", f"{name}/config.toml")
     run(convener, "convene", keys, "study.toml", "--row-cap", "12", "--out", session)
     run(convener, "convene", keys, "unproved.toml", "--row-cap", "12", "--out", unproved)
     with store_of(convener) as store:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.serialise import encode
 from fhe_auc.input_proofs.sessions import NOT_PROVED, RANDOMNESS_BYTES, SEED_BYTES
 from fhe_auc.rlwe.modular import add, subtract
 from fhe_auc.rlwe.packing import unpack
@@ -18,12 +19,12 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.fleet import aggregator, tables
-from fhe_auc_keys.fleet.aggregator import BlobList
+from fhe_auc_keys.fleet.aggregator import NO_PROOF, NOT_SEALED
 from fhe_auc_keys.fleet.device import Record
-from fhe_auc_keys.fleet.records import NO_PROOF, NOT_SEALED, blobs_table
-from fhe_auc_keys.fleet.session import LIST, AnswersCipher, Verdict, bytes_of_sum, sum_of_bytes
+from fhe_auc_keys.fleet.session import LIST, QUERY, UNSIGNED, VERDICTS, Document, answers_cipher, sealed, unsealed
+from fhe_auc_keys.roles.blobs import bytes_of, totals_of
 from fhe_auc_keys.trust import sealing
-from fhe_auc_keys.trust.signed_documents import claimed_body
+from fhe_auc_keys.trust.signed_documents import claimed_body, sign_document
 from tests.support.fleet_sessions import CAP, GRID, Play, convened, padded, sending
 
 HONEST = 8  # the first devices of a session
@@ -63,8 +64,8 @@ TOLD: dict[str, tuple[Callable[[Play, int], Record], str]] = {
     },
     "a record of another session": (a_record_of_another_session, NOT_SEALED),
     "no proof": (no_proof, NO_PROOF),
-    "other parts signed than sent": (other_parts_signed_than_sent, Verdict.UNSIGNED.sentence),
-    "changed on its way": (changed_on_its_way, Verdict.UNSIGNED.sentence),
+    "other parts signed than sent": (other_parts_signed_than_sent, VERDICTS[UNSIGNED]),
+    "changed on its way": (changed_on_its_way, VERDICTS[UNSIGNED]),
 }
 """By a lie's name, what makes the record, and why it does not count."""
 
@@ -76,7 +77,7 @@ def refused(play: Play, *lies: str) -> dict[str, int]:
     collected, verdicts = play.to_the_end()
     assert verdicts.pop("counts") == HONEST
     assert play.reads(1, play.rows[:HONEST])
-    return {**collected.refusals.counts, **verdicts}
+    return {**{why: number for why, (number, _) in collected.refused.items()}, **verdicts}
 
 
 def test_every_lie_is_left_out_under_its_reason_and_the_others_have_their_exact_fraction(tmp_path: Path) -> None:
@@ -113,26 +114,29 @@ def listed_anew(play: Play, *, key: bytes | None = None, **row: bytes) -> bytes:
     for name, cell in row.items():
         columns[name] = columns[name].copy()
         columns[name][3] = np.frombuffer(cell, np.uint8)
-    with tables.writing(str(play.file("blobs")), blobs_table(play.aggregator.loaded)) as file:
+    with tables.writing(str(play.file("blobs")), tables.blobs(play.aggregator.loaded)) as file:
         file.add(columns)
-    body = claimed_body(LIST, tables.read_file(place), BlobList)
+    body = claimed_body(LIST, tables.read_file(place), Document)
     files = (msgspec.structs.replace(body.files[0], digest=file.digest.value),)
-    changed = msgspec.structs.replace(body, files=files, key=body.key if key is None else key)
-    tables.write_file(place, play.aggregator.sign(LIST, changed))
-    return changed.digest
+    changed = msgspec.structs.replace(body, files=files, sealed=body.sealed if key is None else key)
+    tables.write_file(place, sign_document(LIST, play.aggregator.identity, changed))
+    return changed.known_by
 
 
 def answers_listed(play: Play, changed: Callable[[bytes], bytes]) -> bytes:
     """The aggregator's, about member 3, hidden again once they are changed."""
     digest, answers = play.announced.manifest.digest, play.table("blobs")["answers"]
-    clear = AnswersCipher(query_listed(play), digest, play.file("").name).next(answers).copy()
-    clear[3] = np.frombuffer(changed(clear[3].tobytes()), np.uint8)
-    return AnswersCipher(query_listed(play), digest, play.file("").name).next(clear)[3].tobytes()
+    length = answers.shape[1]
+    hide, show = (answers_cipher(query_listed(play), digest, play.file("").name).update for _ in range(2))
+    clear = show(answers.tobytes())
+    before, own, behind = clear[: 3 * length], clear[3 * length : 4 * length], clear[4 * length :]
+    return hide(before + changed(own) + behind)[3 * length : 4 * length]
 
 
 def query_listed(play: Play) -> bytes:
     """The key of the query, which the helper alone can unseal."""
-    return play.helper.unseal(LIST, claimed_body(LIST, tables.read_file(play.place("blobs/list")), BlobList).key)
+    listed = claimed_body(LIST, tables.read_file(play.place("blobs/list")), Document)
+    return unsealed(play.helper.identity, listed.sealed, listed.session, QUERY)
 
 
 def test_a_server_can_make_an_honest_proof_fail_and_the_sentence_says_so(play: Play) -> None:
@@ -148,7 +152,8 @@ def test_a_server_can_make_an_honest_proof_fail_and_the_sentence_says_so(play: P
 def test_a_list_without_the_key_of_the_query_is_refused(play: Play) -> None:
     play.write()
     play.collect()
-    other, of_other_length = (play.aggregator.seal(LIST, play.helper.helper, bytes(length)) for length in (32, 31))
+    to, digest = play.helper.helper.encryption_key, play.announced.manifest.digest
+    other, of_other_length = (sealed(to, bytes(length), digest, QUERY) for length in (32, 31))
     for key, error in ((b"", TamperedError), (of_other_length, DeserialisationError)):
         listed_anew(play, key=key)
         with pytest.raises(error):
@@ -170,13 +175,14 @@ def test_a_device_and_the_server_together_pass_any_counts(play: Play) -> None:
     digest = hashlib.sha256(sent.sketch).digest()
     listed = listed_anew(play, sketch_digest=digest, blob=sent.blob, signature=sent.signature)
     assert play.open() == {"counts": 5}
-    (total,) = sum_of_bytes(aggregator._FORMAT.unframe(play.kept("adder")).total)
+    kept = aggregator._FORMAT.unframe(play.kept("adder"))
+    (total,) = totals_of(msgspec.msgpack.decode(kept.total))
     (prime,), (size,) = play.computation.primes, play.computation.sizes
     honest, other = (unpack(each.parts[0], size, prime) for each in (shown, false))
     total = add(subtract(total, honest, prime), other, prime)
     with play.vault("adder").open() as store:
-        kept = aggregator._FORMAT.frame(aggregator._Added(listed, bytes_of_sum([total])))
-        store.put("fleet", play.announced.manifest.session.hex(), kept, replace=True)
+        made = aggregator._FORMAT.frame(aggregator._Added(listed, encode(bytes_of([total])), kept.records))
+        store.put("fleet", play.announced.manifest.session.hex(), made, replace=True)
     play.decrypt(play.add())
     assert claimed.rows > CAP
     assert play.reads(0, [*play.rows[:3], claimed, play.rows[4]])

@@ -88,7 +88,8 @@ class Maker:
 
 @pytest.fixture
 def maker(tmp_path: Path, store_of: Stores) -> Maker:
-    made = Maker(store_of("north"), Folder(tmp_path / "exchange", make=True))
+    (tmp_path / "exchange").mkdir()
+    made = Maker(store_of("north"), Folder(tmp_path / "exchange"))
     making.begin(made.store, DAILY)
     return made
 

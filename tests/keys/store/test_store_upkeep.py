@@ -1,4 +1,4 @@
-"""Upkeep of key stores: ``check`` finds what is wrong, ``close`` leaves nothing that decrypts."""
+"""Upkeep of key stores: ``check`` finds what is wrong, ``close`` leaves nothing that decrypts; full disks, versions."""
 
 import json
 import re
@@ -19,10 +19,14 @@ from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import key_erasure
+from fhe_auc_keys.store.key_store import session_ids
+from fhe_auc_keys.store.vault import OWN
+from fhe_auc_keys.trust.identity import Identity
 from tests.support.certified import DAY, NOW
 from tests.support.command_line import printed, told
 from tests.support.keys_commands import Clock, assert_fails, call, changed, join, make, ok, open_as, store_of
 from tests.support.keys_folder import ADDER, NORTH, at
+from tests.support.platforms import full_disk, needs_limits
 from tests.support.stored_sites import Consortium
 from tests.support.wire import flipped
 
@@ -100,6 +104,11 @@ def test_keys_that_are_another_session_s_or_incomplete_are_noticed() -> None:
         (found,) = problems()
         assert (found["entry"], found["remedy"]) == (f"bundle/{sessions[0]}", NEW_SESSION)
         assert "secret keys are not those of the manifest" in found["wrong"]
+    with store_of("south") as store:
+        store.put("identity", OWN, Identity.create("south").to_bytes(), replace=True)
+    (found,) = problems("south/store")
+    assert found["entry"] == f"identity/{OWN}"
+    assert "'south' has other keys in version 2 of the members' file than here" in found["wrong"]
 
 
 def test_what_nobody_wrote_is_named_and_a_session_whose_encryption_library_is_missing_here(
@@ -145,7 +154,7 @@ def test_a_session_that_can_go_on_is_not_closed_unless_its_loss_is_accepted_and_
         call("close", helped, *at("registry")), 1, "the session cannot go on without this helper; --lose-result"
     )
     assert all(each in kept_of(session) for each in secrets)
-    ok("close", " ".join(re.findall("....", session)), "--lose-result", *NORTH)  # as `show` spells it
+    ok("close", " ".join(re.findall("....", session)), "--lose-result", *NORTH)  # however it is grouped
     assert "closed; its keys are destroyed" in re.sub(r"\s+", " ", ok("show", *NORTH))
     assert problems() == []
     with pytest.raises(KeysError, match="opened before"):
@@ -245,3 +254,26 @@ def test_a_site_that_closes_a_session_answers_the_same_again_and_nothing_new(
         with consortium.store("north") as store:
             key_erasure.close_ended(store, at=now() + days * DAY)
             assert (last in store.get("state", consortium.id.hex())) is stays
+
+
+@needs_limits
+def test_a_command_on_a_full_disk_names_the_file_and_does_its_work_afterwards(clock: Clock) -> None:
+    limit = ("budget", "--limit", "4", *NORTH)
+    with store_of("north") as store:
+        before = store.count
+    with full_disk():
+        assert_fails(call(*limit), 1, r"disk I/O error: '.*north/store/store.sqlite'")
+        with pytest.raises(OSError, match=r"disk I/O error: '.*north/store/store.sqlite'"):
+            open_as("north")
+    with store_of("north") as store:
+        assert store.count == before
+    ok(*limit)
+    open_as("north")
+    with pytest.raises(KeysError, match="opened before"):
+        open_as("north")
+    with store_of("north") as store:
+        key_erasure.note_ends(store, at=clock.at + 8 * DAY)
+        with full_disk(), pytest.raises(OSError, match=r"store\.sqlite"):
+            key_erasure.note_ends(store, at=clock.at)
+        (session,) = session_ids(store, "bundle")
+        assert Kept.stored(store, session).end_seen

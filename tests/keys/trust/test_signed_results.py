@@ -201,7 +201,7 @@ SIGNATURE = '"signature": {"ed25519": "", "signer": "north", "members": 2}'
         *(f'{{{SIGNATURE}, "time": "{time}"}}' for time in ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00")),
     ],
 )
-def test_what_is_no_result_is_refused_in_a_sentence(certified: Certified, content: str) -> None:
+def test_what_is_no_result_is_refused_in_words(certified: Certified, content: str) -> None:
     (file := Path("r.json")).write_text(content, errors="surrogateescape")
     found = check(file, *published(certified.members))
     assert (found.exit_code, "REFUSED" in found.stdout, found.stderr) == (1, True, "")

@@ -128,9 +128,7 @@ def every_chain() -> list[Any]:
 
 
 @pytest.mark.parametrize(("backend", "chain"), every_chain())
-def test_the_library_builds_primes_of_the_stated_sizes_and_submissions_and_results_as_planned(
-    backend: Any, chain: Chain
-) -> None:
+def test_the_library_builds_primes_submissions_and_results_as_planned(backend: Any, chain: Chain) -> None:
     max_rows = 10**6 if chain.ring_dimension == 8192 else 10**9
     for split in (False, True):
         algebra = Algebra(backend, thresholds=16, split=split, max_rows=max_rows)
@@ -144,10 +142,7 @@ def test_the_library_builds_primes_of_the_stated_sizes_and_submissions_and_resul
         assert math.log2(math.prod(primes)) + chain.special_bits <= MAX_MODULUS_BITS[chain.ring_dimension]
         submission = algebra.submission(counts_of(np.ones(16), np.ones(16)))
         result = algebra.result([submission])
-        for planned, made in (
-            (found.submission_bytes, sum(map(len, submission))),
-            (found.download_bytes, len(result)),
-        ):
+        for planned, made in ((found.submission_bytes, sum(map(len, submission))), (found.download_bytes, len(result))):
             spare = planned // 50 if backend == "openfhe" else 0  # whose primes are on either side of a power of two
             assert planned <= made <= planned + 1024 + spare
 

@@ -1,7 +1,5 @@
 """Masked shares against extended precision, and the numbers that mask and blind them against their distributions."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import itertools
@@ -237,9 +235,6 @@ class TestStream:
         orders = list(itertools.permutations(range(4)))
         found = [orders.index(tuple(source.permutation(4))) for _ in range(24_000)]
         assert chisquare(np.bincount(found, minlength=24)).pvalue > FALSE_ALARM
-
-
-# --- Multipliers ------------------------------------------------------------------------------------------------------
 
 
 def is_smooth(number: int) -> bool:

@@ -3,8 +3,6 @@
 Attacks on what is computed: tests/benchmarks/attacks. At its limits and beyond: test_result_check.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import re
@@ -34,14 +32,7 @@ from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonestTask
 from tests.support.blinded_auc import encoded, manifest_with
 from tests.support.exact_sessions import Play
-from tests.support.malicious_sessions import (
-    CLOSE,
-    backends,
-    exact,
-    plan_for,
-    request,
-    sites,
-)
+from tests.support.malicious_sessions import CLOSE, backends, exact, plan_for, request, sites
 from tests.support.pooled import sklearns_auc
 from tests.support.wire import changed
 
@@ -119,9 +110,6 @@ class TestRefusals:
             MaliciousTask(manifest, PartyData.from_arrays("site 0", [0, 1] * 60, np.linspace(0, 1, 120)))
 
 
-# --- Both libraries ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.backends("all")
 @pytest.mark.parametrize("protocol", ["semi-honest", "malicious"])
 def test_every_library_gives_the_exact_auc_and_scikit_learns_where_every_score_is_a_threshold(protocol: str) -> None:
@@ -138,9 +126,6 @@ def test_every_library_gives_the_exact_auc_and_scikit_learns_where_every_score_i
                 assert found.binning_error == pytest.approx(truth.binning_error, abs=CLOSE)
             assert abs(found.auc - without_bins) <= found.binning_error + CLOSE
             assert found.verified is (protocol == "malicious")
-
-
-# --- Semi-honest ------------------------------------------------------------------------------------------------------
 
 
 slow = functools.partial(pytest.param, marks=pytest.mark.slow)
@@ -177,9 +162,6 @@ def test_parties_or_names_that_are_none_are_refused():
             semi_honest({name: PAIR})
 
 
-# --- Bad ciphertexts --------------------------------------------------------------------------------------------------
-
-
 pytestmark = pytest.mark.backends("one")  # messages, rounds and refusals are the same on each
 
 
@@ -199,9 +181,7 @@ def drawn(seed: int) -> Callable[[int, int], Any]:
     return lambda prime, size: generator.integers(0, prime, size, dtype=np.uint64)
 
 
-def test_well_formed_garbage_gives_no_number_and_no_second_answer_and_the_one_answer_does_not_tell(
-    site_rows: list[PartyData],
-) -> None:
+def test_well_formed_garbage_gives_no_number_no_second_answer_and_no_verdict(site_rows: list[PartyData]) -> None:
     """Otherwise the aggregator could ask again and again, and would learn one bit about the key each time.
 
     Nor may it see whether a check has failed, which depends on what it has chosen: one bit of each party.

@@ -43,9 +43,7 @@ def noisy(seed: int, runs: int = 50, size: int = 12, scale: float = 40) -> np.nd
 
 @few
 @given(ROWS)
-def test_counts_are_those_of_a_loop_over_rows_and_are_told_from_others(
-    rows: list[tuple[bool, float]],
-) -> None:
+def test_counts_are_those_of_a_loop_over_rows_and_are_told_from_others(rows: list[tuple[bool, float]]) -> None:
     labels, scores = np.array([label for label, _ in rows]), np.array([score for _, score in rows])
     found = statistics(labels, scores, GRID)
     for k, threshold in enumerate(GRID):
@@ -112,9 +110,7 @@ def test_monotone_curves_are_left_as_they_are_and_others_made_monotone() -> None
 
 @few
 @given(arrays.arrays(np.float64, (4, 6), elements=st.floats(-1e6, 1e6)), st.booleans(), st.booleans())
-def test_clipped_curves_have_an_area_between_0_and_1_whatever_the_noise(
-    sums: np.ndarray, endpoints: bool, monotone: bool
-) -> None:
+def test_clipped_curves_have_areas_from_0_to_1_in_any_noise(sums: np.ndarray, endpoints: bool, monotone: bool) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert float(area(np.full((4, 5), -3.0), Curve())) == 0
@@ -142,9 +138,6 @@ def test_debiasing_the_expected_flipped_counts_gives_the_clean_auc_exactly(bins:
 def test_a_base_rate_outside_what_an_auc_supposes_is_moved_inside(rows: float) -> None:
     shares = np.array([0.0, 0.2, 0.5, 1.0])
     np.testing.assert_allclose(base_rate(shares, 0.3, np.array(rows)), [1 / rows, 1 / rows, 0.5, 1 - 1 / rows])
-
-
-# --- The Gaussian mechanism -------------------------------------------------------------------------------------------
 
 
 EPSILONS = st.floats(1e-3, 50)

@@ -66,14 +66,10 @@ analyses = st.one_of(
     ),
 )
 
-# --- Estimates --------------------------------------------------------------------------------------------------------
-
 
 @given(analyses, st.integers(2, 9), st.sampled_from([None, 2, 4, 500]), st.integers(0, 10**6))
 @settings(max_examples=25)
-def test_every_estimate_is_that_of_all_pairs_of_its_rows(
-    analysis: Analysis, bins: int, variance_bins: int | None, seed: int
-) -> None:
+def test_an_estimate_is_that_of_all_pairs(analysis: Analysis, bins: int, variance_bins: int | None, seed: int) -> None:
     """The sums of a variance are over merged bins, so many, where there are more, and no models are compared."""
     parties, grid = made(analysis, 3, seed), thresholds.uniform(bins)
     rows = pool(parties)
@@ -100,9 +96,6 @@ def test_every_estimate_is_that_of_all_pairs_of_its_rows(
             counts = [np.bincount(merging[own]) for own in (ones, zeros)]
             of_labels = None if pieces == bins else tuple([int((own**2).sum()) for own in counts])
             assert estimate.variance == (signs.sum(), *squares, tied, tied - alike, of_labels)
-
-
-# --- Comparisons ------------------------------------------------------------------------------------------------------
 
 
 def compared(labels: Any, first: Any, second: Any, grid: Any) -> tuple[Said, Comparison]:
@@ -197,9 +190,6 @@ def test_a_model_does_not_differ_from_itself_and_a_constant_one_has_its_own_erro
     json.loads(json_text([asdict(each) for each in said.comparisons]))
 
 
-# --- Sites ------------------------------------------------------------------------------------------------------------
-
-
 def test_sums_over_sites_are_those_of_each_sites_own_rows() -> None:
     parties, grid = made(TWO_MODELS, 7, 3), thresholds.uniform(30)
     parties.append(PartyData.from_columns("one label", [1, 1], {"old": [0.5, 0.6], "new": [0.4, 0.9]}, {}, TWO_MODELS))
@@ -287,9 +277,6 @@ def test_three_sites_that_a_fourth_one_could_solve_for_are_not_shown() -> None:
     assert (value, "single sites could be told" in note) == ("not shown", True)
 
 
-# --- What does not belong in ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("arguments", "shown"),
     [
@@ -305,9 +292,6 @@ def test_sites_of_few_parties_or_without_an_interval_are_refused(arguments: dict
         plan_exact(**given | arguments, analysis=WITH_SITES)
     with pytest.raises(InputError, match="sums over sites are for labels 0 and 1"):
         structs.replace(CLASSES, heterogeneity=True)
-
-
-# --- Sessions ---------------------------------------------------------------------------------------------------------
 
 
 multipletests = Lazy("statsmodels.stats.multitest").multipletests
@@ -363,9 +347,7 @@ def test_a_lie_on_one_group_one_comparison_the_sites_or_patients_is_refused(vect
         (CLASSES, Analysis(models=("x", "y", "z")), "'site 0' has rows of more classes than the session, 2"),
     ],
 )
-def test_a_party_with_rows_for_another_analysis_sends_nothing(
-    made_for: Analysis, session: Analysis, shown: str
-) -> None:
+def test_a_party_with_rows_of_another_analysis_sends_nothing(made_for: Analysis, session: Analysis, shown: str) -> None:
     play = Play("exact", made(session, 2, 6), GRID, analysis=session, backend=BACKENDS[-1])
     party = play.party(made(made_for, 1, 6)[0])
     with pytest.raises(InputError, match=shown):
@@ -386,9 +368,7 @@ def test_more_than_one_session_can_hold_is_refused_in_words() -> None:
 
 
 @pytest.mark.parametrize("each_pair", [slow(False), True])
-def test_of_three_models_each_pair_is_compared_where_asked_and_p_has_holms_correction_beside_it(
-    each_pair: bool,
-) -> None:
+def test_of_three_models_each_pair_is_compared_if_asked_and_p_has_holms_correction_beside_it(each_pair: bool) -> None:
     random = np.random.default_rng(12)
     died = random.random(600) < 0.4
     common, noise = random.normal(size=600) + 0.8 * died, random.normal(size=(3, 600))

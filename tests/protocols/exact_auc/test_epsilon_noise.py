@@ -148,9 +148,7 @@ def known_noise(monkeypatch: pytest.MonkeyPatch, *noise: int) -> None:
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_session_releases_the_definition_over_rows_plus_the_shares_of_all(
-    unit: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_releases_the_definition_plus_the_shares_of_all(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     known_noise(monkeypatch, *((1000, 500, -7) if unit == "row" else (900, 100, 500)))
     pool = pool_of(300, 4, 1)
     grid = np.arange(101) / 100 - 0.005
@@ -287,9 +285,7 @@ def test_the_possible_range_is_that_of_all_pools() -> None:
 
 
 @pytest.mark.parametrize("channel", [0, 1, 2])
-def test_what_a_party_makes_up_where_nothing_is_proved_ends_in_an_incident_and_in_no_number(
-    channel: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_party_makes_up_unproved_ends_in_an_incident(channel: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The noise of a party is its own affair: here it stands for 2^20 rows that it does not have."""
     play = private()
     lie, honest = 2**20 * np.eye(3, dtype=np.int64)[None, channel], Privacy.noise

@@ -194,9 +194,6 @@ def test_a_class_with_few_rows_in_a_group_hides_it() -> None:
     assert {each.group for each in found if each.missing} == {"sex: F", "sex: M"}
 
 
-# --- Patients ---------------------------------------------------------------------------------------------------------
-
-
 Table = dict[str, NDArray[Any]]
 ONE, TWO = Analysis(cluster="id"), Analysis(models=("a", "b"), by=(SEX,), min_cell=1, cluster="id")
 
@@ -241,10 +238,7 @@ def test_more_rows_of_one_patient_than_sums_have_room_for_are_refused() -> None:
 
 @pytest.mark.parametrize(
     ("options", "what"),
-    [
-        ({"interval": None}, "is about intervals: ask for one"),
-        ({"protocol": "semi-honest"}, "answers for one model"),
-    ],
+    [({"interval": None}, "is about intervals: ask for one"), ({"protocol": "semi-honest"}, "answers for one model")],
 )
 def test_where_there_are_no_cubic_sums_patients_are_refused_and_not_ignored(options: Any, what: str) -> None:
     sites = {name: table(seed, 20) for seed, name in enumerate(("north", "south"))}
@@ -260,9 +254,7 @@ def test_what_takes_rows_as_independent_does_not_go_with_patients(others: Any) -
 
 @settings(max_examples=10)
 @given(seed=st.integers(0, 2**32), mixed=st.booleans(), bins=st.sampled_from([12, 200, 1000]))
-def test_with_as_many_thresholds_as_the_default_errors_are_within_three_percent_of_those_over_rows(
-    seed: int, mixed: bool, bins: int
-) -> None:
+def test_at_the_default_s_thresholds_errors_are_within_three_percent_of_rows(seed: int, mixed: bool, bins: int) -> None:
     rows = table(seed, mixed=mixed)
     grid = thresholds.uniform(bins)
     binned = [np.searchsorted(grid, rows[model], "right").astype(float) for model in ("a", "b")]

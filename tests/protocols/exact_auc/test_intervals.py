@@ -136,9 +136,7 @@ def imputed(seed: int) -> tuple[Any, Any, Any]:
 
 @pytest.mark.parametrize("decimals", [2, 3])
 @pytest.mark.parametrize("seed", [0, slow(1), slow(2)])
-def test_comparisons_of_rounded_scores_are_delongs_over_the_rounded_rows_or_have_no_p_value(
-    decimals: int, seed: int
-) -> None:
+def test_comparisons_of_rounded_scores_are_delongs_over_these_or_have_no_p_value(decimals: int, seed: int) -> None:
     """101 bins are exact. In 1,001, half of the rows in one of them is no accident of where single rows lie."""
     labels, *scores = imputed(seed)
     first, second = (each.round(decimals) for each in scores)
@@ -192,9 +190,6 @@ def test_thresholds_that_a_session_finds_are_for_every_model_that_is_compared() 
     (told,) = (each for each in found.warnings if each.startswith("full minus points"))
     assert "quantile" not in told  # that has been followed
     assert "--round-scores" in told
-
-
-# --- Published scores -------------------------------------------------------------------------------------------------
 
 
 def width_over_rows(labels: NDArray[np.bool_], scores: NDArray[np.float64]) -> float:

@@ -64,9 +64,7 @@ def most_rows(modulus: int) -> int:
         (most_rows(FIRST * SECOND) + 1, (FIRST, SECOND, THIRD), 1),
     ],
 )
-def test_primes_take_as_few_bits_as_the_rows_allow(
-    backend: str, max_rows: int, moduli: tuple[int, ...], kept: int
-) -> None:
+def test_primes_take_as_few_bits_as_rows_allow(backend: str, max_rows: int, moduli: tuple[int, ...], kept: int) -> None:
     plan = plan_exact(**{**SMALL, "backend": backend}, max_rows=max_rows)
     assert plan.parameters.plain_moduli == moduli
     assert plan.kept == kept
@@ -163,9 +161,6 @@ def test_the_manifest_carries_an_exact_plan_and_refuses_a_spoilt_one() -> None:
         Manifest.from_bytes(spoilt).decoded_plan(ExactPlan)
     with pytest.raises(InputError, match="another number of thresholds"):
         msgspec.structs.replace(manifest, grid=GRID[1:].tobytes()).decoded_plan(ExactPlan)
-
-
-# --- Caps -------------------------------------------------------------------------------------------------------------
 
 
 (PRIME,) = primes_below(42, 1, 8192)
@@ -303,9 +298,6 @@ def test_no_plan_has_caps_that_cannot_be_proved_or_whose_rows_wrap_around() -> N
             msgspec.structs.replace(plan, caps=(1,) * 39 + (cap,), max_rows=most)
 
 
-# --- What is verified -------------------------------------------------------------------------------------------------
-
-
 PROOFS = Path(__file__).parents[3] / "proofs"
 KINDS = (
     *(Evaluation, QuantileThresholds, estimates.GroupEstimate, estimates.Comparison),
@@ -335,19 +327,12 @@ def test_the_proofs_page_says_of_every_field_of_a_result_which_theorem_covers_it
     assert shown - renamed <= {name for names in fields.values() for name in names}
 
 
-SESSIONS = [
-    (3, {}, 1),
-    (3, {"keys": "helper"}, 3),
-    (20, {"keys": "helper"}, 20),
-    (20, {}, 1),
-]
+SESSIONS = [(3, {}, 1), (3, {"keys": "helper"}, 3), (20, {"keys": "helper"}, 20), (20, {}, 1)]
 """Parties, the rest of the request, and how many of them, or groups, may be given results of their own."""
 
 
 @pytest.mark.parametrize(("parties", "request_of", "tries"), SESSIONS)
-def test_a_session_states_the_proved_chance_that_a_lie_passes(
-    parties: int, request_of: dict[str, Any], tries: int
-) -> None:
+def test_a_session_states_the_proved_chance_of_a_lie(parties: int, request_of: dict[str, Any], tries: int) -> None:
     sites = rows(parties, 5)
     play = Play("verified", sites, GRID, max_rows=10_000, backend="tenseal", **{"interval": 0.95, **request_of})
     degree = 3 if play.plan.interval else 2

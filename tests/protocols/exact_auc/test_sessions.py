@@ -46,8 +46,6 @@ from tests.support.exact_sessions import (
 from tests.support.pooled import pooled, pooled_counts, sklearns_auc
 from tests.support.wire import LIMIT, flipped, payload_of
 
-# --- What a session yields --------------------------------------------------------------------------------------------
-
 
 @both_backends
 def test_as_many_rows_as_there_may_be_come_out_however_the_model_orders_them(backend: str) -> None:
@@ -61,9 +59,6 @@ def test_as_many_rows_as_there_may_be_come_out_however_the_model_orders_them(bac
         assert found.settings["primes"] == 1
 
 
-# --- Thresholds, rounding, and what is said ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("dataset", "grid"),
     [
@@ -71,9 +66,7 @@ def test_as_many_rows_as_there_may_be_come_out_however_the_model_orders_them(bac
         *(slow(name, grid) for name in datasets.NAMES for grid in ("hybrid:1000", "hybrid:4000", None)),
     ],
 )
-def test_auc_and_standard_error_are_near_those_of_the_rows_and_the_fraction_is_the_trapezoids(
-    dataset: str, grid: str | None
-) -> None:
+def test_auc_and_error_are_near_those_of_rows_the_fraction_the_trapezoids(dataset: str, grid: str | None) -> None:
     parties = datasets.load(dataset)
     found, rows_ = federated_auc(parties, thresholds=grid), pooled(parties)
     assert (found.protocol, found.thresholds) == ("verified", int(grid.split(":")[1]) if grid else 5000)
@@ -119,9 +112,6 @@ def test_numbers_may_be_numpys() -> None:
         federated_auc(rows(2, 12), protocol="verified", max_rows=2.5)  # type: ignore[arg-type]
 
 
-# --- More rows than were agreed on ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("protocol", "error"), [slow("exact", ResultCheckError), ("verified", VerificationError)])
 def test_more_rows_together_give_no_number_and_just_as_many_do(protocol: str, error: type[Exception]) -> None:
     data = rows(20, 10)
@@ -138,14 +128,9 @@ def test_more_rows_together_give_no_number_and_just_as_many_do(protocol: str, er
         Play(protocol, ten, max_rows=10, min_rows=2).read()
 
 
-# --- What travels -----------------------------------------------------------------------------------------------------
-
-
 @both_backends
 @pytest.mark.parametrize("protocol", [slow("exact"), "verified"])
-def test_a_party_sends_as_many_bytes_as_planned_and_the_aggregator_s_keys_are_small(
-    protocol: str, backend: str
-) -> None:
+def test_a_party_sends_as_many_bytes_as_planned_and_aggregator_s_keys_are_small(protocol: str, backend: str) -> None:
     play = Play(protocol, rows(2, 6), thresholds.hybrid(1000), backend=backend)
     parts = decode(payload_of(play.parties[0].respond(play.aggregator.start())), tuple[bytes, ...], "submission")
     assert [len(part) for part in parts] == [play.plan.submission_bytes]
@@ -158,9 +143,6 @@ def test_a_party_sends_as_many_bytes_as_planned_and_the_aggregator_s_keys_are_sm
     names = tuple(f"site {party}" for party in range(100))
     request = Request(parties=names, thresholds=thresholds.hybrid(4000), backend=backend)
     assert len(Consortium(names).seal(play.plugin.prepare(request)).aggregator) <= 2_000_000
-
-
-# --- Refusals ---------------------------------------------------------------------------------------------------------
 
 
 Spoil = Callable[[Any], Any]
@@ -179,9 +161,6 @@ def goes_on(play: Play, name: str, submission: bytes) -> None:
     play.aggregator.receive(name, submission)
     for found in play.read(play.aggregator.finish_round()):
         assert found_in(found) == pairs_of(play.sites, play.grid)
-
-
-# --- Submissions ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocol", ["exact", slow("verified")])
@@ -208,9 +187,6 @@ def test_a_malformed_submission_is_refused_by_name_and_changes_nothing(protocol:
     goes_on(play, name, submission)
 
 
-# --- Manifests and material -------------------------------------------------------------------------------------------
-
-
 @both_protocols
 def test_a_manifest_for_other_sums_or_another_protocol_is_refused(protocol: str) -> None:
     """What a party agrees to release stands in it: neither the key holder nor the aggregator adds to that."""
@@ -225,9 +201,6 @@ def test_a_manifest_for_other_sums_or_another_protocol_is_refused(protocol: str)
         for refusing in (play.party, lambda data, manifest: PLUGINS[protocol].aggregator(manifest, b"")):
             with pytest.raises(InputError, match=shown):
                 refusing(play.sites[0], manifest)
-
-
-# --- Results ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocol", [slow("exact"), "verified"])
@@ -297,13 +270,8 @@ def test_messages_that_name_many_parties_of_the_longest_names_are_within_the_lim
     assert [found_in(party.result()) for party in play.parties] == [pairs_of(sites)] * len(sites)
 
 
-# --- Lies -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("lying", [None, 0, 1])
-def test_what_a_party_answers_last_and_what_it_computes_do_not_depend_on_its_verdict(
-    lying: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_party_s_last_answer_and_work_tell_no_verdict(lying: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a lie that is right by luck would tell a count: an oracle. There are two primes, of which one fails."""
     play = Play("verified", rows(3, 46), max_rows=10**8)
     assert play.plan.primes == 2

@@ -314,9 +314,6 @@ def test_a_helper_that_had_a_digest_of_a_padded_sketch_would_find_the_row_of_a_p
     assert digest not in question
 
 
-# --- Without a helper -------------------------------------------------------------------------------------------------
-
-
 SUMS = AnalysisSums(PLAIN, len(GRID), interval=False)
 
 

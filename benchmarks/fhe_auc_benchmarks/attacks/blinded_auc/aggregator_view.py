@@ -12,8 +12,6 @@ To give attacks their best chance, liars know about how many rows there are, and
 as the modulus allows: weights are rounded to integer polynomials, and so become as exact as they can be.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

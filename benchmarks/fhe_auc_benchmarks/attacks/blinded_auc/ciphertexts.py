@@ -4,8 +4,6 @@ The liar holds what every aggregator holds: the public key, and what parties sen
 common secret. A strategy gets these things (`aggregator_view`) and returns the result.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -23,15 +21,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import BlindedView
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES, Tell
-from fhe_auc_benchmarks.attacks.laboratory import (
-    HARMLESS,
-    PASSED,
-    SITES,
-    LyingSide,
-    answering,
-    known,
-    made_up_sites,
-)
+from fhe_auc_benchmarks.attacks.laboratory import HARMLESS, PASSED, SITES, LyingSide, answering, known, made_up_sites
 from fhe_auc_benchmarks.attacks.simulated import HARM
 from fhe_auc_keys.roles.sealed import SealedAggregator
 from fhe_auc_protocols.blinded_auc.blinded_plan import AucPlan

@@ -5,8 +5,6 @@ class alone, or conjugates. A lie that calls for it does what comes nearest. Whe
 replaced, the sum keeps masks, and what decrypts is uniform modulo Q.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
@@ -150,9 +148,7 @@ STRATEGIES: Mapping[str, BlindedStrategy] = {
     "zero-class": BlindedStrategy("return zero for a class", _times_wanted(0, 0, 1, 1), REDUNDANT),
     "add-constant": BlindedStrategy("add constants", _add_constant, PASSES),
     "scale-last": BlindedStrategy(
-        "scale the last position, guessed",
-        lambda view: view.result(1 + 100 * view.change * view.guessed(1)),
-        PASSES,
+        "scale the last position, guessed", lambda view: view.result(1 + 100 * view.change * view.guessed(1)), PASSES
     ),
     "scale-bin": BlindedStrategy("scale a bin, guessed", lambda view: view.result(1 - view.guessed(1)), PASSES),
     "zero-slots": BlindedStrategy("set random positions to zero", lambda view: view.result(1 - view.guessed()), PASSES),

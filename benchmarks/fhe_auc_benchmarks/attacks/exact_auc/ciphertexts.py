@@ -3,8 +3,6 @@
 Of an aggregator, with sealed keys or a helper; of the helper, which returns other sums; and of parties with a helper.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
