@@ -63,22 +63,14 @@ class PublicContext(BasePublicContext[BfvParameters]):
 
     kind, stored_as = "public BFV context", PublicKeys[BfvParameters]
 
-    def read_submission(self, data: bytes, prime: int) -> Words:
-        """Return the coefficients, of `ciphertext_shape`, in what `SecretContext.encrypt` wrote.
+    def read_submission(self, data: bytes, prime: int) -> Ciphertext:
+        """Return what `SecretContext.encrypt` wrote.
 
-        Adding them up needs no encryption library (`fhe_auc.rlwe.polynomials.PolynomialSum`). `DeserialisationError`:
-        it is damaged, made for another context or another prime, or not a ciphertext of these parameters.
+        `DeserialisationError`: it is damaged, made for another context or another prime, or not a ciphertext of these
+        parameters.
         """
         _, packed = ciphertexts.unwrap(kind_of("submission", self.parameters, prime), data, self.fingerprint)
-        return self._seeded.expand(packed)
-
-    def ciphertext(self, words: Words, prime: int) -> Ciphertext:
-        """Return the ciphertext with these coefficients, of `ciphertext_shape`: a sum of submissions.
-
-        Raises `DeserialisationError` where its second polynomial is zero, so that it hides nothing.
-        """
-        ciphertexts.check_not_transparent(words)
-        return Ciphertext(prime, words.copy())
+        return Ciphertext(prime, self._seeded.expand(packed))
 
     def sum_of_products(self, prime: int, ciphertexts: Sequence[Ciphertext], values: Sequence[ArrayLike]) -> Ciphertext:
         """Return Σ ciphertext · plaintext values in [0, t), each of shape (N,), slot by slot; nothing hides a zero.

@@ -39,6 +39,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.ckks import encoding
 from fhe_auc.ckks.encoding import Slots
 from fhe_auc.ckks.parameters import CkksParameters
@@ -73,8 +74,9 @@ class PublicContext(BasePublicContext[CkksParameters]):
         shape = Polynomials(half.ring_dimension, 3 * half.moduli)
         total = shape.zeros()
         for words in sums:
-            ciphertexts.check_not_transparent(words)
             first, second = np.split(words, 2)
+            if not second.any():
+                raise DeserialisationError("not a ciphertext: its second polynomial is zero")
             middle = half.multiply(first, second)
             half.add_in_place(middle, middle.copy())
             parts = half.multiply(first, first), middle, half.multiply(second, second)

@@ -32,8 +32,6 @@ a result is, and are what stops a stranger.
 checksum: ciphertexts travel in messages, keys in what is signed or sealed, and each of these has one.
 """
 
-from __future__ import annotations
-
 import hmac
 import math
 import secrets
@@ -151,12 +149,6 @@ def divided(half: Polynomials, rows: Words, kept: int) -> Words:
         for row, modulus in zip(rows, half.moduli[:last], strict=False):
             row[:] = multiply(row.view(np.int64) - remainder, np.uint64(pow(dropped, -1, modulus)), modulus)
     return rows[:kept]
-
-
-def check_not_transparent(words: Words) -> None:
-    """Raise `DeserialisationError` where a ciphertext's second polynomial is zero: SEAL has an error of its own."""
-    if not words[len(words) // 2 :].any():
-        raise DeserialisationError("not a ciphertext: its second polynomial is zero")
 
 
 def check_not_small(shape: Polynomials, coefficients: Words) -> None:

@@ -14,8 +14,6 @@ A result shows those who decrypt it the sums, and nothing else: its slots are un
 flooding hides the noise, a function of the coefficients (`fhe_auc.bfv.context`).
 """
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from collections.abc import Sequence
@@ -82,7 +80,7 @@ class PadKey:
     ciphertexts: Sequence[Sequence[Ciphertext]]
 
     @classmethod
-    def load(cls, public: PublicContext, releases: Sequence[Release], data: bytes) -> PadKey:
+    def load(cls, public: PublicContext, releases: Sequence[Release], data: bytes) -> "PadKey":
         """Read what `make_pad_key` wrote; `DeserialisationError` for other bytes, `CapacityError` as `Layout.of`."""
         stored = unframe(_MAGIC, data, _Stored, "pad key")
         if stored.releases != _digest(releases):
@@ -92,8 +90,7 @@ class PadKey:
         if found != counts:
             raise DeserialisationError(f"a pad key for these sums has {sum(counts)} ciphertexts, got {sum(found)}")
         ciphertexts = [
-            [public.ciphertext(public.read_submission(data, prime), prime) for data in own]
-            for prime, own in enumerate(stored.ciphertexts)
+            [public.read_submission(data, prime) for data in own] for prime, own in enumerate(stored.ciphertexts)
         ]
         return cls(public, releases, layouts, ciphertexts)
 
@@ -103,23 +100,18 @@ class PadKey:
         `pooled` is the sum of all padded sketches for each prime, shape (sketch.size,); ValueError for anything else.
         `kept` is as of `PublicContext.dump_result`.
         """
-        sums = [own for prime, values in enumerate(pooled) for own in self.evaluated(values, prime)]
-        return tuple([self.public.dump_result(self.public.flood(*own), kept) for own in sums])
-
-    def evaluated(self, values: Residues, prime: int) -> list[tuple[Ciphertext, Residues]]:
-        """Return for each layer what is encrypted of its sums, and a mask with the rest.
-
-        Each sum is the total over its slots of both.
-        """
-        modulus, release, layout = self.public.parameters.plain_moduli[prime], self.releases[prime], self.layouts[prime]
-        at = release.evaluate(values, modulus)
-        clear, hidden = zip(*[coefficients(total, at, modulus) for total in release.sums], strict=True)
-        totals, sums = np.concatenate(clear), list[tuple[Ciphertext, Residues]]()
-        for layer in range(layout.layers):
-            mask = layout.mask(KeyStream(secrets.token_bytes(_SEED_BYTES)), totals, modulus, layer)
-            factors = list(layout.coefficients(hidden, layer))
-            sums.append((self.public.sum_of_products(prime, self.ciphertexts[prime], factors), mask))
-        return sums
+        results = list[bytes]()
+        for prime, (values, release, layout) in enumerate(zip(pooled, self.releases, self.layouts, strict=True)):
+            modulus = self.public.parameters.plain_moduli[prime]
+            at = release.evaluate(values, modulus)
+            clear, hidden = zip(*[coefficients(total, at, modulus) for total in release.sums], strict=True)
+            for layer in range(layout.layers):
+                stream = KeyStream(secrets.token_bytes(_SEED_BYTES))
+                mask = layout.mask(stream, np.concatenate(clear), modulus, layer)  # each sum is the total of both
+                factors = list(layout.coefficients(hidden, layer))
+                encrypted = self.public.sum_of_products(prime, self.ciphertexts[prime], factors)
+                results.append(self.public.dump_result(self.public.flood(encrypted, mask), kept))
+        return tuple(results)
 
 
 def _digest(releases: Sequence[Release]) -> bytes:

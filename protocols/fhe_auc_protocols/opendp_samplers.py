@@ -61,20 +61,14 @@ def _added(law: str, values: NDArray[_Number], scale: float) -> NDArray[_Number]
 
 @lru_cache(maxsize=32)
 def _adder(law: str, dtype: str, scale: float) -> Any:
-    domains, measurements, metrics = _opendp()
+    require("dp")
+    from opendp import domains, measurements, metrics
+    from opendp.mod import enable_features
+
+    enable_features("contrib")  # OpenDP's word for mechanisms whose proofs are written, and not yet all vetted
     atoms = domains.atom_domain(T="i64") if dtype == "int64" else domains.atom_domain(T="f64", nan=False)
     make, metric = {
         "laplace": (measurements.make_laplace, metrics.l1_distance),
         "gaussian": (measurements.make_gaussian, metrics.l2_distance),
     }[law]
     return make(domains.vector_domain(atoms), metric(T="f64"), scale=scale)
-
-
-@lru_cache(maxsize=1)
-def _opendp() -> tuple[Any, Any, Any]:
-    require("dp")
-    from opendp import domains, measurements, metrics
-    from opendp.mod import enable_features
-
-    enable_features("contrib")  # OpenDP's word for mechanisms whose proofs are written, and not yet all vetted
-    return domains, measurements, metrics

@@ -47,7 +47,7 @@ def some(seed: int, t: int) -> bfv.Residues:
 
 def loaded(pair: bfv.KeyPair, values: bfv.Residues, prime: int = 0) -> bfv.Ciphertext:
     """The ciphertext of a submission."""
-    return pair.public.ciphertext(pair.public.read_submission(pair.secret.encrypt(values, prime), prime), prime)
+    return pair.public.read_submission(pair.secret.encrypt(values, prime), prime)
 
 
 def unflooded(public: bfv.PublicContext, ciphertext: bfv.Ciphertext) -> bfv.Flooded:

@@ -82,12 +82,12 @@ class Bfv:
     def encrypt(self, secret: bfv.SecretContext, values: bfv.Residues) -> bytes:
         return secret.encrypt(values, self.prime)
 
-    def read(self, public: bfv.PublicContext, submission: bytes) -> Words:
+    def read(self, public: bfv.PublicContext, submission: bytes) -> bfv.Ciphertext:
         return public.read_submission(submission, self.prime)
 
-    def computed(self, public: bfv.PublicContext, total: Words) -> bytes:
+    def computed(self, public: bfv.PublicContext, ciphertext: bfv.Ciphertext) -> bytes:
         """All that is done with a ciphertext: times the numbers of the slots, plus them, and flooded."""
-        ciphertext, slots = public.ciphertext(total, self.prime), np.arange(8192)
+        slots = np.arange(8192)
         product = public.sum_of_products(self.prime, [ciphertext], [slots])
         return public.dump_result(public.flood(product, slots), public.ciphertext_shape.shape[0] // 2)
 

@@ -40,7 +40,7 @@ from fhe_auc.session.plan import Keys, Parameter, Terms
 from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.proof import authenticated
 from fhe_auc.sums.terms import Release, Sketch
-from fhe_auc_protocols.exact_auc.auc_sums import AucSums, picked
+from fhe_auc_protocols.exact_auc.auc_sums import VARIANCE_BINS, AucSums, picked
 from fhe_auc_protocols.exact_auc.cluster_sums import ClusterSums
 from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
@@ -49,7 +49,6 @@ from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts, RowCaps
 from fhe_auc_protocols.exact_auc.release_part import Agreed, Counts, Range, Reading, ReleasePart, Rows
 from fhe_auc_protocols.exact_auc.site_sums import SiteSums
 from fhe_auc_protocols.exact_auc.tie_sums import TieSums
-from fhe_auc_protocols.exact_auc.variance_bins import VARIANCE_BINS
 
 SOUNDNESS_BITS = 40  # a wrong integer of one result is accepted with a probability below 2^-40
 LEAST_FLOODING_BITS, MOST_FLOODING_BITS = 40, 80

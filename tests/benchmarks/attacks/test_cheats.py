@@ -61,16 +61,12 @@ def test_federated_auc_names_the_liar_and_has_the_auc_of_the_others_or_refuses_a
         ({"cheat": "party-negativ"}, "there is no attack 'party-negativ' on this protocol; known .* party-negative, "),
         ({"cheat": "party-tags", "protocol": "exact"}, "is on tags, and protocol 'exact' has none"),
         ({"cheat": "scale-all", "protocol": "dpauc-rr"}, "no attacks on protocol 'dpauc-rr' are installed"),
+        ({"data": sites(2)}, "the last of three parties or more lies; there are 2"),  # the other would be left alone
     ],
 )
 def test_what_a_party_s_lie_takes_is_asked_for(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        federated_auc(sites(), **{"cheat": "party-negative", **CAPS, **changed})
-
-
-def test_of_two_parties_none_lies_as_the_other_would_be_left_alone() -> None:
-    with pytest.raises(InputError, match="the last of three parties or more lies; there are 2"):
-        federated_auc(sites(2), cheat="party-negative", keys="helper", row_caps=90)
+        federated_auc(changed.pop("data", sites()), **{"cheat": "party-negative", **CAPS, **changed})
 
 
 SMALL = ("demo", "--dataset", "credit-default", "--backend", "tenseal", "--thresholds", "uniform:25")

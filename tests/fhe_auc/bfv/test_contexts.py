@@ -40,8 +40,8 @@ def test_sums_of_plaintext_products_come_out_exactly_at_every_size(case: Case, p
 
 def test_results_are_short_and_operands_are_left_as_they_were(case: Case) -> None:
     public, secret = case.pair
-    words = public.read_submission(secret.encrypt(case.some(1), 0), 0)
-    before, ciphertext = words.copy(), public.ciphertext(words, 0)
+    ciphertext = public.read_submission(secret.encrypt(case.some(1), 0), 0)
+    before = ciphertext.words.copy()
     public.sum_of_products(0, [ciphertext], [case.some(2)])
     flooded = public.flood(ciphertext, case.some(2))
     coefficients = flooded.coefficients.copy()
@@ -50,8 +50,6 @@ def test_results_are_short_and_operands_are_left_as_they_were(case: Case) -> Non
         assert 0 <= len(public.dump_result(flooded, kept)) - size < 200
     assert np.array_equal(flooded.coefficients, coefficients)
     assert np.array_equal(ciphertext.words, before)
-    ciphertext.words[0, 0] ^= np.uint64(1)
-    assert np.array_equal(words, before)  # the caller's array is not the ciphertext's own
 
 
 def test_other_messages_have_other_randomness_though_the_systems_repeats(
@@ -70,13 +68,6 @@ def test_a_public_context_is_half_a_public_key_and_a_seed_and_an_evaluation_key_
     more = encode((*msgspec.structs.astuple(public._stored), b"\0" * 64))
     with pytest.raises(DeserialisationError, match="malformed public BFV context"):
         bfv.load_public(wrap(public.kind, public.fingerprint, more))
-
-
-def test_ring_and_modulus_are_those_of_the_parameters(case: Case) -> None:
-    shape = case.pair.public.ciphertext_shape
-    assert shape.ring_dimension == case.parameters.ring_dimension
-    assert [modulus.bit_length() for modulus in shape.moduli] == 2 * list(case.parameters.modulus_bits)
-    assert all(modulus > 0.999999 * 2 ** modulus.bit_length() for modulus in shape.moduli)  # as capacity supposes
 
 
 def test_what_is_of_another_prime_key_or_number_of_primes_is_refused(case: Case) -> None:

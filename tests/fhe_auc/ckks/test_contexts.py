@@ -91,6 +91,13 @@ def test_results_are_the_multiplier_times_the_squares_sums_of_sums_under_masks(
     assert found / multiplier == pytest.approx(np.array(expected), abs=1e-3 + 2.0**-20 / multiplier)
 
 
+def test_sums_whose_second_polynomial_is_zero_are_refused(pair: ckks.KeyPair) -> None:
+    words = pair.public.ciphertext_shape.zeros()
+    for words[0, 0] in (0, 1):
+        with pytest.raises(DeserialisationError, match="second polynomial is zero"):
+            pair.public.sum_of_squares([words])
+
+
 @pytest.mark.parametrize("unit", [1, 1j])
 def test_sums_are_read_up_to_half_the_modulus_and_not_beyond(pair: ckks.KeyPair, unit: complex) -> None:
     parameters = pair.public.parameters

@@ -5,7 +5,6 @@ Real noise cannot be seeded: a statistical test fails by chance with probability
 
 import math
 import re
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -22,30 +21,22 @@ from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.dpauc.budget import Budget
-from fhe_auc_protocols.dpauc.dpauc_protocols import DpaucGaussian, DpaucProtocol, NoisyCounts
+from fhe_auc_protocols.dpauc.dpauc_protocols import DpaucGaussian, NoisyCounts
 from fhe_auc_protocols.dpauc.roc import statistics
-from tests.support.roles import SessionRoles, unencrypted
+from tests.support.roles import unencrypted
 from tests.support.wire import changed, payload_of
 
 FALSE_ALARM = 1e-8
 GRID = np.linspace(0, 1, 11)
-EXACT = {"endpoints": True}
 NAMES = ("dpauc-laplace", "dpauc-gaussian", "dpauc-rr")
 NEEDED: dict[str, dict[str, Any]] = {name: {"epsilon": 1.0} for name in NAMES}
 NEEDED["dpauc-gaussian"]["delta"] = 1e-6
 each = pytest.mark.parametrize("name", NAMES)
 
 
-@cache
-def plugin(name: str) -> DpaucProtocol:
-    found = registry.load(name)
-    assert isinstance(found, DpaucProtocol)
-    return found
-
-
 def manifest_of(name: str, **options: Any) -> Manifest:
     asked = Request(parties=("a", "b"), thresholds=thresholds.explicit(GRID), options={**NEEDED[name], **options})
-    return plugin(name).prepare(asked).manifest
+    return registry.load(name).prepare(asked).manifest
 
 
 def rows(size: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -56,28 +47,19 @@ def rows(size: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 def sites(size: int, pieces: int) -> list[PartyData]:
     """So many rows in all."""
-    return split(*rows(size), np.arange(size), pieces)
+    return split(*rows(size), pieces)
 
 
-def split(y_true: np.ndarray, y_score: np.ndarray, order: np.ndarray, pieces: int) -> list[PartyData]:
-    return [
-        PartyData.from_arrays(f"site {i}", y_true[part], y_score[part])
-        for i, part in enumerate(np.array_split(order, pieces))
-    ]
+def split(y_true: np.ndarray, y_score: np.ndarray, pieces: int) -> list[PartyData]:
+    parts = enumerate(zip(np.array_split(y_true, pieces), np.array_split(y_score, pieces), strict=True))
+    return [PartyData.from_arrays(f"site {i}", *of) for i, of in parts]
 
 
 def submitted(name: str, data: PartyData, times: int, grid: np.ndarray = GRID, **options: Any) -> np.ndarray:
     """Return the counts that a party's submissions hold, from so many sessions: (times, 4, m)."""
     asked = {"thresholds": thresholds.explicit(grid), "options": {**NEEDED[name], **options}}
-    sent = [unencrypted(plugin(name), [data], **asked).submit()[0] for _ in range(times)]
+    sent = [unencrypted(registry.load(name), [data], **asked).submit()[0] for _ in range(times)]
     return np.array([NoisyCounts.submitted(payload_of(each)).array() for each in sent])
-
-
-def opened(name: str, *parties: str, size: int = 10) -> tuple[SessionRoles, list[bytes]]:
-    """A session in which all parties, of so many rows each, have made their submissions; none is delivered yet."""
-    data = [PartyData.from_arrays(each, *rows(size)) for each in parties]
-    roles = unencrypted(plugin(name), data, thresholds=GRID, options=NEEDED[name])
-    return roles, roles.submit()
 
 
 # --- What is sent -----------------------------------------------------------------------------------------------------
@@ -196,19 +178,19 @@ def test_warnings_tell_of_noise_that_drowns_the_counts_and_of_scores_that_show()
 @pytest.mark.parametrize("sign", [1, -1])
 def test_thresholds_that_miss_the_scores_are_told(name: str, sign: int) -> None:
     y_true, y_score = rows(20_000)
-    inside = split(y_true, y_score, np.arange(20_000), 3)
-    logits = split(y_true, sign * 4 * (y_score - 0.4), np.arange(20_000), 3)
+    inside = split(y_true, y_score, 3)
+    logits = split(y_true, sign * 4 * (y_score - 0.4), 3)
     options = {**NEEDED[name], "epsilon": 8.0}
     told = "the thresholds do not span the scores"
     grid = np.linspace(-0.1, 1.1, 20).tolist()
     assert told in warned(logits, name, grid, **options)
-    assert told not in warned(logits, name, grid, **options, **EXACT)
+    assert told not in warned(logits, name, grid, **options, endpoints=True)
     assert told not in warned(inside, name, grid, **options)
 
 
 def test_an_estimate_that_had_to_be_moved_is_told() -> None:
-    roles, sent = opened("dpauc-rr", "a", size=50)
-    (party,) = roles.parties
+    roles = unencrypted(registry.load("dpauc-rr"), sites(50, 1), thresholds=GRID, options=NEEDED["dpauc-rr"])
+    sent, (party,) = roles.submit(), roles.parties
     separated = [[100] * 6 + [0] * 5, [100, *[0] * 10], [0] * 6 + [100] * 5, [0, *[100] * 10]]
     party.respond(changed(roles.deliver(sent), payload=encode([1, *separated])))
     found = party.result()
@@ -257,4 +239,4 @@ def test_score_noise_needs_scores_from_0_to_1() -> None:
     data = PartyData.from_arrays("a", [0, 1], [0.2, 1.1])
     wide = msgspec.structs.replace(manifest_of("dpauc-rr", score_epsilon=1.0), grid=np.linspace(-5, 6, 5).tobytes())
     with pytest.raises(InputError, match=r"party 'a': score_epsilon is for scores in \[0, 1\]"):
-        plugin("dpauc-rr").party(wide, b"", data)
+        registry.load("dpauc-rr").party(wide, b"", data)

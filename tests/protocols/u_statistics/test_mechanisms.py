@@ -138,19 +138,19 @@ def hierarchical_histogram(leaf_counts: np.ndarray) -> list[np.ndarray]:
     return levels
 
 
-def test_a_device_reports_each_level_row_and_sign_with_its_probability() -> None:
-    depth, epsilon, users, leaf = 3, 1.0, 300_000, 5
-    tree = HadamardTree(depth, epsilon)
-    tally = tree.tally(np.full(users, leaf), exact_sampling.secure())
-    kept = math.exp(epsilon) / (math.exp(epsilon) + 1)
-    expected = np.zeros_like(tally, float)
-    for level in range(1, depth + 1):
+def law(tree: HadamardTree, epsilon: float, leaf: int) -> np.ndarray:
+    """The probability of each report of a device with this leaf, as a tally has them, by definition."""
+    kept, found = math.exp(epsilon) / (math.exp(epsilon) + 1), np.zeros(tree.shape)
+    for level in range(1, tree.depth + 1):
         for row in range(1 << level):
-            minus = bin(row & (leaf >> (depth - level))).count("1") % 2
-            for sign in (0, 1):
-                expected[sign, (1 << level) + row] = (
-                    users / depth / (1 << level) * (kept if sign == minus else 1 - kept)
-                )
+            minus = bin(row & (leaf >> (tree.depth - level))).count("1") % 2
+            found[[minus, 1 - minus], (1 << level) + row] = np.array([kept, 1 - kept]) / tree.depth / (1 << level)
+    return found
+
+
+def test_a_device_reports_each_level_row_and_sign_with_its_probability() -> None:
+    users, tree = 300_000, HadamardTree(3, 1.0)
+    tally, expected = tree.tally(np.full(users, 5), exact_sampling.secure()), users * law(tree, 1.0, 5)
     assert tally.sum() == users
     assert (tally[expected == 0] == 0).all()
     assert chisquare(tally[expected > 0], expected[expected > 0]).pvalue > 1e-6
@@ -163,29 +163,17 @@ def test_the_scale_of_signs_has_all_its_digits(epsilon: float) -> None:
 
 
 def test_node_estimates_are_unbiased_with_the_stated_variance_and_covariance() -> None:
-    depth, epsilon, users = 3, 1.5, 400
-    tree = HadamardTree(depth, epsilon)
-    drawn = np.random.default_rng(1).integers(0, 5, users)  # leaves 5 to 7 are empty
-    truth = np.concatenate(hierarchical_histogram(np.bincount(drawn, minlength=8)))
-    source = seeded(2)
-    found = np.array([np.concatenate(tree.estimate(tree.tally(drawn, source))) for _ in range(RUNS)])
-    errors = (found.mean(axis=0) - truth)[1:]
-    assert (np.abs(errors) < 4 * found.std(axis=0, ddof=1)[1:] / math.sqrt(RUNS)).all()
-    assert (found[:, 0] == users).all()
-    scale = (math.exp(epsilon) + 1) / (math.exp(epsilon) - 1)
-    assert tree.constant == pytest.approx(scale**2)
-    variance = users * depth * scale**2 - truth[1:]
-    # A sample variance of 1,000 has a relative deviation of 4.5 %.
-    assert found.var(axis=0, ddof=1)[1:] == pytest.approx(variance, rel=0.15)
-    assert (variance <= tree.variance_bound(users)).all()
-    # Same level: uncorrelated. Different levels: minus the users under both. Deviation of a covariance: variance/√RUNS.
-    slack = 5 * tree.variance_bound(users) / math.sqrt(RUNS)
-    covariance = np.cov(found.T)
-    start = {level: (1 << level) - 1 for level in range(depth + 1)}
-    nodes = [(level, p) for level in (1, 2, 3) for p in range(1 << level)]
-    for (upper, p), (lower, q) in itertools.combinations(nodes, 2):
-        both = truth[start[lower] + q] if upper < lower and q >> (lower - upper) == p else 0
-        assert abs(covariance[start[upper] + p, start[lower] + q] + both) < slack
+    """By all reports of one user; users are independent, and their tallies add up."""
+    tree, scale = HadamardTree(3, 1.5), (math.exp(1.5) + 1) / (math.exp(1.5) - 1)
+    estimates = np.array([np.concatenate(tree.estimate(each)) for each in np.eye(32, dtype=int).reshape(32, 2, 16)])
+    for leaf in range(8):
+        likely, under = law(tree, 1.5, leaf).ravel(), np.concatenate(hierarchical_histogram(np.eye(8)[leaf]))
+        assert likely @ estimates == pytest.approx(under, abs=1e-9)
+        # Same level: uncorrelated. Different levels: minus the users under both. The root is no estimate.
+        covariance = (estimates.T * likely) @ estimates - np.outer(under, under)
+        expected = 3 * scale**2 * np.eye(14) - np.outer(under, under)[1:, 1:]
+        assert covariance[1:, 1:] == pytest.approx(expected, abs=1e-9)
+    assert (tree.constant, tree.variance_bound(7)) == pytest.approx((scale**2, 7 * 3 * scale**2))
 
 
 def papers_recursion(plus: list, minus: list, v_plus: float, v_minus: float, a: float, level: int = 0, p: int = 0):

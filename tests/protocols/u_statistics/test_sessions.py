@@ -43,15 +43,11 @@ def request(parties: list[PartyData], size: int = 16, **changes: Any) -> Request
     return Request(**given)
 
 
-def with_source(name: str, source: Callable[[], exact_sampling.Source]) -> Any:
-    plugin: Any = PLUGINS[name]()
-    plugin.source = source
-    return plugin
-
-
 def played(name: str, parties: list[PartyData], source: Any, **changes: Any) -> Any:
     """Of a real session, with this source of randomness."""
-    return one_process.run(with_source(name, source), request(parties, **changes), parties, lambda *_: None)
+    plugin: Any = PLUGINS[name]()
+    plugin.source = source
+    return one_process.run(plugin, request(parties, **changes), parties, lambda *_: None)
 
 
 def roles(name: str, parties: list[PartyData], size: int = 16, **options: Any) -> SessionRoles:
