@@ -61,6 +61,7 @@ class _Added(SecretStruct, frozen=True):
     blobs: bytes  # the list, `known_by`
     total: bytes  # of all sketches that it lists, padded
     records: dict[str, bytes]  # by name the digest of each file that was collected
+    opening: bytes = b""  # digest of the helper's one answer that is added up: two would tell what lies between
 
 
 _FORMAT = KeptFormat(b"fhefadd", _Added, "sum of a fleet's sketches")
@@ -91,9 +92,8 @@ def collect(
     there, refused, digests = set(tables.names_in(records)), Refused(), dict[Range, bytes]()
     if not (mine := [each for each in session.ranges if each.name in there]):  # it would be the session's one list
         raise InputError(f"{records!r} holds no records, in files named as those of the fleet's keys are")
-    _refuse(
-        refused, UNREADABLE, [within(records, name) for name in sorted(there.difference(each.name for each in mine))]
-    )
+    strange = sorted(there.difference(each.name for each in mine))
+    _refuse(refused, UNREADABLE, [repr(within(records, name)) for name in strange])  # which may hold anything
     fixed, shared, places = (
         Submissions(len(mine)),
         manifest.to_bytes(),
@@ -119,8 +119,10 @@ def collect(
     for_helper = sealed(session.helper.encryption_key, query, manifest.digest, sessions.QUERY)
     listed = Document(manifest.digest, b"", for_helper, tuple(files))
     with vault.open() as store:
-        kept = _Added(listed.known_by, encode(bytes_of(total)), {own.name: each for own, each in digests.items()})
-        store.put("fleet", manifest.session.hex(), _FORMAT.frame(kept), replace=True)
+        name, of_files = manifest.session.hex(), {own.name: each for own, each in digests.items()}
+        opening = store.load("fleet", name, _FORMAT).opening if store.has("fleet", name) else b""
+        kept = _Added(listed.known_by, encode(bytes_of(total)), of_files, opening)
+        store.put("fleet", name, _FORMAT.frame(kept), replace=True)
     tables.write_file(within(blobs, LIST_FILE), sign_document(sessions.LIST, me, listed))
     return Collected(sum(each.rows for each in files), refused)
 
@@ -131,8 +133,9 @@ def add(
     """Return the encrypted result, for the helper, and how many records do not count, by reason.
 
     `records` and `blobs` are as of `collect`, and `answers` is the helper's folder. Raises `KeysError` where this is no
-    aggregator, or the answer not the helper's or for other blobs; `EvaluationError` where a file has changed of which
-    records are to be taken off; `DeserialisationError` where a file of answers is another than is listed;
+    aggregator, or the answer not the helper's, for other blobs, or another one than was added up before;
+    `EvaluationError` where a file has changed of which records are to be taken off; `DeserialisationError` where a file
+    of answers is another than is listed, or not about the blobs, of as many members, each once, as the helper says;
     `TooFewPartiesError` where fewer count than the session takes, or the helper says that it opened nothing.
     """
     adder, helper = session.announced.aggregator, session.helper
@@ -150,17 +153,22 @@ def add(
         raise KeysError("the helper's answer is for other blobs than are listed here, or than this key store has added")
     if (counted := sum(each.rows for each in answer.files)) < manifest.min_parties:
         raise TooFewPartiesError(f"{counted} members count, at least {manifest.min_parties} are needed")
+    about, total = hashlib.sha256(opening).digest(), _words(kept.total)
+    if kept.opening not in (b"", about):
+        raise KeysError("the helper has given another answer, which was added up: a session has one")
     keys = computation.keys(answer.context, unsealed(me, answer.sealed, manifest.digest, sessions.PADS))
-    files, total = zip(answer.files, listed.files, strict=True), _words(kept.total)
-    some = [msgspec.structs.replace(said, rows=own.rows) for said, own in files if said.rows < own.rows]
-    tasks = ((within(records, own.name), own, kept.records[own.name], answers) for own in some)
-    found = workers.map(_left_out, tasks, manifest.to_bytes(), workers.keys(vault))
-    for own, summed in zip(some, found, strict=True):
+    with vault.open() as store:  # before anything is made of it
+        kept = msgspec.structs.replace(kept, opening=about)
+        store.put("fleet", manifest.session.hex(), _FORMAT.frame(kept), replace=True)
+    files = zip(listed.files, answer.files, strict=True)
+    tasks = ((within(records, own.name), own, said, kept.records[own.name]) for own, said in files)
+    found = workers.map(_left_out, tasks, blobs, answers, manifest.to_bytes(), workers.keys(vault))
+    for own, summed in zip(listed.files, found, strict=True):
         off = sum_in(me, summed, manifest.digest, own.name)
         total = [modular.subtract(*each) for each in zip(total, off, computation.primes, strict=True)]
     result = sealed(helper.encryption_key, computation.aggregate(keys, total), manifest.digest, sessions.SUMS)
     left_out = zip(VERDICTS[1:], answer.numbers[1:], strict=True)
-    body = Document(manifest.digest, hashlib.sha256(opening).digest(), result)
+    body = Document(manifest.digest, about, result)
     return sign_document(sessions.RESULT, me, body), {why: number for why, number in left_out if number}
 
 
@@ -288,20 +296,35 @@ def _unpacked(session: Loaded, inside: NDArray[np.uint8]) -> tuple[list[Residues
     return [residues for residues, _ in parts], np.all([fit for _, fit in parts], axis=0)
 
 
-def _left_out(place: str, own: TableFile, fixed: bytes, answers: str, manifest: bytes, keys: OwnKeys) -> bytes:
+def _left_out(
+    place: str, own: TableFile, said: TableFile, fixed: bytes, blobs: str, answers: str, manifest: bytes, keys: OwnKeys
+) -> bytes:
     """Return the sum, sealed, of the sketches of a range's records that the helper was given and that do not count.
 
-    Raises `EvaluationError` where the records' digest is not the one `fixed`.
+    Raises `EvaluationError` where the records' digest is not the one `fixed`; `DeserialisationError` where the answers
+    are not about the range's blobs, or not so many members count, each once: a helper would be alone with one else.
     """
     session, me, digest = loaded(manifest), keys.identity(), tables.Digest()
-    found = tables.listed_batches(within(answers, own.name), tables.ANSWERS, own.rows, own.digest)
-    off = np.concatenate([each["row"][each["verdict"] != sessions.COUNTS] for each in found])
-    total = session.computation.added([])
-    with suppress(DeserialisationError):
-        for columns in _records(place, session, digest):
-            rows = np.isin(columns["row"], off)
-            sketches, _ = _unpacked(session, _unsealed(session, me, columns, rows)[0])
-            total = session.computation.added([total, sum_of(session.computation, sketches, rows)])
-    if digest.value != fixed:
-        raise EvaluationError(_CHANGED.format(place))
-    return sealed(me.encryption_key, encode(bytes_of(total)), session.digest, own.name)
+    total, name = session.computation.added([]), own.name
+    mine = tables.listed_batches(within(blobs, name), tables.blobs(session), own.rows, own.digest)
+    members, rows = _columns(mine, "member", "row")
+    found = tables.listed_batches(within(answers, name), tables.ANSWERS, own.rows, said.digest)
+    *about, verdicts = _columns(found, "member", "row", "verdict")
+    counting = members[verdicts == sessions.COUNTS]
+    if not np.array_equal(about, (members, rows)) or not said.rows == len(counting) == len(np.unique(counting)):
+        raise DeserialisationError(f"{within(answers, name)!r} is not about all blobs, or counts others than it says")
+    if len(off := rows[verdicts != sessions.COUNTS]):
+        with suppress(DeserialisationError):
+            for columns in _records(place, session, digest):
+                which = np.isin(columns["row"], off)
+                sketches, _ = _unpacked(session, _unsealed(session, me, columns, which)[0])
+                total = session.computation.added([total, sum_of(session.computation, sketches, which)])
+        if digest.value != fixed:
+            raise EvaluationError(_CHANGED.format(place))
+    return sealed(me.encryption_key, encode(bytes_of(total)), session.digest, name)
+
+
+def _columns(found: Iterator[Columns], *names: str) -> list[NDArray[np.uint32]]:
+    """Return numbers of all rows, column by column."""
+    numbers = [np.array([each[name] for name in names], np.uint32) for each in found]
+    return [*np.concatenate([np.empty((len(names), 0), np.uint32), *numbers], axis=1)]

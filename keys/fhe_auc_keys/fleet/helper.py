@@ -45,7 +45,7 @@ _Secrets: TypeAlias = tuple[bytes, bytes]
 class _HelperState(SecretStruct, frozen=True):
     """Of a session, in the key store. Once the sums are written, nothing secret is left in it."""
 
-    blobs: bytes  # digest of the one list that it takes, from the first look at it on; empty where it took none
+    blobs: bytes  # digest of the one list, and query, that it takes, from the first look on; empty where it took none
     content_key: bytes = b""  # under which the sums will be sealed: a member that counts is given it with its verdict
     answer: bytes = b""  # the opening; or the word that nothing was opened, for `ended`
     ended: bool = False
@@ -86,12 +86,13 @@ def open_pads(
     mine = [each for each in session.ranges if each.name in names]
     if names != [each.name for each in mine]:
         raise DeserialisationError("the list of blobs is not about files of the fleet's, each once and in order")
-    if len(unsealed(me, listed.sealed, manifest.digest, sessions.QUERY)) != KEY_BYTES:
+    if len(query := unsealed(me, listed.sealed, manifest.digest, sessions.QUERY)) != KEY_BYTES:
         raise DeserialisationError("the key of the query has another length")
+    asked = hashlib.sha256(listed.known_by + query).digest()
     with vault.open() as store:
         if (kept := _kept(store, session)) is None:
-            kept = _keep(store, session, _HelperState(listed.known_by, secrets.token_bytes(RESPONSE_KEY_BYTES)))
-    if kept.blobs not in (b"", listed.known_by):
+            kept = _keep(store, session, _HelperState(asked, secrets.token_bytes(RESPONSE_KEY_BYTES)))
+    if kept.blobs not in (b"", asked):
         raise KeysError("the helper has been given another list: a session has one; make a new session")
     if not kept.content_key:  # it has ended, by a word or by sums: what makes the answers is erased
         return _written(session, answers, kept, at)
@@ -108,6 +109,9 @@ def open_pads(
     if any(last >= first for last, first in zip(ends[::2], ends[1::2], strict=False)):
         raise InputError(tables.NOT_ASCENDING.format(keys))
     with vault.open() as store:
+        kept = _kept(store, session) or kept  # which another process may have opened meanwhile, or ended
+        if not kept.content_key:
+            return _written(session, answers, kept, at)
         if kept.answer:
             if tuple(files) != session.read(sessions.OPENING, kept.answer, session.helper, at=at).files:
                 raise EvaluationError("the answers are not as they were: put back the files that they were made of")
