@@ -84,8 +84,8 @@ def collect(
     same ones make the same list. The store, of `vault`, is closed while workers work.
 
     Raises `KeysError` where this is not the aggregator, or other records were fixed; `EvaluationError` where a file has
-    changed in between: put it back, and collect again; `InputError` where there are no records, or a folder cannot be
-    read or written.
+    changed in between: put it back, and collect again; `InputError` where there are no records, or a folder or file
+    cannot be read or written.
     """
     session.require(session.announced.aggregator, at=at)
     me, manifest, computation = session.identity, session.manifest, session.loaded.computation
@@ -209,12 +209,16 @@ def _records(place: str, session: Loaded, digest: tables.Digest) -> Iterator[Col
 
 
 def _digest_of(place: str, manifest: bytes) -> tuple[bytes, str]:
-    """Return the digest of a file's records; or none, and why, where it cannot be read to its end."""
+    """Return the digest of a file's records; or none, and why, where it is no such table to its end.
+
+    Raises `InputError` where disk or network fail: a range must not be left out for good for that.
+    """
     digest = tables.Digest()
     try:
         for _ in _records(place, loaded(manifest), digest):
             pass
     except DeserialisationError as error:
+        tables.require_readable(place)
         return b"", str(error)
     return digest.value, ""
 

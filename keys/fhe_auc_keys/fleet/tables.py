@@ -161,6 +161,13 @@ def read_file(place: str) -> bytes:
         return bytes(file.readall())
 
 
+def require_readable(place: str) -> None:
+    """Read a file to its end, whatever it is; raise `InputError` where that fails."""
+    with _at(place) as (system, path), system.open_input_stream(path) as file:
+        while file.read(_BUFFER):
+            pass
+
+
 def write_file(place: str, data: bytes) -> None:
     """Write a file as a whole, in a folder that is made where there is none; raise `InputError` where that fails."""
     with _new(place) as file:
