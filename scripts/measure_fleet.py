@@ -52,9 +52,15 @@ def sealed_so(function: Any, *given: Any) -> Any:
     return function(*given)
 
 
-class OwnSeal(Workers):
+class Linked(Workers):
+    """Two processes, where no range says which its first and last keys are."""
+
+    own_seal = False
+
     def map(self, function: Any, parts: Any, *shared: Any) -> Any:
-        return super().map(partial(sealed_so, function), parts, *shared)
+        task = partial(sealed_so, function) if self.own_seal else function
+        for found in super().map(task, parts, *shared):
+            yield (*found[:3], ()) if function is helper._opened else found
 
 
 def prepare(folder: Path, parties: int, *, linked: bool, own_seal: bool) -> None:
@@ -109,9 +115,9 @@ def step(folder: Path, name: str, scheduler: str | None) -> dict[str, Any]:
     if state["linked"]:
         whole = FleetList.ranges.func
         FleetList.ranges = property(lambda self: tuple(each._replace(first=0) for each in whole(self)))
-        helper._require_ascending = lambda files, ends: None
     if state["own_seal"]:
         with_own_seal()
+    Linked.own_seal = state["own_seal"]
     role = STEPS[name]
     vault = Vault(folder / role, folder / f"{role}.passphrase")
     with vault.open() as store:
@@ -120,10 +126,10 @@ def step(folder: Path, name: str, scheduler: str | None) -> dict[str, Any]:
     keys, records, listed, answers = (str(folder / each) for each in ("keys", "records", "blobs", "answers"))
     result = folder / "result"
     started, told = time.perf_counter(), {}
-    with Workers.on(scheduler) if scheduler else (OwnSeal if state["own_seal"] else Workers)(2) as workers:
+    with Workers.on(scheduler) if scheduler else (Linked if state["linked"] else Workers)(2) as workers:
         if name == "collect":
             found = aggregator.collect(session, vault, records, listed, workers, at=at)
-            told = {"records": found.records, "refused": found.refusals.as_dict()}
+            told = {"records": found.records, "refused": found.refused}
         elif name == "open":
             told = helper.open_pads(session, vault, keys, listed, answers, workers, at=at).verdicts
         elif name == "add":

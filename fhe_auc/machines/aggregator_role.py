@@ -60,18 +60,17 @@ def passes(
     """
     with Journal(Path(str(config["journal"])), clock) as journal:
         before = read_record(journal.folder)
+        if before is not None and is_finished(before):
+            RoleLog(before["session"]).info("finished: all %d sites have its result", len(before["delivered"]))
+            return msgspec.convert(before, SessionRecord)
         if before is not None and "counted" not in before:  # whoever waits for it is to see this run's
             journal.forget_record()
             before = None
-        finished = is_finished(before)
         try:
             timeout = float(config.get("round-timeout") or _DAY)
             if not 0 < timeout < math.inf:
                 raise InputError(f"round-timeout must be a number of seconds above 0, got {timeout}")
             joined = site_storage(clock).aggregator(config, files)
-            if before is not None and finished:
-                RoleLog(before["session"]).info("finished: all %d sites have its result", len(before["delivered"]))
-                return msgspec.convert(before, SessionRecord)
             joined.records.note("started")
             try:
                 _require(joined.manifest, config)
@@ -88,8 +87,7 @@ def passes(
         except Exception as error:
             failure = {"error": {"type": type(error).__name__, "message": str(error)}}
             with contextlib.suppress(OSError):  # the disk may be what failed
-                if not finished:
-                    journal.keep_record({**(before or {}), **failure})
+                journal.keep_record({**(before or {}), **failure})
             raise
         journal.keep_record(told)
         return record

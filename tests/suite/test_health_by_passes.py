@@ -5,6 +5,7 @@ Each cause does something, and yields who can see it and by which rule of `fhe_a
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from inspect import isgeneratorfunction
 
 import pytest
 from msgspec.structs import replace
@@ -164,25 +165,10 @@ def nothing_for_30_hours(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
     ended(world)
 
 
-@pytest.mark.parametrize(
-    "cause",
-    [
-        refused_at_the_key_holder,
-        not_counted,
-        replaced,
-        message_that_cannot_be_put_back,
-        half,
-        site_a_day_ahead,
-        aggregator_a_day_ahead,
-        aggregator_a_day_behind,
-        site_a_day_behind,
-        repeat_that_failed,
-        row_caps_that_miss_sites,
-        members_file_that_is_none,
-        members_file_that_ends_soon,
-        nothing_for_30_hours,
-    ],
-)
+CAUSES = [each for each in [*globals().values()] if isgeneratorfunction(each)]
+
+
+@pytest.mark.parametrize("cause", CAUSES)
 def test_a_cause_is_told_by_the_second_look_and_no_more_by_the_first_one_without_it(
     cause: Cause, monkeypatch: pytest.MonkeyPatch
 ) -> None:

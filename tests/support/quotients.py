@@ -1,82 +1,105 @@
-"""The proof of digits straight from its definition (`fhe_auc.input_proofs.proofs`), in Python's integers modulo t.
-
-A polynomial is what it is at some integers. Seeds and weights are rows by j, of one for each i.
-"""
+"""The definitions of proofs/Inputs.v in Python, word for word, with the layout of `fhe_auc.input_proofs`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import prod
+import math
+import random
+from collections.abc import Iterable, Mapping, Sequence
 
 from fhe_auc.input_proofs.statement import Statement
 
-Rows = Sequence[Sequence[int]]
+
+class Field(int):
+    """F: polynomials through values at points, and what vanishes on digits."""
+
+    def interpolated(self, values: Mapping[int, int], z: int) -> int:
+        return sum(value * self.through(k, values, z) for k, value in values.items()) % self
+
+    def through(self, k: int, points: Iterable[int], z: int) -> int:
+        return math.prod(pow(k - each, -1, self) * (z - each) for each in points if each != k) % self
+
+    def vanishing(self, a: int, b: int) -> int:
+        return math.prod(a - v for v in range(b)) % self
 
 
-class Oracle:
-    """Of a statement."""
+class Model:
+    """What Inputs.v says of digits x under weights r and a proof, with the code's layout of them."""
 
-    def __init__(self, statement: Statement) -> None:
-        shape, self.t = statement.shape, statement.prime
-        self.statement, self.shape = statement, shape
-        self.calls = range(1, shape.calls + 1)
-        degree = shape.base * (shape.calls + shape.proofs - 1) - shape.calls  # D
-        self.nodes = range(shape.calls + 1, shape.calls + degree + 2)  # where the q_i are told
+    def __init__(self, statement: Statement, digits: list[int], weights: list[list[int]], proof: list[int]) -> None:
+        self.F, self.b, self.C = Field(statement.prime), statement.base, statement.shape.calls
+        self.J, self.N = len(weights), statement.shape.proofs
+        filled = digits + [0] * (self.C * self.J - len(digits))
+        self.x = {(k, j): filled[j * self.C + k - 1] for k in self.calls for j in range(self.J)}
+        self.r = {(i, j): weights[j][i] for j in range(self.J) for i in range(self.N)}
+        self.most = self.b * (self.C + self.N - 1)
+        self.at_points = range(self.C + 1, self.most + 2)
+        assert len(self.at_points) + self.C == self.most + 1  # `degree_left`
+        own = iter(proof)
+        self.seeds = {(j, m): next(own) for j in range(self.J) for m in range(self.N)}
+        self.quotients = [{y: next(own) for y in self.at_points} for _ in range(self.N)]
+        assert not [*own]
 
-    def at(self, point: int, values: Mapping[int, int]) -> int:
-        """The polynomial of least degree with these values, at a point: Lagrange's sum of fractions."""
-        found = 0
-        for node, value in values.items():
-            others = [each for each in values if each != node]
-            above, below = (prod(y - each for each in others) % self.t for y in (point, node))
-            found += value * above * pow(below, -1, self.t)
-        return found % self.t
+    @property
+    def calls(self) -> range:
+        return range(1, self.C + 1)
 
-    def wires(self, digits: Sequence[int], seeds: Rows, point: int) -> list[int]:
-        """f_1 … f_J at a point."""
-        size = self.shape.calls
-        filled = [*digits, *[0] * (len(seeds) * size - len(digits))]
-        columns = ([*filled[j * size : (j + 1) * size], *own] for j, own in enumerate(seeds))
-        return [self.at(point, dict(enumerate(column, 1))) for column in columns]
+    @property
+    def away(self) -> set[int]:
+        return {*range(self.F)} - {*self.calls}
 
-    def sums(self, wires: Sequence[int], weights: Rows) -> list[int]:
-        """h_1 … h_N where the f_j are these."""
-        gadgets = [prod(x - digit for digit in range(self.shape.base)) for x in wires]
-        return [sum(map(int.__mul__, column, gadgets)) % self.t for column in zip(*weights, strict=True)]
+    def wire(self, j: int, z: int) -> int:
+        values = {k: self.x[k, j] for k in self.calls} | {self.C + 1 + m: self.seeds[j, m] for m in range(self.N)}
+        return self.F.interpolated(values, z)
 
-    def vanishing(self, point: int) -> int:
-        return prod(point - call for call in self.calls) % self.t  # Z
+    def zero_in_calls(self, z: int) -> int:
+        return math.prod(z - k for k in self.calls) % self.F
 
-    def prove(self, digits: Sequence[int], weights: Rows, seeds: Rows) -> list[int]:
-        told = [
-            [h * pow(self.vanishing(y), -1, self.t) % self.t for h in self.sums(self.wires(digits, seeds, y), weights)]
-            for y in self.nodes
-        ]
-        return [each for rows in (seeds, zip(*told, strict=True)) for row in rows for each in row]
+    def of_wires(self, i: int, z: int) -> int:
+        return sum(self.r[i, j] * self.F.vanishing(self.wire(j, z), self.b) for j in range(self.J)) % self.F
 
-    def answers(
-        self, points: Sequence[int], rows: Rows, digits: list[int], proof: list[int], constants: Sequence[int]
-    ) -> list[int]:
-        """A server's, of its shares: f_j(z_i) by j, then q_i(z_i), then Σ row·(equations − constants)."""
-        shape, of = self.shape, self.statement
-        seeds = [proof[at : at + shape.proofs] for at in range(0, shape.seeds, shape.proofs)]
-        wires = zip(*(self.wires(digits, seeds, point) for point in points), strict=True)
-        found = [each for own in wires for each in own]
-        for at, point in zip(range(shape.seeds, len(proof), len(self.nodes)), points, strict=True):
-            found.append(self.at(point, dict(zip(self.nodes, proof[at:], strict=False))))
-        places = [of.base**place for place in range(of.length)]
-        counts = [sum(map(int.__mul__, digits[at:], places)) for at in range(0, len(digits), of.length)]
-        terms = list(zip(of.terms.tolist(), of.equations_of.tolist(), of.signs.tolist(), strict=True))
-        for row in rows:
-            left = sum(row[equation] * sign * counts[term] for term, equation, sign in terms)
-            found.append((left - sum(map(int.__mul__, row, constants))) % self.t)
-        return found
+    def quotient(self, i: int, z: int) -> int:
+        return self.F.interpolated(self.quotients[i], z)
 
-    def holds(self, points: Sequence[int], answers: list[int], weights: Rows) -> bool:
-        """What whoever has the sum of both servers' answers decides."""
-        size, count = self.shape.seeds, self.shape.proofs
-        for i, point in enumerate(points):
-            h = self.sums(answers[i:size:count], weights)[i]
-            if (h - self.vanishing(point) * answers[size + i]) % self.t:
-                return False
-        return not any(answers[size + count :])
+    def holds(self, i: int, z: int) -> bool:
+        return self.of_wires(i, z) == self.zero_in_calls(z) * self.quotient(i, z) % self.F
+
+    def in_call(self, i: int, k: int) -> int:
+        return sum(self.r[i, j] * self.F.vanishing(self.x[k, j], self.b) for j in range(self.J)) % self.F
+
+    def lucky(self, i: int) -> bool:
+        return not any(self.in_call(i, k) for k in self.calls)
+
+    def honest(self, i: int) -> list[int]:
+        return [self.of_wires(i, y) * pow(self.zero_in_calls(y), -1, self.F) % self.F for y in self.at_points]
+
+    def lie(self, i: int, rnd: random.Random) -> list[int]:
+        """Return where a quotient passes, D + 1 points or more; it is put in the place of its own."""
+        roots = rnd.sample(sorted(self.away), len(self.at_points))
+        missing = dict.fromkeys(roots, 0) | {k: self.in_call(i, k) for k in self.calls}
+        over = {y: pow(self.zero_in_calls(y), -1, self.F) for y in self.at_points}
+        for y in self.at_points:
+            self.quotients[i][y] = (self.of_wires(i, y) - self.F.interpolated(missing, y)) * over[y] % self.F
+        return roots
+
+    def answers(self, points: Sequence[int]) -> list[int]:
+        """What a server makes of these digits and this proof, as its shares: f_j(z_i) by j, then q_i(z_i)."""
+        wires = [self.wire(j, z) for j in range(self.J) for z in points]
+        return [*wires, *(self.quotient(i, z) for i, z in enumerate(points))]
+
+    def hold(self, points: Sequence[int]) -> bool:
+        return all(self.holds(i, z) for i, z in enumerate(points))
+
+    def proof(self) -> list[int]:
+        return [*self.seeds.values(), *(value for own in self.quotients for value in own.values())]
+
+
+def forms(
+    statement: Statement, rows: Sequence[Sequence[int]], digits: Sequence[int], constants: Sequence[int]
+) -> list[int]:
+    """Σ row·(equations − constants), by counts of such digits."""
+    places = [statement.base**place for place in range(statement.length)]
+    counts = [sum(map(int.__mul__, digits[at:], places)) for at in range(0, len(digits), statement.length)]
+    errors = [-each for each in constants]
+    for term, equation, sign in zip(statement.terms, statement.equations_of, statement.signs, strict=True):
+        errors[equation] += int(sign) * counts[term]
+    return [sum(map(int.__mul__, row, errors)) % statement.prime for row in rows]

@@ -1,10 +1,10 @@
 """Sessions of fleets: so many parties that each is a record in a file, and work on them is tasks over files.
 
     1  device        a record: its padded sketch; and a blob for the helper       `device.py`
-    2  aggregator    collects records: checks them, hands on the blobs            `aggregator.py`
+    2  aggregator    collects records: checks and adds them, hands on the blobs   `aggregator.py`
     3  helper        opens the sum of the pads of those whose blobs open          `helper.py`
-    4  aggregator    adds these members' sketches; the encrypted result
-    5  helper        decrypts it; the sums, sealed under each member's key
+    4  aggregator    takes off the sketches of the others; the encrypted result
+    5  helper        decrypts it; the sums, sealed to those that count, and signed
     6  device        unseals and reads them
 
 What a helper is trusted with, `fhe_auc_keys.roles.helper` says. Nobody but it can open a blob, and nobody but the

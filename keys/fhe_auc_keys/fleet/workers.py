@@ -24,7 +24,7 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import fhe_auc
 from fhe_auc.base.errors import EvaluationError, InputError
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     import distributed
 
 R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
 
 STORE_VARIABLE = "FHE_AUC_STORE"  # of a worker of Dask's: the key store that `make_store` has made
 UNSEALS = "unseals"
@@ -50,6 +49,7 @@ _AHEAD = 2  # tasks a worker that are under way at a time
 _THREADS = "OMP_NUM_THREADS"  # of a process that computes
 
 
+@runtime_checkable
 class Named(Protocol):
     """What knows the file that it is about."""
 
@@ -60,13 +60,7 @@ class Named(Protocol):
 
 Done: TypeAlias = "tuple[R, float, int]"
 """What a task has returned, its CPU time in seconds, and the most memory that its process has had, in bytes."""
-
-
-class Future(Protocol[R_co]):
-    """A task under way."""
-
-    def result(self) -> Done[R_co]:
-        """Wait for what it returns, or raise what it has raised."""
+Future: TypeAlias = "concurrent.futures.Future[Done[R]] | _DaskFuture[R]"
 
 
 class Engine(Protocol[R]):
@@ -178,7 +172,8 @@ class Workers(AbstractContextManager["Workers"]):
             for part in parts:
                 yield function(*part, *shared)
             return
-        left, under_way, died = iter(parts), deque[tuple[tuple[object, ...], Future[R]]](), False
+        left, died = iter(parts), False
+        under_way: deque[tuple[tuple[object, ...], Future[R]]] = deque()
         try:
             while True:
                 if not died:
@@ -202,8 +197,7 @@ class Workers(AbstractContextManager["Workers"]):
         try:
             return engine.alone(part, others)
         except engine.death:
-            first = part[0]
-            name = first if isinstance(first, str) else getattr(first, "name", first)
+            name = part[0].name if isinstance(part[0], Named) else part[0]
             raise EvaluationError(
                 f"{str(name)!r}: each worker that had it has died. Is there enough memory? Nothing of it is counted: "
                 "run the command once more"

@@ -2,8 +2,8 @@
 
     header    scrypt's salt and cost, and a tag that tells a wrong passphrase from a damaged store
     entry     kind, name, and nonce | ChaCha20-Poly1305 with these as associated data; `state` is a site's of a session,
-              `fleet` what a fleet's helper has opened, `list` whose submissions an aggregator has asked about, `opened`
-              that a session was opened
+              `fleet` what a fleet's helper has opened, or its aggregator added up, `list` whose submissions an
+              aggregator has asked about, `opened` that a session was opened
     trail     lines of the owner's audit trail, signed and not encrypted (`audit`)
 
 Every entry has a key of its own, derived from the passphrase's by HKDF with kind and name, and a fresh nonce each time.

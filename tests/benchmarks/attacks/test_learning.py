@@ -126,7 +126,6 @@ class Watched:
             self._configured = {**made.sites, AGGREGATOR: made.aggregator}
             aggregator = site_storage().aggregator(made.aggregator, made.files).aggregator()
             with Journal(folder / "journal") as aggregator.journal:
-                aggregator.journal.bind(session.manifest.session)
                 conduct(aggregator, partial(self._exchange, aggregator))
         self.look()
         for role, config in self._configured.items():

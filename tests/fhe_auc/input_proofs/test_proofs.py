@@ -1,6 +1,7 @@
 """Proofs, answers and decisions are, number for number, those of the definition, and tell and let pass what it says.
 
-The oracle is `tests.support.quotients`. Soundness and zero knowledge are counted over all there is in small fields.
+The definition is that of proofs/Inputs.v, which `tests.support.quotients` plays. Soundness and zero knowledge are
+counted over all there is in small fields.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from tests.support.proved_counts import (
     statement_of,
     statements_and_counts,
 )
-from tests.support.quotients import Oracle
+from tests.support.quotients import Model, forms
 
 KEY, DIGEST = bytes(range(32)), bytes(range(32, 64))
 
@@ -58,7 +59,7 @@ def test_proofs_both_servers_answers_and_the_decision_are_those_of_the_definitio
 ) -> None:
     """Also of digits that are none, and of points among those where seeds and quotients are told."""
     statement, counts = case
-    t, shape, party, oracle = statement.prime, statement.shape, proved(case[0], counts, seed), Oracle(case[0])
+    t, shape, party = statement.prime, statement.shape, proved(case[0], counts, seed)
     point = st.one_of(st.integers(shape.calls + 1, t), st.integers(shape.calls + 1, shape.calls + shape.quotient))
     points = data.draw(st.lists(point, min_size=PROOFS, max_size=PROOFS, unique=True))
     rows = uniform(KeyStream(bytes(32)), t, LINEAR_CHECKS, statement.equations)
@@ -67,15 +68,20 @@ def test_proofs_both_servers_answers_and_the_decision_are_those_of_the_definitio
         party.digits[0] = data.draw(st.integers(0, t - 1))
         party.proof = prove(statement, party.digits, party.weights, party.seeds)
         party.padded = tuple(add(x, y, t) for x, y in zip((party.digits, party.proof), party.pad, strict=True))
-    assert party.proof.tolist() == oracle.prove(party.digits.tolist(), weights, party.seeds.tolist())
+    model = Model(statement, party.digits.tolist(), weights, party.proof.tolist())
+    assert party.proof.tolist()[: shape.seeds] == party.seeds.ravel().tolist()
+    assert [[*own.values()] for own in model.quotients] == [model.honest(i) for i in range(PROOFS)]
     aggregators, helpers = both_answers(query, party)
     for answers, (digits, proof), constants in (
         (aggregators, party.padded, party.constants.tolist()),
         (helpers, party.pad, [0] * statement.equations),
     ):
-        assert answers.tolist() == [oracle.answers(points, rows.tolist(), digits.tolist(), proof.tolist(), constants)]
+        own = Model(statement, digits.tolist(), weights, proof.tolist())
+        linear = forms(statement, rows.tolist(), digits.tolist(), constants)
+        assert answers.tolist() == [[*own.answers(points), *linear]]
     decided = subtract(aggregators, helpers, t)
-    expected = oracle.holds(points, decided[0].tolist(), weights)
+    equal = forms(statement, rows.tolist(), party.digits.tolist(), party.constants.tolist())
+    expected = model.hold(points) and not any(equal)
     assert query.decide(decided, party.weights[None]).tolist() == [expected]
     assert expected or party.digits.tolist() != statement.digits_of(counts).tolist()
 

@@ -30,7 +30,7 @@ from fhe_auc.sums.pads import _MAGIC, _digest, _Stored
 from fhe_auc.sums.proof import Authenticator
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.roles import helped as helped_roles
+from fhe_auc_keys.roles import blobs
 from fhe_auc_keys.roles.blobs import blob_info
 from fhe_auc_keys.roles.helped import HelpedSecrets, HelpedSubmission, Told
 from fhe_auc_keys.roles.helper import HelperMaterial, Response, about_of, response_of
@@ -107,8 +107,8 @@ def test_what_the_aggregator_gets_is_uniform_and_of_one_length_whatever_the_rows
 def test_a_party_s_blob_is_the_same_whatever_its_rows_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawn with the same random numbers: nothing that the helper is given before it opens depends on a row."""
     play = helped()
-    monkeypatch.setattr(helped_roles.secrets, "token_bytes", lambda size: bytes(size))
-    monkeypatch.setattr(helped_roles, "seal", lambda key, text, **_: hashlib.sha512(key + text).digest() + text)
+    monkeypatch.setattr(secrets, "token_bytes", lambda size: bytes(size))
+    monkeypatch.setattr(blobs, "seal", lambda key, text, **_: hashlib.sha512(key + text).digest() + text)
     opening = play.aggregator.start()
     answers = (payload_of(play.party(data).respond(opening)) for data in (SITES[0], MADE_UP[0]))
     one, other = (decode(answer, HelpedSubmission, "") for answer in answers)
