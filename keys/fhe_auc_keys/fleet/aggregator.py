@@ -84,10 +84,11 @@ def collect(
     same ones make the same list. The store, of `vault`, is closed while workers work.
 
     Raises `KeysError` where this is not the aggregator, or other records were fixed; `EvaluationError` where a file has
-    changed in between: put it back, and collect again; `InputError` where there are no records, or a folder or file
-    cannot be read or written.
+    changed in between: put it back, and collect again; `InputError` where there are no records, a folder or file
+    cannot be read or written, or both folders are the same.
     """
     session.require(session.announced.aggregator, at=at)
+    tables.require_apart(records, blobs)
     me, manifest, computation = session.identity, session.manifest, session.loaded.computation
     there, refused, digests = set(tables.names_in(records)), Refused(), dict[Range, bytes]()
     if not (mine := [each for each in session.ranges if each.name in there]):  # it would be the session's one list

@@ -76,10 +76,12 @@ def open_pads(
     workers work.
 
     Raises `KeysError` where this is not the helper, the list not the aggregator's or of another session, or another
-    list than the session's; `InputError` where keys do not ascend, or a file cannot be read; `DeserialisationError`
-    where a file of keys or blobs is not the one listed; `TamperedError` where the query is not sealed to this helper.
+    list than the session's; `InputError` where keys do not ascend, a file cannot be read, or two folders are the same;
+    `DeserialisationError` where a file of keys or blobs is not the one listed; `TamperedError` where the query is not
+    sealed to this helper.
     """
     session.require(session.helper, at=at)
+    tables.require_apart(keys, blobs, answers)
     me, manifest, adder = session.identity, session.manifest, session.announced.aggregator
     listed = session.read(sessions.LIST, tables.read_file(within(blobs, LIST_FILE)), adder, at=at)
     names = [each.name for each in listed.files]

@@ -8,6 +8,7 @@ column by column: so what is checked is what is used, whoever writes to the fold
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -177,6 +178,12 @@ def write_file(place: str, data: bytes) -> None:
 def within(folder: str, name: str) -> str:
     """Return the place of a file in a folder."""
     return f"{folder.rstrip('/')}/{name}"
+
+
+def require_apart(*folders: str) -> None:
+    """Raise `InputError` where two folders are the same: files of one would replace those of the other."""
+    if len({folder.rstrip("/") if "://" in folder else os.path.realpath(folder) for folder in folders}) < len(folders):
+        raise InputError(f"give a folder of its own for each, got {', '.join(map(repr, folders))}")
 
 
 def read_keys(place: str, last: bytes = b"") -> NDArray[np.uint8]:

@@ -176,6 +176,23 @@ def test_a_file_that_is_cut_off_or_of_another_kind_or_name_is_told_and_the_other
     assert play.reads(0, play.rows[:4])
 
 
+def test_no_folder_is_written_over_that_is_read(play: Play) -> None:
+    play.write()
+    Path(play.place("linked")).symlink_to(play.place("records"))
+    before = play.file("records").read_bytes()
+    for same in ("records", "linked"):
+        with pytest.raises(InputError, match="a folder of its own"):
+            aggregator.collect(
+                play.aggregator, play.vault("adder"), play.place("records"), play.place(same), play.at_hand,
+                at=play.consortium.at,
+            )  # fmt: skip
+    play.collect()
+    for same in ("blobs", "keys"):
+        with pytest.raises(InputError, match="a folder of its own"):
+            play.asked(answers=same)
+    assert play.file("records").read_bytes() == before
+
+
 # --- Devices: what they refuse, and what one can do that runs other code ----------------------------------------------
 
 
