@@ -92,9 +92,8 @@ def simulate(
         identity, passphrase = consortium.identities[name], folder / f"{name}.passphrase"
         with create_with_random_passphrase(folder / name, passphrase) as store:
             store.put("identity", OWN, identity.to_bytes())
-        return FleetSession.open(document, identity, consortium.members, holder=holder, at=at), Vault(
-            folder / name, passphrase
-        )
+        session = FleetSession.open(document, identity, consortium.members, holder=holder, at=at)
+        return session, Vault(folder / name, passphrase)
 
     adder, trustee = role(consortium.aggregator), role(consortium.helper)
     with measured("devices", "submit"):
@@ -138,7 +137,7 @@ def submit(
 ) -> tuple[Counts, dict[int, bytes], int]:
     """Write all records; return their rows counted in the clear, response keys of `wanted` members, and a size."""
     parts = ((each, order[each.first : each.first + each.number]) for each in listed.ranges)
-    counts, keys, sizes = zip(*workers.map(submit_range, parts, told, seed, records, wanted), strict=True)
+    counts, keys, sizes = zip(*workers.map(_submitted, parts, told, seed, records, wanted), strict=True)
     return sum(counts[1:], counts[0]), dict(ChainMap(*keys)), max(sizes)
 
 
@@ -166,7 +165,7 @@ def _rows(seed: bytes, own: Range) -> list[PartyData]:
     return [PartyData.from_arrays("a device", *each) for each in rows]
 
 
-def submit_range(
+def _submitted(
     own: Range, devices: Order, told: Told, seed: bytes, folder: str, wanted: range
 ) -> tuple[Counts, dict[int, bytes], int]:
     """Do the same for a range."""
