@@ -16,13 +16,11 @@ ENTRIES: Mapping[str, tuple[str, ...]] = {
 }
 """What a role's configuration may have."""
 
-_NEEDED = {"site": ("results",)}
-
 
 def required_role(config: Mapping[str, Any]) -> str:
     """Return the role that a configuration is for; raise `InputError` where it cannot be."""
     role = role_of(config)
-    for name in ("exchange", "state", "store", *_NEEDED.get(role, ())):
+    for name in ("exchange", "state", "store", *["results"] * (role == "site")):
         if not isinstance(config.get(name), str) or not config[name]:
             raise InputError(f"{name} is not configured")
     return role

@@ -8,8 +8,6 @@ Only coefficients travel, and a library's parser sees no foreign bytes. Both lib
 only the bits that its modulus needs (`fhe_auc.rlwe.polynomials`).
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import math
@@ -139,10 +137,13 @@ class _BaseContext(Generic[P]):
     stored_as: ClassVar[Any]
     """`PublicKeys` or `SecretKey` of its parameters."""
 
-    parameters: P
-    fingerprint: bytes
     _not_pickled: ClassVar[str]
-    _stored: PublicKeys[P] | SecretKey[P]
+
+    def __init__(self, stored: PublicKeys[P] | SecretKey[P]) -> None:
+        self.parameters, self._stored = stored.parameters, stored
+        self.fingerprint = stored.parameters.fingerprint(stored.public_keys_digest)
+        self._key_shape, self.ciphertext_shape = shapes_of(stored.parameters)
+        self._seeded = Seeded(self.ciphertext_shape)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.fingerprint.hex()[:16]}>"
@@ -165,10 +166,7 @@ class BasePublicContext(_BaseContext[P]):
     _not_pickled = "a context is not pickled, which the libraries' objects do not survive; send to_bytes()"
 
     def __init__(self, stored: PublicKeys[P]) -> None:
-        self.parameters, self._stored = stored.parameters, stored
-        self.fingerprint = stored.parameters.fingerprint(stored.public_keys_digest)
-        _, self.ciphertext_shape = shapes_of(stored.parameters)
-        self._seeded = Seeded(self.ciphertext_shape)
+        super().__init__(stored)
         self._public_key = np.split(self._seeded.expand(stored.public_key), 2)
 
 
@@ -182,15 +180,12 @@ class BaseSecretContext(_BaseContext[P]):
     _not_pickled = "a secret key is not pickled; use to_bytes() and keep the bytes encrypted"
 
     def __init__(self, stored: SecretKey[P]) -> None:
-        self.parameters, self._stored = stored.parameters, stored
-        self.fingerprint = stored.parameters.fingerprint(stored.public_keys_digest)
-        key_shape, ciphertext_shape = shapes_of(stored.parameters)
-        self._seeded = Seeded(ciphertext_shape)
+        super().__init__(stored)
         self.mask_shape = self._seeded.half
         if hashlib.sha256(stored.secret_key).digest() != stored.checksum:
             raise DeserialisationError(f"the {self.kind} is damaged (checksum mismatch)", field="checksum")
-        self._key_words = key_shape.unpack(stored.secret_key)
-        self.secret_words: Words = self._key_words[: len(self.parameters.modulus_bits)]
+        words = self._key_shape.unpack(stored.secret_key)
+        self.secret_words: Words = words[: len(self.parameters.modulus_bits)]
         """The secret key itself, as values at the roots of unity modulo all primes of Q: SEAL's has one prime more."""
 
     def __repr__(self) -> str:

@@ -1,7 +1,5 @@
 """SEAL: contexts and keys, and how its objects become bytes; it loads none."""
 
-from __future__ import annotations
-
 import os
 import struct
 import sys

@@ -63,8 +63,6 @@ class Setup:
     def _make_integers(self, *names: str) -> None:
         for name in names:
             value = getattr(self, name)
-            if value is None and name == "min_parties":
-                continue
             if (number := integer(value)) is None or abs(number) > _MOST_INTEGER:
                 raise InputError(f"{name} must be an integer, and below 2^63, got {value!r}")
             object.__setattr__(self, name, number)
@@ -86,7 +84,8 @@ class Request(Setup):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "keys", self.keys or "sealed")
-        self._make_integers("min_parties")
+        if self.min_parties is not None:
+            self._make_integers("min_parties")
         if self.interval is not None:
             quantile(self.interval)  # raises for what is no level
         given: Mapping[str, object] = self.options

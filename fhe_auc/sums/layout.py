@@ -12,8 +12,6 @@ share a place: the second then stands in a second result, made of the same ciphe
 goes to each party, so there are two layers only where they save as many ciphertexts as with the default thresholds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -44,7 +42,7 @@ class Layout:
 
     @classmethod
     @lru_cache(maxsize=16)  # every role of a process asks for it
-    def of(cls, release: Release, slots: int) -> Layout:
+    def of(cls, release: Release, slots: int) -> "Layout":
         """Return the layout with the fewest ciphertexts of at most 2^14 slots; `CapacityError` beyond 2^10 of them."""
         if slots > MOST_SLOTS:
             raise CapacityError(f"a ciphertext may have at most {MOST_SLOTS:,} slots, got {slots:,}")

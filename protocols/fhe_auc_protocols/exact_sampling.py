@@ -33,7 +33,7 @@ def secure() -> Source:
 class SeededExperiment:
     """Words of a numpy generator: repeatable, for experiments and tests. It protects nobody."""
 
-    def __init__(self, generator: np.random.Generator) -> None:
+    def __init__(self, generator: "np.random.Generator") -> None:
         self._generator = generator
 
     def words(self, *shape: int) -> Words:

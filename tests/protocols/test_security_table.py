@@ -25,9 +25,6 @@ def test_all_chains_are_within_the_table() -> None:
         assert sum(chain.modulus_bits) + chain.special_bits <= TABLE[chain.ring_dimension], chain
 
 
-# --- Core-SVP ---------------------------------------------------------------------------------------------------------
-
-
 ERROR = 3.19  # the least deviation of an error here: OpenFHE's; ours and SEAL's is 3.24
 TERNARY = math.sqrt(2 / 3)
 PAGE = Path(__file__).parents[2] / "docs" / "security" / "encryption.md"

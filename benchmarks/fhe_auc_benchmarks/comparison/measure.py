@@ -7,8 +7,6 @@ over by `simulated`, whose law is that of the real roles. All use the same thres
 [DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -190,7 +188,7 @@ class _Sample(NamedTuple):
     seconds: float
 
     @classmethod
-    def of(cls, parties: Sequence[PartyData]) -> _Sample:
+    def of(cls, parties: Sequence[PartyData]) -> "_Sample":
         rows = PartyData.from_arrays("all", *pooled(parties))
         if rows.y_true.all() or not rows.y_true.any():
             raise UndefinedAucError("the rows have one label only, so there is no AUC to compare with")

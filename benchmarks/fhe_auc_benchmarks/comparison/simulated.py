@@ -15,8 +15,6 @@ scales above 1 that changes a variance by less than 1/6: by 0.3 % at most in the
 released is read as parties read it. Pads, authenticators and encryption change nothing, and are left out.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -74,7 +72,7 @@ class Pool(NamedTuple):
     ties: int
 
     @classmethod
-    def of(cls, labels: NDArray[np.bool_], scores: NDArray[np.float64], thresholds: NDArray[np.float64]) -> Pool:
+    def of(cls, labels: NDArray[np.bool_], scores: NDArray[np.float64], thresholds: NDArray[np.float64]) -> "Pool":
         """Return that of rows, by scikit-learn's AUC of the bins: independent of the engine."""
         positives, bins = int(labels.sum()), bins_of(scores, thresholds)
         difference = round(2 * (roc_auc_score(labels, bins) - 0.5) * positives * (len(labels) - positives))

@@ -24,8 +24,6 @@ s = εσ/Δ (so that e^ε φ(s + h) = φ(s − h)), the difference is an integra
 [DPAUC] is cited in `fhe_auc_protocols.dpauc`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -67,7 +65,7 @@ class Budget:
     curve: Curve = field(default_factory=Curve)
 
     @classmethod
-    def checked(cls, mechanism: str, options: Mapping[str, Any], thresholds: int) -> Budget:
+    def checked(cls, mechanism: str, options: Mapping[str, Any], thresholds: int) -> "Budget":
         """Check the options of a session with so many thresholds; unknown names must have been refused.
 
         Raises `InputError`: a budget is missing or out of range, its noise would not fit the counts, or another option

@@ -1,7 +1,5 @@
 """The three plug-ins of [DPAUC], and their roles; `fhe_auc_protocols.dpauc` says what they do."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import ClassVar

@@ -27,8 +27,6 @@ there, with the whole of ε. A level's n_k reports are of a random sample of the
 is unbiased, given n_k, for the rows of all.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias

@@ -15,8 +15,6 @@ the same with the bound on the noise, by theorem 1 or the formula of theorem 3, 
 Scores are told apart by the session's thresholds: `ustat-hierarchy` uses all, `ustat-krr` merges their bins into few.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

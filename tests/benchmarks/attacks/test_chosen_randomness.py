@@ -59,23 +59,15 @@ def digits_for(weights: Residues) -> Residues:
     digits = np.zeros(SMALL.digits, np.int64)
     six = SMALL.shape.calls * np.arange(6)
     digits[2 * generator.choice(np.arange(six[-1] // 2 + 1, SMALL.entries), 8, replace=False)] = 1
-    of_six = weights[:6].T.astype(object)
     # Σ r·c = 0 for four proofs: c_1 … c_4 follow from c_5 and c_6.
-    reduced = [[int(each) for each in row] for row in of_six]
-    for column in range(PROOFS):
-        pivot = next(row for row in range(column, PROOFS) if reduced[row][column])
-        reduced[column], reduced[pivot] = reduced[pivot], reduced[column]
-        inverse = pow(reduced[column][column], -1, t)
-        reduced[column] = [each * inverse % t for each in reduced[column]]
-        for row in range(PROOFS):
-            if row != column:
-                factor = reduced[row][column]
-                reduced[row] = [(x - factor * y) % t for x, y in zip(reduced[row], reduced[column], strict=True)]
+    four, fifths, sixths = weights[:PROOFS].T.astype(float), *weights[PROOFS:6].astype(int)
+    determinant = round(np.linalg.det(four))
+    inverse = np.rint(determinant * np.linalg.inv(four)).astype(int) * pow(determinant, -1, t) % t
     roots = {x * (x - 1) % t: x for x in range(2, t)}
     left = (CAP - int(digits.sum())) % t
     for fifth in range(1, t):
         for sixth in range(1, t):
-            products = [*(-(row[4] * fifth + row[5] * sixth) % t for row in reduced), fifth, sixth]
+            products = [*(-inverse @ (fifth * fifths + sixth * sixths) % t).tolist(), fifth, sixth]
             if all(each in roots for each in products):
                 for sides in np.ndindex((2,) * 6):
                     found = [

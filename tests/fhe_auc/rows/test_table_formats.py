@@ -262,9 +262,13 @@ def test_the_line_is_the_one_that_an_editor_shows_after_entries_of_several_lines
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_what_is_kept_in_a_file_is_as_in_memory(folder: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_what_is_kept_in_a_file_is_as_in_memory(folder: Path, suffix: str, in_blocks: bool, monkeypatch: Any) -> None:
+    """Also where sites are in order within each of the batches, but not over all."""
     random = np.random.default_rng(5)
     sites = random.choice(["north", "south", "west"], 5000)
+    if in_blocks:
+        sites = np.repeat(["north", "south", "north", "west"], [1536, 1024, 1536, 904])
     columns = pa.table({"died": random.integers(0, 2, 5000), "risk": random.random(5000).round(4), "site": sites})
     if suffix == ".csv":
         write_table("a.csv", **columns.to_pydict())

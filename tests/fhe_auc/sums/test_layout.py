@@ -2,6 +2,8 @@
 
 import itertools
 from collections import Counter
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -71,17 +73,6 @@ def test_the_largest_residues_in_the_most_slots_add_up_and_more_is_refused() -> 
         Layout.of(release_of(1), 2**15)
 
 
-class _Chosen:
-    """A stream whose next words are given."""
-
-    def __init__(self, words: tuple[int, ...]) -> None:
-        self._words = words
-
-    def fill(self, into: Any) -> None:
-        assert len(into) == len(self._words)
-        into[:] = self._words
-
-
 @pytest.mark.parametrize("widths", [(2, 2), (3, 1), (1, 1), (4,), (2,)])
 @pytest.mark.parametrize("prime", [2, 3, 5])
 def test_a_masked_vector_tells_its_totals_and_nothing_else(widths: tuple[int, ...], prime: int) -> None:
@@ -92,15 +83,13 @@ def test_a_masked_vector_tells_its_totals_and_nothing_else(widths: tuple[int, ..
     """
     slots = 4 if prime == 5 else 5
     layout = Layout(slots, 1, widths, tuple((0, place) for place in range(len(widths))))
-    every = list(itertools.product(range(prime), repeat=slots))
-    for vector in (every[0], every[7], every[-2]):
-        totals = layout.totals([np.array(vector, np.uint64)], prime)
-        clear = np.zeros(len(widths), np.uint64)
-        seen = Counter(
-            tuple((layout.mask(_Chosen(draw), clear, prime) + np.array(vector, np.uint64)) % prime)  # type: ignore[arg-type]
-            for draw in every
-        )
-        possible = {each for each in every if (layout.totals([np.array(each, np.uint64)], prime) == totals).all()}
+    every = np.array(list(itertools.product(range(prime), repeat=slots)), np.uint64)
+    streams: list[Any] = [SimpleNamespace(fill=partial(np.copyto, src=draw)) for draw in every]
+    clear = np.zeros(len(widths), np.uint64)
+    for vector in every[[0, 7, -2]]:
+        totals = layout.totals([vector], prime)
+        seen = Counter(tuple((layout.mask(each, clear, prime) + vector) % prime) for each in streams)
+        possible = {tuple(each) for each in every if (layout.totals([each], prime) == totals).all()}
         assert set(seen) == possible
         assert set(seen.values()) == {len(every) // len(possible)}
 

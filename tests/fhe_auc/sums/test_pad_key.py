@@ -181,7 +181,7 @@ def pad(seed: bytes, session: bytes, party: int, prime: int, modulus: int, size:
     return pads([bytes(32), seed], session, [5, party], prime, modulus, size)[1]
 
 
-@pytest.mark.parametrize("modulus", [T41, T42, T50, 127, 101])
+@pytest.mark.parametrize("modulus", [T41, T42, T50, 2**56 - 5, 257, 127, 101, 3])
 def test_pads_are_those_of_the_standards(modulus: int) -> None:
     """Modulo 127 words are left out, one in 128. A shorter pad is the beginning of a longer one."""
     longer = pad(SEED, MANIFEST, 2, 1, modulus, 5000).tolist()

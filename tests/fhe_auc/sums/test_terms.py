@@ -122,13 +122,8 @@ def test_more_than_a_reader_should_have_to_compute_is_refused_before_it_fills_th
         Release(sketch, (Sum("s", (*terms, more)),))
 
 
-# --- Merged vectors, and the part of a release that one prime has -----------------------------------------------------
-
-
 @given(plain_sums.releases(largest=3), st.data())
-def test_some_sums_come_out_of_the_vectors_that_they_take_and_no_others_are_needed(
-    release: Release, data: st.DataObject
-) -> None:
+def test_some_sums_come_out_of_the_vectors_that_they_take_and_no_others(release: Release, data: st.DataObject) -> None:
     values = np.array(data.draw(plain_sums.sketches(release.sketch)), np.int64)
     chosen = [True, *(data.draw(st.booleans()) for _ in release.sums[1:])]
     own = release.only(chosen)

@@ -26,6 +26,7 @@ from fhe_auc.results.intervals import Interval, on_logit_scale
 from fhe_auc.results.result_tables import of_sites
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc_protocols.exact_auc.auc_sums import merged_starts
 from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums
 from fhe_auc_protocols.exact_auc.exact_protocols import plan_exact
 from fhe_auc_protocols.exact_auc.release_part import Said
@@ -96,6 +97,11 @@ def test_an_estimate_is_that_of_all_pairs(analysis: Analysis, bins: int, varianc
             counts = [np.bincount(merging[own]) for own in (ones, zeros)]
             of_labels = None if pieces == bins else tuple([int((own**2).sum()) for own in counts])
             assert estimate.variance == (signs.sum(), *squares, tied, tied - alike, of_labels)
+
+
+def test_besides_many_bins_of_one_number_half_as_many_are_merged() -> None:
+    """Eight runs of ten bins, of which 12 / 2 pieces end four times within a run, and once with one."""
+    assert len(merged_starts(np.tile([True] * 10 + [False], 8), 12)) == 8 + 8 + 4
 
 
 def compared(labels: Any, first: Any, second: Any, grid: Any) -> tuple[Said, Comparison]:

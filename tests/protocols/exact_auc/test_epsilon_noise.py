@@ -376,6 +376,14 @@ def read(epsilon: float, ties: int, unit: str = "row", rows: int = 500, **others
     return PrivateReading(privacy, ("model",), released, (rows, rows), 0.95, **others)
 
 
+def test_of_several_models_the_first_is_the_evaluations() -> None:
+    privacy = budget((50, 50), models=2)
+    released = [400 - 100 * at for at, _ in enumerate(privacy.channels)]
+    said = PrivateReading(privacy, ("a", "b"), released, (50, 50), None).said()
+    assert said.headline == said.estimates[0]
+    assert [each.model for each in said.estimates] == ["a", "b"]
+
+
 def test_the_interval_widens_by_the_noise_and_its_method_says_so() -> None:
     reading, exact = read(0.2, 0), read(32.0, 0)
     wide, narrow = (each.estimates()[0].interval for each in (reading, exact))

@@ -72,14 +72,14 @@ class BlindedAucAttacks(Attacks):
         return Aggregator(manifest, lying_side(manifest, material, tell, generator, rows=rows))
 
 
-def play(tell: Tell, protocol: str, generator: np.random.Generator, backend: str | None = None) -> str:
+def play(tell: Tell, protocol: str, generator: np.random.Generator) -> str:
     """Play a session with rows of its own in which the aggregator tells a lie; return what the first party makes of it.
 
     That is `PASSED` where it accepts a wrong AUC, `HARMLESS`, or the check that refuses; "message" for what does not
     get as far as a check. `semi-honest` rounds: there half a unit in the last place is right.
     """
     plugin, sites = PROTOCOLS[protocol](), made_up_sites(generator)
-    session = plugin.prepare(Request(parties=SITES, thresholds=_GRID, backend=backend))
+    session = plugin.prepare(Request(parties=SITES, thresholds=_GRID))
     manifest, delivery = session.manifest, session.delivery()
     rows, change = sum(data.rows for data in sites), float(np.exp(generator.uniform(*np.log(_CHANGES[protocol]))))
     side = lying_side(manifest, delivery.aggregator, tell, generator, rows=rows, change=change)

@@ -5,8 +5,6 @@ makes sums: those of any numbers that it puts in the place of the padded sketche
 pad key, plus constants. A lie says which (`Claim`), for each prime.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -37,7 +35,7 @@ class Claim(NamedTuple):
     computed: tuple[Computed, ...] = ()
     added: Mapping[int, int] = MappingProxyType({})
 
-    def constants(self, of: View) -> Residues:
+    def constants(self, of: "View") -> Residues:
         """Return what is added to each sum, shape (sums,)."""
         return modular.residues([self.added.get(index, 0) % of.prime for index in of.which()], of.prime)
 
