@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from itertools import accumulate, pairwise
@@ -34,7 +34,6 @@ from fhe_auc_keys.fleet.workers import OwnKeys, Workers
 from fhe_auc_keys.roles.blobs import bytes_of, totals_of
 from fhe_auc_keys.store import fixed_lists
 from fhe_auc_keys.store.vault import Vault
-from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.signatures import has_signed
 from fhe_auc_keys.trust.signed_documents import sign_document
 
@@ -107,7 +106,7 @@ def collect(
     files, total = list[TableFile](), computation.added([])
     for file, summed, others in workers.map(_collected, tasks, shared, own_key, workers.keys(vault)):
         files.append(file)
-        total = computation.added([total, sum_in(me, summed, manifest.digest, file.name)])
+        total = computation.added([total, sum_in(session, summed, file.name)])
         for why, (number, named) in others.items():
             _refuse(refused, why, number, named)
     listed = Document(manifest.digest, b"", told_key, tuple(files))
@@ -149,28 +148,35 @@ def add(
     tasks = ((within(records, said.name), said, left, kept.records[said.name], answers) for said, left in some)
     found, total = workers.map(_left_out, tasks, manifest.to_bytes(), workers.keys(vault)), _words(kept.total)
     for (said, _), summed in zip(some, found, strict=True):
-        off = sum_in(me, summed, manifest.digest, said.name)
+        off = sum_in(session, summed, said.name)
         total = [modular.subtract(*each) for each in zip(total, off, computation.primes, strict=True)]
     result = sealed(helper.encryption_key, computation.aggregate(keys, total), manifest.digest, sessions.SUMS)
     body = Document(manifest.digest, hashlib.sha256(opening).digest(), result)
     return sign_document(sessions.RESULT, me, body), sessions.told((0, *answer.numbers[COUNTS + 1 :]))
 
 
-def sum_in(me: Identity, summed: bytes, digest: bytes, file: str) -> list[Words]:
-    """Return the sum that a role's task has sealed for a file; errors as `unsealed`."""
-    return _words(unsealed(me, summed, digest, file))
+def sum_in(session: FleetSession, summed: bytes, file: str) -> list[Words]:
+    """Return what a task of this role has added up for a file (`Task.summed`); errors as `unsealed`."""
+    return _words(unsealed(session.identity, summed, session.loaded.digest, file))
 
 
-def sealed_sum(me: Identity, total: Sequence[Words], session: Loaded, file: str) -> bytes:
-    """Return a sum as a task returns it, for `sum_in`: engines log results."""
-    return sealed(me.encryption_key, encode(bytes_of(total)), session.digest, file)
+class Task:
+    """A role's task over the records or blobs of one range, and the sum of those that it adds."""
 
+    def __init__(self, manifest: bytes, keys: OwnKeys, file: str) -> None:
+        self.session, self.me, self._file = loaded(manifest), keys.identity(), file
+        self.digest, self.computation = self.session.digest, self.session.computation
+        self._total = self.computation.added([])
 
-def plus(session: Loaded, total: Sequence[Words], rows: Iterable[Residues], which: NDArray[np.bool_]) -> list[Words]:
-    """Return a sum and these sketches or pads, each part of the shape (rows, size) or longer."""
-    parts = zip(rows, session.computation.sizes, session.computation.primes, strict=True)
-    more = [modular.total(chosen(each, which)[:, :size], prime, axis=0)[None] for each, size, prime in parts]
-    return session.computation.added([total, more])
+    def add(self, rows: Iterable[Residues], which: NDArray[np.bool_]) -> None:
+        """Add these sketches or pads, each part of the shape (rows, size) or longer."""
+        parts = zip(rows, self.computation.sizes, self.computation.primes, strict=True)
+        more = [modular.total(chosen(each, which)[:, :size], prime, axis=0)[None] for each, size, prime in parts]
+        self._total = self.computation.added([self._total, more])
+
+    def summed(self) -> bytes:
+        """Return the sum, sealed to the role itself, for `sum_in`: engines log results."""
+        return sealed(self.me.encryption_key, encode(bytes_of(self._total)), self.digest, self._file)
 
 
 def chosen(rows: NDArray[Any], which: NDArray[np.bool_]) -> NDArray[Any]:
@@ -225,34 +231,31 @@ def _collected(
 
     Nothing is written where the records are not those `fixed`.
     """
-    session, me, refused = loaded(manifest), keys.identity(), Refused()
-    key, total = QueryKey(unsealed(me, query, session.digest, sessions.QUERY)), session.computation.added([])
-    cipher = sessions.answers_cipher(key, session.digest, own.name)
-    with tables.writing(within(blobs, own.name), tables.blobs(session)) as file:
-        for columns in _fixed_records(place, session, fixed):
-            why, sketches = _looked_at(session, me, own, columns, key)
+    task, refused = Task(manifest, keys, own.name), Refused()
+    key = QueryKey(unsealed(task.me, query, task.digest, sessions.QUERY))
+    cipher = sessions.answers_cipher(key, task.digest, own.name)
+    with tables.writing(within(blobs, own.name), tables.blobs(task.session)) as file:
+        for columns in _fixed_records(place, task.session, fixed):
+            why, sketches = _looked_at(task, own, columns, key)
             for row in np.flatnonzero(why != _WHOLE):
                 named = f"{place}, row {columns['row'][row]}: member {columns['member'][row]}"
                 _refuse(refused, REASONS[why[row]], 1, [named])
-            whole = why == _WHOLE
-            total = plus(session, total, sketches, whole)
+            task.add(sketches, whole := why == _WHOLE)
             listed = {name: chosen(columns[name], whole) for name in file.schema.names}
             if "answers" in listed:
                 listed["answers"] = sessions.next_answers(cipher, listed["answers"])
             file.add(listed)
-    return TableFile(own.name, file.digest.rows, file.digest.value), sealed_sum(me, total, session, own.name), refused
+    return TableFile(own.name, file.digest.rows, file.digest.value), task.summed(), refused
 
 
-def _looked_at(
-    session: Loaded, me: Identity, own: Range, columns: Columns, key: QueryKey
-) -> tuple[NDArray[np.int64], list[Residues]]:
+def _looked_at(task: Task, own: Range, columns: Columns, key: QueryKey) -> tuple[NDArray[np.int64], list[Residues]]:
     """Return which of the `REASONS` speaks against each record, or `_WHOLE`; and all padded sketches, part by part.
 
     What the helper is shown of their proofs goes into the columns. Of records that are not whole, all is nonsense.
     """
-    computation, members = session.computation, columns["member"].astype(np.int64)
+    computation, members = task.computation, columns["member"].astype(np.int64)
     mine = (members >= own.first) & (members < own.first + own.number)
-    inside, opened, sketches, fit = _unsealed(session, me, columns, mine)
+    inside, opened, sketches, fit = _unsealed(task, columns, mine)
     proved = fit
     if (proofs := computation.proofs) is not None:
         parties, proof = members.tolist(), inside[:, sum(computation.part_bytes) :]
@@ -263,20 +266,20 @@ def _looked_at(
 
 
 def _unsealed(
-    session: Loaded, me: Identity, columns: Columns, rows: NDArray[np.bool_]
+    task: Task, columns: Columns, rows: NDArray[np.bool_]
 ) -> tuple[NDArray[np.uint8], NDArray[np.bool_], list[Residues], NDArray[np.bool_]]:
     """Return what is in the sketches of these rows, zeros where they do not open, and which do; and the same unpacked.
 
     That is: padded sketches, part by part, and which of them are some.
     """
-    found, opened = [bytes(session.inside)] * len(rows), np.zeros(len(rows), bool)
+    length, opened = task.session.inside, np.zeros(len(rows), bool)
+    found = [bytes(length)] * len(rows)
     for row in np.flatnonzero(rows).tolist():
-        info = sessions.sketch_info(session.digest, int(columns["member"][row]))
+        info = sessions.sketch_info(task.digest, int(columns["member"][row]))
         with suppress(TamperedError):
-            found[row], opened[row] = me.unseal(columns["sketch"][row].tobytes(), info=info), True
-    inside = octet_rows(found, session.inside)
-    ends = pairwise(accumulate(session.computation.part_bytes, initial=0))
-    parts = [session.computation.unpacked_rows(number, inside[:, slice(*each)]) for number, each in enumerate(ends)]
+            found[row], opened[row] = task.me.unseal(columns["sketch"][row].tobytes(), info=info), True
+    inside, ends = octet_rows(found, length), pairwise(accumulate(task.computation.part_bytes, initial=0))
+    parts = [task.computation.unpacked_rows(number, inside[:, slice(*each)]) for number, each in enumerate(ends)]
     return inside, opened, [residues for residues, _ in parts], np.all([fit for _, fit in parts], axis=0)
 
 
@@ -287,13 +290,12 @@ def _left_out(
 
     Else it could have said that enough count, and read the sum of one.
     """
-    session, me = loaded(manifest), keys.identity()
+    task = Task(manifest, keys, said.name)
     found = tables.listed_batches(file := within(answers, said.name), tables.ANSWERS, said.digest)
     off = np.unique(np.concatenate([np.zeros(0, "<u4"), *(each["row"][each["verdict"] != COUNTS] for each in found)]))
     if len(off) != left:
         raise DeserialisationError(f"{file!r} leaves out other records than the opening says")
-    total = session.computation.added([])
-    for columns in _fixed_records(place, session, fixed):
+    for columns in _fixed_records(place, task.session, fixed):
         rows = np.isin(columns["row"], off)
-        total = plus(session, total, _unsealed(session, me, columns, rows)[2], rows)
-    return sealed_sum(me, total, session, said.name)
+        task.add(_unsealed(task, columns, rows)[2], rows)
+    return task.summed()

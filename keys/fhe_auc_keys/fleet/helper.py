@@ -25,15 +25,14 @@ from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.fleet import session as sessions
 from fhe_auc_keys.fleet import tables
-from fhe_auc_keys.fleet.aggregator import LIST_FILE, OPENING_FILE, plus, sealed_sum, sum_in
-from fhe_auc_keys.fleet.session import COUNTS, VERDICTS, FleetSession, TableFile, loaded, sealed, unsealed
+from fhe_auc_keys.fleet.aggregator import LIST_FILE, OPENING_FILE, Task, sum_in
+from fhe_auc_keys.fleet.session import COUNTS, VERDICTS, FleetSession, TableFile, sealed, unsealed
 from fhe_auc_keys.fleet.tables import Columns, within
 from fhe_auc_keys.fleet.workers import OwnKeys, Workers
 from fhe_auc_keys.roles.blobs import RESPONSE_KEY_BYTES, is_signed, secret_in
 from fhe_auc_keys.roles.helper import new_pad_key
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault
-from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.signed_documents import sign_document
 
 SUMS_FILE = "sums"
@@ -102,7 +101,7 @@ def open_pads(
         files.append(file)
         numbers += verdicts
         ends += of_range
-        total = computation.added([total, sum_in(me, summed, manifest.digest, file.name)])
+        total = computation.added([total, sum_in(session, summed, file.name)])
     if any(last >= first for last, first in zip(ends[::2], ends[1::2], strict=False)):
         raise InputError(tables.NOT_ASCENDING.format(keys))
     with vault.open() as store:
@@ -201,16 +200,15 @@ def _opened(
     Returns the file of answers, how many blobs there are of each verdict, the sum, sealed, of the pads of those that
     count, and the range's first and last keys. Nothing is written where a file of keys or blobs is not the one listed.
     """
-    session, me = loaded(manifest), role.identity()
-    computation, digest, total = session.computation, session.digest, session.computation.added([])
-    both = unsealed(me, secret, digest, _SECRETS)
+    task = Task(manifest, role, own.name)
+    computation, digest, both = task.computation, task.digest, unsealed(task.me, secret, task.digest, _SECRETS)
     key, content_key = both[:KEY_BYTES], both[KEY_BYTES:]
     known = tables.read_keys(within(keys, own.name), digest=own.digest)
     cipher = sessions.answers_cipher(key, digest, own.name)
     taken, numbers = np.zeros(own.number, bool), np.zeros(len(VERDICTS), int)
     with tables.writing(within(answers, own.name), tables.ANSWERS) as written:
-        for columns in tables.listed_batches(place, tables.blobs(session), file.digest):
-            verdicts, found = _looked_at(session, me, own, known, columns)
+        for columns in tables.listed_batches(place, tables.blobs(task.session), file.digest):
+            verdicts, found = _looked_at(task, own, known, columns)
             members, seeds = columns["member"].tolist(), [each[:SEED_BYTES] for each in found]
             pads = computation.pads(members, seeds)
             if (proofs := computation.proofs) is not None:
@@ -223,18 +221,18 @@ def _opened(
             verdicts[rows[firsts[~taken[places]]]] = COUNTS
             taken[places] = True
             counts = verdicts == COUNTS
-            total = plus(session, total, pads, counts)
+            task.add(pads, counts)
             parts = [bytes(tables.PART_BYTES)] * len(members)
             for row in np.flatnonzero(counts).tolist():
                 parts[row] = sessions.part_for(found[row][SEED_BYTES:], content_key, digest, members[row])
             written.add({**columns, "verdict": verdicts, "part": octet_rows(parts, tables.PART_BYTES)})
             numbers += np.bincount(verdicts, minlength=len(VERDICTS))
     made, ends = TableFile(own.name, int(numbers[COUNTS]), written.digest.value), byte_rows(known[[0, -1]])
-    return made, numbers, sealed_sum(me, total, session, own.name), (ends[0], ends[1])
+    return made, numbers, task.summed(), (ends[0], ends[1])
 
 
 def _looked_at(
-    session: sessions.Loaded, me: Identity, own: Range, known: NDArray[np.uint8], columns: Columns
+    task: Task, own: Range, known: NDArray[np.uint8], columns: Columns
 ) -> tuple[NDArray[np.uint8], list[bytes]]:
     """Return whether each blob of a batch counts, as far as signature and seal say, and what is in it; or zeros."""
     verdicts = np.full(len(columns["member"]), sessions.UNSIGNED, np.uint8)
@@ -243,10 +241,10 @@ def _looked_at(
     signed = (byte_rows(columns[name]) for name in ("sketch_digest", "blob", "signature"))
     rows = zip(columns["member"].tolist(), shown, *signed, strict=True)
     for row, (member, randomness, digest, blob, signature) in enumerate(rows):
-        about = sessions.blob_about(session.digest, member, digest)
+        about = sessions.blob_about(task.digest, member, digest)
         key = known[member - own.first].tobytes() if own.first <= member < own.first + own.number else b""
         if is_signed(key, blob, signature, about=about, randomness=randomness):
-            secret = secret_in(blob, me, about=about)
+            secret = secret_in(blob, task.me, about=about)
             verdicts[row] = sessions.UNOPENABLE if secret is None else COUNTS
             found[row] = secret or found[row]
     return verdicts, found
