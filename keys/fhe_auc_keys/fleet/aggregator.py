@@ -14,6 +14,7 @@ from datetime import datetime
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -58,6 +59,7 @@ class _Added(SecretStruct, frozen=True):
     blobs: bytes  # the list, `known_by`
     total: bytes  # of all sketches that it lists, padded
     records: dict[str, bytes]  # by name the digest of each file that was collected
+    opening: bytes = b""  # digest of the helper's one answer that is added up: two would tell what lies between
 
 
 _FORMAT = KeptFormat(b"fhefadd", _Added, "sum of a fleet's sketches")
@@ -80,15 +82,17 @@ def collect(
     `vault`, is closed while workers work.
 
     Raises `KeysError` where this is not the aggregator, or other records were fixed; `EvaluationError` where a file has
-    changed in between; `InputError` where there are no records, or a folder cannot be read or written.
+    changed in between; `InputError` where there are no records, a folder or file cannot be read or written, or both
+    folders are the same.
     """
     session.require(session.announced.aggregator, at=at)
+    tables.require_apart(records, blobs)
     me, manifest, computation = session.identity, session.manifest, session.loaded.computation
     there, refused, digests = {*tables.names_in(records)}, Refused(), dict[str, bytes]()
     if not (mine := [each for each in session.ranges if each.name in there]):  # it would be the session's one list
         raise InputError(f"{records!r} holds no records, in files named as those of the fleet's keys are")
     for name in sorted(there.difference(each.name for each in mine)):
-        _refuse(refused, UNREADABLE, 1, [within(records, name)])
+        _refuse(refused, UNREADABLE, 1, [repr(within(records, name))])  # which may hold anything
     fixed, shared = Submissions(len(mine)), manifest.to_bytes()
     found = workers.map(_digest_of, ((within(records, own.name),) for own in mine), shared)
     for own, (digest, problem) in zip(mine, found, strict=True):
@@ -111,8 +115,10 @@ def collect(
             _refuse(refused, why, number, named)
     listed = Document(manifest.digest, b"", told_key, tuple(files))
     with vault.open() as store:
-        kept = _FORMAT.frame(_Added(listed.known_by, encode(bytes_of(total)), digests))
-        store.put("fleet", manifest.session.hex(), kept, replace=True)
+        name = manifest.session.hex()
+        opening = store.load("fleet", name, _FORMAT).opening if store.has("fleet", name) else b""
+        kept = _Added(listed.known_by, encode(bytes_of(total)), digests, opening)
+        store.put("fleet", name, _FORMAT.frame(kept), replace=True)
     tables.write_file(within(blobs, LIST_FILE), sign_document(sessions.LIST, me, listed))
     return Collected(sum(each.rows for each in files), refused)
 
@@ -123,8 +129,9 @@ def add(
     """Return the encrypted result, for the helper, and how many records do not count, by reason.
 
     `records` and `blobs` are as of `collect`, and `answers` is the helper's folder. Raises `KeysError` where this is no
-    aggregator, or the answer not the helper's or for other blobs; `EvaluationError` where a file has changed of which
-    records are to be taken off; `DeserialisationError` where a file of answers is another than is listed;
+    aggregator, or the answer not the helper's, for other blobs, or another one than was added up before;
+    `EvaluationError` where a file has changed of which records are to be taken off; `DeserialisationError` where a file
+    of answers is another than is listed, or not about the blobs, of as many members, each once, as the helper says;
     `TooFewPartiesError` where fewer count than the session takes, or the helper says that it opened nothing.
     """
     adder, helper = session.announced.aggregator, session.helper
@@ -137,21 +144,26 @@ def add(
     answer = session.read(sessions.OPENING, opening, helper, at=at)
     with vault.open() as store:
         kept = store.load("fleet", manifest.session.hex(), _FORMAT)
-    pairs = [*zip(listed.files, answer.files, strict=False)]
     same = [each.name for each in listed.files] == [each.name for each in answer.files]
     if {answer.about, kept.blobs} != {listed.known_by} or not same:
         raise KeysError("the helper's answer is for other blobs than are listed here, or than this key store has added")
     if (counted := sum(each.rows for each in answer.files)) < manifest.min_parties:
         raise TooFewPartiesError(f"{counted} members count, at least {manifest.min_parties} are needed")
+    about, total = hashlib.sha256(opening).digest(), _words(kept.total)
+    if kept.opening not in (b"", about):
+        raise KeysError("the helper has given another answer, which was added up: a session has one")
     keys = computation.keys(answer.context, unsealed(me, answer.sealed, manifest.digest, sessions.PADS))
-    some = [(said, own.rows - said.rows) for own, said in pairs if own.rows != said.rows]
-    tasks = ((within(records, said.name), said, left, kept.records[said.name], answers) for said, left in some)
-    found, total = workers.map(_left_out, tasks, manifest.to_bytes(), workers.keys(vault)), _words(kept.total)
-    for (said, _), summed in zip(some, found, strict=True):
-        off = sum_in(session, summed, said.name)
+    with vault.open() as store:  # before anything is made of it
+        kept = msgspec.structs.replace(kept, opening=about)
+        store.put("fleet", manifest.session.hex(), _FORMAT.frame(kept), replace=True)
+    files = zip(listed.files, answer.files, strict=True)
+    tasks = ((within(records, own.name), own, said, kept.records[own.name]) for own, said in files)
+    found = workers.map(_left_out, tasks, blobs, answers, manifest.to_bytes(), workers.keys(vault))
+    for own, summed in zip(listed.files, found, strict=True):
+        off = sum_in(session, summed, own.name)
         total = [modular.subtract(*each) for each in zip(total, off, computation.primes, strict=True)]
     result = sealed(helper.encryption_key, computation.aggregate(keys, total), manifest.digest, sessions.SUMS)
-    body = Document(manifest.digest, hashlib.sha256(opening).digest(), result)
+    body = Document(manifest.digest, about, result)
     return sign_document(sessions.RESULT, me, body), sessions.told((0, *answer.numbers[COUNTS + 1 :]))
 
 
@@ -215,11 +227,15 @@ def _fixed_records(place: str, session: Loaded, fixed: bytes) -> Iterator[Column
 
 
 def _digest_of(place: str, manifest: bytes) -> tuple[bytes, str]:
-    """Return the digest of a file's records; or none, and why, where it cannot be read to its end."""
+    """Return the digest of a file's records; or none, and why, where it is no such table to its end.
+
+    Raises `InputError` where disk or network fail: a range must not be left out for good for that.
+    """
     digest = tables.Digest()
     try:
         deque(_records(place, loaded(manifest), digest), 0)
     except DeserialisationError as error:
+        tables.require_readable(place)
         return b"", str(error)
     return digest.value, ""
 
@@ -284,18 +300,28 @@ def _unsealed(
 
 
 def _left_out(
-    place: str, said: TableFile, left: int, fixed: bytes, answers: str, manifest: bytes, keys: OwnKeys
+    place: str, own: TableFile, said: TableFile, fixed: bytes, blobs: str, answers: str, manifest: bytes, keys: OwnKeys
 ) -> bytes:
-    """Return the sum, sealed, of the sketches of a range's records that do not count, so many as the helper has said.
+    """Return the sum, sealed, of the sketches of a range's records that the helper was given and that do not count.
 
-    Else it could have said that enough count, and read the sum of one.
+    Raises `DeserialisationError` where the answers are not about the range's blobs, or not so many members count, each
+    once: a helper would be alone with one else.
     """
-    task = Task(manifest, keys, said.name)
-    found = tables.listed_batches(file := within(answers, said.name), tables.ANSWERS, said.digest)
-    off = np.unique(np.concatenate([np.zeros(0, "<u4"), *(each["row"][each["verdict"] != COUNTS] for each in found)]))
-    if len(off) != left:
-        raise DeserialisationError(f"{file!r} leaves out other records than the opening says")
-    for columns in _fixed_records(place, task.session, fixed):
-        rows = np.isin(columns["row"], off)
-        task.add(_unsealed(task, columns, rows)[2], rows)
+    task, place_of_answers = Task(manifest, keys, own.name), within(answers, own.name)
+    given = tables.listed_batches(within(blobs, own.name), tables.blobs(task.session), own.digest)
+    found = tables.listed_batches(place_of_answers, tables.ANSWERS, said.digest)
+    asked, (*about, verdicts) = _columns(given, "member", "row"), _columns(found, "member", "row", "verdict")
+    counting = about[0][verdicts == COUNTS]
+    if not np.array_equal(about, asked) or not said.rows == len(counting) == len(np.unique(counting)):
+        raise DeserialisationError(f"{place_of_answers!r} is not about all blobs, or counts others than it says")
+    if len(off := about[1][verdicts != COUNTS]):
+        for columns in _fixed_records(place, task.session, fixed):
+            rows = np.isin(columns["row"], off)
+            task.add(_unsealed(task, columns, rows)[2], rows)
     return task.summed()
+
+
+def _columns(found: Iterator[Columns], *names: str) -> list[NDArray[np.uint32]]:
+    """Return numbers of all rows, column by column."""
+    numbers = [np.array([each[name] for name in names], np.uint32) for each in found]
+    return [*np.concatenate([np.empty((len(names), 0), np.uint32), *numbers], axis=1)]

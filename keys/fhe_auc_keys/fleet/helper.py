@@ -42,7 +42,7 @@ _SECRETS = "keys of query and content"  # of tasks, sealed
 class _HelperState(SecretStruct, frozen=True):
     """Of a session, in the key store. Once the sums are written, nothing secret is left in it."""
 
-    blobs: bytes  # digest of the one list that it takes, from the first look at it on; empty where it took none
+    blobs: bytes  # digest of the one list, and query, that it takes, from the first look on; empty where it took none
     content_key: bytes = b""  # under which the sums will be sealed: a member that counts is given it with its verdict
     answer: bytes = b""  # the opening; or the word that nothing was opened, for `ended`
     ended: bool = False
@@ -72,10 +72,12 @@ def open_pads(
     counts that opens, and whose proof, if any, holds. The store, of `vault`, is closed while workers work.
 
     Raises `KeysError` where this is not the helper, the list not the aggregator's or of another session, or another
-    list than the session's; `InputError` where keys do not ascend, or a file cannot be read; `DeserialisationError`
-    where a file of keys or blobs is not the one listed; `TamperedError` where the query is not sealed to this helper.
+    list than the session's; `InputError` where keys do not ascend, a file cannot be read, or two folders are the same;
+    `DeserialisationError` where a file of keys or blobs is not the one listed; `TamperedError` where the query is not
+    sealed to this helper.
     """
     session.require(session.helper, at=at)
+    tables.require_apart(keys, blobs, answers)
     me, manifest, adder = session.identity, session.manifest, session.announced.aggregator
     computation = session.loaded.computation
     listed = session.read(sessions.LIST, tables.read_file(within(blobs, LIST_FILE)), adder, at=at)
@@ -85,11 +87,12 @@ def open_pads(
         raise DeserialisationError("the list of blobs is not about files of the fleet's, each once and in order")
     if len(query := unsealed(me, listed.sealed, manifest.digest, sessions.QUERY)) != KEY_BYTES:
         raise DeserialisationError("the key of the query has another length")
+    asked = hashlib.sha256(listed.known_by + query).digest()
     with vault.open() as store:
         kept = _kept(store, session)
         if not kept.blobs and not kept.ended:
-            kept = _keep(store, session, _HelperState(listed.known_by, secrets.token_bytes(RESPONSE_KEY_BYTES)))
-    if kept.blobs not in (b"", listed.known_by):
+            kept = _keep(store, session, _HelperState(asked, secrets.token_bytes(RESPONSE_KEY_BYTES)))
+    if kept.blobs not in (b"", asked):
         raise KeysError("the helper has been given another list: a session has one; make a new session")
     if not kept.content_key:  # it has ended, by a word or by sums: what makes the answers is erased
         return _written(session, answers, kept, at)

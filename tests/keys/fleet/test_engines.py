@@ -121,4 +121,4 @@ def test_a_simulation_gives_tasks_what_any_engine_can_carry(tmp_path: Path) -> N
     seen = Intercepted()
     found = simulate(30, GRID, tmp_path, seen, proofs=False, progress=lambda *_: None)
     assert found.equal
-    assert len(seen.seen) == 10  # of each of five steps, one range's arguments and results; nothing is taken off
+    assert len(seen.seen) == 12  # of each of six steps, one range's arguments and results

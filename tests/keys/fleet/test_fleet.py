@@ -166,14 +166,31 @@ def test_of_a_member_s_records_the_first_counts_that_opens(play: Play) -> None:
 def test_a_file_that_is_cut_off_or_of_another_kind_or_name_is_told_and_the_others_count(play: Play) -> None:
     play.write()
     play.file("records", 1).write_bytes(play.file("records").read_bytes()[:-100])
-    shutil.copy(play.file("records"), play.place("records/other.parquet"))
+    shutil.copy(play.file("records"), play.place("records/\u202eother.parquet"))
     collected, _ = play.to_the_end()
     ((why, (number, named)),) = collected.refused.items()
     assert (why, number) == (aggregator.UNREADABLE, 2)
     named = "".join(named)
     assert "000001.parquet: not a whole file" in named
-    assert "other.parquet" in named
+    assert "\\u202eother.parquet" in named  # and not what a terminal obeys
     assert play.reads(0, play.rows[:4])
+
+
+def test_no_folder_is_written_over_that_is_read(play: Play) -> None:
+    play.write()
+    Path(play.place("linked")).symlink_to(play.place("records"))
+    before = play.file("records").read_bytes()
+    for same in ("records", "linked"):
+        with pytest.raises(InputError, match="a folder of its own"):
+            aggregator.collect(
+                play.aggregator, play.vault("adder"), play.place("records"), play.place(same), play.at_hand,
+                at=play.consortium.at,
+            )  # fmt: skip
+    play.collect()
+    for same in ("blobs", "keys"):
+        with pytest.raises(InputError, match="a folder of its own"):
+            play.asked(answers=same)
+    assert play.file("records").read_bytes() == before
 
 
 # --- Devices: what they refuse, and what one can do that runs other code ----------------------------------------------
