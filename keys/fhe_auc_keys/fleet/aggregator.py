@@ -7,7 +7,8 @@ counts, and nowhere else: what it differs by from the sum of those that count is
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from itertools import accumulate, pairwise
@@ -25,17 +26,15 @@ from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.packing import octet_rows
 from fhe_auc.rlwe.polynomials import Words
-from fhe_auc.session.computation import PaddedComputation
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import session as sessions
 from fhe_auc_keys.fleet import tables
-from fhe_auc_keys.fleet.session import VERDICTS, Document, FleetSession, Loaded, TableFile, loaded, sealed, unsealed
+from fhe_auc_keys.fleet.session import COUNTS, Document, FleetSession, Loaded, TableFile, loaded, sealed, unsealed
 from fhe_auc_keys.fleet.tables import Columns, within
 from fhe_auc_keys.fleet.workers import OwnKeys, Workers
 from fhe_auc_keys.roles.blobs import bytes_of, totals_of
 from fhe_auc_keys.store import fixed_lists
 from fhe_auc_keys.store.vault import Vault
-from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.signatures import has_signed
 from fhe_auc_keys.trust.signed_documents import sign_document
 
@@ -49,7 +48,6 @@ REASONS = OTHER_FILE, NOT_SEALED, NO_SKETCH, NO_PROOF = (
 )
 _WHOLE = len(REASONS)
 _EXAMPLES = 5
-_CHANGED = "{!r} has other records than were collected: put back what has gone, and take out what has come since"
 
 Refused: TypeAlias = dict[str, tuple[int, list[str]]]
 """Why records do not count: how many, and a few of them, by reason."""
@@ -79,50 +77,47 @@ def collect(
 ) -> Collected:
     """Fix all records in a folder, check them, and write the blobs of those that are whole into the folder `blobs`.
 
-    They are read twice. At first every byte goes into the digest that the aggregator's key store keeps; only then is
-    there a key of a query, by which proofs are asked. So the records must stay as they are until `add`: done again, the
-    same ones make the same list. The store, of `vault`, is closed while workers work.
+    They are read twice: there is no query, by which proofs are asked, before the digest of all of them is in the key
+    store. So they must stay as they are until `add`; the same ones, collected again, make the same list. The store, of
+    `vault`, is closed while workers work.
 
     Raises `KeysError` where this is not the aggregator, or other records were fixed; `EvaluationError` where a file has
-    changed in between: put it back, and collect again; `InputError` where there are no records, a folder or file
-    cannot be read or written, or both folders are the same.
+    changed in between; `InputError` where there are no records, a folder or file cannot be read or written, or both
+    folders are the same.
     """
     session.require(session.announced.aggregator, at=at)
     tables.require_apart(records, blobs)
     me, manifest, computation = session.identity, session.manifest, session.loaded.computation
-    there, refused, digests = set(tables.names_in(records)), Refused(), dict[Range, bytes]()
+    there, refused, digests = {*tables.names_in(records)}, Refused(), dict[str, bytes]()
     if not (mine := [each for each in session.ranges if each.name in there]):  # it would be the session's one list
         raise InputError(f"{records!r} holds no records, in files named as those of the fleet's keys are")
-    strange = sorted(there.difference(each.name for each in mine))
-    _refuse(refused, UNREADABLE, [repr(within(records, name)) for name in strange])  # which may hold anything
-    fixed, shared, places = (
-        Submissions(len(mine)),
-        manifest.to_bytes(),
-        ((within(records, each.name),) for each in mine),
-    )
-    for own, (digest, problem) in zip(mine, workers.map(_digest_of, places, shared), strict=True):
+    for name in sorted(there.difference(each.name for each in mine)):
+        _refuse(refused, UNREADABLE, 1, [repr(within(records, name))])  # which may hold anything
+    fixed, shared = Submissions(len(mine)), manifest.to_bytes()
+    found = workers.map(_digest_of, ((within(records, own.name),) for own in mine), shared)
+    for own, (digest, problem) in zip(mine, found, strict=True):
         fixed.add(encode((own.name, digest)))
         if digest:
-            digests[own] = digest
+            digests[own.name] = digest
         else:  # none of a file counts that cannot be read to its end
-            _refuse(refused, UNREADABLE, [problem])
+            _refuse(refused, UNREADABLE, 1, [problem])
     with vault.open() as store:
-        secret = fixed_lists.fix(store, me, manifest, fixed.digest)
-    query = fixed.query_key(secret, manifest.digest)
-    tasks = [(within(records, own.name), own, digest, blobs) for own, digest in digests.items()]
-    to_own = sealed(me.encryption_key, query, manifest.digest, sessions.QUERY)
+        query = fixed.query_key(fixed_lists.fix(store, me, manifest, fixed.digest), manifest.digest)
+    to_me, to_helper = me.encryption_key, session.helper.encryption_key
+    own_key, told_key = (sealed(to, query, manifest.digest, sessions.QUERY) for to in (to_me, to_helper))
+    whole = [own for own in mine if own.name in digests]
+    tasks = ((within(records, own.name), own, digests[own.name], blobs) for own in whole)
     files, total = list[TableFile](), computation.added([])
-    for file, summed, others in workers.map(_collected, tasks, shared, to_own, workers.keys(vault)):
+    for file, summed, others in workers.map(_collected, tasks, shared, own_key, workers.keys(vault)):
         files.append(file)
-        total = computation.added([total, sum_in(me, summed, manifest.digest, file.name)])
+        total = computation.added([total, sum_in(session, summed, file.name)])
         for why, (number, named) in others.items():
-            _refuse(refused, why, named, number)
-    for_helper = sealed(session.helper.encryption_key, query, manifest.digest, sessions.QUERY)
-    listed = Document(manifest.digest, b"", for_helper, tuple(files))
+            _refuse(refused, why, number, named)
+    listed = Document(manifest.digest, b"", told_key, tuple(files))
     with vault.open() as store:
-        name, of_files = manifest.session.hex(), {own.name: each for own, each in digests.items()}
+        name = manifest.session.hex()
         opening = store.load("fleet", name, _FORMAT).opening if store.has("fleet", name) else b""
-        kept = _Added(listed.known_by, encode(bytes_of(total)), of_files, opening)
+        kept = _Added(listed.known_by, encode(bytes_of(total)), digests, opening)
         store.put("fleet", name, _FORMAT.frame(kept), replace=True)
     tables.write_file(within(blobs, LIST_FILE), sign_document(sessions.LIST, me, listed))
     return Collected(sum(each.rows for each in files), refused)
@@ -149,8 +144,8 @@ def add(
     answer = session.read(sessions.OPENING, opening, helper, at=at)
     with vault.open() as store:
         kept = store.load("fleet", manifest.session.hex(), _FORMAT)
-    names, said = ([each.name for each in document.files] for document in (listed, answer))
-    if {answer.about, kept.blobs} != {listed.known_by} or names != said or len(answer.numbers) != len(VERDICTS):
+    same = [each.name for each in listed.files] == [each.name for each in answer.files]
+    if {answer.about, kept.blobs} != {listed.known_by} or not same:
         raise KeysError("the helper's answer is for other blobs than are listed here, or than this key store has added")
     if (counted := sum(each.rows for each in answer.files)) < manifest.min_parties:
         raise TooFewPartiesError(f"{counted} members count, at least {manifest.min_parties} are needed")
@@ -165,23 +160,35 @@ def add(
     tasks = ((within(records, own.name), own, said, kept.records[own.name]) for own, said in files)
     found = workers.map(_left_out, tasks, blobs, answers, manifest.to_bytes(), workers.keys(vault))
     for own, summed in zip(listed.files, found, strict=True):
-        off = sum_in(me, summed, manifest.digest, own.name)
+        off = sum_in(session, summed, own.name)
         total = [modular.subtract(*each) for each in zip(total, off, computation.primes, strict=True)]
     result = sealed(helper.encryption_key, computation.aggregate(keys, total), manifest.digest, sessions.SUMS)
-    left_out = zip(VERDICTS[1:], answer.numbers[1:], strict=True)
     body = Document(manifest.digest, about, result)
-    return sign_document(sessions.RESULT, me, body), {why: number for why, number in left_out if number}
+    return sign_document(sessions.RESULT, me, body), sessions.told((0, *answer.numbers[COUNTS + 1 :]))
 
 
-def sum_in(me: Identity, summed: bytes, digest: bytes, file: str) -> list[Words]:
-    """Return the sum that a role's task has sealed for a file; errors as `unsealed`."""
-    return _words(unsealed(me, summed, digest, file))
+def sum_in(session: FleetSession, summed: bytes, file: str) -> list[Words]:
+    """Return what a task of this role has added up for a file (`Task.summed`); errors as `unsealed`."""
+    return _words(unsealed(session.identity, summed, session.loaded.digest, file))
 
 
-def sum_of(computation: PaddedComputation[Any, Any], rows: Iterable[Residues], which: NDArray[np.bool_]) -> list[Words]:
-    """Return the sum of these sketches or pads, each part of the shape (rows, size) or longer."""
-    parts = zip(rows, computation.sizes, computation.primes, strict=True)
-    return [modular.total(chosen(each, which)[:, :size], prime, axis=0)[None] for each, size, prime in parts]
+class Task:
+    """A role's task over the records or blobs of one range, and the sum of those that it adds."""
+
+    def __init__(self, manifest: bytes, keys: OwnKeys, file: str) -> None:
+        self.session, self.me, self._file = loaded(manifest), keys.identity(), file
+        self.digest, self.computation = self.session.digest, self.session.computation
+        self._total = self.computation.added([])
+
+    def add(self, rows: Iterable[Residues], which: NDArray[np.bool_]) -> None:
+        """Add these sketches or pads, each part of the shape (rows, size) or longer."""
+        parts = zip(rows, self.computation.sizes, self.computation.primes, strict=True)
+        more = [modular.total(chosen(each, which)[:, :size], prime, axis=0)[None] for each, size, prime in parts]
+        self._total = self.computation.added([self._total, more])
+
+    def summed(self) -> bytes:
+        """Return the sum, sealed to the role itself, for `sum_in`: engines log results."""
+        return sealed(self.me.encryption_key, encode(bytes_of(self._total)), self.digest, self._file)
 
 
 def chosen(rows: NDArray[Any], which: NDArray[np.bool_]) -> NDArray[Any]:
@@ -193,11 +200,10 @@ def _words(total: bytes) -> list[Words]:
     return [each[None] for each in totals_of(decode(total, tuple[bytes, ...], "sum"))]
 
 
-def _refuse(refused: Refused, why: str, which: Sequence[str], number: int | None = None) -> None:
-    """Note so many, of which these are some, or all."""
-    if number := len(which) if number is None else number:
-        before, named = refused.get(why, (0, []))
-        refused[why] = before + number, [*named, *which][:_EXAMPLES]
+def _refuse(refused: Refused, why: str, number: int, named: list[str]) -> None:
+    """Note so many, of which some, or all, are `named`."""
+    before, known = refused.get(why, (0, []))
+    refused[why] = before + number, [*known, *named][:_EXAMPLES]
 
 
 def _records(place: str, session: Loaded, digest: tables.Digest) -> Iterator[Columns]:
@@ -209,6 +215,17 @@ def _records(place: str, session: Loaded, digest: tables.Digest) -> Iterator[Col
         yield columns
 
 
+def _fixed_records(place: str, session: Loaded, fixed: bytes) -> Iterator[Columns]:
+    """Yield the same; raise `EvaluationError` at their end where their digest is not the one `fixed`."""
+    digest = tables.Digest()
+    with suppress(DeserialisationError):
+        yield from _records(place, session, digest)
+    if digest.value != fixed:
+        raise EvaluationError(
+            f"{place!r} has other records than were collected: put back what has gone, and take out what has come since"
+        )
+
+
 def _digest_of(place: str, manifest: bytes) -> tuple[bytes, str]:
     """Return the digest of a file's records; or none, and why, where it is no such table to its end.
 
@@ -216,8 +233,7 @@ def _digest_of(place: str, manifest: bytes) -> tuple[bytes, str]:
     """
     digest = tables.Digest()
     try:
-        for _ in _records(place, loaded(manifest), digest):
-            pass
+        deque(_records(place, loaded(manifest), digest), 0)
     except DeserialisationError as error:
         tables.require_readable(place)
         return b"", str(error)
@@ -229,76 +245,58 @@ def _collected(
 ) -> tuple[TableFile, bytes, Refused]:
     """Write the blobs of a range's records that are whole; return the file, the sum of their sketches, and the others.
 
-    Nothing is written where the records' digest is not the one `fixed`: `EvaluationError`.
+    Nothing is written where the records are not those `fixed`.
     """
-    session, me, refused, digest = loaded(manifest), keys.identity(), Refused(), tables.Digest()
-    key = QueryKey(unsealed(me, query, session.digest, sessions.QUERY))
-    cipher, total = sessions.answers_cipher(key, session.digest, own.name), session.computation.added([])
-    with tables.writing(within(blobs, own.name), tables.blobs(session)) as file:
-        try:
-            for columns in _records(place, session, digest):
-                why, sketches = _looked_at(session, me, own, columns, key)
-                for number in {*why.tolist()} - {_WHOLE}:
-                    rows, members = (columns[name][why == number].tolist() for name in ("row", "member"))
-                    named = [f"{place}, row {row}: member {each}" for row, each in zip(rows, members, strict=True)]
-                    _refuse(refused, REASONS[number], named)
-                del columns["sketch"]
-                listed = {name: chosen(column, why == _WHOLE) for name, column in columns.items()}
-                if "answers" in listed:
-                    listed["answers"] = sessions.next_answers(cipher, listed["answers"])
-                file.add(listed)
-                total = session.computation.added([total, sum_of(session.computation, sketches, why == _WHOLE)])
-        except DeserialisationError:
-            raise EvaluationError(_CHANGED.format(place)) from None
-        if digest.value != fixed:
-            raise EvaluationError(_CHANGED.format(place))
-    summed = sealed(me.encryption_key, encode(bytes_of(total)), session.digest, own.name)
-    return TableFile(own.name, file.digest.rows, file.digest.value), summed, refused
+    task, refused = Task(manifest, keys, own.name), Refused()
+    key = QueryKey(unsealed(task.me, query, task.digest, sessions.QUERY))
+    cipher = sessions.answers_cipher(key, task.digest, own.name)
+    with tables.writing(within(blobs, own.name), tables.blobs(task.session)) as file:
+        for columns in _fixed_records(place, task.session, fixed):
+            why, sketches = _looked_at(task, own, columns, key)
+            for row in np.flatnonzero(why != _WHOLE):
+                named = f"{place}, row {columns['row'][row]}: member {columns['member'][row]}"
+                _refuse(refused, REASONS[why[row]], 1, [named])
+            task.add(sketches, whole := why == _WHOLE)
+            listed = {name: chosen(columns[name], whole) for name in file.schema.names}
+            if "answers" in listed:
+                listed["answers"] = sessions.next_answers(cipher, listed["answers"])
+            file.add(listed)
+    return TableFile(own.name, file.digest.rows, file.digest.value), task.summed(), refused
 
 
-def _looked_at(
-    session: Loaded, me: Identity, own: Range, columns: Columns, key: QueryKey
-) -> tuple[NDArray[np.uint8], list[Residues]]:
+def _looked_at(task: Task, own: Range, columns: Columns, key: QueryKey) -> tuple[NDArray[np.int64], list[Residues]]:
     """Return which of the `REASONS` speaks against each record, or `_WHOLE`; and all padded sketches, part by part.
 
     What the helper is shown of their proofs goes into the columns. Of records that are not whole, all is nonsense.
     """
-    why, members = np.full(len(columns["member"]), _WHOLE, np.uint8), columns["member"].astype(np.int64)
-
-    def keep(fit: NDArray[np.bool_], reason: str) -> None:
-        why[(why == _WHOLE) & ~fit] = REASONS.index(reason)
-
-    keep((members >= own.first) & (members < own.first + own.number), OTHER_FILE)
-    inside, opened = _unsealed(session, me, columns, why == _WHOLE)
-    keep(opened, NOT_SEALED)
-    sketches, fit = _unpacked(session, inside)
-    keep(fit, NO_SKETCH)
-    if (proofs := session.computation.proofs) is not None:
-        parties, proof = members.tolist(), inside[:, sum(session.computation.part_bytes) :]
-        received = proofs.received(parties, inside[:, : session.computation.part_bytes[0]], proof)
-        keep(received.whole, NO_PROOF)
-        columns["randomness"] = proof[:, :RANDOMNESS_BYTES]
+    computation, members = task.computation, columns["member"].astype(np.int64)
+    mine = (members >= own.first) & (members < own.first + own.number)
+    inside, opened, sketches, fit = _unsealed(task, columns, mine)
+    proved = fit
+    if (proofs := computation.proofs) is not None:
+        parties, proof = members.tolist(), inside[:, sum(computation.part_bytes) :]
+        received = proofs.received(parties, inside[:, : computation.part_bytes[0]], proof)
+        proved, columns["randomness"] = received.whole, proof[:, :RANDOMNESS_BYTES]
         columns["answers"] = proofs.answers(key, parties, sketches[0][:, : proofs.digits], received)
-    return why, sketches
+    return np.select([~mine, ~opened, ~fit, ~proved], range(_WHOLE), _WHOLE), sketches
 
 
 def _unsealed(
-    session: Loaded, me: Identity, columns: Columns, rows: NDArray[np.bool_]
-) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """Return what is in the sketches of these rows that open, zeros for the others, and which they are."""
-    found, opened = [bytes(session.inside)] * len(rows), np.zeros(len(rows), bool)
+    task: Task, columns: Columns, rows: NDArray[np.bool_]
+) -> tuple[NDArray[np.uint8], NDArray[np.bool_], list[Residues], NDArray[np.bool_]]:
+    """Return what is in the sketches of these rows, zeros where they do not open, and which do; and the same unpacked.
+
+    That is: padded sketches, part by part, and which of them are some.
+    """
+    length, opened = task.session.inside, np.zeros(len(rows), bool)
+    found = [bytes(length)] * len(rows)
     for row in np.flatnonzero(rows).tolist():
-        info = sessions.sketch_info(session.digest, int(columns["member"][row]))
+        info = sessions.sketch_info(task.digest, int(columns["member"][row]))
         with suppress(TamperedError):
-            found[row], opened[row] = me.unseal(columns["sketch"][row].tobytes(), info=info), True
-    return octet_rows(found, session.inside), opened
-
-
-def _unpacked(session: Loaded, inside: NDArray[np.uint8]) -> tuple[list[Residues], NDArray[np.bool_]]:
-    """Return padded sketches that stand at the beginning of rows, part by part, and which of them are some."""
-    ends = pairwise(accumulate(session.computation.part_bytes, initial=0))
-    parts = [session.computation.unpacked_rows(number, inside[:, slice(*each)]) for number, each in enumerate(ends)]
-    return [residues for residues, _ in parts], np.all([fit for _, fit in parts], axis=0)
+            found[row], opened[row] = task.me.unseal(columns["sketch"][row].tobytes(), info=info), True
+    inside, ends = octet_rows(found, length), pairwise(accumulate(task.computation.part_bytes, initial=0))
+    parts = [task.computation.unpacked_rows(number, inside[:, slice(*each)]) for number, each in enumerate(ends)]
+    return inside, opened, [residues for residues, _ in parts], np.all([fit for _, fit in parts], axis=0)
 
 
 def _left_out(
@@ -306,27 +304,21 @@ def _left_out(
 ) -> bytes:
     """Return the sum, sealed, of the sketches of a range's records that the helper was given and that do not count.
 
-    Raises `EvaluationError` where the records' digest is not the one `fixed`; `DeserialisationError` where the answers
-    are not about the range's blobs, or not so many members count, each once: a helper would be alone with one else.
+    Raises `DeserialisationError` where the answers are not about the range's blobs, or not so many members count, each
+    once: a helper would be alone with one else.
     """
-    session, me, digest = loaded(manifest), keys.identity(), tables.Digest()
-    total, name = session.computation.added([]), own.name
-    mine = tables.listed_batches(within(blobs, name), tables.blobs(session), own.rows, own.digest)
-    members, rows = _columns(mine, "member", "row")
-    found = tables.listed_batches(within(answers, name), tables.ANSWERS, own.rows, said.digest)
-    *about, verdicts = _columns(found, "member", "row", "verdict")
-    counting = members[verdicts == sessions.COUNTS]
-    if not np.array_equal(about, (members, rows)) or not said.rows == len(counting) == len(np.unique(counting)):
-        raise DeserialisationError(f"{within(answers, name)!r} is not about all blobs, or counts others than it says")
-    if len(off := rows[verdicts != sessions.COUNTS]):
-        with suppress(DeserialisationError):
-            for columns in _records(place, session, digest):
-                which = np.isin(columns["row"], off)
-                sketches, _ = _unpacked(session, _unsealed(session, me, columns, which)[0])
-                total = session.computation.added([total, sum_of(session.computation, sketches, which)])
-        if digest.value != fixed:
-            raise EvaluationError(_CHANGED.format(place))
-    return sealed(me.encryption_key, encode(bytes_of(total)), session.digest, name)
+    task, place_of_answers = Task(manifest, keys, own.name), within(answers, own.name)
+    given = tables.listed_batches(within(blobs, own.name), tables.blobs(task.session), own.digest)
+    found = tables.listed_batches(place_of_answers, tables.ANSWERS, said.digest)
+    asked, (*about, verdicts) = _columns(given, "member", "row"), _columns(found, "member", "row", "verdict")
+    counting = about[0][verdicts == COUNTS]
+    if not np.array_equal(about, asked) or not said.rows == len(counting) == len(np.unique(counting)):
+        raise DeserialisationError(f"{place_of_answers!r} is not about all blobs, or counts others than it says")
+    if len(off := about[1][verdicts != COUNTS]):
+        for columns in _fixed_records(place, task.session, fixed):
+            rows = np.isin(columns["row"], off)
+            task.add(_unsealed(task, columns, rows)[2], rows)
+    return task.summed()
 
 
 def _columns(found: Iterator[Columns], *names: str) -> list[NDArray[np.uint32]]:

@@ -10,36 +10,33 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
-from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
+from fhe_auc.base.serialise import KeptFormat, SecretStruct
 from fhe_auc.input_proofs.sessions import KEY_BYTES
 from fhe_auc.question.fleet import Range
 from fhe_auc.rlwe.packing import byte_rows, octet_rows
-from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.fleet import session as sessions
 from fhe_auc_keys.fleet import tables
-from fhe_auc_keys.fleet.aggregator import LIST_FILE, OPENING_FILE, sum_in, sum_of
-from fhe_auc_keys.fleet.session import COUNTS, VERDICTS, FleetSession, TableFile, loaded, sealed, unsealed
+from fhe_auc_keys.fleet.aggregator import LIST_FILE, OPENING_FILE, Task, sum_in
+from fhe_auc_keys.fleet.session import COUNTS, VERDICTS, FleetSession, TableFile, sealed, unsealed
 from fhe_auc_keys.fleet.tables import Columns, within
 from fhe_auc_keys.fleet.workers import OwnKeys, Workers
-from fhe_auc_keys.roles.blobs import RESPONSE_KEY_BYTES, bytes_of, is_signed, secret_in
+from fhe_auc_keys.roles.blobs import RESPONSE_KEY_BYTES, is_signed, secret_in
 from fhe_auc_keys.roles.helper import new_pad_key
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault
-from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.signed_documents import sign_document
 
 SUMS_FILE = "sums"
-_SECRETS = sessions.QUERY, "content key"  # of tasks, sealed
-_Secrets: TypeAlias = tuple[bytes, bytes]
+_SECRETS = "keys of query and content"  # of tasks, sealed
 
 
 class _HelperState(SecretStruct, frozen=True):
@@ -70,10 +67,9 @@ def open_pads(
     """Return the answer for the aggregator, the same one each time, and write it into the folder `answers`, for all.
 
     The first list that the helper is given is the session's, from before it looks at an answer about a proof: asked
-    about a proof in two lists it could be made to tell counts. Where fewer count than the session takes, the session
-    ends unopened. `keys` is the folder of the fleet's files, `blobs` the aggregator's. Of a member's records the first
-    counts that opens, and whose proof holds where devices prove their counts. The store, of `vault`, is closed while
-    workers work.
+    about one in two lists it could be made to tell counts. Where fewer count than the session takes, the session ends
+    unopened. `keys` is the folder of the fleet's files, `blobs` the aggregator's. Of a member's records the first
+    counts that opens, and whose proof, if any, holds. The store, of `vault`, is closed while workers work.
 
     Raises `KeysError` where this is not the helper, the list not the aggregator's or of another session, or another
     list than the session's; `InputError` where keys do not ascend, a file cannot be read, or two folders are the same;
@@ -83,6 +79,7 @@ def open_pads(
     session.require(session.helper, at=at)
     tables.require_apart(keys, blobs, answers)
     me, manifest, adder = session.identity, session.manifest, session.announced.aggregator
+    computation = session.loaded.computation
     listed = session.read(sessions.LIST, tables.read_file(within(blobs, LIST_FILE)), adder, at=at)
     names = [each.name for each in listed.files]
     mine = [each for each in session.ranges if each.name in names]
@@ -92,43 +89,39 @@ def open_pads(
         raise DeserialisationError("the key of the query has another length")
     asked = hashlib.sha256(listed.known_by + query).digest()
     with vault.open() as store:
-        if (kept := _kept(store, session)) is None:
+        kept = _kept(store, session)
+        if not kept.blobs and not kept.ended:
             kept = _keep(store, session, _HelperState(asked, secrets.token_bytes(RESPONSE_KEY_BYTES)))
     if kept.blobs not in (b"", asked):
         raise KeysError("the helper has been given another list: a session has one; make a new session")
     if not kept.content_key:  # it has ended, by a word or by sums: what makes the answers is erased
         return _written(session, answers, kept, at)
-    secret = listed.sealed, sealed(me.encryption_key, kept.content_key, manifest.digest, _SECRETS[1])
-    files, numbers, total, ends = list[TableFile](), np.zeros(len(VERDICTS), int), list[Words](), [b""]
-    parts = [(within(blobs, file.name), file, own, keys, answers) for file, own in zip(listed.files, mine, strict=True)]
+    secret = sealed(me.encryption_key, query + kept.content_key, manifest.digest, _SECRETS)
+    files, numbers, total, ends = list[TableFile](), np.zeros(len(VERDICTS), int), computation.added([]), [b""]
+    parts = ((within(blobs, file.name), file, own, keys, answers) for file, own in zip(listed.files, mine, strict=True))
     shared = manifest.to_bytes(), secret, workers.keys(vault)
     for file, verdicts, summed, of_range in workers.map(_opened, parts, *shared):
         files.append(file)
         numbers += verdicts
         ends += of_range
-        pads = sum_in(me, summed, manifest.digest, file.name)
-        total = session.loaded.computation.added([total, pads] if total else [pads])
+        total = computation.added([total, sum_in(session, summed, file.name)])
     if any(last >= first for last, first in zip(ends[::2], ends[1::2], strict=False)):
         raise InputError(tables.NOT_ASCENDING.format(keys))
     with vault.open() as store:
-        kept = _kept(store, session) or kept  # which another process may have opened meanwhile, or ended
-        if not kept.content_key:
-            return _written(session, answers, kept, at)
-        if kept.answer:
-            if tuple(files) != session.read(sessions.OPENING, kept.answer, session.helper, at=at).files:
-                raise EvaluationError("the answers are not as they were: put back the files that they were made of")
-        elif numbers[COUNTS] < manifest.min_parties:
+        kept = _kept(store, session)  # anew: another process may have answered
+        if not kept.answer and numbers[COUNTS] < manifest.min_parties:
             end(session, store, at=at)
-            ended = _kept(store, session) or kept
-            return _written(session, answers, ended, at)._replace(verdicts=_told(numbers.tolist()))
-        else:
-            made = new_pad_key(session.loaded.computation, total)
+        elif not kept.answer:
+            made = new_pad_key(computation, total)
             opening = sealed(adder.encryption_key, made.pad_key, manifest.digest, sessions.PADS)
-            about, told = listed.known_by, tuple(numbers.tolist())
-            body = sessions.Document(manifest.digest, about, opening, tuple(files), told, made.public)
+            told = tuple(numbers.tolist())
+            body = sessions.Document(manifest.digest, listed.known_by, opening, tuple(files), told, made.public)
             answer = sign_document(sessions.OPENING, me, body)
-            kept = _keep(store, session, msgspec.structs.replace(kept, answer=answer, material=made.context))
-    return _written(session, answers, kept, at)
+            _keep(store, session, msgspec.structs.replace(kept, answer=answer, material=made.context))
+        elif not kept.ended and _opening(session, kept, at).files != tuple(files):
+            raise EvaluationError("the answers are not as they were: put back the files that they were made of")
+        kept = _kept(store, session)
+    return _written(session, answers, kept, at, numbers.tolist())
 
 
 def end(session: FleetSession, store: KeyStore, *, at: datetime) -> bytes:
@@ -137,7 +130,7 @@ def end(session: FleetSession, store: KeyStore, *, at: datetime) -> bytes:
     Raises `KeysError` where this is not the helper, or pads of the session have been opened.
     """
     session.require(session.helper, at=at)
-    kept = _kept(store, session) or _HelperState(b"")
+    kept = _kept(store, session)
     if kept.answer and not kept.ended:
         raise KeysError("pads of this session have been opened: that cannot be taken back")
     word = session.identity.sign(sessions.UNOPENED, session.manifest.digest)
@@ -147,8 +140,8 @@ def end(session: FleetSession, store: KeyStore, *, at: datetime) -> bytes:
 def decrypt(session: FleetSession, vault: Vault, result: bytes, answers: str, *, at: datetime) -> int:
     """Decrypt the aggregator's result, and write the sums into the folder `answers`; return over how many they are.
 
-    They are sealed under the key that each member that counts has been given, and signed. Once they are written, the
-    key store has no secret of the session any more.
+    They are sealed under the key that each member that counts has been given, and signed. Then the key store has no
+    secret of the session any more.
 
     Raises `KeysError` where this is not the helper, the result not the aggregator's or of another opening, another one
     has been decrypted, or the sums are written; `EvaluationError` where nothing has been opened;
@@ -158,7 +151,7 @@ def decrypt(session: FleetSession, vault: Vault, result: bytes, answers: str, *,
     me, manifest, computation = session.identity, session.manifest, session.loaded.computation
     with vault.open() as store:
         kept = _kept(store, session)
-        if kept is None or not kept.answer or kept.ended:
+        if not kept.answer or kept.ended:
             raise EvaluationError("no pads of this session have been opened, so no result can be decrypted")
         body = session.read(sessions.RESULT, result, session.announced.aggregator, at=at)
         if body.about != hashlib.sha256(kept.answer).digest():
@@ -169,7 +162,7 @@ def decrypt(session: FleetSession, vault: Vault, result: bytes, answers: str, *,
         if not kept.material:
             raise KeysError("the sums of this result have been written, and what made them is erased")
         kept = _keep(store, session, msgspec.structs.replace(kept, result=digest))
-        number = session.read(sessions.OPENING, kept.answer, session.helper, at=at).numbers[COUNTS]
+        number = _opening(session, kept, at).numbers[COUNTS]
         ciphertext = unsealed(me, body.sealed, manifest.digest, sessions.SUMS)
         totals = computation.decrypt(computation.secret(kept.material), ciphertext)
         sums = sessions.sealed_sums(me, kept.content_key, number, totals, manifest.digest)
@@ -178,9 +171,9 @@ def decrypt(session: FleetSession, vault: Vault, result: bytes, answers: str, *,
     return number
 
 
-def _kept(store: KeyStore, session: FleetSession) -> _HelperState | None:
+def _kept(store: KeyStore, session: FleetSession) -> _HelperState:
     name = session.manifest.session.hex()
-    return store.load("fleet", name, _FORMAT) if store.has("fleet", name) else None
+    return store.load("fleet", name, _FORMAT) if store.has("fleet", name) else _HelperState(b"")
 
 
 def _keep(store: KeyStore, session: FleetSession, state: _HelperState) -> _HelperState:
@@ -188,60 +181,61 @@ def _keep(store: KeyStore, session: FleetSession, state: _HelperState) -> _Helpe
     return state
 
 
-def _written(session: FleetSession, answers: str, kept: _HelperState, at: datetime) -> HelperAnswer:
+def _opening(session: FleetSession, kept: _HelperState, at: datetime) -> sessions.Document:
+    return session.read(sessions.OPENING, kept.answer, session.helper, at=at)
+
+
+def _written(
+    session: FleetSession, answers: str, kept: _HelperState, at: datetime, numbers: Sequence[int] = ()
+) -> HelperAnswer:
     """Write an answer into the folder for all, and return it."""
     tables.write_file(within(answers, OPENING_FILE), kept.answer)
-    if kept.ended:
-        return HelperAnswer(kept.answer, {}, opened=False)
-    numbers = session.read(sessions.OPENING, kept.answer, session.helper, at=at).numbers
-    return HelperAnswer(kept.answer, _told(numbers), opened=True)
-
-
-def _told(verdicts: Sequence[int]) -> dict[str, int]:
-    return {why: number for why, number in zip(VERDICTS, verdicts, strict=True) if number}
+    if not kept.ended:
+        numbers = _opening(session, kept, at).numbers
+    return HelperAnswer(kept.answer, sessions.told(numbers), opened=not kept.ended)
 
 
 def _opened(
-    place: str, file: TableFile, own: Range, keys: str, answers: str, manifest: bytes, secret: _Secrets, role: OwnKeys
+    place: str, file: TableFile, own: Range, keys: str, answers: str, manifest: bytes, secret: bytes, role: OwnKeys
 ) -> tuple[TableFile, NDArray[np.int64], bytes, tuple[bytes, bytes]]:
     """Open the blobs of a range, and write down what is answered to each member.
 
     Returns the file of answers, how many blobs there are of each verdict, the sum, sealed, of the pads of those that
     count, and the range's first and last keys. Nothing is written where a file of keys or blobs is not the one listed.
     """
-    session, me = loaded(manifest), role.identity()
-    computation, digest = session.computation, session.digest
-    key, content_key = (unsealed(me, *each) for each in zip(secret, (digest, digest), _SECRETS, strict=True))
-    known = tables.read_keys(within(keys, own.name))
-    if hashlib.sha256(known.tobytes()).digest() != own.digest:
-        raise DeserialisationError(f"{within(keys, own.name)!r} is not the file that is listed: ask for it again")
-    cipher, taken = sessions.answers_cipher(key, digest, own.name), np.zeros(own.number, bool)
-    total, numbers = computation.added([]), np.zeros(len(VERDICTS), int)
+    task = Task(manifest, role, own.name)
+    computation, digest, both = task.computation, task.digest, unsealed(task.me, secret, task.digest, _SECRETS)
+    key, content_key = both[:KEY_BYTES], both[KEY_BYTES:]
+    known = tables.read_keys(within(keys, own.name), digest=own.digest)
+    cipher = sessions.answers_cipher(key, digest, own.name)
+    taken, numbers = np.zeros(own.number, bool), np.zeros(len(VERDICTS), int)
     with tables.writing(within(answers, own.name), tables.ANSWERS) as written:
-        for columns in tables.listed_batches(place, tables.blobs(session), file.rows, file.digest):
-            verdicts, found = _looked_at(session, me, own, known, columns)
+        for columns in tables.listed_batches(place, tables.blobs(task.session), file.digest):
+            verdicts, found = _looked_at(task, own, known, columns)
             members, seeds = columns["member"].tolist(), [each[:SEED_BYTES] for each in found]
             pads = computation.pads(members, seeds)
             if (proofs := computation.proofs) is not None:
                 said = sessions.next_answers(cipher, columns["answers"])
                 held = proofs.held(key, members, seeds, pads[0], columns["randomness"], said)
                 verdicts[(verdicts == COUNTS) & ~held] = sessions.UNPROVED
-            _take_first(columns["member"].astype(np.int64) - own.first, verdicts, taken)
+            rows = np.flatnonzero(verdicts == COUNTS)  # of each member the first counts
+            places, firsts = np.unique(columns["member"][rows].astype(np.int64) - own.first, return_index=True)
+            verdicts[rows] = sessions.AGAIN
+            verdicts[rows[firsts[~taken[places]]]] = COUNTS
+            taken[places] = True
             counts = verdicts == COUNTS
-            total = computation.added([total, sum_of(computation, pads, counts)])
+            task.add(pads, counts)
             parts = [bytes(tables.PART_BYTES)] * len(members)
             for row in np.flatnonzero(counts).tolist():
                 parts[row] = sessions.part_for(found[row][SEED_BYTES:], content_key, digest, members[row])
-            answered = {"verdict": verdicts, "part": octet_rows(parts, tables.PART_BYTES)}
-            written.add({"member": columns["member"], "row": columns["row"], **answered})
+            written.add({**columns, "verdict": verdicts, "part": octet_rows(parts, tables.PART_BYTES)})
             numbers += np.bincount(verdicts, minlength=len(VERDICTS))
-    summed = sealed(me.encryption_key, encode(bytes_of(total)), digest, own.name)
-    made = TableFile(own.name, int(numbers[COUNTS]), written.digest.value)
-    return made, numbers, summed, (known[0].tobytes(), known[-1].tobytes())
+    made, ends = TableFile(own.name, int(numbers[COUNTS]), written.digest.value), byte_rows(known[[0, -1]])
+    return made, numbers, task.summed(), (ends[0], ends[1])
 
 
 def _looked_at(
-    session: sessions.Loaded, me: Identity, own: Range, known: NDArray[np.uint8], columns: Columns
+    task: Task, own: Range, known: NDArray[np.uint8], columns: Columns
 ) -> tuple[NDArray[np.uint8], list[bytes]]:
     """Return whether each blob of a batch counts, as far as signature and seal say, and what is in it; or zeros."""
     verdicts = np.full(len(columns["member"]), sessions.UNSIGNED, np.uint8)
@@ -250,19 +244,10 @@ def _looked_at(
     signed = (byte_rows(columns[name]) for name in ("sketch_digest", "blob", "signature"))
     rows = zip(columns["member"].tolist(), shown, *signed, strict=True)
     for row, (member, randomness, digest, blob, signature) in enumerate(rows):
-        about = sessions.blob_about(session.digest, member, digest)
+        about = sessions.blob_about(task.digest, member, digest)
         key = known[member - own.first].tobytes() if own.first <= member < own.first + own.number else b""
         if is_signed(key, blob, signature, about=about, randomness=randomness):
-            secret = secret_in(blob, me, about=about)
+            secret = secret_in(blob, task.me, about=about)
             verdicts[row] = sessions.UNOPENABLE if secret is None else COUNTS
             found[row] = secret or found[row]
     return verdicts, found
-
-
-def _take_first(places: NDArray[np.int64], verdicts: NDArray[np.uint8], taken: NDArray[np.bool_]) -> None:
-    """Let of those that count the first of each member count, by its place in the range, and take that."""
-    rows = np.flatnonzero(verdicts == COUNTS)
-    members, firsts = np.unique(places[rows], return_index=True)
-    verdicts[rows] = sessions.AGAIN
-    verdicts[rows[firsts[~taken[members]]]] = COUNTS
-    taken[members] = True
