@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import click
 import msgspec
@@ -35,8 +35,13 @@ from fhe_auc_keys.fleet.workers import STORE_VARIABLE, Workers, make_store
 from fhe_auc_keys.store import audit, known_members
 from fhe_auc_keys.store.vault import Vault, own_identity
 
-_THRESHOLDS = "uniform:100"  # unless others are named
+_Reported: TypeAlias = tuple[common.Report, str]
+"""What a step has done, and the note of it in its role's audit trail; "" is none."""
 
+_THRESHOLDS, _CAP = "uniform:100", click.IntRange(1, MOST_OF_A_CAP)  # unless others are named; rows of a device
+
+_HOLDER = "The convener agreed on; a session of others is refused."
+_FOLDER = "New folder for the session's files, about 10 kB a device; they stay there. Default: a temporary one."
 _HELP = """Evaluate on a fleet: on so many devices that each is a record in a file.
 
 Who runs what, in this order; docs/guide/scale.md says what each sees.
@@ -55,23 +60,19 @@ Folders may be URLs, s3:// and gs:// among them. In all of them a file is called
 """
 
 
-@click.group(
-    cls=CommandGroup,
+fleet = CommandGroup(
+    "fleet",
     help=_HELP,
     short_help="Evaluate on a fleet of devices, through files.",
     epilog=output.examples("fhe-auc fleet simulate --parties 10000     all of it on this machine, and what it costs"),
 )
-def fleet() -> None:
-    """Evaluate on a fleet."""
 
 
 def _with_workers(command: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a command whose work workers share: it receives ``pool``."""
 
     @inputs.whole_number("--workers", 1, about="Processes that share the work. Default: this one.")
-    @click.option(
-        "--scheduler", metavar="ADDRESS", help="Dask's, whose workers do it: tls://…, or tcp:// on this machine."
-    )
+    @inputs.option("--scheduler ADDRESS", "Dask's, whose workers do it: tls://…, or tcp:// on this machine.")
     @wraps(command)
     def with_pool(*args: Any, workers: int | None, scheduler: str | None, **options: Any) -> Any:
         if workers and scheduler:
@@ -87,44 +88,31 @@ def _absolute(place: str) -> str:
     return place if "://" in place else os.path.abspath(place)
 
 
-class _Role(NamedTuple):
-    """What a command of the aggregator's or the helper's works with."""
-
-    session: FleetSession
-    vault: Vault
-    convener: str
-
-    def note(self, event: str) -> None:
-        """Write a line to the role's audit trail."""
-        with self.vault.open() as store:
-            audit.append(store, self.session.identity, event, self.session.manifest, self.convener, at=common.now())
-
-
 def _step(about_it: str, *examples: str, places: str = "", shared: bool = True) -> Callable[..., Any]:
-    """Decorate a role's step: it receives ``role``, `places`, and ``pool`` where workers share the work."""
+    """Decorate a role's step: it receives ``session`` and ``vault``, `places`, and ``pool`` where workers share it."""
 
-    def decorated(command: Callable[..., common.Report]) -> click.Command:
-        step = common.reported(command)
-        step = _with_workers(step) if shared else step
-        for place in reversed(places.split()):
-            step = click.argument(place, callback=lambda _, __, value: _absolute(value))(step)
-
-        @click.argument("session_file", metavar="SESSION", type=common.FILE)
-        @click.option(
-            "--holder", metavar="NAME", required=True, help="The convener agreed on; a session of others is refused."
-        )
-        @common.key_store
-        @wraps(step)
-        def as_role(*args: Any, session_file: Path, holder: str, vault: Vault, **options: Any) -> None:
+    def decorated(command: Callable[..., _Reported]) -> click.Command:
+        @common.reported
+        @wraps(command)
+        def reported(*args: Any, session_file: Path, holder: str, vault: Vault, **options: Any) -> common.Report:
             with vault.open() as store:
                 identity, members = own_identity(store), known_members.stored(store)
             with about(session_file):
                 data = read_from_others(session_file)
                 session = FleetSession.open(data, identity, members, holder=holder, at=common.now())
-            step(*args, role=_Role(session, vault, holder), **options)
+            report, event = command(*args, session=session, vault=vault, **options)
+            if event:
+                with vault.open() as store:
+                    audit.append(store, identity, event, session.manifest, holder, at=common.now())
+            return report
 
+        step = common.key_store(_with_workers(reported) if shared else reported)
+        step = inputs.option("--holder NAME", _HOLDER, required=True)(step)
+        for place in reversed(places.split()):
+            step = click.argument(place, callback=lambda _, __, value: _absolute(value))(step)
+        step = click.argument("session_file", metavar="SESSION", type=common.FILE)(step)
         shown = (f"fhe-auc fleet {each} --holder vendor --store keystore" for each in examples)
-        return common.command(about_it, *shown, name=examples[0].split()[0])(as_role)
+        return common.command(about_it, *shown, name=examples[0].split()[0])(step)
 
     return decorated
 
@@ -135,16 +123,10 @@ def _step(about_it: str, *examples: str, places: str = "", shared: bool = True) 
 )
 @click.argument("keys")
 @click.argument("study_file", metavar="STUDY", type=common.FILE)
-@click.option(
-    "--row-cap",
-    metavar="N",
-    type=click.IntRange(1, MOST_OF_A_CAP),
-    required=True,
-    help="Most rows of a device, within which it proves its counts.",
-)
+@inputs.option("--row-cap N", "Most rows of a device, within which it proves its counts.", type=_CAP, required=True)
 @common.key_store
-@click.option("--out", "target", metavar="FILE", type=common.NEW_FILE, default="session.fleet", help="File to write.")
-@click.option("--force", is_flag=True, help="Overwrite files that are there already.")
+@inputs.option("--out FILE", "File to write.", name="target", type=common.NEW_FILE, default="session.fleet")
+@inputs.option("--force", "Overwrite files that are there already.")
 @common.reported
 def convene(keys: str, study_file: Path, row_cap: int, vault: Vault, target: Path, force: bool) -> common.Report:
     """Convene a session of a fleet.
@@ -159,10 +141,8 @@ def convene(keys: str, study_file: Path, row_cap: int, vault: Vault, target: Pat
         what = 'a fleet\'s study names its aggregator, its helper, and protocol = "exact"'
         raise InputError(f"{study_file}: {what}", file=str(study_file))
     if not study.proofs:
-        output.print_warning(
-            "no party proves what it puts in (proofs = false): one that lies can decide the AUC, and nobody would "
-            "notice"
-        )
+        lies = "one that lies can decide the AUC, and nobody would notice"
+        output.print_warning(f"no party proves what it puts in (proofs = false): {lies}")
     inputs.check_out_file(target, force=force)
     fleet, exact = Fleet.of(tables.listed(keys), row_cap=row_cap), registry.load("exact")
     request = Request(
@@ -200,19 +180,18 @@ def convene(keys: str, study_file: Path, row_cap: int, vault: Vault, target: Pat
     "collect session.fleet s3://fleet/records blobs",
     places="records blobs",
 )
-def collect(records: str, blobs: str, role: _Role, pool: Workers) -> common.Report:
+def collect(records: str, blobs: str, session: FleetSession, vault: Vault, pool: Workers) -> _Reported:
     """Check every record in the folder RECORDS, and write the blobs of those that are whole.
 
     The new folder BLOBS is for the helper. A session has one list: RECORDS must stay as it is until `add`. After a
     crash collect the same again.
     """
-    found = aggregator.collect(role.session, role.vault, records, blobs, pool, at=common.now())
-    where = f"their blobs are in {blobs!r}, for the helper"
-    rows: common.Rows = [("collected", f"{found.records:,} records", where)]
+    found = aggregator.collect(session, vault, records, blobs, pool, at=common.now())
+    rows: common.Rows = [("collected", f"{found.records:,} records", f"their blobs are in {blobs!r}, for the helper")]
     for why, (count, named) in found.refused.items():
         rows.append(("refused", f"{count:,} records", f"{why}: {'; '.join(named)}"))
     refused = {why: {"records": count, "among them": named} for why, (count, named) in found.refused.items()}
-    return common.Report({"records": found.records, "refused": refused}, rows)
+    return common.Report({"records": found.records, "refused": refused}, rows), ""
 
 
 @_step(
@@ -221,8 +200,8 @@ def collect(records: str, blobs: str, role: _Role, pool: Workers) -> common.Repo
     "open session.fleet answers --nothing",
 )
 @click.argument("places", metavar="[KEYS BLOBS] ANSWERS", nargs=-1)
-@click.option("--nothing", is_flag=True, help="Open nothing in this session, whose records or list are lost, ever.")
-def open_pads(places: tuple[str, ...], nothing: bool, role: _Role, pool: Workers) -> common.Report:
+@inputs.option("--nothing", "Open nothing in this session, whose records or list are lost, ever.")
+def open_pads(places: tuple[str, ...], nothing: bool, session: FleetSession, vault: Vault, pool: Workers) -> _Reported:
     """Open the sum of the pads of those of the folder BLOBS that count, once; answer in the folder ANSWERS.
 
     KEYS is the folder of the fleet's keys. The first list is the session's: asked again it writes the same answer, and
@@ -236,15 +215,13 @@ def open_pads(places: tuple[str, ...], nothing: bool, role: _Role, pool: Workers
     opening = tables.within(answers, aggregator.OPENING_FILE)
     told = f"nothing is opened and the session has ended: {opening!r} says so to its devices"
     if nothing:
-        with role.vault.open() as store:
-            tables.write_file(opening, helper.end(role.session, store, at=common.now()))
-        role.note("ended unopened")
-        return common.Report({"opened": False}, [("ended", told)])
+        with vault.open() as store:
+            tables.write_file(opening, helper.end(session, store, at=common.now()))
+        return common.Report({"opened": False}, [("ended", told)]), "ended unopened"
     keys, blobs = map(_absolute, places[:-1])
-    found = helper.open_pads(role.session, role.vault, keys, blobs, answers, pool, at=common.now())
-    role.note("opened" if found.opened else "ended unopened")
+    found = helper.open_pads(session, vault, keys, blobs, answers, pool, at=common.now())
     where = f"the answers, for the aggregator, are in {answers!r}" if found.opened else f"too few count, so {told}"
-    return _verdicts(found.verdicts, where, failed=not found.opened)
+    return _verdicts(found.verdicts, where, opened=found.opened), "opened" if found.opened else "ended unopened"
 
 
 @_step(
@@ -252,14 +229,16 @@ def open_pads(places: tuple[str, ...], nothing: bool, role: _Role, pool: Workers
     "add session.fleet s3://fleet/records blobs answers result",
     places="records blobs answers result",
 )
-def add(records: str, blobs: str, answers: str, result: str, role: _Role, pool: Workers) -> common.Report:
+def add(
+    records: str, blobs: str, answers: str, result: str, session: FleetSession, vault: Vault, pool: Workers
+) -> _Reported:
     """Take those in RECORDS that do not count off the sum, and write the encrypted sums to the file RESULT.
 
     BLOBS is the folder that `collect` has written, ANSWERS the helper's.
     """
-    made, found = aggregator.add(role.session, role.vault, records, blobs, answers, pool, at=common.now())
+    made, found = aggregator.add(session, vault, records, blobs, answers, pool, at=common.now())
     tables.write_file(result, made)
-    return _verdicts(found, f"the result for the helper is {result!r}")
+    return _verdicts(found, f"the result for the helper is {result!r}"), ""
 
 
 @_step(
@@ -268,15 +247,14 @@ def add(records: str, blobs: str, answers: str, result: str, role: _Role, pool: 
     places="result answers",
     shared=False,
 )
-def decrypt(result: str, answers: str, role: _Role) -> common.Report:
+def decrypt(result: str, answers: str, session: FleetSession, vault: Vault) -> _Reported:
     """Decrypt RESULT, once, and write the sums, sealed, beside what opens them for each device: ANSWERS/sums.
 
     Keep ANSWERS until the devices have read: then this key store has no key of the session any more.
     """
-    number = helper.decrypt(role.session, role.vault, tables.read_file(result), answers, at=common.now())
-    role.note("decrypted")
+    number = helper.decrypt(session, vault, tables.read_file(result), answers, at=common.now())
     rows: common.Rows = [("decrypted", f"for {number:,} devices", f"what they read is in {answers!r}")]
-    return common.Report({"devices": number, "answers": answers}, rows)
+    return common.Report({"devices": number, "answers": answers}, rows), "decrypted"
 
 
 @common.command(
@@ -299,9 +277,9 @@ def worker(directory: Path, vault: Vault) -> common.Report:
     return common.Report({"store": directory, "passphrase_file": file}, rows)
 
 
-def _verdicts(found: dict[str, int], where: str, *, failed: bool = False) -> common.Report:
+def _verdicts(found: dict[str, int], where: str, *, opened: bool = True) -> common.Report:
     rows: common.Rows = [("records", f"{count:,}", why) for why, count in found.items()]
-    return common.Report({"records": found, "opened": not failed}, [*rows, ("written", "", where)], failed=failed)
+    return common.Report({"records": found, "opened": opened}, [*rows, ("written", "", where)], failed=not opened)
 
 
 @common.command(
@@ -311,15 +289,10 @@ def _verdicts(found: dict[str, int], where: str, *, failed: bool = False) -> com
     name="simulate",
 )
 @inputs.whole_number("--parties", 2, default=1000, about="Devices.")
-@click.option("--thresholds", metavar="SPEC", default=_THRESHOLDS, help="As of `fhe-auc evaluate`.")
+@inputs.option("--thresholds SPEC", "As of `fhe-auc evaluate`.", default=_THRESHOLDS)
 @_with_workers
-@click.option(
-    "--folder",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="New folder for the session's files, about 10 kB a device; they stay there. Default: a temporary one.",
-)
-@click.option("--no-proofs", is_flag=True, help="Nobody proves its row cap.")
+@inputs.option("--folder DIR", _FOLDER, type=click.Path(file_okay=False, path_type=Path))
+@inputs.option("--no-proofs", "Nobody proves its row cap.")
 @common.reported
 def simulate_session(
     parties: int, thresholds: str, pool: Workers, folder: Path | None, no_proofs: bool
@@ -336,12 +309,9 @@ def simulate_session(
         place.mkdir(parents=True, exist_ok=True)
         with output.progress("Playing", unit="steps") as report:
             found = simulate(parties, grids.resolve(thresholds), place, pool, proofs=not no_proofs, progress=report)
+    costs = ((role, step, seconds) for role, steps in found.cpu_seconds.items() for step, seconds in steps.items())
     rows: common.Rows = [
-        (role, f"{1e3 * seconds / parties:.3f} ms", f"of CPU a device: {step}")
-        for role, steps in found.cpu_seconds.items()
-        for step, seconds in steps.items()
-    ]
-    rows += [
+        *((role, f"{1e3 * seconds / parties:.3f} ms", f"of CPU a device: {step}") for role, step, seconds in costs),
         ("memory", bytes_text(found.peak_bytes), "the most of a process"),
         ("devices", f"{found.counted:,} of {parties:,}", f"count; 1 to {MOST_ROWS} rows each"),
         ("record", bytes_text(found.record_bytes), "what a device sends"),

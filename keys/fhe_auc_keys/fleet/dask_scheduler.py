@@ -8,14 +8,19 @@ machines reach.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, Future
+from typing import TypeVar, cast
 from urllib.parse import SplitResult, urlsplit
 
-from distributed import Client, Security, TimeoutError
+from distributed import Client, KilledWorker, Security, TimeoutError
 
 import fhe_auc
 from fhe_auc.base.errors import InputError
+
+__all__ = ["KilledWorker", "Tasks"]
+
+R = TypeVar("R")
 
 _PATIENCE = 10.0  # seconds for a connection, and for workers
 _TLS = {  # in Dask's configuration
@@ -25,54 +30,63 @@ _TLS = {  # in Dask's configuration
 }
 
 
-def connected(scheduler: str) -> tuple[Client, int]:
-    """Return a client of the scheduler at this address, and in how many threads its workers compute.
+class Tasks(Executor):
+    """What does tasks on the workers of the scheduler at this address, in `number` threads, until it is closed.
 
     Raises `InputError` where it is not to be used (above), or cannot be reached, or a worker has another version of
     fhe-auc than this process.
     """
-    place, security = urlsplit(scheduler), None
-    if place.scheme not in ("tcp", "tls") or not _port(place):
-        raise InputError(f"{scheduler!r} is no scheduler's address: tls://HOST:PORT, or tcp://127.0.0.1:PORT")
-    if place.scheme == "tls":
-        security = Security(require_encryption=True)
-        if missing := [name for field, name in _TLS.items() if not getattr(security, field)]:
-            raise InputError(f"{scheduler!r} needs certificates: Dask's configuration has no {', '.join(missing)}")
-    _require_shut(scheduler, [scheduler])
-    try:
-        client = Client(scheduler, security=security, timeout=_PATIENCE, set_as_default=False)
-    except (OSError, RuntimeError) as error:
-        raise InputError(f"the scheduler {scheduler!r} cannot be reached: {error}") from None
-    try:
-        return client, _threads(client, scheduler)
-    except BaseException:
-        client.close()
-        raise
+
+    def __init__(self, scheduler: str) -> None:
+        place, security = urlsplit(scheduler), None
+        if place.scheme not in ("tcp", "tls") or not _port(place):
+            raise InputError(f"{scheduler!r} is no scheduler's address: tls://HOST:PORT, or tcp://127.0.0.1:PORT")
+        if place.scheme == "tls":
+            security = Security(require_encryption=True)
+            if missing := [name for field, name in _TLS.items() if not getattr(security, field)]:
+                raise InputError(f"{scheduler!r} needs certificates: Dask's configuration has no {', '.join(missing)}")
+        _require_shut(scheduler, [scheduler])
+        try:
+            self._client = Client(scheduler, security=security, timeout=_PATIENCE, set_as_default=False)
+        except (OSError, RuntimeError) as error:
+            raise InputError(f"the scheduler {scheduler!r} cannot be reached: {error}") from None
+        try:
+            self.number = _threads(self._client, scheduler)
+        except BaseException:
+            self.close()
+            raise
+
+    def submit(self, function: Callable[..., R], /, *given: object, **named: object) -> Future[R]:
+        """Begin a task; where a worker died with it too often `KilledWorker` is its result.
+
+        Not pure: a task does more than return something, and of equal ones each is done. What nobody waits for any more
+        Dask drops.
+        """
+        return cast("Future[R]", self._client.submit(function, *given, **named, pure=False))
+
+    def close(self) -> None:
+        """End the connection."""
+        self._client.close()
 
 
 def _threads(client: Client, scheduler: str) -> int:
     """Return in how many threads the workers compute; raise `InputError` where one is not as it must be."""
-
-    # It goes by value, as the scheduler need not have fhe-auc.
-    def listening(dask_scheduler: Any) -> list[str]:
-        return [each.listen_address for each in dask_scheduler.listeners]
-
     try:
         client.wait_for_workers(1, timeout=_PATIENCE)
     except TimeoutError:
         raise InputError(f"the scheduler {scheduler!r} has no workers") from None
+    # It goes by value, as the scheduler need not have fhe-auc.
+    listening = client.run_on_scheduler(
+        lambda dask_scheduler: [each.listen_address for each in dask_scheduler.listeners]
+    )
     found = client.scheduler_info()
     nannies = (each["nanny"] for each in found["workers"].values() if each["nanny"])  # they start workers again
-    _require_shut(scheduler, [*client.run_on_scheduler(listening), found["address"], *found["workers"], *nannies])
-    for worker, version in client.run(_version, on_error="return").items():
+    _require_shut(scheduler, [*listening, found["address"], *found["workers"], *nannies])
+    for worker, version in client.run(lambda: fhe_auc.__version__, on_error="return").items():
         if version != fhe_auc.__version__:
             has = f"has fhe-auc {version}" if isinstance(version, str) else f"cannot load fhe-auc ({version})"
             raise InputError(f"the worker {worker} {has}: install {fhe_auc.__version__} there")
     return int(found["total_threads"])
-
-
-def _version() -> str:
-    return fhe_auc.__version__
 
 
 def _require_shut(scheduler: str, addresses: Iterable[str]) -> None:

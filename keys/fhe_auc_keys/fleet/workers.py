@@ -7,7 +7,6 @@ to these. It may be done several times, and two at once: it writes files as a wh
 
 from __future__ import annotations
 
-import concurrent.futures
 import multiprocessing
 import os
 import re
@@ -15,16 +14,16 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TypeAlias, TypeVar
 
 import fhe_auc
 from fhe_auc.base.errors import EvaluationError, InputError
@@ -34,10 +33,10 @@ from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.sealing import PrivateKeys
 
-if TYPE_CHECKING:
-    import distributed
-
 R = TypeVar("R")
+Part: TypeAlias = "tuple[object, ...]"
+Done: TypeAlias = "tuple[R, float, int]"
+"""What a task has returned, its CPU time in seconds, and the most memory that its process has had, in bytes."""
 
 STORE_VARIABLE = "FHE_AUC_STORE"  # of a worker of Dask's: the key store that `make_store` has made
 UNSEALS = "unseals"
@@ -49,59 +48,28 @@ _AHEAD = 2  # tasks a worker that are under way at a time
 _THREADS = "OMP_NUM_THREADS"  # of a process that computes
 
 
-@runtime_checkable
-class Named(Protocol):
-    """What knows the file that it is about."""
-
-    @property
-    def name(self) -> str:
-        """The file's place."""
-
-
-Done: TypeAlias = "tuple[R, float, int]"
-"""What a task has returned, its CPU time in seconds, and the most memory that its process has had, in bytes."""
-Future: TypeAlias = "concurrent.futures.Future[Done[R]] | _DaskFuture[R]"
-
-
-class Engine(Protocol[R]):
-    """Does tasks of one function."""
-
-    death: type[Exception]
-    """What results are where a worker dies."""
-
-    def submit(self, part: tuple[object, ...]) -> Future[R]:
-        """Begin a task."""
-
-    def alone(self, part: tuple[object, ...], others: Sequence[Future[R]]) -> Done[R]:
-        """Do a task again, when the others have ended; raise `death` where it goes on killing workers."""
-
-    def close(self) -> None:
-        """Begin no other task."""
-
-
 @dataclass(frozen=True)
 class OwnKeys:
-    """Where a task finds its role's private keys: a key store, and its passphrase, as `Vault`; a worker's, if empty."""
+    """Where a task finds its role's private keys: in this key store, or in its worker's own."""
 
-    directory: str = ""
-    passphrase_file: str | None = None
+    vault: Vault | None = None
 
     def identity(self) -> Identity:
         """Return the role's identity, which this process then keeps; the store must be closed; errors as `Vault.open`.
 
         That of a worker's own store signs for nobody.
         """
-        if self.directory:
-            return _identity(self.directory, self.passphrase_file, OWN)
+        if self.vault is not None:
+            return _identity(self.vault, OWN)
         if not (directory := os.environ.get(STORE_VARIABLE)):
             raise StoreError(f"a worker has no {STORE_VARIABLE}, its key store: `fhe-auc fleet worker` makes one")
         file = _passphrase_file(Path(directory))
-        return _identity(directory, str(file) if file.exists() else None, UNSEALS)
+        return _identity(Vault(Path(directory), file if file.exists() else None), UNSEALS)
 
 
 @lru_cache(maxsize=2)
-def _identity(directory: str, passphrase_file: str | None, entry: str) -> Identity:
-    with Vault(Path(directory), None if passphrase_file is None else Path(passphrase_file)).open() as store:
+def _identity(vault: Vault, entry: str) -> Identity:
+    with vault.open() as store:
         return Identity.from_bytes(store.get("identity", entry))
 
 
@@ -124,18 +92,22 @@ def _passphrase_file(directory: Path) -> Path:
 
 
 class Workers(AbstractContextManager["Workers"]):
-    """So many workers: one is this process; a context manager."""
+    """So many workers: one is this process, more are processes; a context manager."""
+
+    own_stores = False
+    """Whether workers have key stores of their own for the role."""
+    _death: type[Exception] = BrokenProcessPool
+    """What results are where a worker dies."""
+    _times_alone = MOST_DEATHS - 1
 
     def __init__(self, number: int = 1) -> None:
         if number < 1:
             raise InputError(f"there must be at least one worker, got {number}")
         if number > _MOST_ON_WINDOWS and sys.platform == "win32":
             raise InputError(f"on Windows there are at most {_MOST_ON_WINDOWS} workers, got {number}")
-        self.number = number
+        self.number, self._is_here = number, number == 1
         self.seconds, self.peak = 0.0, 0
         """CPU time of tasks in other processes than this one, and the most memory that one of these has had."""
-        self.own_stores = False
-        """Whether workers have key stores of their own for the role."""
         self._threads = os.environ.get(_THREADS)
 
     @classmethod
@@ -157,177 +129,105 @@ class Workers(AbstractContextManager["Workers"]):
 
     def keys(self, vault: Vault) -> OwnKeys:
         """Return where tasks find the private keys of the role whose key store is `vault`."""
-        if self.own_stores:
-            return OwnKeys()
-        return OwnKeys(str(vault.directory), None if vault.passphrase_file is None else str(vault.passphrase_file))
+        return OwnKeys(None if self.own_stores else Vault(vault.directory, vault.passphrase_file))
 
-    def map(self, function: Callable[..., R], parts: Iterable[tuple[object, ...]], *shared: object) -> Iterator[R]:
+    def map(self, function: Callable[..., R], parts: Iterable[Part], *shared: object) -> Iterator[R]:
         """Yield `function(*part, *shared)` of each part, in order, each once; what a task raises is raised.
 
-        A part begins with a file's place, or with what is `Named`. Where a worker dies (of too little memory, say), the
-        tasks that it may have had are done again, alone: `EvaluationError`, which names the file, where that kills
+        A part begins with a file's place, or with what has its `name`. Where a worker dies (of too little memory, say),
+        the tasks that it may have had are done again, alone: `EvaluationError`, which names the file, where that kills
         workers, too.
         """
-        if (engine := self._engine(function, shared)) is None:
-            for part in parts:
-                yield function(*part, *shared)
+        if self._is_here:
+            yield from (function(*part, *shared) for part in parts)
             return
-        left, died = iter(parts), False
-        under_way: deque[tuple[tuple[object, ...], Future[R]]] = deque()
+        engine = self._engine(self.number)
+        task, left, died = partial(_done, fhe_auc.__version__, function, shared), iter(parts), False
+        under_way: deque[tuple[Part, Future[Done[R]]]] = deque()
         try:
             while True:
                 if not died:
                     coming = islice(left, _AHEAD * self.number - len(under_way))
-                    under_way.extend((part, engine.submit(part)) for part in coming)
+                    under_way.extend((part, self._begun(engine, task, part)) for part in coming)
                 if not under_way:
                     return
                 part, future = under_way.popleft()
                 try:
-                    found, seconds, peak_then = future.result()
-                except engine.death:
-                    found, seconds, peak_then = self._again(engine, part, [each for _, each in under_way])
+                    found, seconds, most = future.result()
+                except self._death:
                     died = True
-                died = died and bool(under_way)
-                self.seconds, self.peak = self.seconds + seconds, max(self.peak, peak_then)
+                    found, seconds, most = self._alone(task, part, [each for _, each in under_way])
+                if died and not under_way:
+                    engine.shutdown()
+                    engine, died = self._engine(self.number), False
+                self.seconds, self.peak = self.seconds + seconds, max(self.peak, most)
                 yield found
+        except CancelledError:
+            raise EvaluationError("Dask's scheduler has gone; run the command once more") from None
         finally:
-            engine.close()
+            engine.shutdown(cancel_futures=True)
 
-    def _again(self, engine: Engine[R], part: tuple[object, ...], others: Sequence[Future[R]]) -> Done[R]:
+    def _begun(self, engine: Executor, task: Callable[[Part], Done[R]], part: Part) -> Future[Done[R]]:
         try:
-            return engine.alone(part, others)
-        except engine.death:
-            name = part[0].name if isinstance(part[0], Named) else part[0]
-            raise EvaluationError(
-                f"{str(name)!r}: each worker that had it has died. Is there enough memory? Nothing of it is counted: "
-                "run the command once more"
-            ) from None
-
-    def _engine(self, function: Callable[..., R], shared: tuple[object, ...]) -> Engine[R] | None:
-        return None if self.number == 1 else _Processes(self.number, function, shared)
-
-
-class _Processes(Generic[R]):
-    death: type[Exception] = BrokenProcessPool
-
-    def __init__(self, number: int, function: Callable[..., R], shared: tuple[object, ...]) -> None:
-        self._number, self._given = number, (function, shared)
-        self._pool = self._of(number)
-
-    def _of(self, number: int) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(number, multiprocessing.get_context("spawn"), _begin, self._given)
-
-    def submit(self, part: tuple[object, ...]) -> Future[R]:
-        try:
-            return self._pool.submit(_done, part)
-        except BrokenProcessPool as error:  # a process has died since the last result
-            refused: concurrent.futures.Future[Done[R]] = concurrent.futures.Future()
+            return engine.submit(task, part)
+        except self._death as error:  # a process has died since the last result
+            refused: Future[Done[R]] = Future()
             refused.set_exception(error)
             return refused
 
-    def alone(self, part: tuple[object, ...], others: Sequence[Future[R]]) -> Done[R]:
-        # Where a process dies all of its pool end; a pool that was not used yet has none.
-        self._pool.shutdown()
-        self._pool = self._of(self._number)
-        for left in reversed(range(MOST_DEATHS - 1)):
-            with self._of(1) as fresh:
-                try:
-                    return fresh.submit(_done, part).result()
-                except BrokenProcessPool:
-                    if not left:
-                        raise
-        raise AssertionError
+    def _alone(self, task: Callable[[Part], Done[R]], part: Part, others: Iterable[Future[Done[R]]]) -> Done[R]:
+        # All of a pool's processes end where one dies, and Dask gives up on what only waited there, too: which task it
+        # was, this tells.
+        for each in others:
+            each.exception()
+        for _ in range(self._times_alone):
+            with suppress(self._death), self._engine(1) as engine:
+                return engine.submit(task, part).result()
+        name = part[0] if isinstance(part[0], str) else getattr(part[0], "name", part[0])
+        raise EvaluationError(
+            f"{str(name)!r}: each worker that had it has died. Is there enough memory? Nothing of it is counted: "
+            "run the command once more"
+        ) from None
 
-    def close(self) -> None:
-        self._pool.shutdown(cancel_futures=True)
+    def _engine(self, number: int) -> Executor:
+        return ProcessPoolExecutor(number, multiprocessing.get_context("spawn"), _begin)
 
 
 class _DaskWorkers(Workers):
+    own_stores, _times_alone = True, 1
+
     def __init__(self, scheduler: str) -> None:
         require("dask")
-        from fhe_auc_keys.fleet.dask_scheduler import connected
+        from fhe_auc_keys.fleet import dask_scheduler
 
-        self._client, number = connected(scheduler)
-        super().__init__(number)
-        self.own_stores = True
-
-    def __enter__(self) -> Workers:
-        return self
+        self._tasks, self._death = dask_scheduler.Tasks(scheduler), dask_scheduler.KilledWorker
+        super().__init__(self._tasks.number)
+        self._is_here = False
 
     def __exit__(self, *error: object) -> None:
-        self._client.close()
+        super().__exit__(*error)
+        self._tasks.close()
 
-    def _engine(self, function: Callable[..., R], shared: tuple[object, ...]) -> Engine[R]:
-        return _OnDask(self._client, function, shared)
-
-
-class _OnDask(Generic[R]):
-    def __init__(self, client: distributed.Client, function: Callable[..., R], shared: tuple[object, ...]) -> None:
-        from distributed import KilledWorker
-
-        self.death: type[Exception] = KilledWorker
-        self._client, self._given = client, (fhe_auc.__version__, function, shared)
-
-    def submit(self, part: tuple[object, ...]) -> _DaskFuture[R]:
-        # Not pure: a task does more than return something, and of equal ones each is done.
-        return _DaskFuture(self._client.submit(_done_there, *self._given, part, pure=False))
-
-    def alone(self, part: tuple[object, ...], others: Sequence[Future[R]]) -> Done[R]:
-        # Dask gives up on what only waited at workers that died, too: which task it was, this tells.
-        for each in others:
-            with suppress(Exception):
-                each.result()
-        return self.submit(part).result()
-
-    def close(self) -> None:
-        """Do nothing: what nobody waits for any more Dask drops."""
+    def _engine(self, number: int) -> Executor:
+        return self._tasks
 
 
-class _DaskFuture(Generic[R]):
-    def __init__(self, future: distributed.Future[Done[R]]) -> None:
-        self._future = future
-
-    def result(self) -> Done[R]:
-        try:
-            return self._future.result()
-        except concurrent.futures.CancelledError:
-            raise EvaluationError("Dask's scheduler has gone; run the command once more") from None
-
-
-def _done_there(
-    version: str, function: Callable[..., R], shared: tuple[object, ...], part: tuple[object, ...]
-) -> Done[R]:
-    """Do a task on a worker of Dask's, which may have come after all were asked for their version."""
-    if fhe_auc.__version__ != version:
-        raise EvaluationError(f"a worker has fhe-auc {fhe_auc.__version__}, and {version} is needed")
-    return done(function, shared, part)
-
-
-_given: tuple[Callable[..., object], tuple[object, ...]]
-"""In a process of `_Processes`: the function of all its tasks, and what they share."""
-
-
-def _begin(function: Callable[..., object], shared: tuple[object, ...]) -> None:
-    global _given
-    _given = function, shared
+def _begin() -> None:
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # at once, and without a traceback of its own
     Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
     """A worker whose parent is killed would wait for tasks for ever, with its role's private keys."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
+    if (parent := multiprocessing.parent_process()) is not None:
         parent.join()
         os._exit(1)
 
 
-def _done(part: tuple[object, ...]) -> Done[Any]:
-    return done(*_given, part)
-
-
-def done(function: Callable[..., R], shared: tuple[object, ...], part: tuple[object, ...]) -> Done[R]:
-    """Do a task, here."""
+def _done(version: str, function: Callable[..., R], shared: tuple[object, ...], part: Part) -> Done[R]:
+    """Do a task, on a worker that may have come after all were asked for their version."""
+    if fhe_auc.__version__ != version:
+        raise EvaluationError(f"a worker has fhe-auc {fhe_auc.__version__}, and {version} is needed")
     started = time.process_time()
     found = function(*part, *shared)
     return found, time.process_time() - started, peak()

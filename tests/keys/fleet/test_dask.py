@@ -74,8 +74,7 @@ def test_workers_have_the_roles_keys_from_a_store_of_their_own(scheduler: str, r
     sealed = seal(role.encryption_key, b"a secret", info=b"")
     with Workers.on(scheduler) as workers:
         keys = workers.keys(Vault(Path("the driver's"), Path("its passphrase")))
-        assert not keys.directory
-        assert keys.passphrase_file is None
+        assert keys.vault is None
         found = list(workers.map(unsealed, [(str(each), sealed) for each in range(4)], keys))
         assert {text for text, _ in found} == {"a secret"}
         assert os.getpid() not in {process for _, process in found}
