@@ -26,13 +26,24 @@ from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import Lie, LyingComputa
 from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
 from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.device import Device, Floor, Record, Submitted
-from fhe_auc_keys.fleet.session import COUNTS, FleetSession, blob_about, loaded, sketch_info
+from fhe_auc_keys.fleet.session import (
+    COUNTS,
+    LIST,
+    QUERY,
+    Document,
+    FleetSession,
+    blob_about,
+    loaded,
+    sketch_info,
+    unsealed,
+)
 from fhe_auc_keys.fleet.workers import Workers
 from fhe_auc_keys.roles.blobs import sealed_blob
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.members import Change, Members
+from fhe_auc_keys.trust.signed_documents import claimed_body
 from fhe_auc_protocols.exact_auc.computations import ExactComputation, ExactTask
 from tests.support.exact_sessions import pairs_of, rows
 
@@ -244,3 +255,14 @@ def padded(play: Play, index: int, lie: Lie | None = None) -> Submission:
         return play.computation.under_pad(index, SEED, ExactTask(manifest, data).encode(b""))
     computation = LyingComputation(manifest, lie, len(play.rows))
     return computation.under_pad(index, SEED, LyingTask(manifest, data, computation).encode(b""))
+
+
+def lying(play: Play, index: int, lie: Lie) -> Record:
+    """What a device sends whose program lies as a party may, of which `lying_parties` has the lies."""
+    return sending(play, index, padded(play, index, lie))
+
+
+def query_listed(play: Play) -> bytes:
+    """The key of the query, which the helper alone can unseal."""
+    listed = claimed_body(LIST, tables.read_file(play.place("blobs/list")), Document)
+    return unsealed(play.helper.identity, listed.sealed, listed.session, QUERY)

@@ -40,23 +40,11 @@ from fhe_auc_keys.fleet import aggregator, helper, session, tables
 from fhe_auc_keys.fleet.device import Record, released
 from fhe_auc_keys.fleet.session import FleetSession, answers_cipher
 from fhe_auc_keys.store.key_store import KeyStore
-from tests.keys.fleet.test_lying_devices import lying, query_listed
-from tests.support.fleet_sessions import GRID, SEED, Play, convened, padded, sending
+from tests.support.fleet_sessions import GRID, SEED, Play, convened, lying, padded, query_listed, sending
 from tests.support.wire import flipped
 
+FLEET = {"number": 8, "least": 6, "per_file": 3}
 PROBE, EVIL = 2, 7  # devices of one person, in different ranges
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Play:
-    made = Play(tmp_path_factory.mktemp("fleet"), 8, least=6, per_file=3)
-    assert made.submitted
-    return made
-
-
-@pytest.fixture
-def play(made: Play, tmp_path: Path) -> Play:
-    return made.copied(tmp_path)
 
 
 def probe(play: Play) -> Record:

@@ -65,19 +65,8 @@ from tests.support.fleet_sessions import (
 )
 from tests.support.wire import flipped
 
+FLEET = {"number": 8, "per_file": 4}
 STRANGER = Ed25519PrivateKey.generate()
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Play:
-    made = Play(tmp_path_factory.mktemp("fleet"), 8, per_file=4)
-    assert made.submitted
-    return made
-
-
-@pytest.fixture
-def play(made: Play, tmp_path: Path) -> Play:
-    return made.copied(tmp_path)
 
 
 @pytest.mark.parametrize("proofs", [True, False], ids=["proved", "not proved"])

@@ -21,18 +21,14 @@ from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.fleet import aggregator, tables
 from fhe_auc_keys.fleet.aggregator import NO_PROOF, NOT_SEALED
 from fhe_auc_keys.fleet.device import Record
-from fhe_auc_keys.fleet.session import LIST, QUERY, UNSIGNED, VERDICTS, Document, answers_cipher, sealed, unsealed
+from fhe_auc_keys.fleet.session import LIST, QUERY, UNSIGNED, VERDICTS, Document, answers_cipher, sealed
 from fhe_auc_keys.roles.blobs import bytes_of, totals_of
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.signed_documents import claimed_body, sign_document
-from tests.support.fleet_sessions import CAP, GRID, Play, convened, padded, sending
+from tests.support.fleet_sessions import CAP, GRID, Play, convened, lying, padded, query_listed, sending
 
+FLEET = {"number": 5, "least": 4}
 HONEST = 8  # the first devices of a session
-
-
-def lying(play: Play, index: int, lie: Lie) -> Record:
-    """What a device sends whose program lies as a party may, of which `lying_parties` has the lies."""
-    return sending(play, index, padded(play, index, lie))
 
 
 def a_record_of_another_session(play: Play, index: int) -> Record:
@@ -85,18 +81,6 @@ def test_every_lie_is_left_out_under_its_reason_and_the_others_have_their_exact_
     assert refused(play, *TOLD) == Counter(why for _, why in TOLD.values())
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Play:
-    made = Play(tmp_path_factory.mktemp("fleet"), 5, least=4)
-    assert made.submitted
-    return made
-
-
-@pytest.fixture
-def play(made: Play, tmp_path: Path) -> Play:
-    return made.copied(tmp_path)
-
-
 def test_of_a_member_s_records_the_first_counts_whose_proof_holds(play: Play) -> None:
     lie = lying(play, 2, LIES["party-negative"])
     play.write([lie, *play.records, lie])
@@ -131,12 +115,6 @@ def answers_listed(play: Play, changed: Callable[[bytes], bytes]) -> bytes:
     clear = show(answers.tobytes())
     before, own, behind = clear[: 3 * length], clear[3 * length : 4 * length], clear[4 * length :]
     return hide(before + changed(own) + behind)[3 * length : 4 * length]
-
-
-def query_listed(play: Play) -> bytes:
-    """The key of the query, which the helper alone can unseal."""
-    listed = claimed_body(LIST, tables.read_file(play.place("blobs/list")), Document)
-    return unsealed(play.helper.identity, listed.sealed, listed.session, QUERY)
 
 
 def test_a_server_can_make_an_honest_proof_fail_and_the_sentence_says_so(play: Play) -> None:
