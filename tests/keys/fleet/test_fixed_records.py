@@ -264,15 +264,10 @@ def unopened(play: Play) -> bytes:
     return word
 
 
-def test_a_folder_without_records_is_not_the_session_s_one_list(play: Play) -> None:
+def test_where_too_few_count_the_session_ends_and_the_helper_says_so_again_and_opens_nothing(play: Play) -> None:
     Path(play.place("records")).mkdir()
     with pytest.raises(InputError, match="holds no records, in files named as"):
-        play.collect()
-    play.write()
-    assert play.collect().records == len(play.records)
-
-
-def test_where_too_few_count_the_session_ends_and_the_helper_says_so_again_and_opens_nothing(play: Play) -> None:
+        play.collect()  # none is not the session's one list
     word = unopened(play)
     assert play.asked()[::2] == (word, False)
     with pytest.raises(TooFewPartiesError, match="opened nothing"):
@@ -304,23 +299,21 @@ def test_a_helper_ends_a_session_that_it_has_not_opened_and_never_says_so_of_ano
 
 def test_the_helper_s_word_frees_the_rows_of_its_session_for_another_one_and_of_no_other(play: Play) -> None:
     word, rows, memory = unopened(play), play.rows[0], play.submitted[0].memory
-    announced = play.opened(convened(play, play.known))
-    again = play.device(0, announced=announced)
-    with pytest.raises(EvaluationError, match="helper's word that nothing was opened"):
-        again.submit(rows, memory)
+    again, third = (play.device(0, announced=play.opened(convened(play, play.known))) for _ in range(2))
     free = released(memory, word)
-    with pytest.raises(EvaluationError, match="has answered this session"):
-        play.device(0).submit(rows, free)
     sent = again.submit(rows, free)
+    for device, known, why in (
+        (again, memory, "helper's word that nothing was opened"),
+        (play.device(0), free, "has answered this session"),
+        (third, released(sent.memory, word), "answered for the same rows"),
+    ):
+        with pytest.raises(EvaluationError, match=why):
+            device.submit(rows, known)
     assert sent.record.sketch != play.submitted[0].record.sketch
-    third = play.device(0, announced=play.opened(convened(play, play.known)))
-    with pytest.raises(EvaluationError, match="answered for the same rows"):
-        third.submit(rows, released(sent.memory, word))
 
 
 def test_a_word_that_is_not_the_helper_s_about_that_session_frees_nothing(play: Play) -> None:
-    word, memory = unopened(play), play.submitted[0].memory
-    digest = play.announced.manifest.digest
+    word, memory, digest = unopened(play), play.submitted[0].memory, play.announced.manifest.digest
     other = play.opened(convened(play, play.known)).manifest.digest
     for bad in (
         b"",
