@@ -20,22 +20,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
-from fhe_auc.question.fleet import Fleet, FleetList, KeyFile
-from fhe_auc.session import registry
-from fhe_auc.session.protocol import Request
-from fhe_auc_keys.fleet import aggregator, helper, simulation, tables
+from fhe_auc.question.fleet import FleetList
+from fhe_auc_keys.fleet import aggregator, helper, simulation
 from fhe_auc_keys.fleet.session import FleetSession
 from fhe_auc_keys.fleet.workers import Workers, make_store, peak
 from fhe_auc_keys.roles import blobs
-from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.members import Change, Members
+from fhe_auc_keys.trust.members import Members
 
 STEPS = {"collect": "aggregator", "open": "helper", "add": "aggregator", "decrypt": "helper"}
 SEED, RANGE = bytes(32), 10_000
@@ -63,70 +61,48 @@ class Linked(Workers):
             yield (*found[:3], ()) if function is helper._opened else found
 
 
-def prepare(folder: Path, parties: int, *, linked: bool, own_seal: bool) -> None:
-    """Make keys, key stores, a session and records; and all that steps need, in a file."""
-    if own_seal:
-        with_own_seal()
-    cap = simulation.MOST_ROWS = 3 if linked else simulation.MOST_ROWS
-    made, keys, records = RANGE if linked else parties, str(folder / "keys"), str(folder / "records")
+class State(msgspec.Struct):
+    """What steps need."""
+
+    told: tuple[bytes, tuple[bytes, ...], str, datetime]  # `simulation.Told`
+    expected: str
+    response_keys: dict[int, bytes]
+    order: list[int]
+
+
+def prepare(folder: Path, parties: int, *, linked: bool) -> State:
+    """Make keys, key stores, a session and records; return all that steps need."""
+    keys, records = str(folder / "keys"), str(folder / "records")
     with Workers(1 if linked else 2) as workers:
-        parts = ((str(first), first, min(RANGE, made - first)) for first in range(0, made, RANGE))
-        known = np.concatenate(list(workers.map(simulation._public_keys, parts, SEED)))
-        listed = tables.write_keys(keys, known, RANGE)
-        order = np.lexsort(known.T[::-1]).astype(np.uint32)
-        if linked:
-            own = listed.files[0]
-            names = [f"{number:06}.parquet" for number in range(parties // RANGE)]
-            listed = FleetList(tuple(KeyFile(name, RANGE, own.digest) for name in names))
-        consortium = Consortium(())
-        consortium.change(Change(fleets=[listed]))
-        request = Request(
-            parties=(), thresholds=thresholds.resolve("uniform:100"), fleet=Fleet.of(listed, row_cap=cap),
-            max_rows=cap * parties, min_parties=parties, keys="helper", row_caps=cap,
-        )  # fmt: skip
-        document = consortium.convene(registry.load("exact").prepare(request).manifest)
-        told, ranges = (document, consortium.members.files, consortium.holder, consortium.at), listed.ranges
-        parts = ((each, order[each.first : each.first + each.number]) for each in ranges[: 1 if linked else None])
-        counts, response_keys = [], {}
-        for each, mine, _ in workers.map(simulation._submitted, parts, told, SEED, records, frozenset(range(5))):
-            counts.append(each)
-            response_keys |= mine
-    for place, name in itertools.product((keys, records) if linked else (), names[1:] if linked else ()):
+        made, order = simulation.make_keys(keys, RANGE if linked else parties, RANGE, SEED, workers)
+        names = [f"{number:06}.parquet" for number in range(parties // RANGE)] if linked else []
+        listed = FleetList(tuple(msgspec.structs.replace(made.files[0], name=name) for name in names) or made.files)
+        consortium, told = simulation.convene(listed, thresholds.resolve("uniform:100"), proofs=True)
+        counts, response_keys, _ = simulation.submit(made, order, told, SEED, records, range(5), workers)
+    for place, name in itertools.product((keys, records), names[1:]):
         Path(place, name).symlink_to(Path(place, names[0]))
-    roles = {}
     for role in ("aggregator", "helper"):
-        name = roles[role] = getattr(consortium, role)
+        identity = consortium.identities[getattr(consortium, role)]
         with create_with_random_passphrase(folder / role, folder / f"{role}.passphrase") as store:
-            store.put("identity", OWN, consortium.identities[name].to_bytes())
-        make_store(folder / f"worker-{role}", consortium.identities[name])
-    state = {
-        "document": document.hex(), "members": [each.hex() for each in consortium.members.files], "roles": roles,
-        "holder": consortium.holder, "at": consortium.at.isoformat(), "linked": linked, "own_seal": own_seal,
-        "expected": str(trapezoid(sum(counts[1:], counts[0])).fraction), "cap": cap,
-        "response_keys": {index: key.hex() for index, key in response_keys.items()}, "order": order[:5].tolist(),
-    }  # fmt: skip
-    (folder / "state.json").write_text(json.dumps(state), encoding="utf-8")
+            store.put("identity", OWN, identity.to_bytes())
+        make_store(folder / f"worker-{role}", identity)
+    return State(told, str(trapezoid(counts).fraction), response_keys, order[:5].tolist())
 
 
-def step(folder: Path, name: str, scheduler: str | None) -> dict[str, Any]:
+def step(folder: Path, name: str, state: State, *, linked: bool, scheduler: str | None) -> dict[str, Any]:
     """Do a role's step, here, and say what it has taken."""
-    state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
-    members, at = Members(tuple(map(bytes.fromhex, state["members"]))), datetime.fromisoformat(state["at"])
-    if state["linked"]:
+    document, files, holder, at = state.told
+    members, role = Members(files), STEPS[name]
+    if linked:
         whole = FleetList.ranges.func
         FleetList.ranges = property(lambda self: tuple(each._replace(first=0) for each in whole(self)))
-    if state["own_seal"]:
-        with_own_seal()
-    Linked.own_seal = state["own_seal"]
-    role = STEPS[name]
     vault = Vault(folder / role, folder / f"{role}.passphrase")
     with vault.open() as store:
         identity = replace(Identity.from_bytes(store.get("identity", OWN)), version=members.version)
-    session = FleetSession.open(bytes.fromhex(state["document"]), identity, members, holder=state["holder"], at=at)
+    session = FleetSession.open(document, identity, members, holder=holder, at=at)
     keys, records, listed, answers = (str(folder / each) for each in ("keys", "records", "blobs", "answers"))
-    result = folder / "result"
-    started, told = time.perf_counter(), {}
-    with Workers.on(scheduler) if scheduler else (Linked if state["linked"] else Workers)(2) as workers:
+    result, started = folder / "result", time.perf_counter()
+    with Workers.on(scheduler) if scheduler else (Linked if linked else Workers)(2) as workers:
         if name == "collect":
             found = aggregator.collect(session, vault, records, listed, workers, at=at)
             told = {"records": found.records, "refused": found.refused}
@@ -144,18 +120,12 @@ def step(folder: Path, name: str, scheduler: str | None) -> dict[str, Any]:
         }  # fmt: skip
 
 
-def read(folder: Path) -> dict[str, Any]:
+def read(folder: Path, state: State) -> dict[str, Any]:
     """Say whether the first five devices read the fraction over all rows."""
-    state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
-    if state["own_seal"]:
-        with_own_seal()
-    simulation.MOST_ROWS = state["cap"]
-    members, at = tuple(map(bytes.fromhex, state["members"])), datetime.fromisoformat(state["at"])
-    announced = simulation._announced(bytes.fromhex(state["document"]), members, state["holder"], at)
-    keys = {int(index): bytes.fromhex(key) for index, key in state["response_keys"].items()}
-    made, first = (SEED, np.array(state["order"], np.uint32)), Members(members).fleets[0].ranges[:1]
-    found = simulation._read(announced, made, list(first), str(folder / "answers"), keys)
-    return {"step": "read", "equal": str(found) == state["expected"], "fraction": str(found)}
+    order = np.array(state.order, np.uint32)
+    listed = FleetList(Members(state.told[1]).fleets[0].files[:1])
+    found = simulation.read(listed, order, state.told, SEED, str(folder / "answers"), state.response_keys)
+    return {"step": "read", "equal": str(found) == state.expected, "fraction": str(found)}
 
 
 def main() -> None:
@@ -168,12 +138,18 @@ def main() -> None:
     parser.add_argument("--scheduler", help=argparse.SUPPRESS)
     given = parser.parse_args()
     folder = given.folder.absolute()
+    file, simulation.MOST_ROWS = folder / "state", 3 if given.linked else simulation.MOST_ROWS
+    if given.own_seal and given.step:
+        with_own_seal()
+        Linked.own_seal = True
     if given.step == "prepare":
-        prepare(folder, given.parties, linked=given.linked, own_seal=given.own_seal)
-    elif given.step == "read":
-        print(json.dumps(read(folder)))
+        file.write_bytes(msgspec.msgpack.encode(prepare(folder, given.parties, linked=given.linked)))
     elif given.step:
-        print(json.dumps(step(folder, given.step, given.scheduler)))
+        state = msgspec.msgpack.decode(file.read_bytes(), type=State)
+        if given.step == "read":
+            print(json.dumps(read(folder, state)))
+        else:
+            print(json.dumps(step(folder, given.step, state, linked=given.linked, scheduler=given.scheduler)))
     else:
         folder.mkdir()
         for name in ("prepare", *STEPS, "read"):

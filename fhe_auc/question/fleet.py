@@ -71,10 +71,9 @@ class FleetList(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     @cached_property
     def ranges(self) -> tuple[Range, ...]:
         """The ranges, in order."""
-        firsts = accumulate((each.number for each in self.files), initial=0)
-        return tuple(
-            Range(each.name, first, each.number, each.digest) for each, first in zip(self.files, firsts, strict=False)
-        )
+        ends = accumulate(each.number for each in self.files)
+        files = zip(self.files, ends, strict=True)
+        return tuple(Range(each.name, end - each.number, each.number, each.digest) for each, end in files)
 
 
 class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -86,9 +85,8 @@ class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not 2 <= self.members <= _MOST_MEMBERS or len(self.keys) != DIGEST_BYTES:
-            raise InputError(
-                f"a fleet has from 2 to {_MOST_MEMBERS:,} members, and a list of them, got {self.members:,}"
-            )
+            what = f"from 2 to {_MOST_MEMBERS:,} members, and a list of them"
+            raise InputError(f"a fleet has {what}, got {self.members:,}")
         if not 1 <= self.row_cap <= MOST_ROWS:
             raise InputError(f"a device's row cap must lie between 1 and {MOST_ROWS}, got {self.row_cap}")
 
@@ -99,5 +97,4 @@ class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def found_in(self, lists: Sequence[FleetList]) -> FleetList | None:
         """Return the list of this fleet's members, if it is there."""
-        own = self.members, self.keys
-        return next((each for each in lists if (each.number, each.digest) == own), None)
+        return next((each for each in lists if (each.number, each.digest) == (self.members, self.keys)), None)

@@ -88,7 +88,7 @@ def _absolute(place: str) -> str:
     return place if "://" in place else os.path.abspath(place)
 
 
-def _step(about_it: str, *examples: str, places: str = "", shared: bool = True) -> Callable[..., Any]:
+def _step(*examples: str, places: str = "", shared: bool = True) -> Callable[..., Any]:
     """Decorate a role's step: it receives ``session`` and ``vault``, `places`, and ``pool`` where workers share it."""
 
     def decorated(command: Callable[..., _Reported]) -> click.Command:
@@ -112,15 +112,12 @@ def _step(about_it: str, *examples: str, places: str = "", shared: bool = True) 
             step = click.argument(place, callback=lambda _, __, value: _absolute(value))(step)
         step = click.argument("session_file", metavar="SESSION", type=common.FILE)(step)
         shown = (f"fhe-auc fleet {each} --holder vendor --store keystore" for each in examples)
-        return common.command(about_it, *shown, name=examples[0].split()[0])(step)
+        return common.command(None, *shown, name=examples[0].split()[0])(step)
 
     return decorated
 
 
-@common.command(
-    "Name a fleet and all that is agreed, in a signed file.",
-    "fhe-auc fleet convene keys study.toml --row-cap 500 --store keystore",
-)
+@common.command(None, "fhe-auc fleet convene keys study.toml --row-cap 500 --store keystore")
 @click.argument("keys")
 @click.argument("study_file", metavar="STUDY", type=common.FILE)
 @inputs.option("--row-cap N", "Most rows of a device, within which it proves its counts.", type=_CAP, required=True)
@@ -129,7 +126,7 @@ def _step(about_it: str, *examples: str, places: str = "", shared: bool = True) 
 @inputs.option("--force", "Overwrite files that are there already.")
 @common.reported
 def convene(keys: str, study_file: Path, row_cap: int, vault: Vault, target: Path, force: bool) -> common.Report:
-    """Convene a session of a fleet.
+    """Name a fleet and all that is agreed, in a signed file.
 
     KEYS is the folder whose files the members' file names (`fhe-auc members renew --fleet`). STUDY (TOML) says what is
     evaluated, by the protocol exact; who is aggregator and who helper; how many devices must count (min-parties, else
@@ -175,16 +172,12 @@ def convene(keys: str, study_file: Path, row_cap: int, vault: Vault, target: Pat
     return common.Report(facts, rows)
 
 
-@_step(
-    "As the aggregator: check the records, hand on the blobs.",
-    "collect session.fleet s3://fleet/records blobs",
-    places="records blobs",
-)
+@_step("collect session.fleet s3://fleet/records blobs", places="records blobs")
 def collect(records: str, blobs: str, session: FleetSession, vault: Vault, pool: Workers) -> _Reported:
-    """Check every record in the folder RECORDS, and write the blobs of those that are whole.
+    """As the aggregator: check the records, hand on the blobs.
 
-    The new folder BLOBS is for the helper. A session has one list: RECORDS must stay as it is until `add`. After a
-    crash collect the same again.
+    Every record in the folder RECORDS is checked. The new folder BLOBS, of those that are whole, is for the helper. A
+    session has one list: RECORDS must stay as it is until `add`. After a crash collect the same again.
     """
     found = aggregator.collect(session, vault, records, blobs, pool, at=common.now())
     rows: common.Rows = [("collected", f"{found.records:,} records", f"their blobs are in {blobs!r}, for the helper")]
@@ -194,18 +187,15 @@ def collect(records: str, blobs: str, session: FleetSession, vault: Vault, pool:
     return common.Report({"records": found.records, "refused": refused}, rows), ""
 
 
-@_step(
-    "As the helper: open the sum of the pads.",
-    "open session.fleet keys blobs answers",
-    "open session.fleet answers --nothing",
-)
+@_step("open session.fleet keys blobs answers", "open session.fleet answers --nothing")
 @click.argument("places", metavar="[KEYS BLOBS] ANSWERS", nargs=-1)
 @inputs.option("--nothing", "Open nothing in this session, whose records or list are lost, ever.")
 def open_pads(places: tuple[str, ...], nothing: bool, session: FleetSession, vault: Vault, pool: Workers) -> _Reported:
-    """Open the sum of the pads of those of the folder BLOBS that count, once; answer in the folder ANSWERS.
+    """As the helper: open the sum of the pads.
 
-    KEYS is the folder of the fleet's keys. The first list is the session's: asked again it writes the same answer, and
-    it refuses another list. Exit status 1: too few count, and the session has ended. ANSWERS/opening is then the signed
+    It is that of those of the folder BLOBS that count, and is opened once; the answer is in the folder ANSWERS. KEYS is
+    the folder of the fleet's keys. The first list is the session's: asked again it writes the same answer, and it
+    refuses another list. Exit status 1: too few count, and the session has ended. ANSWERS/opening is then the signed
     word that nothing was opened; devices that are given it may answer for the same rows in another session. With
     --nothing it is that word, too; the session must not be over.
     """
@@ -224,51 +214,42 @@ def open_pads(places: tuple[str, ...], nothing: bool, session: FleetSession, vau
     return _verdicts(found.verdicts, where, opened=found.opened), "opened" if found.opened else "ended unopened"
 
 
-@_step(
-    "As the aggregator: add up those that count.",
-    "add session.fleet s3://fleet/records blobs answers result",
-    places="records blobs answers result",
-)
+@_step("add session.fleet s3://fleet/records blobs answers result", places="records blobs answers result")
 def add(
     records: str, blobs: str, answers: str, result: str, session: FleetSession, vault: Vault, pool: Workers
 ) -> _Reported:
-    """Take those in RECORDS that do not count off the sum, and write the encrypted sums to the file RESULT.
+    """As the aggregator: add up those that count.
 
-    BLOBS is the folder that `collect` has written, ANSWERS the helper's.
+    Those in RECORDS that do not are taken off the sum; the encrypted sums are written to the file RESULT. BLOBS is the
+    folder that `collect` has written, ANSWERS the helper's.
     """
     made, found = aggregator.add(session, vault, records, blobs, answers, pool, at=common.now())
     tables.write_file(result, made)
     return _verdicts(found, f"the result for the helper is {result!r}"), ""
 
 
-@_step(
-    "As the helper: decrypt the sums, for the devices.",
-    "decrypt session.fleet result s3://fleet/answers",
-    places="result answers",
-    shared=False,
-)
+@_step("decrypt session.fleet result s3://fleet/answers", places="result answers", shared=False)
 def decrypt(result: str, answers: str, session: FleetSession, vault: Vault) -> _Reported:
-    """Decrypt RESULT, once, and write the sums, sealed, beside what opens them for each device: ANSWERS/sums.
+    """As the helper: decrypt the sums, for the devices.
 
-    Keep ANSWERS until the devices have read: then this key store has no key of the session any more.
+    RESULT is decrypted once. The sums are written, sealed, beside what opens them for each device: ANSWERS/sums. Keep
+    ANSWERS until the devices have read: then this key store has no key of the session any more.
     """
     number = helper.decrypt(session, vault, tables.read_file(result), answers, at=common.now())
     rows: common.Rows = [("decrypted", f"for {number:,} devices", f"what they read is in {answers!r}")]
     return common.Report({"devices": number, "answers": answers}, rows), "decrypted"
 
 
-@common.command(
-    "Make a key store for workers of Dask's.",
-    "fhe-auc fleet worker worker/store --store keystore --passphrase-file passphrase",
-)
+@common.command(None, "fhe-auc fleet worker worker/store --store keystore --passphrase-file passphrase")
 @click.argument("directory", metavar="NEWSTORE", type=click.Path(path_type=Path))
 @common.key_store
 @common.reported
 def worker(directory: Path, vault: Vault) -> common.Report:
-    """Make a key store with which workers unseal what is sealed to the role that --store is of.
+    """Make a key store for workers of Dask's.
 
-    Nobody plays the role with it. Give it and its passphrase, beside it, to the machines whose workers do the role's
-    work, and to no others: who has them, and what the other server has, reads every device's counts.
+    With it they unseal what is sealed to the role that --store is of, and nobody plays the role. Give it and its
+    passphrase, beside it, to the machines whose workers do the role's work, and to no others: who has them, and what
+    the other server has, reads every device's counts.
     """
     with vault.open() as store:
         file = make_store(directory, own_identity(store))
@@ -283,7 +264,7 @@ def _verdicts(found: dict[str, int], where: str, *, opened: bool = True) -> comm
 
 
 @common.command(
-    "Play a whole session on this machine, and measure it.",
+    None,
     "fhe-auc fleet simulate --parties 1000",
     "fhe-auc fleet simulate --parties 1000000 --workers 2 --folder /var/tmp/fleet",
     name="simulate",
@@ -294,13 +275,12 @@ def _verdicts(found: dict[str, int], where: str, *, opened: bool = True) -> comm
 @inputs.option("--folder DIR", _FOLDER, type=click.Path(file_okay=False, path_type=Path))
 @inputs.option("--no-proofs", "Nobody proves its row cap.")
 @common.reported
-def simulate_session(
-    parties: int, thresholds: str, pool: Workers, folder: Path | None, no_proofs: bool
-) -> common.Report:
-    """Play all the steps through files, with made-up devices, and compare with the fraction over all their rows.
+def simulated(parties: int, thresholds: str, pool: Workers, folder: Path | None, no_proofs: bool) -> common.Report:
+    """Play a whole session on this machine, and measure it.
 
-    Exit status 1: they differ. What devices do is measured apart from what aggregator and helper do. Workers of a
-    scheduler must be on this machine, or see the folder.
+    All steps go through files, with made-up devices; their fraction is compared with that over all their rows. Exit
+    status 1: they differ. What devices do is measured apart from what aggregator and helper do. Workers of a scheduler
+    must be on this machine, or see the folder.
     """
     if folder is not None and folder.exists() and any(folder.iterdir()):
         raise InputError(f"{str(folder)!r} is not empty; give a new folder")
@@ -322,5 +302,5 @@ def simulate_session(
     return common.Report({**vars(found), **exact}, rows, failed=not found.equal)
 
 
-for _command in (convene, collect, open_pads, add, decrypt, worker, simulate_session):
+for _command in (convene, collect, open_pads, add, decrypt, worker, simulated):
     fleet.add_command(_command)

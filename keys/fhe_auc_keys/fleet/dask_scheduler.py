@@ -10,8 +10,9 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from typing import TypeVar, cast
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from distributed import Client, KilledWorker, Security, TimeoutError
 
@@ -38,8 +39,10 @@ class Tasks(Executor):
     """
 
     def __init__(self, scheduler: str) -> None:
-        place, security = urlsplit(scheduler), None
-        if place.scheme not in ("tcp", "tls") or not _port(place):
+        place, port, security = urlsplit(scheduler), None, None
+        with suppress(ValueError):
+            port = place.port
+        if place.scheme not in ("tcp", "tls") or not port:
             raise InputError(f"{scheduler!r} is no scheduler's address: tls://HOST:PORT, or tcp://127.0.0.1:PORT")
         if place.scheme == "tls":
             security = Security(require_encryption=True)
@@ -93,23 +96,11 @@ def _require_shut(scheduler: str, addresses: Iterable[str]) -> None:
     """Raise `InputError` where another machine reaches one of these without a certificate."""
     scheme = urlsplit(scheduler).scheme
     for each in addresses:
-        place = urlsplit(each)
-        if place.scheme != scheme or (scheme == "tcp" and not _is_here(place.hostname)):
+        place, is_shut = urlsplit(each), scheme == "tls"
+        with suppress(ValueError):
+            is_shut |= place.hostname == "localhost" or ipaddress.ip_address(place.hostname or "").is_loopback
+        if place.scheme != scheme or not is_shut:
             raise InputError(
                 f"{scheduler!r} is refused: other machines reach {each!r}, and whoever does runs code there. Use "
                 "tls://, or tcp:// with scheduler and workers on this machine (dask scheduler --host 127.0.0.1)"
             )
-
-
-def _is_here(host: str | None) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
-    except ValueError:
-        return False
-
-
-def _port(place: SplitResult) -> int | None:
-    try:
-        return place.port
-    except ValueError:
-        return None

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import secrets
 import time
-from collections import defaultdict
+from collections import ChainMap, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import EvaluationError
 from fhe_auc.base.terminal import Progress
 from fhe_auc.metrics.trapezoid import trapezoid
-from fhe_auc.question.fleet import MEMBER_BYTES, Fleet, Range
+from fhe_auc.question.fleet import MEMBER_BYTES, Fleet, FleetList, Range
 from fhe_auc.rows.counts import Counts, count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
@@ -40,6 +40,10 @@ MOST_ROWS = 19  # of a device
 _RANGE = 10_000  # devices, at most; a task plays those of one
 _READERS = 20
 _FLOOR = Floor(members=2, share=0.5)
+
+Order: TypeAlias = NDArray[np.uint32]  # by member's index, the number of the device
+Told: TypeAlias = "tuple[bytes, tuple[bytes, ...], str, datetime]"
+"""What opens a session: its announcement, the members' files, the convener, and the time."""
 
 
 @dataclass
@@ -68,55 +72,33 @@ def simulate(
     With `proofs` they prove that their rows are counts within the cap, `MOST_ROWS`. Workers see the folder, and no key
     stores of their own.
     """
-    workers.own_stores = False
-    keys, records, blobs, answers = (str(folder.absolute() / name) for name in ("keys", "records", "blobs", "answers"))
-    seed, steps = secrets.token_bytes(32), itertools.count()
-    seconds = defaultdict[str, dict[str, float]](dict)
+    workers.own_stores, folder = False, folder.absolute()
+    keys, records, blobs, answers = (str(folder / name) for name in ("keys", "records", "blobs", "answers"))
+    seed, seconds = secrets.token_bytes(32), defaultdict[str, dict[str, float]](dict)
 
     @contextmanager
     def measured(role: str, step: str) -> Iterator[None]:
-        progress(f"{role}: {step}", next(steps), 7)
+        progress(f"{role}: {step}", sum(map(len, seconds.values())), 7)
         before = time.process_time() + workers.seconds
         yield
         seconds[role][step] = time.process_time() + workers.seconds - before
 
-    per_file = min(_RANGE, -(-parties // workers.number))
-    starts = ((f"devices from {first}", first, min(per_file, parties - first)) for first in range(0, parties, per_file))
     with measured("devices", "make keys"):
-        known = np.concatenate(list(workers.map(_public_keys, starts, seed)))
-        listed = tables.write_keys(keys, known, per_file)
-        order = np.lexsort(known.T[::-1]).astype(np.uint32)  # which device is which member
-        del known
-    consortium = Consortium(())
-    at, holder = consortium.at, consortium.holder
-    consortium.change(Change(fleets=[listed]))
-    request = Request(
-        parties=(),
-        thresholds=grid,
-        fleet=Fleet.of(listed, row_cap=MOST_ROWS),
-        max_rows=MOST_ROWS * parties,
-        min_parties=parties,
-        keys="helper",
-        row_caps=MOST_ROWS if proofs else None,
-    )
-    document = consortium.convene(registry.load("exact").prepare(request).manifest)
-    told = document, consortium.members.files, holder, at
+        listed, order = make_keys(keys, parties, min(_RANGE, -(-parties // workers.number)), seed, workers)
+    consortium, told = convene(listed, grid, proofs=proofs)
+    document, _, holder, at = told
 
     def role(name: str) -> tuple[FleetSession, Vault]:
-        identity, vault = consortium.identities[name], Vault(folder.absolute() / name, folder / f"{name}.passphrase")
-        with create_with_random_passphrase(vault.directory, folder / f"{name}.passphrase") as store:
+        identity, passphrase = consortium.identities[name], folder / f"{name}.passphrase"
+        with create_with_random_passphrase(folder / name, passphrase) as store:
             store.put("identity", OWN, identity.to_bytes())
-        return FleetSession.open(document, identity, consortium.members, holder=holder, at=at), vault
+        session = FleetSession.open(document, identity, consortium.members, holder=holder, at=at)
+        return session, Vault(folder / name, passphrase)
 
     adder, trustee = role(consortium.aggregator), role(consortium.helper)
-    counted, response_keys, sizes = list[Counts](), dict[int, bytes](), set[int]()
     with measured("devices", "submit"):
-        wanted = frozenset(range(0, parties, -(-parties // _READERS)))
-        parts = ((each, order[each.first : each.first + each.number]) for each in listed.ranges)
-        for counts, mine, size in workers.map(_submitted, parts, told, seed, records, wanted):
-            counted.append(counts)
-            sizes.add(size)
-            response_keys |= mine
+        wanted = range(0, parties, -(-parties // _READERS))
+        counts, response_keys, size = submit(listed, order, told, seed, records, wanted, workers)
     with measured("aggregator", "collects"):
         aggregator.collect(*adder, records, blobs, workers, at=at)
     with measured("helper", "opens"):
@@ -126,13 +108,41 @@ def simulate(
     with measured("helper", "decrypts"):
         number = helper.decrypt(*trustee, result, answers, at=at)
     with measured("devices", f"{len(response_keys)} of them read"):
-        read = [each for each in listed.ranges if wanted & set(range(each.first, each.first + each.number))]
-        found = _read(_announced(*told), (seed, order), read, answers, response_keys)
-    expected = trapezoid(sum(counted[1:], counted[0])).fraction
-    return Simulated(parties, number, found, expected, max(sizes), dict(seconds), max(workers.peak, peak()))
+        found = read(listed, order, told, seed, answers, response_keys)
+    expected = trapezoid(counts).fraction
+    return Simulated(parties, number, found, expected, size, dict(seconds), max(workers.peak, peak()))
 
 
-def _announced(document: bytes, members: tuple[bytes, ...], holder: str, at: datetime) -> Announcement:
+def make_keys(keys: str, parties: int, per_file: int, seed: bytes, workers: Workers) -> tuple[FleetList, Order]:
+    """Write the keys of so many devices into a folder; return their list, and which device is which member."""
+    starts = ((f"devices from {first}", first, min(per_file, parties - first)) for first in range(0, parties, per_file))
+    known = np.concatenate(list(workers.map(_public_keys, starts, seed)))
+    return tables.write_keys(keys, known, per_file), np.lexsort(known.T[::-1]).astype(np.uint32)
+
+
+def convene(listed: FleetList, grid: NDArray[np.float64], *, proofs: bool) -> tuple[Consortium, Told]:
+    """Return a consortium with this fleet, and its session, in which all devices must count."""
+    consortium, fleet, caps = Consortium(()), Fleet.of(listed, row_cap=MOST_ROWS), MOST_ROWS if proofs else None
+    consortium.change(Change(fleets=[listed]))
+    most, number = MOST_ROWS * fleet.members, fleet.members
+    request = Request(
+        parties=(), thresholds=grid, fleet=fleet, keys="helper", max_rows=most, min_parties=number, row_caps=caps
+    )
+    document = consortium.convene(registry.load("exact").prepare(request).manifest)
+    return consortium, (document, consortium.members.files, consortium.holder, consortium.at)
+
+
+def submit(
+    listed: FleetList, order: Order, told: Told, seed: bytes, records: str, wanted: range, workers: Workers
+) -> tuple[Counts, dict[int, bytes], int]:
+    """Write all records; return their rows counted in the clear, response keys of `wanted` members, and a size."""
+    parts = ((each, order[each.first : each.first + each.number]) for each in listed.ranges)
+    counts, keys, sizes = zip(*workers.map(_submitted, parts, told, seed, records, wanted), strict=True)
+    return sum(counts[1:], counts[0]), dict(ChainMap(*keys)), max(sizes)
+
+
+def _announced(told: Told) -> Announcement:
+    document, members, holder, at = told
     return open_announcement(document, Members(members), holder=holder, at=at)
 
 
@@ -156,16 +166,11 @@ def _rows(seed: bytes, own: Range) -> list[PartyData]:
 
 
 def _submitted(
-    own: Range,
-    devices: NDArray[np.uint32],
-    told: tuple[bytes, tuple[bytes, ...], str, datetime],
-    seed: bytes,
-    folder: str,
-    wanted: frozenset[int],
+    own: Range, devices: Order, told: Told, seed: bytes, folder: str, wanted: range
 ) -> tuple[Counts, dict[int, bytes], int]:
-    """Write a range's records; return their rows counted in the clear, response keys of those `wanted`, and a size."""
-    announced, rows, records, keys = _announced(*told), _rows(seed, own), [], dict[int, bytes]()
-    for index, device, data in zip(range(own.first, own.first + own.number), devices.tolist(), rows, strict=True):
+    """Do the same for a range."""
+    announced, rows, records, keys = _announced(told), _rows(seed, own), [], dict[int, bytes]()
+    for index, (device, data) in enumerate(zip(devices.tolist(), rows, strict=True), own.first):
         submitted = Device(announced, index, _signing(seed, device), _FLOOR).submit(data, b"")
         records.append(submitted.record)
         if index in wanted:
@@ -176,24 +181,19 @@ def _submitted(
     return count(pooled, announced.manifest.thresholds), keys, 4 + sum(map(len, records[0][1:]))
 
 
-def _read(
-    announced: Announcement,
-    made: tuple[bytes, NDArray[np.uint32]],
-    ranges: list[Range],
-    answers: str,
-    keys: dict[int, bytes],
-) -> Fraction:
-    """Return the fraction that these devices read; raise `EvaluationError` where they read different ones."""
-    (seed, order), found = made, set[Fraction | None]()
+def read(listed: FleetList, order: Order, told: Told, seed: bytes, answers: str, keys: dict[int, bytes]) -> Fraction:
+    """Return the fraction that devices with these keys read; raise `EvaluationError` where they read different ones."""
+    announced, found = _announced(told), set[Fraction | None]()
     sums = tables.read_file(tables.within(answers, helper.SUMS_FILE))
-    for own in ranges:
+    for own in listed.ranges:
+        if not keys.keys() & range(own.first, own.first + own.number):
+            continue
         rows = _rows(seed, own)
         for columns in tables.batches(tables.within(answers, own.name), tables.ANSWERS):
             for place in np.flatnonzero(np.isin(columns["member"], list(keys))):
-                index = int(columns["member"][place])
+                index, part = int(columns["member"][place]), columns["part"][place].tobytes()
                 device = Device(announced, index, _signing(seed, int(order[index])), _FLOOR)
-                read = device.read(rows[index - own.first], keys[index], columns["part"][place].tobytes(), sums)
-                found.add(read.fraction)
+                found.add(device.read(rows[index - own.first], keys[index], part, sums).fraction)
     if len(found) != 1 or (fraction := found.pop()) is None:
         raise EvaluationError("devices have read different results")
     return fraction

@@ -183,11 +183,8 @@ class Workers(AbstractContextManager["Workers"]):
         for _ in range(self._times_alone):
             with suppress(self._death), self._engine(1) as engine:
                 return engine.submit(task, part).result()
-        name = part[0] if isinstance(part[0], str) else getattr(part[0], "name", part[0])
-        raise EvaluationError(
-            f"{str(name)!r}: each worker that had it has died. Is there enough memory? Nothing of it is counted: "
-            "run the command once more"
-        ) from None
+        name, again = str(getattr(part[0], "name", part[0])), "Nothing of it is counted: run the command once more"
+        raise EvaluationError(f"{name!r}: each worker that had it has died. Is there enough memory? {again}") from None
 
     def _engine(self, number: int) -> Executor:
         return ProcessPoolExecutor(number, multiprocessing.get_context("spawn"), _begin)
@@ -214,14 +211,13 @@ class _DaskWorkers(Workers):
 
 def _begin() -> None:
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # at once, and without a traceback of its own
-    Thread(target=_end_with_parent, daemon=True).start()
 
+    def end_with_parent() -> None:  # else it would wait for tasks for ever, with its role's private keys
+        if (parent := multiprocessing.parent_process()) is not None:
+            parent.join()
+            os._exit(1)
 
-def _end_with_parent() -> None:
-    """A worker whose parent is killed would wait for tasks for ever, with its role's private keys."""
-    if (parent := multiprocessing.parent_process()) is not None:
-        parent.join()
-        os._exit(1)
+    Thread(target=end_with_parent, daemon=True).start()
 
 
 def _done(version: str, function: Callable[..., R], shared: tuple[object, ...], part: Part) -> Done[R]:
