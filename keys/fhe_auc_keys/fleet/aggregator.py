@@ -7,13 +7,13 @@ counts, and nowhere else: what it differs by from the sum of those that count is
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, TypeAlias
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,11 +25,19 @@ from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.packing import octet_rows
 from fhe_auc.rlwe.polynomials import Words
-from fhe_auc.session.computation import PaddedComputation
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import session as sessions
 from fhe_auc_keys.fleet import tables
-from fhe_auc_keys.fleet.session import VERDICTS, Document, FleetSession, Loaded, TableFile, loaded, sealed, unsealed
+from fhe_auc_keys.fleet.session import (
+    COUNTS,
+    Document,
+    FleetSession,
+    Loaded,
+    TableFile,
+    loaded,
+    sealed,
+    unsealed,
+)
 from fhe_auc_keys.fleet.tables import Columns, within
 from fhe_auc_keys.fleet.workers import OwnKeys, Workers
 from fhe_auc_keys.roles.blobs import bytes_of, totals_of
@@ -49,7 +57,6 @@ REASONS = OTHER_FILE, NOT_SEALED, NO_SKETCH, NO_PROOF = (
 )
 _WHOLE = len(REASONS)
 _EXAMPLES = 5
-_CHANGED = "{!r} has other records than were collected: put back what has gone, and take out what has come since"
 
 Refused: TypeAlias = dict[str, tuple[int, list[str]]]
 """Why records do not count: how many, and a few of them, by reason."""
@@ -88,39 +95,36 @@ def collect(
     """
     session.require(session.announced.aggregator, at=at)
     me, manifest, computation = session.identity, session.manifest, session.loaded.computation
-    there, refused, digests = set(tables.names_in(records)), Refused(), dict[Range, bytes]()
+    there, refused, digests = {*tables.names_in(records)}, Refused(), dict[str, bytes]()
     if not (mine := [each for each in session.ranges if each.name in there]):  # it would be the session's one list
         raise InputError(f"{records!r} holds no records, in files named as those of the fleet's keys are")
-    _refuse(
-        refused, UNREADABLE, [within(records, name) for name in sorted(there.difference(each.name for each in mine))]
-    )
-    fixed, shared, places = (
-        Submissions(len(mine)),
-        manifest.to_bytes(),
-        ((within(records, each.name),) for each in mine),
-    )
-    for own, (digest, problem) in zip(mine, workers.map(_digest_of, places, shared), strict=True):
+    for name in sorted(there.difference(each.name for each in mine)):
+        _refuse(refused, UNREADABLE, 1, [within(records, name)])
+    fixed, shared = Submissions(len(mine)), manifest.to_bytes()
+    found = workers.map(_digest_of, ((within(records, own.name),) for own in mine), shared)
+    for own, (digest, problem) in zip(mine, found, strict=True):
         fixed.add(encode((own.name, digest)))
         if digest:
-            digests[own] = digest
+            digests[own.name] = digest
         else:  # none of a file counts that cannot be read to its end
-            _refuse(refused, UNREADABLE, [problem])
+            _refuse(refused, UNREADABLE, 1, [problem])
     with vault.open() as store:
-        secret = fixed_lists.fix(store, me, manifest, fixed.digest)
-    query = fixed.query_key(secret, manifest.digest)
-    tasks = [(within(records, own.name), own, digest, blobs) for own, digest in digests.items()]
-    to_own = sealed(me.encryption_key, query, manifest.digest, sessions.QUERY)
+        query = fixed.query_key(fixed_lists.fix(store, me, manifest, fixed.digest), manifest.digest)
+    of_mine, of_helper = (
+        sealed(each.encryption_key, query, manifest.digest, sessions.QUERY) for each in (me, session.helper)
+    )
+    whole = [own for own in mine if own.name in digests]
+    tasks = ((within(records, own.name), own, digests[own.name], blobs) for own in whole)
     files, total = list[TableFile](), computation.added([])
-    for file, summed, others in workers.map(_collected, tasks, shared, to_own, workers.keys(vault)):
+    for file, summed, others in workers.map(_collected, tasks, shared, of_mine, workers.keys(vault)):
         files.append(file)
         total = computation.added([total, sum_in(me, summed, manifest.digest, file.name)])
         for why, (number, named) in others.items():
-            _refuse(refused, why, named, number)
-    for_helper = sealed(session.helper.encryption_key, query, manifest.digest, sessions.QUERY)
-    listed = Document(manifest.digest, b"", for_helper, tuple(files))
+            _refuse(refused, why, number, named)
+    listed = Document(manifest.digest, b"", of_helper, tuple(files))
     with vault.open() as store:
-        kept = _Added(listed.known_by, encode(bytes_of(total)), {own.name: each for own, each in digests.items()})
-        store.put("fleet", manifest.session.hex(), _FORMAT.frame(kept), replace=True)
+        kept = _FORMAT.frame(_Added(listed.known_by, encode(bytes_of(total)), digests))
+        store.put("fleet", manifest.session.hex(), kept, replace=True)
     tables.write_file(within(blobs, LIST_FILE), sign_document(sessions.LIST, me, listed))
     return Collected(sum(each.rows for each in files), refused)
 
@@ -145,23 +149,22 @@ def add(
     answer = session.read(sessions.OPENING, opening, helper, at=at)
     with vault.open() as store:
         kept = store.load("fleet", manifest.session.hex(), _FORMAT)
-    names, said = ([each.name for each in document.files] for document in (listed, answer))
-    if {answer.about, kept.blobs} != {listed.known_by} or names != said or len(answer.numbers) != len(VERDICTS):
+    pairs = [*zip(listed.files, answer.files, strict=False)]
+    names = [each.name for each in listed.files]
+    if {answer.about, kept.blobs} != {listed.known_by} or names != [each.name for each in answer.files]:
         raise KeysError("the helper's answer is for other blobs than are listed here, or than this key store has added")
     if (counted := sum(each.rows for each in answer.files)) < manifest.min_parties:
         raise TooFewPartiesError(f"{counted} members count, at least {manifest.min_parties} are needed")
     keys = computation.keys(answer.context, unsealed(me, answer.sealed, manifest.digest, sessions.PADS))
-    files, total = zip(answer.files, listed.files, strict=True), _words(kept.total)
-    some = [msgspec.structs.replace(said, rows=own.rows) for said, own in files if said.rows < own.rows]
-    tasks = ((within(records, own.name), own, kept.records[own.name], answers) for own in some)
-    found = workers.map(_left_out, tasks, manifest.to_bytes(), workers.keys(vault))
-    for own, summed in zip(some, found, strict=True):
-        off = sum_in(me, summed, manifest.digest, own.name)
+    some = [(said, own.rows - said.rows) for own, said in pairs if own.rows != said.rows]
+    tasks = ((within(records, said.name), said, left, kept.records[said.name], answers) for said, left in some)
+    found, total = workers.map(_left_out, tasks, manifest.to_bytes(), workers.keys(vault)), _words(kept.total)
+    for (said, _), summed in zip(some, found, strict=True):
+        off = sum_in(me, summed, manifest.digest, said.name)
         total = [modular.subtract(*each) for each in zip(total, off, computation.primes, strict=True)]
     result = sealed(helper.encryption_key, computation.aggregate(keys, total), manifest.digest, sessions.SUMS)
-    left_out = zip(VERDICTS[1:], answer.numbers[1:], strict=True)
     body = Document(manifest.digest, hashlib.sha256(opening).digest(), result)
-    return sign_document(sessions.RESULT, me, body), {why: number for why, number in left_out if number}
+    return sign_document(sessions.RESULT, me, body), sessions.told((0, *answer.numbers[COUNTS + 1 :]))
 
 
 def sum_in(me: Identity, summed: bytes, digest: bytes, file: str) -> list[Words]:
@@ -169,10 +172,16 @@ def sum_in(me: Identity, summed: bytes, digest: bytes, file: str) -> list[Words]
     return _words(unsealed(me, summed, digest, file))
 
 
-def sum_of(computation: PaddedComputation[Any, Any], rows: Iterable[Residues], which: NDArray[np.bool_]) -> list[Words]:
-    """Return the sum of these sketches or pads, each part of the shape (rows, size) or longer."""
-    parts = zip(rows, computation.sizes, computation.primes, strict=True)
-    return [modular.total(chosen(each, which)[:, :size], prime, axis=0)[None] for each, size, prime in parts]
+def sealed_sum(me: Identity, total: Sequence[Words], session: Loaded, file: str) -> bytes:
+    """Return a sum as a task returns it, for `sum_in`: engines log results."""
+    return sealed(me.encryption_key, encode(bytes_of(total)), session.digest, file)
+
+
+def plus(session: Loaded, total: Sequence[Words], rows: Iterable[Residues], which: NDArray[np.bool_]) -> list[Words]:
+    """Return a sum and these sketches or pads, each part of the shape (rows, size) or longer."""
+    parts = zip(rows, session.computation.sizes, session.computation.primes, strict=True)
+    more = [modular.total(chosen(each, which)[:, :size], prime, axis=0)[None] for each, size, prime in parts]
+    return session.computation.added([total, more])
 
 
 def chosen(rows: NDArray[Any], which: NDArray[np.bool_]) -> NDArray[Any]:
@@ -184,11 +193,10 @@ def _words(total: bytes) -> list[Words]:
     return [each[None] for each in totals_of(decode(total, tuple[bytes, ...], "sum"))]
 
 
-def _refuse(refused: Refused, why: str, which: Sequence[str], number: int | None = None) -> None:
-    """Note so many, of which these are some, or all."""
-    if number := len(which) if number is None else number:
-        before, named = refused.get(why, (0, []))
-        refused[why] = before + number, [*named, *which][:_EXAMPLES]
+def _refuse(refused: Refused, why: str, number: int, named: list[str]) -> None:
+    """Note so many, of which some, or all, are `named`."""
+    before, known = refused.get(why, (0, []))
+    refused[why] = before + number, [*known, *named][:_EXAMPLES]
 
 
 def _records(place: str, session: Loaded, digest: tables.Digest) -> Iterator[Columns]:
@@ -200,12 +208,22 @@ def _records(place: str, session: Loaded, digest: tables.Digest) -> Iterator[Col
         yield columns
 
 
+def _fixed_records(place: str, session: Loaded, fixed: bytes) -> Iterator[Columns]:
+    """Yield the same; raise `EvaluationError` at their end where their digest is not the one `fixed`."""
+    digest = tables.Digest()
+    with suppress(DeserialisationError):
+        yield from _records(place, session, digest)
+    if digest.value != fixed:
+        raise EvaluationError(
+            f"{place!r} has other records than were collected: put back what has gone, and take out what has come since"
+        )
+
+
 def _digest_of(place: str, manifest: bytes) -> tuple[bytes, str]:
     """Return the digest of a file's records; or none, and why, where it cannot be read to its end."""
     digest = tables.Digest()
     try:
-        for _ in _records(place, loaded(manifest), digest):
-            pass
+        deque(_records(place, loaded(manifest), digest), 0)
     except DeserialisationError as error:
         return b"", str(error)
     return digest.value, ""
@@ -216,92 +234,77 @@ def _collected(
 ) -> tuple[TableFile, bytes, Refused]:
     """Write the blobs of a range's records that are whole; return the file, the sum of their sketches, and the others.
 
-    Nothing is written where the records' digest is not the one `fixed`: `EvaluationError`.
+    Nothing is written where the records are not those `fixed`.
     """
-    session, me, refused, digest = loaded(manifest), keys.identity(), Refused(), tables.Digest()
-    key = QueryKey(unsealed(me, query, session.digest, sessions.QUERY))
-    cipher, total = sessions.answers_cipher(key, session.digest, own.name), session.computation.added([])
+    session, me, refused = loaded(manifest), keys.identity(), Refused()
+    key, total = QueryKey(unsealed(me, query, session.digest, sessions.QUERY)), session.computation.added([])
+    cipher = sessions.answers_cipher(key, session.digest, own.name)
     with tables.writing(within(blobs, own.name), tables.blobs(session)) as file:
-        try:
-            for columns in _records(place, session, digest):
-                why, sketches = _looked_at(session, me, own, columns, key)
-                for number in {*why.tolist()} - {_WHOLE}:
-                    rows, members = (columns[name][why == number].tolist() for name in ("row", "member"))
-                    named = [f"{place}, row {row}: member {each}" for row, each in zip(rows, members, strict=True)]
-                    _refuse(refused, REASONS[number], named)
-                del columns["sketch"]
-                listed = {name: chosen(column, why == _WHOLE) for name, column in columns.items()}
-                if "answers" in listed:
-                    listed["answers"] = sessions.next_answers(cipher, listed["answers"])
-                file.add(listed)
-                total = session.computation.added([total, sum_of(session.computation, sketches, why == _WHOLE)])
-        except DeserialisationError:
-            raise EvaluationError(_CHANGED.format(place)) from None
-        if digest.value != fixed:
-            raise EvaluationError(_CHANGED.format(place))
-    summed = sealed(me.encryption_key, encode(bytes_of(total)), session.digest, own.name)
-    return TableFile(own.name, file.digest.rows, file.digest.value), summed, refused
+        for columns in _fixed_records(place, session, fixed):
+            why, sketches = _looked_at(session, me, own, columns, key)
+            for row in np.flatnonzero(why != _WHOLE):
+                named = f"{place}, row {columns['row'][row]}: member {columns['member'][row]}"
+                _refuse(refused, REASONS[why[row]], 1, [named])
+            whole = why == _WHOLE
+            total = plus(session, total, sketches, whole)
+            listed = {name: chosen(columns[name], whole) for name in file.schema.names}
+            if "answers" in listed:
+                listed["answers"] = sessions.next_answers(cipher, listed["answers"])
+            file.add(listed)
+    return TableFile(own.name, file.digest.rows, file.digest.value), sealed_sum(me, total, session, own.name), refused
 
 
 def _looked_at(
     session: Loaded, me: Identity, own: Range, columns: Columns, key: QueryKey
-) -> tuple[NDArray[np.uint8], list[Residues]]:
+) -> tuple[NDArray[np.int64], list[Residues]]:
     """Return which of the `REASONS` speaks against each record, or `_WHOLE`; and all padded sketches, part by part.
 
     What the helper is shown of their proofs goes into the columns. Of records that are not whole, all is nonsense.
     """
-    why, members = np.full(len(columns["member"]), _WHOLE, np.uint8), columns["member"].astype(np.int64)
-
-    def keep(fit: NDArray[np.bool_], reason: str) -> None:
-        why[(why == _WHOLE) & ~fit] = REASONS.index(reason)
-
-    keep((members >= own.first) & (members < own.first + own.number), OTHER_FILE)
-    inside, opened = _unsealed(session, me, columns, why == _WHOLE)
-    keep(opened, NOT_SEALED)
-    sketches, fit = _unpacked(session, inside)
-    keep(fit, NO_SKETCH)
-    if (proofs := session.computation.proofs) is not None:
-        parties, proof = members.tolist(), inside[:, sum(session.computation.part_bytes) :]
-        received = proofs.received(parties, inside[:, : session.computation.part_bytes[0]], proof)
-        keep(received.whole, NO_PROOF)
-        columns["randomness"] = proof[:, :RANDOMNESS_BYTES]
+    computation, members = session.computation, columns["member"].astype(np.int64)
+    mine = (members >= own.first) & (members < own.first + own.number)
+    inside, opened, sketches, fit = _unsealed(session, me, columns, mine)
+    proved = fit
+    if (proofs := computation.proofs) is not None:
+        parties, proof = members.tolist(), inside[:, sum(computation.part_bytes) :]
+        received = proofs.received(parties, inside[:, : computation.part_bytes[0]], proof)
+        proved, columns["randomness"] = received.whole, proof[:, :RANDOMNESS_BYTES]
         columns["answers"] = proofs.answers(key, parties, sketches[0][:, : proofs.digits], received)
-    return why, sketches
+    return np.select([~mine, ~opened, ~fit, ~proved], range(_WHOLE), _WHOLE), sketches
 
 
 def _unsealed(
     session: Loaded, me: Identity, columns: Columns, rows: NDArray[np.bool_]
-) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """Return what is in the sketches of these rows that open, zeros for the others, and which they are."""
+) -> tuple[NDArray[np.uint8], NDArray[np.bool_], list[Residues], NDArray[np.bool_]]:
+    """Return what is in the sketches of these rows, zeros where they do not open, and which do; and the same unpacked.
+
+    That is: padded sketches, part by part, and which of them are some.
+    """
     found, opened = [bytes(session.inside)] * len(rows), np.zeros(len(rows), bool)
     for row in np.flatnonzero(rows).tolist():
         info = sessions.sketch_info(session.digest, int(columns["member"][row]))
         with suppress(TamperedError):
             found[row], opened[row] = me.unseal(columns["sketch"][row].tobytes(), info=info), True
-    return octet_rows(found, session.inside), opened
-
-
-def _unpacked(session: Loaded, inside: NDArray[np.uint8]) -> tuple[list[Residues], NDArray[np.bool_]]:
-    """Return padded sketches that stand at the beginning of rows, part by part, and which of them are some."""
+    inside = octet_rows(found, session.inside)
     ends = pairwise(accumulate(session.computation.part_bytes, initial=0))
     parts = [session.computation.unpacked_rows(number, inside[:, slice(*each)]) for number, each in enumerate(ends)]
-    return [residues for residues, _ in parts], np.all([fit for _, fit in parts], axis=0)
+    return inside, opened, [residues for residues, _ in parts], np.all([fit for _, fit in parts], axis=0)
 
 
-def _left_out(place: str, own: TableFile, fixed: bytes, answers: str, manifest: bytes, keys: OwnKeys) -> bytes:
-    """Return the sum, sealed, of the sketches of a range's records that the helper was given and that do not count.
+def _left_out(
+    place: str, said: TableFile, left: int, fixed: bytes, answers: str, manifest: bytes, keys: OwnKeys
+) -> bytes:
+    """Return the sum, sealed, of the sketches of a range's records that do not count, so many as the helper has said.
 
-    Raises `EvaluationError` where the records' digest is not the one `fixed`.
+    Else it could have said that enough count, and read the sum of one.
     """
-    session, me, digest = loaded(manifest), keys.identity(), tables.Digest()
-    found = tables.listed_batches(within(answers, own.name), tables.ANSWERS, own.rows, own.digest)
-    off = np.concatenate([each["row"][each["verdict"] != sessions.COUNTS] for each in found])
+    session, me = loaded(manifest), keys.identity()
+    found = tables.listed_batches(file := within(answers, said.name), tables.ANSWERS, said.digest)
+    off = np.unique(np.concatenate([np.zeros(0, "<u4"), *(each["row"][each["verdict"] != COUNTS] for each in found)]))
+    if len(off) != left:
+        raise DeserialisationError(f"{file!r} leaves out other records than the opening says")
     total = session.computation.added([])
-    with suppress(DeserialisationError):
-        for columns in _records(place, session, digest):
-            rows = np.isin(columns["row"], off)
-            sketches, _ = _unpacked(session, _unsealed(session, me, columns, rows)[0])
-            total = session.computation.added([total, sum_of(session.computation, sketches, rows)])
-    if digest.value != fixed:
-        raise EvaluationError(_CHANGED.format(place))
-    return sealed(me.encryption_key, encode(bytes_of(total)), session.digest, own.name)
+    for columns in _fixed_records(place, session, fixed):
+        rows = np.isin(columns["row"], off)
+        total = plus(session, total, _unsealed(session, me, columns, rows)[2], rows)
+    return sealed_sum(me, total, session, said.name)

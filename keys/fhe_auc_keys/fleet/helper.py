@@ -17,20 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
-from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
+from fhe_auc.base.serialise import KeptFormat, SecretStruct
 from fhe_auc.input_proofs.sessions import KEY_BYTES
 from fhe_auc.question.fleet import Range
 from fhe_auc.rlwe.packing import byte_rows, octet_rows
-from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.fleet import session as sessions
 from fhe_auc_keys.fleet import tables
-from fhe_auc_keys.fleet.aggregator import LIST_FILE, OPENING_FILE, sum_in, sum_of
+from fhe_auc_keys.fleet.aggregator import LIST_FILE, OPENING_FILE, plus, sealed_sum, sum_in
 from fhe_auc_keys.fleet.session import COUNTS, VERDICTS, FleetSession, TableFile, loaded, sealed, unsealed
 from fhe_auc_keys.fleet.tables import Columns, within
 from fhe_auc_keys.fleet.workers import OwnKeys, Workers
-from fhe_auc_keys.roles.blobs import RESPONSE_KEY_BYTES, bytes_of, is_signed, secret_in
+from fhe_auc_keys.roles.blobs import RESPONSE_KEY_BYTES, is_signed, secret_in
 from fhe_auc_keys.roles.helper import new_pad_key
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault
@@ -81,6 +80,7 @@ def open_pads(
     """
     session.require(session.helper, at=at)
     me, manifest, adder = session.identity, session.manifest, session.announced.aggregator
+    computation = session.loaded.computation
     listed = session.read(sessions.LIST, tables.read_file(within(blobs, LIST_FILE)), adder, at=at)
     names = [each.name for each in listed.files]
     mine = [each for each in session.ranges if each.name in names]
@@ -89,40 +89,39 @@ def open_pads(
     if len(unsealed(me, listed.sealed, manifest.digest, sessions.QUERY)) != KEY_BYTES:
         raise DeserialisationError("the key of the query has another length")
     with vault.open() as store:
-        if (kept := _kept(store, session)) is None:
+        kept = _kept(store, session)
+        if not kept.blobs and not kept.ended:
             kept = _keep(store, session, _HelperState(listed.known_by, secrets.token_bytes(RESPONSE_KEY_BYTES)))
     if kept.blobs not in (b"", listed.known_by):
         raise KeysError("the helper has been given another list: a session has one; make a new session")
     if not kept.content_key:  # it has ended, by a word or by sums: what makes the answers is erased
         return _written(session, answers, kept, at)
     secret = listed.sealed, sealed(me.encryption_key, kept.content_key, manifest.digest, _SECRETS[1])
-    files, numbers, total, ends = list[TableFile](), np.zeros(len(VERDICTS), int), list[Words](), [b""]
-    parts = [(within(blobs, file.name), file, own, keys, answers) for file, own in zip(listed.files, mine, strict=True)]
+    files, numbers, total, ends = list[TableFile](), np.zeros(len(VERDICTS), int), computation.added([]), [b""]
+    parts = ((within(blobs, file.name), file, own, keys, answers) for file, own in zip(listed.files, mine, strict=True))
     shared = manifest.to_bytes(), secret, workers.keys(vault)
     for file, verdicts, summed, of_range in workers.map(_opened, parts, *shared):
         files.append(file)
         numbers += verdicts
         ends += of_range
-        pads = sum_in(me, summed, manifest.digest, file.name)
-        total = session.loaded.computation.added([total, pads] if total else [pads])
+        total = computation.added([total, sum_in(me, summed, manifest.digest, file.name)])
     if any(last >= first for last, first in zip(ends[::2], ends[1::2], strict=False)):
         raise InputError(tables.NOT_ASCENDING.format(keys))
     with vault.open() as store:
-        if kept.answer:
-            if tuple(files) != session.read(sessions.OPENING, kept.answer, session.helper, at=at).files:
-                raise EvaluationError("the answers are not as they were: put back the files that they were made of")
-        elif numbers[COUNTS] < manifest.min_parties:
+        kept = _kept(store, session)  # anew: another process may have answered
+        if not kept.answer and numbers[COUNTS] < manifest.min_parties:
             end(session, store, at=at)
-            ended = _kept(store, session) or kept
-            return _written(session, answers, ended, at)._replace(verdicts=_told(numbers.tolist()))
-        else:
-            made = new_pad_key(session.loaded.computation, total)
+        elif not kept.answer:
+            made = new_pad_key(computation, total)
             opening = sealed(adder.encryption_key, made.pad_key, manifest.digest, sessions.PADS)
-            about, told = listed.known_by, tuple(numbers.tolist())
-            body = sessions.Document(manifest.digest, about, opening, tuple(files), told, made.public)
+            told = tuple(numbers.tolist())
+            body = sessions.Document(manifest.digest, listed.known_by, opening, tuple(files), told, made.public)
             answer = sign_document(sessions.OPENING, me, body)
-            kept = _keep(store, session, msgspec.structs.replace(kept, answer=answer, material=made.context))
-    return _written(session, answers, kept, at)
+            _keep(store, session, msgspec.structs.replace(kept, answer=answer, material=made.context))
+        elif not kept.ended and _opening(session, kept, at).files != tuple(files):
+            raise EvaluationError("the answers are not as they were: put back the files that they were made of")
+        kept = _kept(store, session)
+    return _written(session, answers, kept, at, numbers.tolist())
 
 
 def end(session: FleetSession, store: KeyStore, *, at: datetime) -> bytes:
@@ -131,7 +130,7 @@ def end(session: FleetSession, store: KeyStore, *, at: datetime) -> bytes:
     Raises `KeysError` where this is not the helper, or pads of the session have been opened.
     """
     session.require(session.helper, at=at)
-    kept = _kept(store, session) or _HelperState(b"")
+    kept = _kept(store, session)
     if kept.answer and not kept.ended:
         raise KeysError("pads of this session have been opened: that cannot be taken back")
     word = session.identity.sign(sessions.UNOPENED, session.manifest.digest)
@@ -152,7 +151,7 @@ def decrypt(session: FleetSession, vault: Vault, result: bytes, answers: str, *,
     me, manifest, computation = session.identity, session.manifest, session.loaded.computation
     with vault.open() as store:
         kept = _kept(store, session)
-        if kept is None or not kept.answer or kept.ended:
+        if not kept.answer or kept.ended:
             raise EvaluationError("no pads of this session have been opened, so no result can be decrypted")
         body = session.read(sessions.RESULT, result, session.announced.aggregator, at=at)
         if body.about != hashlib.sha256(kept.answer).digest():
@@ -163,7 +162,7 @@ def decrypt(session: FleetSession, vault: Vault, result: bytes, answers: str, *,
         if not kept.material:
             raise KeysError("the sums of this result have been written, and what made them is erased")
         kept = _keep(store, session, msgspec.structs.replace(kept, result=digest))
-        number = session.read(sessions.OPENING, kept.answer, session.helper, at=at).numbers[COUNTS]
+        number = _opening(session, kept, at).numbers[COUNTS]
         ciphertext = unsealed(me, body.sealed, manifest.digest, sessions.SUMS)
         totals = computation.decrypt(computation.secret(kept.material), ciphertext)
         sums = sessions.sealed_sums(me, kept.content_key, number, totals, manifest.digest)
@@ -172,9 +171,9 @@ def decrypt(session: FleetSession, vault: Vault, result: bytes, answers: str, *,
     return number
 
 
-def _kept(store: KeyStore, session: FleetSession) -> _HelperState | None:
+def _kept(store: KeyStore, session: FleetSession) -> _HelperState:
     name = session.manifest.session.hex()
-    return store.load("fleet", name, _FORMAT) if store.has("fleet", name) else None
+    return store.load("fleet", name, _FORMAT) if store.has("fleet", name) else _HelperState(b"")
 
 
 def _keep(store: KeyStore, session: FleetSession, state: _HelperState) -> _HelperState:
@@ -182,17 +181,18 @@ def _keep(store: KeyStore, session: FleetSession, state: _HelperState) -> _Helpe
     return state
 
 
-def _written(session: FleetSession, answers: str, kept: _HelperState, at: datetime) -> HelperAnswer:
+def _opening(session: FleetSession, kept: _HelperState, at: datetime) -> sessions.Document:
+    return session.read(sessions.OPENING, kept.answer, session.helper, at=at)
+
+
+def _written(
+    session: FleetSession, answers: str, kept: _HelperState, at: datetime, numbers: Sequence[int] = ()
+) -> HelperAnswer:
     """Write an answer into the folder for all, and return it."""
     tables.write_file(within(answers, OPENING_FILE), kept.answer)
-    if kept.ended:
-        return HelperAnswer(kept.answer, {}, opened=False)
-    numbers = session.read(sessions.OPENING, kept.answer, session.helper, at=at).numbers
-    return HelperAnswer(kept.answer, _told(numbers), opened=True)
-
-
-def _told(verdicts: Sequence[int]) -> dict[str, int]:
-    return {why: number for why, number in zip(VERDICTS, verdicts, strict=True) if number}
+    if not kept.ended:
+        numbers = _opening(session, kept, at).numbers
+    return HelperAnswer(kept.answer, sessions.told(numbers), opened=not kept.ended)
 
 
 def _opened(
@@ -212,7 +212,7 @@ def _opened(
     cipher, taken = sessions.answers_cipher(key, digest, own.name), np.zeros(own.number, bool)
     total, numbers = computation.added([]), np.zeros(len(VERDICTS), int)
     with tables.writing(within(answers, own.name), tables.ANSWERS) as written:
-        for columns in tables.listed_batches(place, tables.blobs(session), file.rows, file.digest):
+        for columns in tables.listed_batches(place, tables.blobs(session), file.digest):
             verdicts, found = _looked_at(session, me, own, known, columns)
             members, seeds = columns["member"].tolist(), [each[:SEED_BYTES] for each in found]
             pads = computation.pads(members, seeds)
@@ -222,16 +222,14 @@ def _opened(
                 verdicts[(verdicts == COUNTS) & ~held] = sessions.UNPROVED
             _take_first(columns["member"].astype(np.int64) - own.first, verdicts, taken)
             counts = verdicts == COUNTS
-            total = computation.added([total, sum_of(computation, pads, counts)])
+            total = plus(session, total, pads, counts)
             parts = [bytes(tables.PART_BYTES)] * len(members)
             for row in np.flatnonzero(counts).tolist():
                 parts[row] = sessions.part_for(found[row][SEED_BYTES:], content_key, digest, members[row])
-            answered = {"verdict": verdicts, "part": octet_rows(parts, tables.PART_BYTES)}
-            written.add({"member": columns["member"], "row": columns["row"], **answered})
+            written.add({**columns, "verdict": verdicts, "part": octet_rows(parts, tables.PART_BYTES)})
             numbers += np.bincount(verdicts, minlength=len(VERDICTS))
-    summed = sealed(me.encryption_key, encode(bytes_of(total)), digest, own.name)
-    made = TableFile(own.name, int(numbers[COUNTS]), written.digest.value)
-    return made, numbers, summed, (known[0].tobytes(), known[-1].tobytes())
+    made, ends = TableFile(own.name, int(numbers[COUNTS]), written.digest.value), byte_rows(known[[0, -1]])
+    return made, numbers, sealed_sum(me, total, session, own.name), (ends[0], ends[1])
 
 
 def _looked_at(

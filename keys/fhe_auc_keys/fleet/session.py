@@ -20,7 +20,6 @@ from fhe_auc.base.serialise import decode, encode
 from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.question.fleet import Fleet, Range
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rlwe.ring_parameters import RingParameters
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import PaddedComputation, PaddedTask
@@ -37,14 +36,13 @@ from fhe_auc_keys.trust.signed_documents import Kind, open_signed
 
 LIST, OPENING = Kind(b"fheflis", "list of blobs"), Kind(b"fhefope", "fleet's opening")
 RESULT = Kind(b"fhefres", "fleet's result")
-QUERY, PADS, SUMS = "query", "pad key", "ciphertext"
-"""What is sealed from role to role."""
-
-_ANSWERS, _RESPONSE, _SECRET = b"fleet's answers 1", b"fleet's response 1", b"fleet's secret 1"
-_SKETCH, _SUMS = b"fleet's sketch 1", b"fleet's sums 1"
+QUERY, PADS, SUMS = "query", "pad key", "ciphertext"  # what is sealed from role to role
 UNOPENED = b"fleet's word that nothing was opened 1"
 """What the helper signs the manifest's digest for: its signature is the word."""
 
+_ANSWERS, _RESPONSE, _SECRET = b"fleet's answers 1", b"fleet's response 1", b"fleet's secret 1"
+_SKETCH, _SUMS = b"fleet's sketch 1", b"fleet's sums 1"
+_NAMED = "the session names its parties, and is not a fleet's"
 BLOB_BYTES = sealing.OVERHEAD + SEED_BYTES + RESPONSE_KEY_BYTES
 COUNTS, UNSIGNED, UNOPENABLE, UNPROVED, AGAIN = range(5)
 VERDICTS = (
@@ -77,7 +75,7 @@ class Document(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
     @property
     def known_by(self) -> bytes:
-        """Digest of all but what is sealed, which never is the same again."""
+        """SHA-256 of all but what is sealed, which never is the same again."""
         return hashlib.sha256(encode(msgspec.structs.replace(self, sealed=b""))).digest()
 
 
@@ -89,7 +87,6 @@ class Loaded(NamedTuple):
     fleet: Fleet
     task: Callable[[Manifest, PartyData], PaddedTask[Any]]  # of a device, on its own rows
     computation: PaddedComputation[Any, Any]
-    parameters: RingParameters
 
     @property
     def inside(self) -> int:
@@ -141,7 +138,7 @@ class FleetSession:
 def helper_of(announced: Announcement) -> Member:
     """Return the helper; raise `InputError` where there is none."""
     if announced.helper is None:
-        raise InputError("a fleet's session has one helper")
+        raise InputError(_NAMED)
     return announced.helper
 
 
@@ -152,15 +149,19 @@ def loaded(data: bytes) -> Loaded:
 
     manifest = Manifest.from_bytes(data)
     if manifest.fleet is None:
-        raise InputError("the session names its parties, and is not a fleet's")
+        raise InputError(_NAMED)
     plugin = registry.load(manifest.protocol)
     plugin.plan_of(manifest)
     if (made := plugin.key_kinds().get(manifest.keys)) is not None and isinstance(kind := made(), HelperKeys):
         computation = kind.computation(manifest)
         if computation.parameters is not None:
-            made_once = kind.task, computation, computation.parameters
-            return Loaded(manifest, manifest.digest, manifest.fleet, *made_once)
+            return Loaded(manifest, manifest.digest, manifest.fleet, kind.task, computation)
     raise InputError(f"protocol {manifest.protocol!r} is not for fleets; give --protocol exact")
+
+
+def told(numbers: Sequence[int]) -> dict[str, int]:
+    """Return how many blobs there are of each of `VERDICTS`, but for none."""
+    return {why: number for why, number in zip(VERDICTS, numbers, strict=False) if number}
 
 
 def sketch_info(digest: bytes, member: int) -> bytes:
@@ -188,13 +189,11 @@ class _Sums(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     signature: bytes  # the helper's: else each member that counts could make others
 
 
-def sealed_sums(
-    identity: Identity, content_key: bytes, number: int, totals: Sequence[Residues], digest: bytes
-) -> bytes:
+def sealed_sums(me: Identity, content_key: bytes, number: int, totals: Sequence[Residues], digest: bytes) -> bytes:
     """Return the sums over so many members, for each prime, which the helper signs; equal ones give equal bytes."""
     text, about = encode((number, bytes_of(totals))), encode((_RESPONSE, digest))
     sealed = sealing.sealed_once(content_key, text, associated=about)
-    return encode(_Sums(sealed, identity.sign(_SUMS, digest + hashlib.sha256(sealed).digest())))
+    return encode(_Sums(sealed, me.sign(_SUMS, digest + hashlib.sha256(sealed).digest())))
 
 
 def opened_sums(document: bytes, helper: bytes, content_key: bytes, digest: bytes) -> tuple[int, list[Residues]]:

@@ -40,8 +40,7 @@ PART_BYTES = 48
 NOT_ASCENDING = "{!r}: keys do not ascend, from file to file, too: one that is there twice would count twice"
 _MOST_ROWS, _MOST_BYTES = 2**17, 2**28  # of a row group
 _LONGEST, _BUFFER = 2**28, 2**20  # bytes of a file that is no table, and of a column that are read at once
-_OCTET = np.dtype(np.uint8)
-_NUMBERS: dict[str, np.dtype[Any]] = {"member": np.dtype("<u4"), "row": np.dtype("<u4"), "verdict": _OCTET}
+_NUMBERS: dict[str, np.dtype[Any]] = {"member": np.dtype("<u4"), "row": np.dtype("<u4"), "verdict": np.dtype("u1")}
 
 
 def table(*names: str, **lengths: int) -> pa.Schema:
@@ -71,8 +70,7 @@ class Digest:
 
     def __init__(self) -> None:
         self._columns: dict[str, hashlib._Hash] = {}
-        self.rows = 0
-        """How many rows are in it."""
+        self.rows = 0  # in it
 
     def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Go on with these rows, one at least, of the same columns each time."""
@@ -97,15 +95,14 @@ def batches(place: str, schema: pa.Schema) -> Iterator[Columns]:
                 raise DeserialisationError(f"its columns are not {', '.join(map(str, schema))}")
             if any(each.num_rows > _MOST_ROWS or each.total_byte_size > _MOST_BYTES for each in groups):
                 raise DeserialisationError(f"a row group has more than {_MOST_ROWS:,} rows or {_MOST_BYTES:,} bytes")
-            for batch in found.iter_batches(batch_size=BATCH):
-                if len(batch):
-                    yield {name: _viewed(name, batch.column(name)) for name in schema.names}
+            for batch in filter(len, found.iter_batches(batch_size=BATCH)):
+                yield {name: _viewed(name, batch.column(name)) for name in schema.names}
     except (InputError, UnicodeError, DeserialisationError) as error:  # names of columns are text
         raise DeserialisationError(f"{place}: not a whole file of these: {error}".splitlines()[0]) from None
 
 
-def listed_batches(place: str, schema: pa.Schema, rows: int, digest: bytes) -> Iterator[Columns]:
-    """Yield the same of a file that somebody has listed with so many rows and this digest.
+def listed_batches(place: str, schema: pa.Schema, digest: bytes) -> Iterator[Columns]:
+    """Yield the same of a file that somebody has listed with this digest, which says how many rows it has, too.
 
     Raises `DeserialisationError` at its end where it is another one: what comes of it must not leave before.
     """
@@ -114,36 +111,32 @@ def listed_batches(place: str, schema: pa.Schema, rows: int, digest: bytes) -> I
         for columns in batches(place, schema):
             found.add(columns)
             yield columns
-    if (found.rows, found.value) != (rows, digest):
+    if found.value != digest:
         raise DeserialisationError(f"{place!r} is not the file that is listed: ask for it again, or put it back")
-
-
-@contextmanager
-def writing(place: str, schema: pa.Schema) -> Iterator[Writer]:
-    """Give what writes a table to a file, which is there as a whole once all is written; errors as `write_file`."""
-    with _new(place) as file:
-        made = Writer(file, schema)
-        try:
-            yield made
-        finally:
-            made.file.close()
 
 
 class Writer:
     """Writes a table, batch by batch."""
 
-    def __init__(self, file: Any, schema: pa.Schema) -> None:
-        plainly = {"compression": "none", "use_dictionary": False, "write_statistics": False}  # it is random bytes
-        self.digest, self.file, self._schema = Digest(), pq.ParquetWriter(file, schema, **plainly), schema
+    def __init__(self, file: pq.ParquetWriter, schema: pa.Schema) -> None:
+        self.digest, self.schema, self._file = Digest(), schema, file
 
     def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Write these rows."""
-        mine = {name: np.ascontiguousarray(columns[name]) for name in self._schema.names}
-        if rows := len(mine[self._schema.names[0]]):
+        mine = {name: np.ascontiguousarray(columns[name]) for name in self.schema.names}
+        if rows := len(mine[self.schema.names[0]]):
             self.digest.add(mine)
-            kinds = zip(self._schema.types, mine.values(), strict=True)
+            kinds = zip(self.schema.types, mine.values(), strict=True)
             arrays = [pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(column)]) for kind, column in kinds]
-            self.file.write_table(pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=BATCH)
+            self._file.write_table(pa.Table.from_arrays(arrays, schema=self.schema), row_group_size=BATCH)
+
+
+@contextmanager
+def writing(place: str, schema: pa.Schema) -> Iterator[Writer]:
+    """Give what writes a table to a file, which is there as a whole once all is written; errors as `write_file`."""
+    plainly = {"compression": "none", "use_dictionary": False, "write_statistics": False}  # it is random bytes
+    with _new(place) as whole, pq.ParquetWriter(whole, schema, **plainly) as file:
+        yield Writer(file, schema)
 
 
 def names_in(folder: str) -> list[str]:
@@ -177,9 +170,8 @@ def read_keys(place: str, last: bytes = b"") -> NDArray[np.uint8]:
 
     Raises `InputError` where they do not, or there is none; otherwise as `batches`.
     """
-    keys: NDArray[np.uint8] = np.concatenate(
-        [octet_rows([], MEMBER_BYTES), *(own["key"] for own in batches(place, KEYS))]
-    )
+    found = [octet_rows([], MEMBER_BYTES), *(columns["key"] for columns in batches(place, KEYS))]
+    keys: NDArray[np.uint8] = np.concatenate(found)
     if not len(keys) or any(key >= after for key, after in pairwise((last, *byte_rows(keys)))):
         raise InputError(NOT_ASCENDING.format(place), file=place)
     return keys
@@ -207,20 +199,19 @@ def write_keys(folder: str, keys: NDArray[np.uint8], per_file: int) -> FleetList
 def write_records(place: str, sent: Sequence[Sequence[Any]]) -> None:
     """Write records of a range: member, sketch, blob and signature each, in which all are alike in length."""
     member, *sealed = zip(*sent, strict=True)
-    octets = [octet_rows(each, len(each[0])) for each in sealed]
-    columns = dict(zip(("member", "sketch", "blob", "signature"), (np.array(member, "<u4"), *octets), strict=True))
-    with writing(place, table("member", **{name: columns[name].shape[1] for name in [*columns][1:]})) as file:
-        file.add(columns)
+    lengths = {name: len(each[0]) for name, each in zip(("sketch", "blob", "signature"), sealed, strict=True)}
+    octets = map(octet_rows, sealed, lengths.values())
+    with writing(place, table("member", **lengths)) as file:
+        file.add({"member": np.array(member, "<u4"), **dict(zip(lengths, octets, strict=True))})
 
 
 def _viewed(name: str, column: pa.Array) -> NDArray[Any]:
     """Return a column of a batch as an array over its buffer."""
     if column.null_count:
         raise DeserialisationError("a value is missing")
-    kind, length = _NUMBERS.get(name, _OCTET), 1 if name in _NUMBERS else column.type.byte_width
-    place = column.offset * length * kind.itemsize
-    found: NDArray[Any] = np.frombuffer(column.buffers()[1], kind, len(column) * length, place)
-    return found if name in _NUMBERS else found.reshape(-1, length)
+    kind = _NUMBERS[name] if name in _NUMBERS else np.dtype((np.uint8, (column.type.byte_width,)))
+    found: NDArray[Any] = np.frombuffer(column.buffers()[1], kind, len(column), column.offset * kind.itemsize)
+    return found
 
 
 @contextmanager
