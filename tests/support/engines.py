@@ -108,6 +108,9 @@ class Watched(Workers):
             self.carried += pickle.dumps(found)
             yield found
 
+    def __enter__(self) -> "Watched":
+        return self
+
     def __exit__(self, *error: object) -> None:
         self._workers.__exit__(*error)
 

@@ -42,7 +42,7 @@ from fhe_auc_keys.roles.blobs import sealed_blob
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase
 from fhe_auc_keys.trust import sealing
-from fhe_auc_keys.trust.members import Change, Members
+from fhe_auc_keys.trust.members import Change
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from fhe_auc_protocols.exact_auc.computations import ExactComputation, ExactTask
 from tests.support.exact_sessions import pairs_of, rows
@@ -76,7 +76,10 @@ class Play:
         )  # fmt: skip
         self.announcement = made.convene(registry.load("exact").prepare(self.request).manifest)
         self.announced = self.opened(self.announcement)
-        self.aggregator, self.helper = self.role(made.aggregator), self.role(made.helper)
+        self.aggregator, self.helper = (
+            FleetSession.open(self.announcement, made.identities[each], made.members, holder=made.holder, at=made.at)
+            for each in (made.aggregator, made.helper)
+        )
         for name, session in (("adder", self.aggregator), ("trustee", self.helper)):
             with create_with_random_passphrase(folder / name, folder / f"{name}.passphrase") as store:
                 store.put("identity", OWN, session.identity.to_bytes())
@@ -113,10 +116,6 @@ class Play:
     def opened(self, announcement: bytes) -> Announcement:
         made = self.consortium
         return open_announcement(announcement, made.members, holder=made.holder, at=made.at)
-
-    def role(self, name: str) -> FleetSession:
-        made = self.consortium
-        return FleetSession.open(self.announcement, made.identities[name], made.members, holder=made.holder, at=made.at)
 
     @property
     def computation(self) -> ExactComputation:
@@ -203,9 +202,7 @@ def public(key: Ed25519PrivateKey) -> bytes:
     return key.public_key().public_bytes_raw()
 
 
-def convened(
-    play: Play, fleet: NDArray[np.uint8] | Fleet, *, by: str = "", members: Members | None = None, **request: Any
-) -> bytes:
+def convened(play: Play, fleet: NDArray[np.uint8] | Fleet, *, by: str = "", **request: Any) -> bytes:
     """Another session of the fleet, or of members with other keys."""
     made = play.consortium
     if not isinstance(fleet, Fleet):
@@ -215,7 +212,7 @@ def convened(
         for role in ("aggregator", "helper"):  # which has seen the newer file, too
             setattr(play, role, replace(getattr(play, role), members=made.members))
     manifest = registry.load("exact").prepare(replace(play.request, fleet=fleet, **request)).manifest
-    return announce(made.identities[by or made.holder], manifest, members or made.members, made.study, at=made.at)
+    return announce(made.identities[by or made.holder], manifest, made.members, made.study, at=made.at)
 
 
 def fraction_of(parties: list[PartyData]) -> Fraction:

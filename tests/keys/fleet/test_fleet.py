@@ -111,8 +111,12 @@ def test_blobs_that_do_not_open_are_left_out_and_the_others_count(play: Play) ->
     assert set(play.parts()) == {2, 5, 6}
 
 
-def test_of_a_member_s_records_the_first_counts_that_opens_and_whose_proof_holds(play: Play) -> None:
-    """So nobody takes a member's place by a record of their own."""
+@pytest.mark.parametrize("batch", [2, 1024])
+def test_of_a_member_s_records_the_first_counts_that_opens_and_whose_proof_holds(
+    play: Play, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    """So nobody takes a member's place by a record of their own; also where they are in batches of their own."""
+    monkeypatch.setattr(tables, "BATCH", batch)
     sent, again = play.records, play.device(5).submit(play.rows[5], b"")
     stranger, lie = signed(play, sent[5], STRANGER), lying(play, 5, LIES["party-negative"])
     play.write([stranger, lie, sent[5]._replace(sketch=again.record.sketch), *sent, again.record, sent[6], lie])
@@ -222,11 +226,9 @@ def test_who_reads_everything_but_the_aggregator_s_store_reads_no_device_s_count
     for kept in (record.sketch[:32], inside[:32], hashlib.sha256(inside).digest()):
         assert kept not in given
     computation, (prime,), (size,) = play.computation, play.computation.primes, play.computation.sizes
-    pad = computation.pads([5], [seed])[0][0, :size]
-    counts = computation.plan.proved.sketch_of(
-        subtract(unpack(inside[: computation.part_bytes[0]], size, prime), pad, prime)
-    )
-    assert sum(counts[: 2 * len(GRID)].tolist()) == play.rows[5].rows  # so the seal alone keeps them
+    pad, shown = computation.pads([5], [seed])[0][0, :size], unpack(inside[: computation.part_bytes[0]], size, prime)
+    counts = computation.plan.proved.sketch_of(subtract(shown, pad, prime)).tolist()
+    assert sum(counts[: 2 * len(GRID)]) == play.rows[5].rows  # so the seal alone keeps them
     assert play.reads(0, play.rows[:5] + play.rows[6:])
 
 
@@ -265,10 +267,8 @@ def test_asked_again_the_helper_gives_the_same_bytes_and_refuses_another_list_to
 ) -> None:
     play.until_opened()
     play.open(answers="again")
-    said, again = (
-        {each.name: each.read_bytes() for each in (tmp_path / name).iterdir()} for name in ("answers", "again")
-    )
-    assert said == again
+    said, again = ((tmp_path / name).iterdir() for name in ("answers", "again"))
+    assert {each.name: each.read_bytes() for each in said} == {each.name: each.read_bytes() for each in again}
     (tmp_path / "blobs").rename(tmp_path / "first")
     play.write(play.records[1:])
     play.lose("adder", "list")
@@ -282,12 +282,8 @@ def test_asked_again_the_helper_gives_the_same_bytes_and_refuses_another_list_to
 def test_the_helper_decrypts_one_result_and_then_has_no_key(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crash before the key is erased costs nothing: the same result gives the same bytes."""
     play.until_opened()
-    content_key, result, other, put = (
-        helper._FORMAT.unframe(play.kept()).content_key,
-        play.add(),
-        play.add(),
-        KeyStore.put,
-    )
+    content_key, put = helper._FORMAT.unframe(play.kept()).content_key, KeyStore.put
+    result, other = play.add(), play.add()
 
     def full(store: KeyStore, kind: Any, name: str, data: bytes, *, replace: bool = False) -> None:
         if not helper._FORMAT.unframe(data).material:
@@ -404,9 +400,7 @@ def test_places_may_be_urls(play: Play, tmp_path: Path) -> None:
         tables.read_file("nonsense://bucket/file")
 
 
-def test_a_small_file_takes_little_memory_and_a_long_document_is_not_read(
-    tmp_path: Path,
-) -> None:
+def test_a_small_file_takes_little_memory_and_a_long_document_is_not_read(tmp_path: Path) -> None:
     """It may say a long value once, for all its rows."""
     schema, place = tables.table("member", sketch=2**13), str(tmp_path / "0.parquet")
     made = pa.table([np.arange(20_000, dtype=np.uint32), [bytes(2**13)] * 20_000], schema=schema)
