@@ -28,16 +28,7 @@ from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import session as sessions
 from fhe_auc_keys.fleet import tables
-from fhe_auc_keys.fleet.session import (
-    COUNTS,
-    Document,
-    FleetSession,
-    Loaded,
-    TableFile,
-    loaded,
-    sealed,
-    unsealed,
-)
+from fhe_auc_keys.fleet.session import COUNTS, Document, FleetSession, Loaded, TableFile, loaded, sealed, unsealed
 from fhe_auc_keys.fleet.tables import Columns, within
 from fhe_auc_keys.fleet.workers import OwnKeys, Workers
 from fhe_auc_keys.roles.blobs import bytes_of, totals_of
@@ -85,13 +76,12 @@ def collect(
 ) -> Collected:
     """Fix all records in a folder, check them, and write the blobs of those that are whole into the folder `blobs`.
 
-    They are read twice. At first every byte goes into the digest that the aggregator's key store keeps; only then is
-    there a key of a query, by which proofs are asked. So the records must stay as they are until `add`: done again, the
-    same ones make the same list. The store, of `vault`, is closed while workers work.
+    They are read twice: there is no query, by which proofs are asked, before the digest of all of them is in the key
+    store. So they must stay as they are until `add`; the same ones, collected again, make the same list. The store, of
+    `vault`, is closed while workers work.
 
     Raises `KeysError` where this is not the aggregator, or other records were fixed; `EvaluationError` where a file has
-    changed in between: put it back, and collect again; `InputError` where there are no records, or a folder cannot be
-    read or written.
+    changed in between; `InputError` where there are no records, or a folder cannot be read or written.
     """
     session.require(session.announced.aggregator, at=at)
     me, manifest, computation = session.identity, session.manifest, session.loaded.computation
@@ -110,18 +100,17 @@ def collect(
             _refuse(refused, UNREADABLE, 1, [problem])
     with vault.open() as store:
         query = fixed.query_key(fixed_lists.fix(store, me, manifest, fixed.digest), manifest.digest)
-    of_mine, of_helper = (
-        sealed(each.encryption_key, query, manifest.digest, sessions.QUERY) for each in (me, session.helper)
-    )
+    to_me, to_helper = me.encryption_key, session.helper.encryption_key
+    own_key, told_key = (sealed(to, query, manifest.digest, sessions.QUERY) for to in (to_me, to_helper))
     whole = [own for own in mine if own.name in digests]
     tasks = ((within(records, own.name), own, digests[own.name], blobs) for own in whole)
     files, total = list[TableFile](), computation.added([])
-    for file, summed, others in workers.map(_collected, tasks, shared, of_mine, workers.keys(vault)):
+    for file, summed, others in workers.map(_collected, tasks, shared, own_key, workers.keys(vault)):
         files.append(file)
         total = computation.added([total, sum_in(me, summed, manifest.digest, file.name)])
         for why, (number, named) in others.items():
             _refuse(refused, why, number, named)
-    listed = Document(manifest.digest, b"", of_helper, tuple(files))
+    listed = Document(manifest.digest, b"", told_key, tuple(files))
     with vault.open() as store:
         kept = _FORMAT.frame(_Added(listed.known_by, encode(bytes_of(total)), digests))
         store.put("fleet", manifest.session.hex(), kept, replace=True)
@@ -150,8 +139,8 @@ def add(
     with vault.open() as store:
         kept = store.load("fleet", manifest.session.hex(), _FORMAT)
     pairs = [*zip(listed.files, answer.files, strict=False)]
-    names = [each.name for each in listed.files]
-    if {answer.about, kept.blobs} != {listed.known_by} or names != [each.name for each in answer.files]:
+    same = [each.name for each in listed.files] == [each.name for each in answer.files]
+    if {answer.about, kept.blobs} != {listed.known_by} or not same:
         raise KeysError("the helper's answer is for other blobs than are listed here, or than this key store has added")
     if (counted := sum(each.rows for each in answer.files)) < manifest.min_parties:
         raise TooFewPartiesError(f"{counted} members count, at least {manifest.min_parties} are needed")

@@ -1,9 +1,8 @@
 """A device: it pads its sketch once, and reads the sums once. It has no key of the session.
 
-What it answers tells most to whom asks it twice: which records count is the server's choice, so two sums of the same
-rows could differ in this device alone. So a device remembers what it has answered, and answers for the same rows once;
-only the helper's signed word that nothing was opened in a session frees the rows (`released`). And it has a floor for
-how many must count beside it.
+Which records count is the server's choice, so two sums of the same rows could differ in this device alone. So it
+remembers what it has answered, and answers for the same rows once; only the helper's signed word that nothing was
+opened in a session frees them (`released`). And it has a floor for how many must count beside it.
 """
 
 from __future__ import annotations
@@ -56,21 +55,17 @@ class Floor:
 
     def __post_init__(self) -> None:
         if self.members < 2 or not 0 < self.share <= 1:
-            raise InputError(
-                f"a floor has 2 members or more and a share above 0 and at most 1, got {self.members} and {self.share}"
-            )
+            got = f"got {self.members} and {self.share}"
+            raise InputError(f"a floor has 2 members or more and a share above 0 and at most 1, {got}")
 
     def require(self, manifest: Manifest) -> None:
         """Raise `InputError` where a fleet's session is below the floor."""
-        if manifest.size < self.members:
-            raise InputError(
-                f"the fleet has {manifest.size:,} members, fewer than this device's floor, {self.members:,}"
-            )
-        if manifest.min_parties < self.share * manifest.size:
-            raise InputError(
-                f"{manifest.min_parties:,} of {manifest.size:,} members are enough for the session, a smaller share "
-                f"than this device's floor, {self.share:g}"
-            )
+        size, least, floor = manifest.size, manifest.min_parties, "than this device's floor"
+        if size < self.members:
+            raise InputError(f"the fleet has {size:,} members, fewer {floor}, {self.members:,}")
+        if least < self.share * size:
+            what = f"{least:,} of {size:,} members are enough for the session"
+            raise InputError(f"{what}, a smaller share {floor}, {self.share:g}")
 
 
 @dataclass(frozen=True)
@@ -107,13 +102,10 @@ class Device:
 
     def __init__(self, announced: Announcement, index: int, signing: Ed25519PrivateKey, floor: Floor) -> None:
         self._loaded = session.loaded(announced.manifest.to_bytes())
-        fleet = self._loaded.fleet
-        if not 0 <= index < fleet.members:
-            raise InputError(f"the session's fleet has members 0 to {fleet.members - 1}, and no {index}")
-        self.manifest = self._loaded.manifest
+        self.manifest, self._digest, self.index = self._loaded.manifest, self._loaded.digest, index
+        if not 0 <= index < self._loaded.fleet.members:
+            raise InputError(f"the session's fleet has members 0 to {self._loaded.fleet.members - 1}, and no {index}")
         floor.require(self.manifest)
-        self.index = index
-        self._digest = self._loaded.digest
         self._helper, self._aggregator = session.helper_of(announced), announced.aggregator
         self._signing = signing
 
@@ -126,9 +118,9 @@ class Device:
         the device has answered this session, or, for the same labels and scores of any of its models, another one;
         `DeserialisationError` where the memory is damaged: an empty one would answer again.
         """
-        remembered = self._remembered(data, memory)
-        cap = self._loaded.fleet.row_cap
-        if data.rows > cap:
+        known = _FORMAT.unframe(memory) if memory else _Memory(secrets.token_bytes(32))
+        answer = self._answer(data, known)
+        if data.rows > (cap := self._loaded.fleet.row_cap):
             raise InputError(f"member {self.index} has {data.rows:,} rows, more than a device's cap, {cap:,}")
         check_scores(data, self.manifest.thresholds)
         seed, response_key = secrets.token_bytes(_SECRET_BYTES), secrets.token_bytes(_SECRET_BYTES)
@@ -136,30 +128,25 @@ class Device:
         parts, proof = self._loaded.computation.under_pad(self.index, seed, values)
         info = session.sketch_info(self._digest, self.index)
         sketch = sealing.seal(self._aggregator.encryption_key, b"".join((*parts, proof)), info=info)
-        blob, signature = sealed_blob(
-            self._helper.encryption_key,
-            self._signing,
-            seed + response_key,
-            about=session.blob_about(self._digest, self.index, hashlib.sha256(sketch).digest()),
-            randomness=proof[:RANDOMNESS_BYTES],
-        )
-        return Submitted(Record(self.index, sketch, blob, signature), response_key, remembered)
+        about = session.blob_about(self._digest, self.index, hashlib.sha256(sketch).digest())
+        to, randomness = self._helper.encryption_key, proof[:RANDOMNESS_BYTES]
+        signed = sealed_blob(to, self._signing, seed + response_key, about=about, randomness=randomness)
+        remembered = _FORMAT.frame(_Memory(known.salt, (*known.answers, answer)))
+        return Submitted(Record(self.index, sketch, *signed), response_key, remembered)
 
-    def _remembered(self, data: PartyData, memory: bytes) -> bytes:
-        """Return the memory with this submission in it; errors as `submit`."""
-        known = _FORMAT.unframe(memory) if memory else _Memory(secrets.token_bytes(32))
+    def _answer(self, data: PartyData, known: _Memory) -> _DeviceAnswer:
+        """Return what is to be remembered of this submission; errors as `submit`."""
         rows = _digests_of(data, known.salt)
-        mine = _DeviceAnswer(self.manifest.session, self._digest, self._helper.signing_key, rows)
         for each in known.answers:
-            if each.session == mine.session:
+            if each.session == self.manifest.session:
                 raise EvaluationError(f"member {self.index} has answered this session: a device answers once")
-            if set(each.rows) & set(mine.rows):
+            if {*each.rows} & {*rows}:
                 raise EvaluationError(
                     f"member {self.index} has answered for the same rows in session {each.session.hex()}: who sees "
                     "both results learns of single devices. It answers again once its rows have changed, or its memory "
                     "has been given the helper's word that nothing was opened in that session"
                 )
-        return _FORMAT.frame(_Memory(known.salt, (*known.answers, mine)))
+        return _DeviceAnswer(self.manifest.session, self._digest, self._helper.signing_key, rows)
 
     def read(self, data: PartyData, response_key: bytes, part: bytes, sums: bytes) -> Evaluation:
         """Return the result of the session in which this device has submitted `data`.
@@ -189,16 +176,14 @@ def released(memory: bytes, word: bytes) -> bytes:
     `DeserialisationError` where the memory is damaged.
     """
     known = _FORMAT.unframe(memory)
-    mine = next(
-        (each for each in known.answers if has_signed(each.helper, session.UNOPENED, each.manifest, word)), None
+    for place, each in enumerate(known.answers):
+        if has_signed(each.helper, session.UNOPENED, each.manifest, word):
+            free = msgspec.structs.replace(each, rows=())
+            return _FORMAT.frame(_Memory(known.salt, (*known.answers[:place], free, *known.answers[place + 1 :])))
+    raise KeysError(
+        "that nothing was opened is said of no session that the device has answered, or not by the session's helper: "
+        "ask for what its `fhe-auc fleet open` has written"
     )
-    if mine is None:
-        raise KeysError(
-            "that nothing was opened is said of no session that the device has answered, or not by the session's "
-            "helper: ask for what its `fhe-auc fleet open` has written"
-        )
-    free = msgspec.structs.replace(mine, rows=())
-    return _FORMAT.frame(_Memory(known.salt, tuple(free if each is mine else each for each in known.answers)))
 
 
 def _digests_of(data: PartyData, salt: bytes) -> tuple[bytes, ...]:

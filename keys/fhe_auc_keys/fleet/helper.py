@@ -10,7 +10,7 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -37,8 +37,7 @@ from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.signed_documents import sign_document
 
 SUMS_FILE = "sums"
-_SECRETS = sessions.QUERY, "content key"  # of tasks, sealed
-_Secrets: TypeAlias = tuple[bytes, bytes]
+_SECRETS = "keys of query and content"  # of tasks, sealed
 
 
 class _HelperState(SecretStruct, frozen=True):
@@ -69,10 +68,9 @@ def open_pads(
     """Return the answer for the aggregator, the same one each time, and write it into the folder `answers`, for all.
 
     The first list that the helper is given is the session's, from before it looks at an answer about a proof: asked
-    about a proof in two lists it could be made to tell counts. Where fewer count than the session takes, the session
-    ends unopened. `keys` is the folder of the fleet's files, `blobs` the aggregator's. Of a member's records the first
-    counts that opens, and whose proof holds where devices prove their counts. The store, of `vault`, is closed while
-    workers work.
+    about one in two lists it could be made to tell counts. Where fewer count than the session takes, the session ends
+    unopened. `keys` is the folder of the fleet's files, `blobs` the aggregator's. Of a member's records the first
+    counts that opens, and whose proof, if any, holds. The store, of `vault`, is closed while workers work.
 
     Raises `KeysError` where this is not the helper, the list not the aggregator's or of another session, or another
     list than the session's; `InputError` where keys do not ascend, or a file cannot be read; `DeserialisationError`
@@ -86,7 +84,7 @@ def open_pads(
     mine = [each for each in session.ranges if each.name in names]
     if names != [each.name for each in mine]:
         raise DeserialisationError("the list of blobs is not about files of the fleet's, each once and in order")
-    if len(unsealed(me, listed.sealed, manifest.digest, sessions.QUERY)) != KEY_BYTES:
+    if len(query := unsealed(me, listed.sealed, manifest.digest, sessions.QUERY)) != KEY_BYTES:
         raise DeserialisationError("the key of the query has another length")
     with vault.open() as store:
         kept = _kept(store, session)
@@ -96,7 +94,7 @@ def open_pads(
         raise KeysError("the helper has been given another list: a session has one; make a new session")
     if not kept.content_key:  # it has ended, by a word or by sums: what makes the answers is erased
         return _written(session, answers, kept, at)
-    secret = listed.sealed, sealed(me.encryption_key, kept.content_key, manifest.digest, _SECRETS[1])
+    secret = sealed(me.encryption_key, query + kept.content_key, manifest.digest, _SECRETS)
     files, numbers, total, ends = list[TableFile](), np.zeros(len(VERDICTS), int), computation.added([]), [b""]
     parts = ((within(blobs, file.name), file, own, keys, answers) for file, own in zip(listed.files, mine, strict=True))
     shared = manifest.to_bytes(), secret, workers.keys(vault)
@@ -140,8 +138,8 @@ def end(session: FleetSession, store: KeyStore, *, at: datetime) -> bytes:
 def decrypt(session: FleetSession, vault: Vault, result: bytes, answers: str, *, at: datetime) -> int:
     """Decrypt the aggregator's result, and write the sums into the folder `answers`; return over how many they are.
 
-    They are sealed under the key that each member that counts has been given, and signed. Once they are written, the
-    key store has no secret of the session any more.
+    They are sealed under the key that each member that counts has been given, and signed. Then the key store has no
+    secret of the session any more.
 
     Raises `KeysError` where this is not the helper, the result not the aggregator's or of another opening, another one
     has been decrypted, or the sums are written; `EvaluationError` where nothing has been opened;
@@ -196,7 +194,7 @@ def _written(
 
 
 def _opened(
-    place: str, file: TableFile, own: Range, keys: str, answers: str, manifest: bytes, secret: _Secrets, role: OwnKeys
+    place: str, file: TableFile, own: Range, keys: str, answers: str, manifest: bytes, secret: bytes, role: OwnKeys
 ) -> tuple[TableFile, NDArray[np.int64], bytes, tuple[bytes, bytes]]:
     """Open the blobs of a range, and write down what is answered to each member.
 
@@ -204,13 +202,12 @@ def _opened(
     count, and the range's first and last keys. Nothing is written where a file of keys or blobs is not the one listed.
     """
     session, me = loaded(manifest), role.identity()
-    computation, digest = session.computation, session.digest
-    key, content_key = (unsealed(me, *each) for each in zip(secret, (digest, digest), _SECRETS, strict=True))
-    known = tables.read_keys(within(keys, own.name))
-    if hashlib.sha256(known.tobytes()).digest() != own.digest:
-        raise DeserialisationError(f"{within(keys, own.name)!r} is not the file that is listed: ask for it again")
-    cipher, taken = sessions.answers_cipher(key, digest, own.name), np.zeros(own.number, bool)
-    total, numbers = computation.added([]), np.zeros(len(VERDICTS), int)
+    computation, digest, total = session.computation, session.digest, session.computation.added([])
+    both = unsealed(me, secret, digest, _SECRETS)
+    key, content_key = both[:KEY_BYTES], both[KEY_BYTES:]
+    known = tables.read_keys(within(keys, own.name), digest=own.digest)
+    cipher = sessions.answers_cipher(key, digest, own.name)
+    taken, numbers = np.zeros(own.number, bool), np.zeros(len(VERDICTS), int)
     with tables.writing(within(answers, own.name), tables.ANSWERS) as written:
         for columns in tables.listed_batches(place, tables.blobs(session), file.digest):
             verdicts, found = _looked_at(session, me, own, known, columns)
@@ -220,7 +217,11 @@ def _opened(
                 said = sessions.next_answers(cipher, columns["answers"])
                 held = proofs.held(key, members, seeds, pads[0], columns["randomness"], said)
                 verdicts[(verdicts == COUNTS) & ~held] = sessions.UNPROVED
-            _take_first(columns["member"].astype(np.int64) - own.first, verdicts, taken)
+            rows = np.flatnonzero(verdicts == COUNTS)  # of each member the first counts
+            places, firsts = np.unique(columns["member"][rows].astype(np.int64) - own.first, return_index=True)
+            verdicts[rows] = sessions.AGAIN
+            verdicts[rows[firsts[~taken[places]]]] = COUNTS
+            taken[places] = True
             counts = verdicts == COUNTS
             total = plus(session, total, pads, counts)
             parts = [bytes(tables.PART_BYTES)] * len(members)
@@ -249,12 +250,3 @@ def _looked_at(
             verdicts[row] = sessions.UNOPENABLE if secret is None else COUNTS
             found[row] = secret or found[row]
     return verdicts, found
-
-
-def _take_first(places: NDArray[np.int64], verdicts: NDArray[np.uint8], taken: NDArray[np.bool_]) -> None:
-    """Let of those that count the first of each member count, by its place in the range, and take that."""
-    rows = np.flatnonzero(verdicts == COUNTS)
-    members, firsts = np.unique(places[rows], return_index=True)
-    verdicts[rows] = sessions.AGAIN
-    verdicts[rows[firsts[~taken[members]]]] = COUNTS
-    taken[members] = True

@@ -223,9 +223,8 @@ def unsealed(me: Identity, secret: bytes, digest: bytes, what: str) -> bytes:
 def answers_cipher(query: bytes, session: bytes, file: str) -> CipherContext:
     """Return what hides, row after row, the aggregator's answers about proofs in one file, and shows them again.
 
-    Who sees them in the folder of blobs reads no query's point. `query` is the query's key, 32 bytes, and hangs on all
-    records; each file has a key of its own, and each place in it one plaintext, also where a list is gone on with after
-    a crash. What shows that answers were changed is the file's digest, in the list.
+    So who sees the folder of blobs reads no query's point. `query` is its key, 32 bytes, which hangs on all records, so
+    that also after a crash each place in a file has one plaintext. That none was changed the file's digest shows.
     """
     key = derived_key(query, session, _ANSWERS, file)
     return Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()

@@ -165,16 +165,16 @@ def within(folder: str, name: str) -> str:
     return f"{folder.rstrip('/')}/{name}"
 
 
-def read_keys(place: str, last: bytes = b"") -> NDArray[np.uint8]:
+def read_keys(place: str, last: bytes = b"", digest: bytes = b"") -> NDArray[np.uint8]:
     """Return the keys in a file, shape (members, 32), which ascend, and are above the `last` one of another file.
 
-    Raises `InputError` where they do not, or there is none; otherwise as `batches`.
+    Raises `InputError` where they do not, or there is none; else as `batches`, or with a `digest` `listed_batches`.
     """
-    found = [octet_rows([], MEMBER_BYTES), *(columns["key"] for columns in batches(place, KEYS))]
-    keys: NDArray[np.uint8] = np.concatenate(found)
+    found = listed_batches(place, KEYS, digest) if digest else batches(place, KEYS)
+    keys = np.concatenate([octet_rows([], MEMBER_BYTES), *(columns["key"] for columns in found)])
     if not len(keys) or any(key >= after for key, after in pairwise((last, *byte_rows(keys)))):
         raise InputError(NOT_ASCENDING.format(place), file=place)
-    return keys
+    return np.asarray(keys, np.uint8)
 
 
 def listed(folder: str) -> FleetList:

@@ -1,8 +1,8 @@
 """What parties and a fleet's devices seal to the helper, and what they read of the sums that it seals to them.
 
 A blob holds the seed of a pad and a response key. It is signed, as HPKE does not say who has sealed it, and bound to
-what it is about: in a session with names to the party, in a fleet's to the member and its sealed sketch. The signature
-is also for both parts of a proof's joint randomness, which the helper is given.
+what it is about: the party; in a fleet the member and its sealed sketch. The signature is also for both parts of a
+proof's joint randomness, which the helper is given.
 """
 
 from __future__ import annotations

@@ -20,16 +20,9 @@ import pytest
 from fhe_auc.base.errors import EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import encode
+from fhe_auc.input_proofs import sessions as proof_sessions
 from fhe_auc.input_proofs.proofs import Query, gadget, lagrange, prove
-from fhe_auc.input_proofs.sessions import (
-    BLIND_BYTES,
-    NOT_PROVED,
-    RANDOMNESS_BYTES,
-    SEED_BYTES,
-    QueryKey,
-    aggregators_part,
-    helpers_part,
-)
+from fhe_auc.input_proofs.sessions import NOT_PROVED, RANDOMNESS_BYTES, SEED_BYTES
 from fhe_auc.input_proofs.statement import PROOFS
 from fhe_auc.rlwe.modular import Residues, add, multiply, subtract, total, uniform
 from fhe_auc.rlwe.packing import octet_rows, pack, unpack, unpack_rows
@@ -53,10 +46,10 @@ def probe(play: Play) -> Record:
     t, digest = statement.prime, play.announced.manifest.digest
     digits, known = unpack(honest.parts[0], play.computation.sizes[0], t), statement.shape.known
     digits[: statement.shape.calls] = range(1, statement.shape.calls + 1)
-    part, blind = pack(digits, t), bytes(BLIND_BYTES)
-    proof = unpack(honest.proof[RANDOMNESS_BYTES + BLIND_BYTES :], statement.shape.size, t)
+    part, blind = pack(digits, t), bytes(proof_sessions.BLIND_BYTES)
+    proof = unpack(honest.proof[RANDOMNESS_BYTES + proof_sessions.BLIND_BYTES :], statement.shape.size, t)
     proof[:PROOFS] = range(known - PROOFS + 1, known + 1)
-    parts = aggregators_part(blind, digest, PROBE, part), helpers_part(SEED, digest, PROBE)
+    parts = proof_sessions.aggregators_part(blind, digest, PROBE, part), proof_sessions.helpers_part(SEED, digest, PROBE)
     return sending(play, PROBE, Submission((part, *honest.parts[1:]), b"".join((*parts, blind, pack(proof, t)))))
 
 
@@ -129,7 +122,7 @@ def test_a_second_collection_is_refused_after_which_a_device_would_know_the_quer
     """It sent a probe in the first one; too few count; then the records of the others come, and its false one."""
     play.write([play.records[0], play.records[1], probe(play), play.records[3]])
     play.collect()
-    known, proofs, computation = QueryKey(query_listed(play)), play.computation.proofs, play.computation
+    known, proofs, computation = proof_sessions.QueryKey(query_listed(play)), play.computation.proofs, play.computation
     points = points_in(play, known)  # more than it can see
     false = forged(play, known, points)
     assert proofs is not None
@@ -232,26 +225,31 @@ def test_between_any_two_writes_a_crash_costs_nothing_and_changes_nothing(
 ) -> None:
     play.write([*play.records[:4], lying(play, 4, LIES["party-negative"]), *play.records[5:]])
 
-    def until_done(step: Callable[[], Any], folder: str, *again: str) -> Any:
-        seen: list[set[bytes]] = []
+    def until_done(step: Callable[[], Any], files: str, *again: str) -> Any:
+        seen = list[set[bytes]]()
         for at in itertools.count(1):
             with monkeypatch.context() as patch, suppress(PowerCutError):
                 dying(patch, at)
                 done = step()
                 break
-            seen.append({path.read_bytes() for path in play.folder.glob(f"{folder}/*")})
+            seen.append({path.read_bytes() for path in play.folder.glob(files)})
             for name in again:
                 Path(play.place(name)).unlink(missing_ok=True)
-        found = {path.read_bytes() for path in play.folder.glob(f"{folder}/*")}
+        found = {path.read_bytes() for path in play.folder.glob(files)}
         assert len(seen) >= 3
-        assert all(each <= found for each in seen[:-1])  # no answer was ever another one
+        assert all(each <= found for each in seen)  # no answer was ever another one
+        assert seen[-1]
         return done
 
     until_done(play.collect, "blobs/*.parquet", "blobs/list")
-    assert until_done(play.asked, "answers").verdicts == {"counts": 7, NOT_PROVED: 1}
+    assert until_done(play.asked, "answers/*").verdicts == {"counts": 7, NOT_PROVED: 1}
     result = play.add()
-    with suppress(KeysError):  # where it is done, and was cut afterwards
-        until_done(lambda: play.decrypt(result), "answers/sums")
+
+    def decrypted() -> None:
+        with suppress(KeysError):  # where it is done, and was cut afterwards
+            play.decrypt(result)
+
+    until_done(decrypted, "answers/*")
     assert play.reads(0, [*play.rows[:4], *play.rows[5:]])
 
 
