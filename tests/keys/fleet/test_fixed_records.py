@@ -49,7 +49,10 @@ def probe(play: Play) -> Record:
     part, blind = pack(digits, t), bytes(proof_sessions.BLIND_BYTES)
     proof = unpack(honest.proof[RANDOMNESS_BYTES + proof_sessions.BLIND_BYTES :], statement.shape.size, t)
     proof[:PROOFS] = range(known - PROOFS + 1, known + 1)
-    parts = proof_sessions.aggregators_part(blind, digest, PROBE, part), proof_sessions.helpers_part(SEED, digest, PROBE)
+    parts = (
+        proof_sessions.aggregators_part(blind, digest, PROBE, part),
+        proof_sessions.helpers_part(SEED, digest, PROBE),
+    )
     return sending(play, PROBE, Submission((part, *honest.parts[1:]), b"".join((*parts, blind, pack(proof, t)))))
 
 
