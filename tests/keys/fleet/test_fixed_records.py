@@ -10,7 +10,6 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -211,16 +210,16 @@ def dying(patch: pytest.MonkeyPatch, at: int) -> None:
             raise PowerCutError
 
     @contextmanager
-    def new(real: Callable[[str], Any], place: str) -> Iterator[Any]:
+    def new(place: str, real: Callable[[str], Any] = tables._new) -> Iterator[Any]:
         with cut(), real(place) as file:
             yield file
 
-    def put(real: Callable[..., None], *given: Any, **named: Any) -> None:
+    def put(*given: Any, real: Callable[..., None] = KeyStore.put, **named: Any) -> None:
         with cut():
             real(*given, **named)
 
-    patch.setattr(KeyStore, "put", lambda *given, real=KeyStore.put, **named: put(real, *given, **named))
-    patch.setattr(tables, "_new", partial(new, tables._new))
+    patch.setattr(KeyStore, "put", put)
+    patch.setattr(tables, "_new", new)
 
 
 def test_between_any_two_writes_a_crash_costs_nothing_and_changes_nothing(

@@ -32,7 +32,6 @@ from fhe_auc_keys.fleet.device import Device, Floor
 from fhe_auc_keys.fleet.session import AGAIN, UNOPENABLE, UNSIGNED, VERDICTS, FleetSession, loaded, sketch_info
 from fhe_auc_keys.roles.blobs import blob_info
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.members import Change
 from fhe_auc_keys.trust.signed_documents import claimed_body
@@ -76,9 +75,9 @@ def test_a_record_is_small_at_100_thresholds_though_a_seal_takes_1136_bytes(
 
 def test_records_and_files_that_are_not_whole_are_named_and_the_others_count(play: Play) -> None:
     sent = play.records
-    whole, inside = sent[3], len(sent[3].sketch) - sealing.OVERHEAD
+    whole = sent[3]
     spoilt = [
-        (sending(play, 3, b"\xff" * inside), aggregator.NO_SKETCH),
+        (sending(play, 3, b"\xff" * play.helper.loaded.inside), aggregator.NO_SKETCH),
         (whole._replace(member=8), aggregator.OTHER_FILE),
         (sent[5], aggregator.OTHER_FILE),  # else it could count twice
         (whole._replace(sketch=bytes(len(whole.sketch))), aggregator.NOT_SEALED),
@@ -121,8 +120,12 @@ def test_of_a_member_s_records_the_first_counts_that_opens_and_whose_proof_holds
     monkeypatch.setattr(tables, "BATCH", batch)
     sent, again = play.records, play.device(5).submit(play.rows[5], b"")
     stranger, lie = signed(play, sent[5], STRANGER), lying(play, 5, LIES["party-negative"])
-    play.write([stranger, lie, sent[5]._replace(sketch=again.record.sketch), *sent, again.record, sent[6], lie])
-    _, verdicts = play.to_the_end()
+    records = [stranger, lie, sent[5]._replace(sketch=again.record.sketch), *sent, again.record, sent[6], lie]
+    play.write(records)
+    in_another_file = [sent[2], *(each for each in records if each.member > 3)]
+    tables.write_records(str(play.file("records", 1)), in_another_file)
+    collected, verdicts = play.to_the_end()
+    assert [*collected.refused] == [aggregator.OTHER_FILE]
     assert verdicts == {"counts": 8, VERDICTS[UNSIGNED]: 2, VERDICTS[AGAIN]: 2, NOT_PROVED: 2}
     assert play.reads(5, play.rows)
     with pytest.raises(DeserialisationError, match="not sealed to member 5"):

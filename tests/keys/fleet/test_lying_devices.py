@@ -17,39 +17,23 @@ from fhe_auc.rlwe.modular import add, subtract
 from fhe_auc.rlwe.packing import unpack
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie
+from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.fleet import aggregator, tables
 from fhe_auc_keys.fleet.aggregator import NO_PROOF, NOT_SEALED
 from fhe_auc_keys.fleet.device import Record
 from fhe_auc_keys.fleet.session import LIST, QUERY, UNSIGNED, VERDICTS, Document, answers_cipher, next_answers, sealed
 from fhe_auc_keys.roles.blobs import bytes_of, totals_of
-from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.signed_documents import claimed_body, sign_document
 from tests.support.fleet_sessions import CAP, GRID, Play, convened, lying, padded, query_listed, sending
 
 FLEET = {"number": 5, "least": 4}
 HONEST = 8  # the first devices of a session
+FALSE = LIES["party-negative"]
 
 
-def a_record_of_another_session(play: Play, index: int) -> Record:
-    announced = play.opened(convened(play, play.known))
-    return play.device(index, announced=announced).submit(play.rows[index], b"").record
-
-
-def no_proof(play: Play, index: int) -> Record:
-    inside = len(play.submitted[index].record.sketch) - sealing.OVERHEAD
-    return sending(play, index, padded(play, index).parts[0].ljust(inside, b"\0"))
-
-
-def other_parts_signed_than_sent(play: Play, index: int) -> Record:
-    own = padded(play, index)
-    return sending(play, index, own, own.proof[:RANDOMNESS_BYTES][::-1])
-
-
-def changed_on_its_way(play: Play, index: int) -> Record:
-    """Its counts are wrong, and somebody exchanges its sketch for one that is right."""
-    sketch = sending(play, index, padded(play, index)).sketch
-    return lying(play, index, LIES["party-negative"])._replace(sketch=sketch)
+def another(play: Play) -> Announcement:
+    return play.opened(convened(play, play.known))
 
 
 TOLD: dict[str, tuple[Callable[[Play, int], Record], str]] = {
@@ -58,10 +42,23 @@ TOLD: dict[str, tuple[Callable[[Play, int], Record], str]] = {
         for name, lie in LIES.items()
         if not (lie.spoils_tags or lie.no_proof)
     },
-    "a record of another session": (a_record_of_another_session, NOT_SEALED),
-    "no proof": (no_proof, NO_PROOF),
-    "other parts signed than sent": (other_parts_signed_than_sent, VERDICTS[UNSIGNED]),
-    "changed on its way": (changed_on_its_way, VERDICTS[UNSIGNED]),
+    "of another session": (
+        lambda play, at: play.device(at, announced=another(play)).submit(play.rows[at], b"").record,
+        NOT_SEALED,
+    ),
+    "no proof": (
+        lambda play, at: sending(play, at, padded(play, at).parts[0].ljust(play.helper.loaded.inside, b"\0")),
+        NO_PROOF,
+    ),
+    "other parts signed than sent": (
+        lambda play, at: sending(play, at, own := padded(play, at), own.proof[:RANDOMNESS_BYTES][::-1]),
+        VERDICTS[UNSIGNED],
+    ),
+    # On its way somebody exchanges its sketch of wrong counts for one of right ones.
+    "changed": (
+        lambda play, at: lying(play, at, FALSE)._replace(sketch=sending(play, at, padded(play, at)).sketch),
+        VERDICTS[UNSIGNED],
+    ),
 }
 """By a lie's name, what makes the record, and why it does not count."""
 
