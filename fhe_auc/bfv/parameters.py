@@ -5,6 +5,8 @@ coefficient, derived for what is computed: Σ plaintext·ciphertext under keys t
 switched to a smaller modulus. Tests measure them.
 """
 
+from __future__ import annotations
+
 import math
 from functools import cache
 from typing import ClassVar

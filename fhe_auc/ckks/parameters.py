@@ -1,5 +1,7 @@
 """CKKS parameters."""
 
+from __future__ import annotations
+
 from typing import ClassVar
 
 from fhe_auc.base.errors import CapacityError

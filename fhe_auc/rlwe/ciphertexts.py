@@ -32,6 +32,8 @@ a result is, and are what stops a stranger.
 checksum: ciphertexts travel in messages, keys in what is signed or sealed, and each of these has one.
 """
 
+from __future__ import annotations
+
 import hmac
 import math
 import secrets

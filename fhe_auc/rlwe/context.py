@@ -8,6 +8,8 @@ Only coefficients travel, and a library's parser sees no foreign bytes. Both lib
 only the bits that its modulus needs (`fhe_auc.rlwe.polynomials`).
 """
 
+from __future__ import annotations
+
 import hashlib
 import importlib
 import math

@@ -3,6 +3,8 @@
 Which encryption libraries this interpreter can import is found out here; none is imported but the one that is used.
 """
 
+from __future__ import annotations
+
 import hashlib
 import importlib
 import sys

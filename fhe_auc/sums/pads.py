@@ -14,6 +14,8 @@ A result shows those who decrypt it the sums, and nothing else: its slots are un
 flooding hides the noise, a function of the coefficients (`fhe_auc.bfv.context`).
 """
 
+from __future__ import annotations
+
 import hashlib
 import secrets
 from collections.abc import Sequence
@@ -80,7 +82,7 @@ class PadKey:
     ciphertexts: Sequence[Sequence[Ciphertext]]
 
     @classmethod
-    def load(cls, public: PublicContext, releases: Sequence[Release], data: bytes) -> "PadKey":
+    def load(cls, public: PublicContext, releases: Sequence[Release], data: bytes) -> PadKey:
         """Read what `make_pad_key` wrote; `DeserialisationError` for other bytes, `CapacityError` as `Layout.of`."""
         stored = unframe(_MAGIC, data, _Stored, "pad key")
         if stored.releases != _digest(releases):

@@ -9,6 +9,8 @@ of parts, weight · (x_k, or Σ_{j<k} x_j, or Σ_{j>k} x_j, or Σ_j x_j), x one 
 A factor consists of *maps* of *bases*: Σ_{j<k} y_j, say, y a sum of vectors entry by entry. `expansion` says what of.
 """
 
+from __future__ import annotations
+
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -81,7 +83,7 @@ class Sketch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ends = itertools.accumulate(map(itemgetter(1), self.vectors))
         return {name: values[..., end - length : end] for (name, length), end in zip(self.vectors, ends, strict=True)}
 
-    def only(self, names: Container[str]) -> "Sketch":
+    def only(self, names: Container[str]) -> Sketch:
         """Return the sketch of these vectors alone; where it lacks what a merged one sums, the sums are its entries."""
         kept = [
             MergedVectors(own.starts, tuple([pair for pair in own.names if pair[0] in names and pair[1] in names]))
@@ -91,7 +93,7 @@ class Sketch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         vectors = [(name, length) for name, length in self.lengths.items() if name in names and name not in summed]
         return Sketch(tuple(vectors), tuple([own for own in kept if own.names]))
 
-    def taken(self, counts: NDArray[np.int64], other: "Sketch") -> NDArray[np.int64]:
+    def taken(self, counts: NDArray[np.int64], other: Sketch) -> NDArray[np.int64]:
         """Return the entries, shape (other.size,), of a sketch that `only` has made, of those of this one."""
         if other.vectors == self.vectors and counts.shape == (self.size,):
             return counts  # with one prime, which all are taken modulo
@@ -122,7 +124,7 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     times: int = 1
 
     @classmethod
-    def each(cls, vectors: Iterable[str]) -> "Factor":
+    def each(cls, vectors: Iterable[str]) -> Factor:
         """Return the sum of these vectors, entry by entry."""
         return cls(tuple([Part(vector) for vector in vectors]))
 
@@ -142,7 +144,7 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
         return length * self.repeat * self.times or None
 
     @cached_property
-    def maps(self) -> list[tuple["Factor", Over, int]]:
+    def maps(self) -> list[tuple[Factor, Over, int]]:
         """Return what it adds up: a base, how its entries are added up, and times which number.
 
         Bases are factors. Those of the same vectors in the same proportions are equal; a total is a base of its own.
@@ -192,7 +194,7 @@ class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     terms: tuple[Term, ...]
 
     @classmethod
-    def product(cls, name: str, *factors: Factor) -> "Sum":
+    def product(cls, name: str, *factors: Factor) -> Sum:
         """Return the sum of one product."""
         return cls(name, (Term(factors),))
 
@@ -238,7 +240,7 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if entries > MOST_EVALUATED:
             raise CapacityError(f"all sums together evaluate at most {MOST_EVALUATED:,} entries, got {entries:,}")
 
-    def only(self, sums: Sequence[bool]) -> "Release":
+    def only(self, sums: Sequence[bool]) -> Release:
         """Return the release of some of the sums, and of the vectors that they take."""
         chosen = tuple(itertools.compress(self.sums, sums))
         if len(chosen) == len(self.sums):

@@ -144,8 +144,8 @@ class Play:
             if mine := [one for one in records if one.member in own]:
                 tables.write_records(tables.within(self.place("records"), each.name), mine)
 
-    def collect(self) -> aggregator.Collected:
-        places = self.vault("adder"), self.place("records"), self.place("blobs")
+    def collect(self, blobs: str = "blobs") -> aggregator.Collected:
+        places = self.vault("adder"), self.place("records"), self.place(blobs)
         return aggregator.collect(self.aggregator, *places, self.at_hand, at=self.consortium.at)
 
     def asked(self, blobs: str = "blobs", answers: str = "answers") -> helper.HelperAnswer:

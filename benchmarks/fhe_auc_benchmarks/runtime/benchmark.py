@@ -3,6 +3,8 @@
 All contenders of one problem are measured in turn, so that noise hits them alike.
 """
 
+from __future__ import annotations
+
 import gc
 import platform
 import sys

@@ -164,7 +164,7 @@ def convene(keys: str, study_file: Path, row_cap: int, vault: Vault, target: Pat
     rows: common.Rows = [
         ("file", target, f"convened by {convener.name}, until {common.moment(announced.not_after)}"),
         ("session", session, "compare: everybody in it must see the same"),
-        *study.lines(),
+        *(line for line in study.lines() if line[0] != "row caps"),  # a fleet's is below
         *(() if plan is None else plan.terms().rows),
         ("fleet", f"{fleet.members:,} members", f"at most {row_cap:,} rows each"),
         (HELPER, study.helper, "has the key, reads the result, and must not work with the aggregator"),

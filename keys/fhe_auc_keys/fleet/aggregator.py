@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,7 +35,6 @@ from fhe_auc_keys.fleet.workers import OwnKeys, Workers
 from fhe_auc_keys.roles.blobs import bytes_of, totals_of
 from fhe_auc_keys.store import fixed_lists
 from fhe_auc_keys.store.vault import Vault
-from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.signatures import has_signed
 from fhe_auc_keys.trust.signed_documents import sign_document
 
@@ -59,6 +59,7 @@ class _Added(SecretStruct, frozen=True):
     blobs: bytes  # the list, `known_by`
     total: bytes  # of all sketches that it lists, padded
     records: dict[str, bytes]  # by name the digest of each file that was collected
+    opening: bytes = b""  # digest of the helper's one answer that is added up: two would tell what lies between
 
 
 _FORMAT = KeptFormat(b"fhefadd", _Added, "sum of a fleet's sketches")
@@ -81,15 +82,17 @@ def collect(
     `vault`, is closed while workers work.
 
     Raises `KeysError` where this is not the aggregator, or other records were fixed; `EvaluationError` where a file has
-    changed in between; `InputError` where there are no records, or a folder cannot be read or written.
+    changed in between; `InputError` where there are no records, a folder or file cannot be read or written, or both
+    folders are the same.
     """
     session.require(session.announced.aggregator, at=at)
+    tables.require_apart(records, blobs)
     me, manifest, computation = session.identity, session.manifest, session.loaded.computation
     there, refused, digests = {*tables.names_in(records)}, Refused(), dict[str, bytes]()
     if not (mine := [each for each in session.ranges if each.name in there]):  # it would be the session's one list
         raise InputError(f"{records!r} holds no records, in files named as those of the fleet's keys are")
     for name in sorted(there.difference(each.name for each in mine)):
-        _refuse(refused, UNREADABLE, 1, [within(records, name)])
+        _refuse(refused, UNREADABLE, 1, [repr(within(records, name))])  # which may hold anything
     fixed, shared = Submissions(len(mine)), manifest.to_bytes()
     found = workers.map(_digest_of, ((within(records, own.name),) for own in mine), shared)
     for own, (digest, problem) in zip(mine, found, strict=True):
@@ -107,13 +110,15 @@ def collect(
     files, total = list[TableFile](), computation.added([])
     for file, summed, others in workers.map(_collected, tasks, shared, own_key, workers.keys(vault)):
         files.append(file)
-        total = computation.added([total, sum_in(me, summed, manifest.digest, file.name)])
+        total = computation.added([total, sum_in(session, summed, file.name)])
         for why, (number, named) in others.items():
             _refuse(refused, why, number, named)
     listed = Document(manifest.digest, b"", told_key, tuple(files))
     with vault.open() as store:
-        kept = _FORMAT.frame(_Added(listed.known_by, encode(bytes_of(total)), digests))
-        store.put("fleet", manifest.session.hex(), kept, replace=True)
+        name = manifest.session.hex()
+        opening = store.load("fleet", name, _FORMAT).opening if store.has("fleet", name) else b""
+        kept = _Added(listed.known_by, encode(bytes_of(total)), digests, opening)
+        store.put("fleet", name, _FORMAT.frame(kept), replace=True)
     tables.write_file(within(blobs, LIST_FILE), sign_document(sessions.LIST, me, listed))
     return Collected(sum(each.rows for each in files), refused)
 
@@ -124,8 +129,9 @@ def add(
     """Return the encrypted result, for the helper, and how many records do not count, by reason.
 
     `records` and `blobs` are as of `collect`, and `answers` is the helper's folder. Raises `KeysError` where this is no
-    aggregator, or the answer not the helper's or for other blobs; `EvaluationError` where a file has changed of which
-    records are to be taken off; `DeserialisationError` where a file of answers is another than is listed;
+    aggregator, or the answer not the helper's, for other blobs, or another one than was added up before;
+    `EvaluationError` where a file has changed of which records are to be taken off; `DeserialisationError` where a file
+    of answers is another than is listed, or not about the blobs, of as many members, each once, as the helper says;
     `TooFewPartiesError` where fewer count than the session takes, or the helper says that it opened nothing.
     """
     adder, helper = session.announced.aggregator, session.helper
@@ -138,39 +144,51 @@ def add(
     answer = session.read(sessions.OPENING, opening, helper, at=at)
     with vault.open() as store:
         kept = store.load("fleet", manifest.session.hex(), _FORMAT)
-    pairs = [*zip(listed.files, answer.files, strict=False)]
     same = [each.name for each in listed.files] == [each.name for each in answer.files]
     if {answer.about, kept.blobs} != {listed.known_by} or not same:
         raise KeysError("the helper's answer is for other blobs than are listed here, or than this key store has added")
     if (counted := sum(each.rows for each in answer.files)) < manifest.min_parties:
         raise TooFewPartiesError(f"{counted} members count, at least {manifest.min_parties} are needed")
+    about, total = hashlib.sha256(opening).digest(), _words(kept.total)
+    if kept.opening not in (b"", about):
+        raise KeysError("the helper has given another answer, which was added up: a session has one")
     keys = computation.keys(answer.context, unsealed(me, answer.sealed, manifest.digest, sessions.PADS))
-    some = [(said, own.rows - said.rows) for own, said in pairs if own.rows != said.rows]
-    tasks = ((within(records, said.name), said, left, kept.records[said.name], answers) for said, left in some)
-    found, total = workers.map(_left_out, tasks, manifest.to_bytes(), workers.keys(vault)), _words(kept.total)
-    for (said, _), summed in zip(some, found, strict=True):
-        off = sum_in(me, summed, manifest.digest, said.name)
+    with vault.open() as store:  # before anything is made of it
+        kept = msgspec.structs.replace(kept, opening=about)
+        store.put("fleet", manifest.session.hex(), _FORMAT.frame(kept), replace=True)
+    files = zip(listed.files, answer.files, strict=True)
+    tasks = ((within(records, own.name), own, said, kept.records[own.name]) for own, said in files)
+    found = workers.map(_left_out, tasks, blobs, answers, manifest.to_bytes(), workers.keys(vault))
+    for own, summed in zip(listed.files, found, strict=True):
+        off = sum_in(session, summed, own.name)
         total = [modular.subtract(*each) for each in zip(total, off, computation.primes, strict=True)]
     result = sealed(helper.encryption_key, computation.aggregate(keys, total), manifest.digest, sessions.SUMS)
-    body = Document(manifest.digest, hashlib.sha256(opening).digest(), result)
+    body = Document(manifest.digest, about, result)
     return sign_document(sessions.RESULT, me, body), sessions.told((0, *answer.numbers[COUNTS + 1 :]))
 
 
-def sum_in(me: Identity, summed: bytes, digest: bytes, file: str) -> list[Words]:
-    """Return the sum that a role's task has sealed for a file; errors as `unsealed`."""
-    return _words(unsealed(me, summed, digest, file))
+def sum_in(session: FleetSession, summed: bytes, file: str) -> list[Words]:
+    """Return what a task of this role has added up for a file (`Task.summed`); errors as `unsealed`."""
+    return _words(unsealed(session.identity, summed, session.loaded.digest, file))
 
 
-def sealed_sum(me: Identity, total: Sequence[Words], session: Loaded, file: str) -> bytes:
-    """Return a sum as a task returns it, for `sum_in`: engines log results."""
-    return sealed(me.encryption_key, encode(bytes_of(total)), session.digest, file)
+class Task:
+    """A role's task over the records or blobs of one range, and the sum of those that it adds."""
 
+    def __init__(self, manifest: bytes, keys: OwnKeys, file: str) -> None:
+        self.session, self.me, self._file = loaded(manifest), keys.identity(), file
+        self.digest, self.computation = self.session.digest, self.session.computation
+        self._total = self.computation.added([])
 
-def plus(session: Loaded, total: Sequence[Words], rows: Iterable[Residues], which: NDArray[np.bool_]) -> list[Words]:
-    """Return a sum and these sketches or pads, each part of the shape (rows, size) or longer."""
-    parts = zip(rows, session.computation.sizes, session.computation.primes, strict=True)
-    more = [modular.total(chosen(each, which)[:, :size], prime, axis=0)[None] for each, size, prime in parts]
-    return session.computation.added([total, more])
+    def add(self, rows: Iterable[Residues], which: NDArray[np.bool_]) -> None:
+        """Add these sketches or pads, each part of the shape (rows, size) or longer."""
+        parts = zip(rows, self.computation.sizes, self.computation.primes, strict=True)
+        more = [modular.total(chosen(each, which)[:, :size], prime, axis=0)[None] for each, size, prime in parts]
+        self._total = self.computation.added([self._total, more])
+
+    def summed(self) -> bytes:
+        """Return the sum, sealed to the role itself, for `sum_in`: engines log results."""
+        return sealed(self.me.encryption_key, encode(bytes_of(self._total)), self.digest, self._file)
 
 
 def chosen(rows: NDArray[Any], which: NDArray[np.bool_]) -> NDArray[Any]:
@@ -209,11 +227,15 @@ def _fixed_records(place: str, session: Loaded, fixed: bytes) -> Iterator[Column
 
 
 def _digest_of(place: str, manifest: bytes) -> tuple[bytes, str]:
-    """Return the digest of a file's records; or none, and why, where it cannot be read to its end."""
+    """Return the digest of a file's records; or none, and why, where it is no such table to its end.
+
+    Raises `InputError` where disk or network fail: a range must not be left out for good for that.
+    """
     digest = tables.Digest()
     try:
         deque(_records(place, loaded(manifest), digest), 0)
     except DeserialisationError as error:
+        tables.require_readable(place)
         return b"", str(error)
     return digest.value, ""
 
@@ -225,34 +247,31 @@ def _collected(
 
     Nothing is written where the records are not those `fixed`.
     """
-    session, me, refused = loaded(manifest), keys.identity(), Refused()
-    key, total = QueryKey(unsealed(me, query, session.digest, sessions.QUERY)), session.computation.added([])
-    cipher = sessions.answers_cipher(key, session.digest, own.name)
-    with tables.writing(within(blobs, own.name), tables.blobs(session)) as file:
-        for columns in _fixed_records(place, session, fixed):
-            why, sketches = _looked_at(session, me, own, columns, key)
+    task, refused = Task(manifest, keys, own.name), Refused()
+    key = QueryKey(unsealed(task.me, query, task.digest, sessions.QUERY))
+    cipher = sessions.answers_cipher(key, task.digest, own.name)
+    with tables.writing(within(blobs, own.name), tables.blobs(task.session)) as file:
+        for columns in _fixed_records(place, task.session, fixed):
+            why, sketches = _looked_at(task, own, columns, key)
             for row in np.flatnonzero(why != _WHOLE):
                 named = f"{place}, row {columns['row'][row]}: member {columns['member'][row]}"
                 _refuse(refused, REASONS[why[row]], 1, [named])
-            whole = why == _WHOLE
-            total = plus(session, total, sketches, whole)
+            task.add(sketches, whole := why == _WHOLE)
             listed = {name: chosen(columns[name], whole) for name in file.schema.names}
             if "answers" in listed:
                 listed["answers"] = sessions.next_answers(cipher, listed["answers"])
             file.add(listed)
-    return TableFile(own.name, file.digest.rows, file.digest.value), sealed_sum(me, total, session, own.name), refused
+    return TableFile(own.name, file.digest.rows, file.digest.value), task.summed(), refused
 
 
-def _looked_at(
-    session: Loaded, me: Identity, own: Range, columns: Columns, key: QueryKey
-) -> tuple[NDArray[np.int64], list[Residues]]:
+def _looked_at(task: Task, own: Range, columns: Columns, key: QueryKey) -> tuple[NDArray[np.int64], list[Residues]]:
     """Return which of the `REASONS` speaks against each record, or `_WHOLE`; and all padded sketches, part by part.
 
     What the helper is shown of their proofs goes into the columns. Of records that are not whole, all is nonsense.
     """
-    computation, members = session.computation, columns["member"].astype(np.int64)
+    computation, members = task.computation, columns["member"].astype(np.int64)
     mine = (members >= own.first) & (members < own.first + own.number)
-    inside, opened, sketches, fit = _unsealed(session, me, columns, mine)
+    inside, opened, sketches, fit = _unsealed(task, columns, mine)
     proved = fit
     if (proofs := computation.proofs) is not None:
         parties, proof = members.tolist(), inside[:, sum(computation.part_bytes) :]
@@ -263,37 +282,46 @@ def _looked_at(
 
 
 def _unsealed(
-    session: Loaded, me: Identity, columns: Columns, rows: NDArray[np.bool_]
+    task: Task, columns: Columns, rows: NDArray[np.bool_]
 ) -> tuple[NDArray[np.uint8], NDArray[np.bool_], list[Residues], NDArray[np.bool_]]:
     """Return what is in the sketches of these rows, zeros where they do not open, and which do; and the same unpacked.
 
     That is: padded sketches, part by part, and which of them are some.
     """
-    found, opened = [bytes(session.inside)] * len(rows), np.zeros(len(rows), bool)
+    length, opened = task.session.inside, np.zeros(len(rows), bool)
+    found = [bytes(length)] * len(rows)
     for row in np.flatnonzero(rows).tolist():
-        info = sessions.sketch_info(session.digest, int(columns["member"][row]))
+        info = sessions.sketch_info(task.digest, int(columns["member"][row]))
         with suppress(TamperedError):
-            found[row], opened[row] = me.unseal(columns["sketch"][row].tobytes(), info=info), True
-    inside = octet_rows(found, session.inside)
-    ends = pairwise(accumulate(session.computation.part_bytes, initial=0))
-    parts = [session.computation.unpacked_rows(number, inside[:, slice(*each)]) for number, each in enumerate(ends)]
+            found[row], opened[row] = task.me.unseal(columns["sketch"][row].tobytes(), info=info), True
+    inside, ends = octet_rows(found, length), pairwise(accumulate(task.computation.part_bytes, initial=0))
+    parts = [task.computation.unpacked_rows(number, inside[:, slice(*each)]) for number, each in enumerate(ends)]
     return inside, opened, [residues for residues, _ in parts], np.all([fit for _, fit in parts], axis=0)
 
 
 def _left_out(
-    place: str, said: TableFile, left: int, fixed: bytes, answers: str, manifest: bytes, keys: OwnKeys
+    place: str, own: TableFile, said: TableFile, fixed: bytes, blobs: str, answers: str, manifest: bytes, keys: OwnKeys
 ) -> bytes:
-    """Return the sum, sealed, of the sketches of a range's records that do not count, so many as the helper has said.
+    """Return the sum, sealed, of the sketches of a range's records that the helper was given and that do not count.
 
-    Else it could have said that enough count, and read the sum of one.
+    Raises `DeserialisationError` where the answers are not about the range's blobs, or not so many members count, each
+    once: a helper would be alone with one else.
     """
-    session, me = loaded(manifest), keys.identity()
-    found = tables.listed_batches(file := within(answers, said.name), tables.ANSWERS, said.digest)
-    off = np.unique(np.concatenate([np.zeros(0, "<u4"), *(each["row"][each["verdict"] != COUNTS] for each in found)]))
-    if len(off) != left:
-        raise DeserialisationError(f"{file!r} leaves out other records than the opening says")
-    total = session.computation.added([])
-    for columns in _fixed_records(place, session, fixed):
-        rows = np.isin(columns["row"], off)
-        total = plus(session, total, _unsealed(session, me, columns, rows)[2], rows)
-    return sealed_sum(me, total, session, said.name)
+    task, place_of_answers = Task(manifest, keys, own.name), within(answers, own.name)
+    given = tables.listed_batches(within(blobs, own.name), tables.blobs(task.session), own.digest)
+    found = tables.listed_batches(place_of_answers, tables.ANSWERS, said.digest)
+    asked, (*about, verdicts) = _columns(given, "member", "row"), _columns(found, "member", "row", "verdict")
+    counting = about[0][verdicts == COUNTS]
+    if not np.array_equal(about, asked) or not said.rows == len(counting) == len(np.unique(counting)):
+        raise DeserialisationError(f"{place_of_answers!r} is not about all blobs, or counts others than it says")
+    if len(off := about[1][verdicts != COUNTS]):
+        for columns in _fixed_records(place, task.session, fixed):
+            rows = np.isin(columns["row"], off)
+            task.add(_unsealed(task, columns, rows)[2], rows)
+    return task.summed()
+
+
+def _columns(found: Iterator[Columns], *names: str) -> list[NDArray[np.uint32]]:
+    """Return numbers of all rows, column by column."""
+    numbers = [np.array([each[name] for name in names], np.uint32) for each in found]
+    return [*np.concatenate([np.empty((len(names), 0), np.uint32), *numbers], axis=1)]

@@ -25,15 +25,14 @@ from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.fleet import session as sessions
 from fhe_auc_keys.fleet import tables
-from fhe_auc_keys.fleet.aggregator import LIST_FILE, OPENING_FILE, plus, sealed_sum, sum_in
-from fhe_auc_keys.fleet.session import COUNTS, VERDICTS, FleetSession, TableFile, loaded, sealed, unsealed
+from fhe_auc_keys.fleet.aggregator import LIST_FILE, OPENING_FILE, Task, sum_in
+from fhe_auc_keys.fleet.session import COUNTS, VERDICTS, FleetSession, TableFile, sealed, unsealed
 from fhe_auc_keys.fleet.tables import Columns, within
 from fhe_auc_keys.fleet.workers import OwnKeys, Workers
 from fhe_auc_keys.roles.blobs import RESPONSE_KEY_BYTES, is_signed, secret_in
 from fhe_auc_keys.roles.helper import new_pad_key
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault
-from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.signed_documents import sign_document
 
 SUMS_FILE = "sums"
@@ -43,7 +42,7 @@ _SECRETS = "keys of query and content"  # of tasks, sealed
 class _HelperState(SecretStruct, frozen=True):
     """Of a session, in the key store. Once the sums are written, nothing secret is left in it."""
 
-    blobs: bytes  # digest of the one list that it takes, from the first look at it on; empty where it took none
+    blobs: bytes  # digest of the one list, and query, that it takes, from the first look on; empty where it took none
     content_key: bytes = b""  # under which the sums will be sealed: a member that counts is given it with its verdict
     answer: bytes = b""  # the opening; or the word that nothing was opened, for `ended`
     ended: bool = False
@@ -73,10 +72,12 @@ def open_pads(
     counts that opens, and whose proof, if any, holds. The store, of `vault`, is closed while workers work.
 
     Raises `KeysError` where this is not the helper, the list not the aggregator's or of another session, or another
-    list than the session's; `InputError` where keys do not ascend, or a file cannot be read; `DeserialisationError`
-    where a file of keys or blobs is not the one listed; `TamperedError` where the query is not sealed to this helper.
+    list than the session's; `InputError` where keys do not ascend, a file cannot be read, or two folders are the same;
+    `DeserialisationError` where a file of keys or blobs is not the one listed; `TamperedError` where the query is not
+    sealed to this helper.
     """
     session.require(session.helper, at=at)
+    tables.require_apart(keys, blobs, answers)
     me, manifest, adder = session.identity, session.manifest, session.announced.aggregator
     computation = session.loaded.computation
     listed = session.read(sessions.LIST, tables.read_file(within(blobs, LIST_FILE)), adder, at=at)
@@ -86,11 +87,12 @@ def open_pads(
         raise DeserialisationError("the list of blobs is not about files of the fleet's, each once and in order")
     if len(query := unsealed(me, listed.sealed, manifest.digest, sessions.QUERY)) != KEY_BYTES:
         raise DeserialisationError("the key of the query has another length")
+    asked = hashlib.sha256(listed.known_by + query).digest()
     with vault.open() as store:
         kept = _kept(store, session)
         if not kept.blobs and not kept.ended:
-            kept = _keep(store, session, _HelperState(listed.known_by, secrets.token_bytes(RESPONSE_KEY_BYTES)))
-    if kept.blobs not in (b"", listed.known_by):
+            kept = _keep(store, session, _HelperState(asked, secrets.token_bytes(RESPONSE_KEY_BYTES)))
+    if kept.blobs not in (b"", asked):
         raise KeysError("the helper has been given another list: a session has one; make a new session")
     if not kept.content_key:  # it has ended, by a word or by sums: what makes the answers is erased
         return _written(session, answers, kept, at)
@@ -102,7 +104,7 @@ def open_pads(
         files.append(file)
         numbers += verdicts
         ends += of_range
-        total = computation.added([total, sum_in(me, summed, manifest.digest, file.name)])
+        total = computation.added([total, sum_in(session, summed, file.name)])
     if any(last >= first for last, first in zip(ends[::2], ends[1::2], strict=False)):
         raise InputError(tables.NOT_ASCENDING.format(keys))
     with vault.open() as store:
@@ -201,16 +203,15 @@ def _opened(
     Returns the file of answers, how many blobs there are of each verdict, the sum, sealed, of the pads of those that
     count, and the range's first and last keys. Nothing is written where a file of keys or blobs is not the one listed.
     """
-    session, me = loaded(manifest), role.identity()
-    computation, digest, total = session.computation, session.digest, session.computation.added([])
-    both = unsealed(me, secret, digest, _SECRETS)
+    task = Task(manifest, role, own.name)
+    computation, digest, both = task.computation, task.digest, unsealed(task.me, secret, task.digest, _SECRETS)
     key, content_key = both[:KEY_BYTES], both[KEY_BYTES:]
     known = tables.read_keys(within(keys, own.name), digest=own.digest)
     cipher = sessions.answers_cipher(key, digest, own.name)
     taken, numbers = np.zeros(own.number, bool), np.zeros(len(VERDICTS), int)
     with tables.writing(within(answers, own.name), tables.ANSWERS) as written:
-        for columns in tables.listed_batches(place, tables.blobs(session), file.digest):
-            verdicts, found = _looked_at(session, me, own, known, columns)
+        for columns in tables.listed_batches(place, tables.blobs(task.session), file.digest):
+            verdicts, found = _looked_at(task, own, known, columns)
             members, seeds = columns["member"].tolist(), [each[:SEED_BYTES] for each in found]
             pads = computation.pads(members, seeds)
             if (proofs := computation.proofs) is not None:
@@ -223,18 +224,18 @@ def _opened(
             verdicts[rows[firsts[~taken[places]]]] = COUNTS
             taken[places] = True
             counts = verdicts == COUNTS
-            total = plus(session, total, pads, counts)
+            task.add(pads, counts)
             parts = [bytes(tables.PART_BYTES)] * len(members)
             for row in np.flatnonzero(counts).tolist():
                 parts[row] = sessions.part_for(found[row][SEED_BYTES:], content_key, digest, members[row])
             written.add({**columns, "verdict": verdicts, "part": octet_rows(parts, tables.PART_BYTES)})
             numbers += np.bincount(verdicts, minlength=len(VERDICTS))
     made, ends = TableFile(own.name, int(numbers[COUNTS]), written.digest.value), byte_rows(known[[0, -1]])
-    return made, numbers, sealed_sum(me, total, session, own.name), (ends[0], ends[1])
+    return made, numbers, task.summed(), (ends[0], ends[1])
 
 
 def _looked_at(
-    session: sessions.Loaded, me: Identity, own: Range, known: NDArray[np.uint8], columns: Columns
+    task: Task, own: Range, known: NDArray[np.uint8], columns: Columns
 ) -> tuple[NDArray[np.uint8], list[bytes]]:
     """Return whether each blob of a batch counts, as far as signature and seal say, and what is in it; or zeros."""
     verdicts = np.full(len(columns["member"]), sessions.UNSIGNED, np.uint8)
@@ -243,10 +244,10 @@ def _looked_at(
     signed = (byte_rows(columns[name]) for name in ("sketch_digest", "blob", "signature"))
     rows = zip(columns["member"].tolist(), shown, *signed, strict=True)
     for row, (member, randomness, digest, blob, signature) in enumerate(rows):
-        about = sessions.blob_about(session.digest, member, digest)
+        about = sessions.blob_about(task.digest, member, digest)
         key = known[member - own.first].tobytes() if own.first <= member < own.first + own.number else b""
         if is_signed(key, blob, signature, about=about, randomness=randomness):
-            secret = secret_in(blob, me, about=about)
+            secret = secret_in(blob, task.me, about=about)
             verdicts[row] = sessions.UNOPENABLE if secret is None else COUNTS
             found[row] = secret or found[row]
     return verdicts, found

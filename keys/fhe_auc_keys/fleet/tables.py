@@ -8,6 +8,7 @@ column by column: so what is checked is what is used, whoever writes to the fold
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -154,6 +155,13 @@ def read_file(place: str) -> bytes:
         return bytes(file.readall())
 
 
+def require_readable(place: str) -> None:
+    """Read a file to its end, whatever it is; raise `InputError` where that fails."""
+    with _at(place) as (system, path), system.open_input_stream(path) as file:
+        while file.read(_BUFFER):
+            pass
+
+
 def write_file(place: str, data: bytes) -> None:
     """Write a file as a whole, in a folder that is made where there is none; raise `InputError` where that fails."""
     with _new(place) as file:
@@ -163,6 +171,12 @@ def write_file(place: str, data: bytes) -> None:
 def within(folder: str, name: str) -> str:
     """Return the place of a file in a folder."""
     return f"{folder.rstrip('/')}/{name}"
+
+
+def require_apart(*folders: str) -> None:
+    """Raise `InputError` where two folders are the same: files of one would replace those of the other."""
+    if len({folder.rstrip("/") if "://" in folder else os.path.realpath(folder) for folder in folders}) < len(folders):
+        raise InputError(f"give a folder of its own for each, got {', '.join(map(repr, folders))}")
 
 
 def read_keys(place: str, last: bytes = b"", digest: bytes = b"") -> NDArray[np.uint8]:

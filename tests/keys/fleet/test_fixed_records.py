@@ -326,3 +326,13 @@ def test_a_word_that_is_not_the_helper_s_about_that_session_frees_nothing(play: 
         with pytest.raises(KeysError, match="of no session that the device has answered, or not by"):
             released(memory, bad)
     assert encode(released(memory, word)) != encode(memory)
+
+
+def test_a_folder_that_workers_do_not_reach_fixes_nothing(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    play.write()
+    with monkeypatch.context() as away:
+        here = aggregator._digest_of
+        away.setattr(aggregator, "_digest_of", lambda place, manifest: here(f"/nowhere{place}", manifest))
+        with pytest.raises(InputError, match="/nowhere"):
+            play.collect()
+    assert play.collect().records == len(play.rows)

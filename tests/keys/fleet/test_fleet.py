@@ -85,14 +85,28 @@ def test_records_and_files_that_are_not_whole_are_named_and_the_others_count(pla
     ]
     tables.write_records(str(play.file("records")), [*(record for record, _ in spoilt), *sent[:3]])
     play.file("records", 1).write_bytes(play.file("records").read_bytes()[:-100])
-    shutil.copy(play.file("records"), play.place("records/other.parquet"))
+    shutil.copy(play.file("records"), play.place("records/\u202eother.parquet"))
     refused = play.to_the_end()[0].refused
     number, files = refused.pop(aggregator.UNREADABLE)
     assert (number, "000001.parquet: not a whole file" in "".join(files)) == (2, True)
-    assert any("other.parquet" in each for each in files)
+    assert any("\\u202eother.parquet" in each for each in files)  # and not what a terminal obeys
     assert {why: number for why, (number, _) in refused.items()} == Counter(why for _, why in spoilt)
     assert refused[aggregator.OTHER_FILE][1][0].endswith("000000.parquet, row 1: member 8")
     assert play.reads(0, play.rows[:3])
+
+
+def test_no_folder_is_written_over_that_is_read(play: Play) -> None:
+    play.write()
+    Path(play.place("linked")).symlink_to(play.place("records"))
+    before = play.file("records").read_bytes()
+    for same in ("records", "linked"):
+        with pytest.raises(InputError, match="a folder of its own"):
+            play.collect(same)
+    play.collect()
+    for same in ("blobs", "keys"):
+        with pytest.raises(InputError, match="a folder of its own"):
+            play.asked(answers=same)
+    assert play.file("records").read_bytes() == before
 
 
 def test_blobs_that_do_not_open_are_left_out_and_the_others_count(play: Play) -> None:
