@@ -173,27 +173,32 @@ def test_a_device_that_changes_its_file_while_others_are_asked_about_is_told_apa
     assert play.reads(0, [*play.rows[:PROBE], *play.rows[PROBE + 1 :]])
 
 
-def test_there_is_no_query_before_the_last_file_is_read(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+class PowerCutError(Exception):
+    """The process dies at a write."""
+
+
+@pytest.mark.parametrize("error", [PowerCutError, InputError])
+def test_there_is_no_query_before_the_last_file_is_read(
+    play: Play, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    """Nor a list, where a worker does not reach it."""
     play.write()
     real = aggregator._digest_of
 
     def interrupted(place: str, manifest: bytes) -> tuple[bytes, str]:
-        if place.endswith(play.file("", 2).name):
+        last = place.endswith(play.file("", 2).name)
+        if last and error is PowerCutError:
             raise PowerCutError
-        return real(place, manifest)
+        return real(f"/nowhere{place}" if last else place, manifest)
 
     with monkeypatch.context() as patch:
         patch.setattr(aggregator, "_digest_of", interrupted)
-        with pytest.raises(PowerCutError):
+        with pytest.raises(error):
             play.collect()
     with play.vault("adder").open() as store:
         assert store.names("list") == ()
     assert not Path(play.place("blobs")).exists()
-    play.to_the_end()
-
-
-class PowerCutError(Exception):
-    """The process dies at a write."""
+    assert play.to_the_end()[0].records == len(play.rows)
 
 
 def dying(patch: pytest.MonkeyPatch, at: int) -> None:
@@ -326,13 +331,3 @@ def test_a_word_that_is_not_the_helper_s_about_that_session_frees_nothing(play: 
         with pytest.raises(KeysError, match="of no session that the device has answered, or not by"):
             released(memory, bad)
     assert encode(released(memory, word)) != encode(memory)
-
-
-def test_a_folder_that_workers_do_not_reach_fixes_nothing(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    play.write()
-    with monkeypatch.context() as away:
-        here = aggregator._digest_of
-        away.setattr(aggregator, "_digest_of", lambda place, manifest: here(f"/nowhere{place}", manifest))
-        with pytest.raises(InputError, match="/nowhere"):
-            play.collect()
-    assert play.collect().records == len(play.rows)
