@@ -26,13 +26,24 @@ from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import Lie, LyingComputa
 from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
 from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.device import Device, Floor, Record, Submitted
-from fhe_auc_keys.fleet.session import COUNTS, FleetSession, blob_about, loaded, sketch_info
+from fhe_auc_keys.fleet.session import (
+    COUNTS,
+    LIST,
+    QUERY,
+    Document,
+    FleetSession,
+    blob_about,
+    loaded,
+    sketch_info,
+    unsealed,
+)
 from fhe_auc_keys.fleet.workers import Workers
 from fhe_auc_keys.roles.blobs import sealed_blob
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase
 from fhe_auc_keys.trust import sealing
-from fhe_auc_keys.trust.members import Change, Members
+from fhe_auc_keys.trust.members import Change
+from fhe_auc_keys.trust.signed_documents import claimed_body
 from fhe_auc_protocols.exact_auc.computations import ExactComputation, ExactTask
 from tests.support.exact_sessions import pairs_of, rows
 
@@ -65,7 +76,10 @@ class Play:
         )  # fmt: skip
         self.announcement = made.convene(registry.load("exact").prepare(self.request).manifest)
         self.announced = self.opened(self.announcement)
-        self.aggregator, self.helper = self.role(made.aggregator), self.role(made.helper)
+        self.aggregator, self.helper = (
+            FleetSession.open(self.announcement, made.identities[each], made.members, holder=made.holder, at=made.at)
+            for each in (made.aggregator, made.helper)
+        )
         for name, session in (("adder", self.aggregator), ("trustee", self.helper)):
             with create_with_random_passphrase(folder / name, folder / f"{name}.passphrase") as store:
                 store.put("identity", OWN, session.identity.to_bytes())
@@ -103,10 +117,6 @@ class Play:
         made = self.consortium
         return open_announcement(announcement, made.members, holder=made.holder, at=made.at)
 
-    def role(self, name: str) -> FleetSession:
-        made = self.consortium
-        return FleetSession.open(self.announcement, made.identities[name], made.members, holder=made.holder, at=made.at)
-
     @property
     def computation(self) -> ExactComputation:
         found = loaded(self.announced.manifest.to_bytes()).computation
@@ -134,8 +144,8 @@ class Play:
             if mine := [one for one in records if one.member in own]:
                 tables.write_records(tables.within(self.place("records"), each.name), mine)
 
-    def collect(self) -> aggregator.Collected:
-        places = self.vault("adder"), self.place("records"), self.place("blobs")
+    def collect(self, blobs: str = "blobs") -> aggregator.Collected:
+        places = self.vault("adder"), self.place("records"), self.place(blobs)
         return aggregator.collect(self.aggregator, *places, self.at_hand, at=self.consortium.at)
 
     def asked(self, blobs: str = "blobs", answers: str = "answers") -> helper.HelperAnswer:
@@ -192,9 +202,7 @@ def public(key: Ed25519PrivateKey) -> bytes:
     return key.public_key().public_bytes_raw()
 
 
-def convened(
-    play: Play, fleet: NDArray[np.uint8] | Fleet, *, by: str = "", members: Members | None = None, **request: Any
-) -> bytes:
+def convened(play: Play, fleet: NDArray[np.uint8] | Fleet, *, by: str = "", **request: Any) -> bytes:
     """Another session of the fleet, or of members with other keys."""
     made = play.consortium
     if not isinstance(fleet, Fleet):
@@ -204,7 +212,7 @@ def convened(
         for role in ("aggregator", "helper"):  # which has seen the newer file, too
             setattr(play, role, replace(getattr(play, role), members=made.members))
     manifest = registry.load("exact").prepare(replace(play.request, fleet=fleet, **request)).manifest
-    return announce(made.identities[by or made.holder], manifest, members or made.members, made.study, at=made.at)
+    return announce(made.identities[by or made.holder], manifest, made.members, made.study, at=made.at)
 
 
 def fraction_of(parties: list[PartyData]) -> Fraction:
@@ -244,3 +252,14 @@ def padded(play: Play, index: int, lie: Lie | None = None) -> Submission:
         return play.computation.under_pad(index, SEED, ExactTask(manifest, data).encode(b""))
     computation = LyingComputation(manifest, lie, len(play.rows))
     return computation.under_pad(index, SEED, LyingTask(manifest, data, computation).encode(b""))
+
+
+def lying(play: Play, index: int, lie: Lie) -> Record:
+    """What a device sends whose program lies as a party may, of which `lying_parties` has the lies."""
+    return sending(play, index, padded(play, index, lie))
+
+
+def query_listed(play: Play) -> bytes:
+    """The key of the query, which the helper alone can unseal."""
+    listed = claimed_body(LIST, tables.read_file(play.place("blobs/list")), Document)
+    return unsealed(play.helper.identity, listed.sealed, listed.session, QUERY)

@@ -1,7 +1,7 @@
 """Tasks on workers of Dask's: the same as on processes; and which schedulers are used."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,82 +9,39 @@ import pytest
 
 import fhe_auc
 from fhe_auc.base.errors import EvaluationError, InputError
-from fhe_auc_keys.errors import StoreError
-from fhe_auc_keys.fleet.workers import Workers, make_store
+from fhe_auc_keys.fleet.workers import Workers
 from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.sealing import seal
-from tests.keys.fleet.test_workers import begun, die, fail, ranges, square, unsealed
+from tests.support.engines import CLAIMS, ranges, square, unsealed
 from tests.support.tls import make_certificate
 
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
 dask_scheduler = pytest.importorskip("fhe_auc_keys.fleet.dask_scheduler")
-
-QUIET: dict[str, Any] = {"dashboard_address": "127.0.0.1:0", "silence_logs": 50, "threads_per_worker": 1}
+pytestmark = pytest.mark.usefixtures("patient")
 
 
 def here(**options: Any) -> Any:
     """Return a scheduler with workers in this process, which takes little time."""
-    return distributed.LocalCluster(**{"n_workers": 1, "processes": False, "protocol": "tcp://", **QUIET, **options})
+    given = {"n_workers": 1, "processes": False, "protocol": "tcp://", "threads_per_worker": 1, **options}
+    return distributed.LocalCluster(**given, dashboard_address="127.0.0.1:0", silence_logs=50)
 
 
-@pytest.fixture(scope="module")
-def role() -> Identity:
-    return Identity.create("adder")
-
-
-@pytest.fixture(scope="module")
-def scheduler(role: Identity, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    store = tmp_path_factory.mktemp("worker") / "store"
-    make_store(store, role)
-    # Such a cluster closes a worker for good that is not there 15 s after its last death; `dask worker` does not.
-    patient = {"distributed.deploy.lost-worker-timeout": "1h", "distributed.scheduler.allowed-failures": 1}
-    patient["distributed.comm.timeouts.connect"] = "3s"  # for what a worker had when it died
-    given = {"n_workers": 2, "host": "127.0.0.1", "env": {"FHE_AUC_STORE": str(store)}}
-    with dask.config.set(patient), distributed.LocalCluster(**given, **QUIET) as cluster:
-        yield cluster.scheduler_address
-
-
-def test_results_come_in_order_and_errors_as_they_are(scheduler: str) -> None:
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_of_workers_of_dask(claim: Callable[[Workers, Path], None], tmp_path: Path, scheduler: str) -> None:
     with Workers.on(scheduler) as workers:
-        assert list(workers.map(square, ranges(9), 1)) == [each * each + 1 for each in range(9)]
-        with pytest.raises(InputError, match="0 is not to my taste"):
-            list(workers.map(fail, ranges(1)))
-        assert workers.number == 2
-        assert workers.seconds > 0
-        assert workers.peak > 2**20
+        claim(workers, tmp_path)
 
 
-def test_tasks_with_which_a_worker_dies_are_done_again_and_counted_once(scheduler: str, tmp_path: Path) -> None:
-    with Workers.on(scheduler) as workers:
-        assert list(workers.map(die, ranges(9), tmp_path, 2)) == list(range(9))
-    assert begun(tmp_path)[3] == 3
-
-
-def test_what_kills_workers_is_named_and_not_what_waited_beside_it(scheduler: str, tmp_path: Path) -> None:
-    with Workers.on(scheduler) as workers:
-        found = workers.map(die, ranges(9), tmp_path, 99)
-        assert [next(found) for _ in range(3)] == [0, 1, 2]
-        with pytest.raises(EvaluationError, match=r"'range-3\.parquet': each worker that had it has died"):
-            next(found)
-
-
-def test_workers_have_the_roles_keys_from_a_store_of_their_own(scheduler: str, role: Identity) -> None:
-    sealed = seal(role.encryption_key, b"a secret", info=b"")
+def test_workers_have_the_roles_keys_from_a_store_of_their_own(scheduler: str, adder: Identity) -> None:
+    sealed = seal(adder.encryption_key, b"a secret", info=b"")
     with Workers.on(scheduler) as workers:
         keys = workers.keys(Vault(Path("the driver's"), Path("its passphrase")))
         assert keys.vault is None
         found = list(workers.map(unsealed, [(str(each), sealed) for each in range(4)], keys))
-        assert {text for text, _ in found} == {"a secret"}
-        assert os.getpid() not in {process for _, process in found}
-
-
-def test_a_worker_without_a_key_store_says_so() -> None:
-    with here() as cluster, Workers.on(cluster.scheduler_address) as workers:
-        found = workers.map(unsealed, [("any", b"")], workers.keys(Vault(Path())))
-        with pytest.raises(StoreError, match="a worker has no FHE_AUC_STORE"):
-            next(found)
+    assert {text for text, _ in found} == {"a secret"}
+    assert os.getpid() not in {process for _, process in found}
 
 
 @pytest.mark.parametrize(

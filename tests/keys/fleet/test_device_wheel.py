@@ -58,41 +58,43 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next((folder / "venv").glob("[bS][ic][nr]*/python*"))
 
 
-Run = Callable[[dict[str, object]], CompletedProcess[str]]
+Run = Callable[..., CompletedProcess[str]]
 
 
 @pytest.fixture
 def run(environment: Path) -> Run:
-    return lambda given: programs.run([str(environment), "-I", "-c", DEVICE], input=json.dumps(given))
+    """Run a device of a session with this index, and what else it has, as JSON."""
+
+    def ran(play: Play, index: int, **more: str) -> CompletedProcess[str]:
+        rows, made = play.rows[index], play.consortium
+        told = {
+            "files": [each.hex() for each in made.members.files], "announcement": play.announcement.hex(),
+            "holder": made.holder, "at": made.at.isoformat(), "index": index,
+            "key": play.keys[index].private_bytes_raw().hex(), "labels": rows.labels.tolist(),
+            "scores": rows.y_score.tolist(), **more,
+        }  # fmt: skip
+        return programs.run([str(environment), "-I", "-c", DEVICE], input=json.dumps(told))
+
+    return ran
 
 
-def told(play: Play, index: int) -> dict[str, object]:
-    """What a device has, as JSON."""
-    rows, made = play.rows[index], play.consortium
-    return {
-        "files": [each.hex() for each in made.members.files],
-        "announcement": play.announcement.hex(),
-        "holder": made.holder,
-        "at": made.at.isoformat(),
-        "index": index,
-        "key": play.keys[index].private_bytes_raw().hex(),
-        "labels": rows.labels.tolist(),
-        "scores": rows.y_score.tolist(),
-    }
+def test_the_page_imports_what_it_has(environment: Path) -> None:
+    page = (ROOT / "docs/guide/devices.md").read_text("utf-8")
+    (line,) = re.findall(r"^    (from fhe_auc_device import .*)$", page, re.M)
+    output_of([str(environment), "-I", "-c", line])
 
 
 def test_servers_count_its_record_and_it_reads_the_sums(tmp_path: Path, run: Run) -> None:
     play = Play(tmp_path, 5)
     assert play.rows[2].rows <= CAP
-    answer = run(told(play, 2))
+    answer = run(play, 2)
     assert answer.returncode == 0, answer.stderr
     assert set(answer.stderr.split()) <= {"cryptography", "msgspec", "numpy", "typing_extensions"}
     sketch, blob, signature, key = map(bytes.fromhex, json.loads(answer.stdout))
     play.write([record if record.member != 2 else Record(2, sketch, blob, signature) for record in play.records])
     play.to_the_end()
     sums = tables.read_file(play.place("answers/sums"))
-    found = {"response_key": key.hex(), "part": play.parts()[2].hex(), "sums": sums.hex()}
-    answer = run(told(play, 2) | found)
+    answer = run(play, 2, response_key=key.hex(), part=play.parts()[2].hex(), sums=sums.hex())
     assert answer.returncode == 0, answer.stderr
     assert json.loads(answer.stdout) == [*fraction_of(play.rows).as_integer_ratio()]
 
@@ -106,16 +108,10 @@ def test_beside_the_other_package_no_session_opens(environment: Path, tmp_path: 
     )
     try:
         play = Play(tmp_path, 4)
-        answer = run(told(play, 1))
+        answer = run(play, 1)
     finally:
         (other / "entry_points.txt").unlink()
         other.rmdir()
     assert answer.returncode
     assert "more than one package brings protocol 'exact'" in answer.stderr
     assert "remove one" in answer.stderr
-
-
-def test_the_page_imports_what_the_wheel_has(environment: Path) -> None:
-    page = (ROOT / "docs/guide/devices.md").read_text("utf-8")
-    (line,) = re.findall(r"^    (from fhe_auc_device import .*)$", page, re.M)
-    output_of([str(environment), "-I", "-c", line])

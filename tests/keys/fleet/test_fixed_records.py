@@ -10,7 +10,6 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +19,9 @@ import pytest
 from fhe_auc.base.errors import EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import encode
+from fhe_auc.input_proofs import sessions as proof_sessions
 from fhe_auc.input_proofs.proofs import Query, gadget, lagrange, prove
-from fhe_auc.input_proofs.sessions import (
-    BLIND_BYTES,
-    NOT_PROVED,
-    RANDOMNESS_BYTES,
-    SEED_BYTES,
-    QueryKey,
-    aggregators_part,
-    helpers_part,
-)
+from fhe_auc.input_proofs.sessions import NOT_PROVED, RANDOMNESS_BYTES, SEED_BYTES
 from fhe_auc.input_proofs.statement import PROOFS
 from fhe_auc.rlwe.modular import Residues, add, multiply, subtract, total, uniform
 from fhe_auc.rlwe.packing import octet_rows, pack, unpack, unpack_rows
@@ -40,23 +32,11 @@ from fhe_auc_keys.fleet import aggregator, helper, session, tables
 from fhe_auc_keys.fleet.device import Record, released
 from fhe_auc_keys.fleet.session import FleetSession, answers_cipher
 from fhe_auc_keys.store.key_store import KeyStore
-from tests.keys.fleet.test_lying_devices import lying, query_listed
-from tests.support.fleet_sessions import GRID, SEED, Play, convened, padded, sending
+from tests.support.fleet_sessions import GRID, SEED, Play, convened, lying, padded, query_listed, sending
 from tests.support.wire import flipped
 
+FLEET = {"number": 8, "least": 6, "per_file": 3}
 PROBE, EVIL = 2, 7  # devices of one person, in different ranges
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Play:
-    made = Play(tmp_path_factory.mktemp("fleet"), 8, least=6, per_file=3)
-    assert made.submitted
-    return made
-
-
-@pytest.fixture
-def play(made: Play, tmp_path: Path) -> Play:
-    return made.copied(tmp_path)
 
 
 def probe(play: Play) -> Record:
@@ -65,10 +45,13 @@ def probe(play: Play) -> Record:
     t, digest = statement.prime, play.announced.manifest.digest
     digits, known = unpack(honest.parts[0], play.computation.sizes[0], t), statement.shape.known
     digits[: statement.shape.calls] = range(1, statement.shape.calls + 1)
-    part, blind = pack(digits, t), bytes(BLIND_BYTES)
-    proof = unpack(honest.proof[RANDOMNESS_BYTES + BLIND_BYTES :], statement.shape.size, t)
+    part, blind = pack(digits, t), bytes(proof_sessions.BLIND_BYTES)
+    proof = unpack(honest.proof[RANDOMNESS_BYTES + proof_sessions.BLIND_BYTES :], statement.shape.size, t)
     proof[:PROOFS] = range(known - PROOFS + 1, known + 1)
-    parts = aggregators_part(blind, digest, PROBE, part), helpers_part(SEED, digest, PROBE)
+    parts = (
+        proof_sessions.aggregators_part(blind, digest, PROBE, part),
+        proof_sessions.helpers_part(SEED, digest, PROBE),
+    )
     return sending(play, PROBE, Submission((part, *honest.parts[1:]), b"".join((*parts, blind, pack(proof, t)))))
 
 
@@ -141,7 +124,7 @@ def test_a_second_collection_is_refused_after_which_a_device_would_know_the_quer
     """It sent a probe in the first one; too few count; then the records of the others come, and its false one."""
     play.write([play.records[0], play.records[1], probe(play), play.records[3]])
     play.collect()
-    known, proofs, computation = QueryKey(query_listed(play)), play.computation.proofs, play.computation
+    known, proofs, computation = proof_sessions.QueryKey(query_listed(play)), play.computation.proofs, play.computation
     points = points_in(play, known)  # more than it can see
     false = forged(play, known, points)
     assert proofs is not None
@@ -190,27 +173,32 @@ def test_a_device_that_changes_its_file_while_others_are_asked_about_is_told_apa
     assert play.reads(0, [*play.rows[:PROBE], *play.rows[PROBE + 1 :]])
 
 
-def test_there_is_no_query_before_the_last_file_is_read(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+class PowerCutError(Exception):
+    """The process dies at a write."""
+
+
+@pytest.mark.parametrize("error", [PowerCutError, InputError])
+def test_there_is_no_query_before_the_last_file_is_read(
+    play: Play, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    """Nor a list, where a worker does not reach it."""
     play.write()
     real = aggregator._digest_of
 
     def interrupted(place: str, manifest: bytes) -> tuple[bytes, str]:
-        if place.endswith(play.file("", 2).name):
+        last = place.endswith(play.file("", 2).name)
+        if last and error is PowerCutError:
             raise PowerCutError
-        return real(place, manifest)
+        return real(f"/nowhere{place}" if last else place, manifest)
 
     with monkeypatch.context() as patch:
         patch.setattr(aggregator, "_digest_of", interrupted)
-        with pytest.raises(PowerCutError):
+        with pytest.raises(error):
             play.collect()
     with play.vault("adder").open() as store:
         assert store.names("list") == ()
     assert not Path(play.place("blobs")).exists()
-    play.to_the_end()
-
-
-class PowerCutError(Exception):
-    """The process dies at a write."""
+    assert play.to_the_end()[0].records == len(play.rows)
 
 
 def dying(patch: pytest.MonkeyPatch, at: int) -> None:
@@ -227,16 +215,16 @@ def dying(patch: pytest.MonkeyPatch, at: int) -> None:
             raise PowerCutError
 
     @contextmanager
-    def new(real: Callable[[str], Any], place: str) -> Iterator[Any]:
+    def new(place: str, real: Callable[[str], Any] = tables._new) -> Iterator[Any]:
         with cut(), real(place) as file:
             yield file
 
-    def put(real: Callable[..., None], *given: Any, **named: Any) -> None:
+    def put(*given: Any, real: Callable[..., None] = KeyStore.put, **named: Any) -> None:
         with cut():
             real(*given, **named)
 
-    patch.setattr(KeyStore, "put", lambda *given, real=KeyStore.put, **named: put(real, *given, **named))
-    patch.setattr(tables, "_new", partial(new, tables._new))
+    patch.setattr(KeyStore, "put", put)
+    patch.setattr(tables, "_new", new)
 
 
 def test_between_any_two_writes_a_crash_costs_nothing_and_changes_nothing(
@@ -244,26 +232,31 @@ def test_between_any_two_writes_a_crash_costs_nothing_and_changes_nothing(
 ) -> None:
     play.write([*play.records[:4], lying(play, 4, LIES["party-negative"]), *play.records[5:]])
 
-    def until_done(step: Callable[[], Any], folder: str, *again: str) -> Any:
-        seen: list[set[bytes]] = []
+    def until_done(step: Callable[[], Any], files: str, *again: str) -> Any:
+        seen = list[set[bytes]]()
         for at in itertools.count(1):
             with monkeypatch.context() as patch, suppress(PowerCutError):
                 dying(patch, at)
                 done = step()
                 break
-            seen.append({path.read_bytes() for path in play.folder.glob(f"{folder}/*")})
+            seen.append({path.read_bytes() for path in play.folder.glob(files)})
             for name in again:
                 Path(play.place(name)).unlink(missing_ok=True)
-        found = {path.read_bytes() for path in play.folder.glob(f"{folder}/*")}
+        found = {path.read_bytes() for path in play.folder.glob(files)}
         assert len(seen) >= 3
-        assert all(each <= found for each in seen[:-1])  # no answer was ever another one
+        assert all(each <= found for each in seen)  # no answer was ever another one
+        assert seen[-1]
         return done
 
     until_done(play.collect, "blobs/*.parquet", "blobs/list")
-    assert until_done(play.asked, "answers").verdicts == {"counts": 7, NOT_PROVED: 1}
+    assert until_done(play.asked, "answers/*").verdicts == {"counts": 7, NOT_PROVED: 1}
     result = play.add()
-    with suppress(KeysError):  # where it is done, and was cut afterwards
-        until_done(lambda: play.decrypt(result), "answers/sums")
+
+    def decrypted() -> None:
+        with suppress(KeysError):  # where it is done, and was cut afterwards
+            play.decrypt(result)
+
+    until_done(decrypted, "answers/*")
     assert play.reads(0, [*play.rows[:4], *play.rows[5:]])
 
 
@@ -276,15 +269,10 @@ def unopened(play: Play) -> bytes:
     return word
 
 
-def test_a_folder_without_records_is_not_the_session_s_one_list(play: Play) -> None:
+def test_where_too_few_count_the_session_ends_and_the_helper_says_so_again_and_opens_nothing(play: Play) -> None:
     Path(play.place("records")).mkdir()
     with pytest.raises(InputError, match="holds no records, in files named as"):
-        play.collect()
-    play.write()
-    assert play.collect().records == len(play.records)
-
-
-def test_where_too_few_count_the_session_ends_and_the_helper_says_so_again_and_opens_nothing(play: Play) -> None:
+        play.collect()  # none is not the session's one list
     word = unopened(play)
     assert play.asked()[::2] == (word, False)
     with pytest.raises(TooFewPartiesError, match="opened nothing"):
@@ -316,23 +304,21 @@ def test_a_helper_ends_a_session_that_it_has_not_opened_and_never_says_so_of_ano
 
 def test_the_helper_s_word_frees_the_rows_of_its_session_for_another_one_and_of_no_other(play: Play) -> None:
     word, rows, memory = unopened(play), play.rows[0], play.submitted[0].memory
-    announced = play.opened(convened(play, play.known))
-    again = play.device(0, announced=announced)
-    with pytest.raises(EvaluationError, match="helper's word that nothing was opened"):
-        again.submit(rows, memory)
+    again, third = (play.device(0, announced=play.opened(convened(play, play.known))) for _ in range(2))
     free = released(memory, word)
-    with pytest.raises(EvaluationError, match="has answered this session"):
-        play.device(0).submit(rows, free)
     sent = again.submit(rows, free)
+    for device, known, why in (
+        (again, memory, "helper's word that nothing was opened"),
+        (play.device(0), free, "has answered this session"),
+        (third, released(sent.memory, word), "answered for the same rows"),
+    ):
+        with pytest.raises(EvaluationError, match=why):
+            device.submit(rows, known)
     assert sent.record.sketch != play.submitted[0].record.sketch
-    third = play.device(0, announced=play.opened(convened(play, play.known)))
-    with pytest.raises(EvaluationError, match="answered for the same rows"):
-        third.submit(rows, released(sent.memory, word))
 
 
 def test_a_word_that_is_not_the_helper_s_about_that_session_frees_nothing(play: Play) -> None:
-    word, memory = unopened(play), play.submitted[0].memory
-    digest = play.announced.manifest.digest
+    word, memory, digest = unopened(play), play.submitted[0].memory, play.announced.manifest.digest
     other = play.opened(convened(play, play.known)).manifest.digest
     for bad in (
         b"",
@@ -345,13 +331,3 @@ def test_a_word_that_is_not_the_helper_s_about_that_session_frees_nothing(play: 
         with pytest.raises(KeysError, match="of no session that the device has answered, or not by"):
             released(memory, bad)
     assert encode(released(memory, word)) != encode(memory)
-
-
-def test_a_folder_that_workers_do_not_reach_fixes_nothing(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    play.write()
-    with monkeypatch.context() as away:
-        here = aggregator._digest_of
-        away.setattr(aggregator, "_digest_of", lambda place, manifest: here(f"/nowhere{place}", manifest))
-        with pytest.raises(InputError, match="/nowhere"):
-            play.collect()
-    assert play.collect().records == len(play.rows)

@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
-from fhe_auc.input_proofs.sessions import RANDOMNESS_BYTES
+from fhe_auc.input_proofs.sessions import NOT_PROVED, RANDOMNESS_BYTES
 from fhe_auc.metrics.binning_error import WIDENED
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import Analysis
@@ -25,65 +25,29 @@ from fhe_auc.rlwe.packing import unpack
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
+from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitError
-from fhe_auc_keys.fleet import aggregator, helper, tables
+from fhe_auc_keys.fleet import aggregator, helper, session, tables
 from fhe_auc_keys.fleet.device import Device, Floor
-from fhe_auc_keys.fleet.session import (
-    AGAIN,
-    LIST,
-    OPENING,
-    PADS,
-    QUERY,
-    RESULT,
-    SUMS,
-    UNOPENABLE,
-    UNSIGNED,
-    VERDICTS,
-    Document,
-    FleetSession,
-    loaded,
-    opened_part,
-    sealed_sums,
-    sketch_info,
-    unsealed,
-)
+from fhe_auc_keys.fleet.session import AGAIN, UNOPENABLE, UNSIGNED, VERDICTS, FleetSession, loaded, sketch_info
 from fhe_auc_keys.roles.blobs import blob_info
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.members import Change
 from fhe_auc_keys.trust.signed_documents import claimed_body
-from tests.support.fleet_sessions import (
-    GRID,
-    Play,
-    about,
-    convened,
-    fraction_of,
-    padded,
-    sending,
-    signed,
-)
+from tests.support.fleet_sessions import GRID, Play, about, convened, fraction_of, lying, padded, sending, signed
 from tests.support.wire import flipped
 
+FLEET = {"number": 8, "per_file": 4}
 STRANGER = Ed25519PrivateKey.generate()
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Play:
-    made = Play(tmp_path_factory.mktemp("fleet"), 8, per_file=4)
-    assert made.submitted
-    return made
-
-
-@pytest.fixture
-def play(made: Play, tmp_path: Path) -> Play:
-    return made.copied(tmp_path)
 
 
 @pytest.mark.parametrize("proofs", [True, False], ids=["proved", "not proved"])
 @pytest.mark.parametrize("number", [40, pytest.param(300, marks=pytest.mark.slow)])
 def test_devices_have_the_exact_fraction_of_all_their_rows(tmp_path: Path, number: int, proofs: bool) -> None:
     play = Play(tmp_path, number, least=number - 10, interval=0.9, proofs=proofs, per_file=16)
+    if not proofs:  # places may be URLs
+        play.place = lambda name: f"file://{tmp_path}/{name}"  # type: ignore[method-assign]
     play.write()
     collected, verdicts = play.to_the_end()
     assert (collected.records, verdicts) == (number, {"counts": number})
@@ -109,29 +73,40 @@ def test_a_record_is_small_at_100_thresholds_though_a_seal_takes_1136_bytes(
     assert 4 + sum(each.type.byte_width for each in table if each.name != "member") <= most
 
 
-def test_a_device_shows_no_secret(play: Play) -> None:
-    assert repr(play.submitted[0].response_key) not in repr(play.submitted[0])
-
-
-# --- What does not count, and does the rest no harm -------------------------------------------------------------------
-
-
-def test_records_that_are_not_whole_are_named_and_the_others_count(play: Play) -> None:
+def test_records_and_files_that_are_not_whole_are_named_and_the_others_count(play: Play) -> None:
     sent = play.records
-    whole, inside = sent[3], len(sent[3].sketch) - sealing.OVERHEAD
+    whole = sent[3]
     spoilt = [
-        (sending(play, 3, b"\xff" * inside), aggregator.NO_SKETCH),
+        (sending(play, 3, b"\xff" * play.helper.loaded.inside), aggregator.NO_SKETCH),
         (whole._replace(member=8), aggregator.OTHER_FILE),
         (sent[5], aggregator.OTHER_FILE),  # else it could count twice
         (whole._replace(sketch=bytes(len(whole.sketch))), aggregator.NOT_SEALED),
         (whole._replace(member=2), aggregator.NOT_SEALED),
     ]
-    play.write(sent[4:])
     tables.write_records(str(play.file("records")), [*(record for record, _ in spoilt), *sent[:3]])
-    collected, _ = play.to_the_end()
-    assert {why: number for why, (number, _) in collected.refused.items()} == Counter(why for _, why in spoilt)
-    assert collected.refused[aggregator.OTHER_FILE][1][0].endswith("000000.parquet, row 1: member 8")
-    assert play.reads(0, play.rows[:3] + play.rows[4:])
+    play.file("records", 1).write_bytes(play.file("records").read_bytes()[:-100])
+    shutil.copy(play.file("records"), play.place("records/\u202eother.parquet"))
+    refused = play.to_the_end()[0].refused
+    number, files = refused.pop(aggregator.UNREADABLE)
+    assert (number, "000001.parquet: not a whole file" in "".join(files)) == (2, True)
+    assert any("\\u202eother.parquet" in each for each in files)  # and not what a terminal obeys
+    assert {why: number for why, (number, _) in refused.items()} == Counter(why for _, why in spoilt)
+    assert refused[aggregator.OTHER_FILE][1][0].endswith("000000.parquet, row 1: member 8")
+    assert play.reads(0, play.rows[:3])
+
+
+def test_no_folder_is_written_over_that_is_read(play: Play) -> None:
+    play.write()
+    Path(play.place("linked")).symlink_to(play.place("records"))
+    before = play.file("records").read_bytes()
+    for same in ("records", "linked"):
+        with pytest.raises(InputError, match="a folder of its own"):
+            play.collect(same)
+    play.collect()
+    for same in ("blobs", "keys"):
+        with pytest.raises(InputError, match="a folder of its own"):
+            play.asked(answers=same)
+    assert play.file("records").read_bytes() == before
 
 
 def test_blobs_that_do_not_open_are_left_out_and_the_others_count(play: Play) -> None:
@@ -151,52 +126,28 @@ def test_blobs_that_do_not_open_are_left_out_and_the_others_count(play: Play) ->
     assert set(play.parts()) == {2, 5, 6}
 
 
-def test_of_a_member_s_records_the_first_counts_that_opens(play: Play) -> None:
-    """So nobody takes a member's place by a record of their own."""
+@pytest.mark.parametrize("batch", [2, 1024])
+def test_of_a_member_s_records_the_first_counts_that_opens_and_whose_proof_holds(
+    play: Play, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    """So nobody takes a member's place by a record of their own; also where they are in batches of their own."""
+    monkeypatch.setattr(tables, "BATCH", batch)
     sent, again = play.records, play.device(5).submit(play.rows[5], b"")
-    stranger = signed(play, sent[5], STRANGER)
-    play.write([stranger, sent[5]._replace(sketch=again.record.sketch), *sent, again.record, sent[6]])
-    _, verdicts = play.to_the_end()
-    assert verdicts == {"counts": 8, VERDICTS[UNSIGNED]: 2, VERDICTS[AGAIN]: 2}
+    stranger, lie = signed(play, sent[5], STRANGER), lying(play, 5, LIES["party-negative"])
+    records = [stranger, lie, sent[5]._replace(sketch=again.record.sketch), *sent, again.record, sent[6], lie]
+    play.write(records)
+    in_another_file = [sent[2], *(each for each in records if each.member > 3)]
+    tables.write_records(str(play.file("records", 1)), in_another_file)
+    collected, verdicts = play.to_the_end()
+    assert [*collected.refused] == [aggregator.OTHER_FILE]
+    assert verdicts == {"counts": 8, VERDICTS[UNSIGNED]: 2, VERDICTS[AGAIN]: 2, NOT_PROVED: 2}
     assert play.reads(5, play.rows)
     with pytest.raises(DeserialisationError, match="not sealed to member 5"):
         play.read(5, again.response_key)
 
 
-def test_a_file_that_is_cut_off_or_of_another_kind_or_name_is_told_and_the_others_count(play: Play) -> None:
-    play.write()
-    play.file("records", 1).write_bytes(play.file("records").read_bytes()[:-100])
-    shutil.copy(play.file("records"), play.place("records/\u202eother.parquet"))
-    collected, _ = play.to_the_end()
-    ((why, (number, named)),) = collected.refused.items()
-    assert (why, number) == (aggregator.UNREADABLE, 2)
-    named = "".join(named)
-    assert "000001.parquet: not a whole file" in named
-    assert "\\u202eother.parquet" in named  # and not what a terminal obeys
-    assert play.reads(0, play.rows[:4])
-
-
-def test_no_folder_is_written_over_that_is_read(play: Play) -> None:
-    play.write()
-    Path(play.place("linked")).symlink_to(play.place("records"))
-    before = play.file("records").read_bytes()
-    for same in ("records", "linked"):
-        with pytest.raises(InputError, match="a folder of its own"):
-            aggregator.collect(
-                play.aggregator, play.vault("adder"), play.place("records"), play.place(same), play.at_hand,
-                at=play.consortium.at,
-            )  # fmt: skip
-    play.collect()
-    for same in ("blobs", "keys"):
-        with pytest.raises(InputError, match="a folder of its own"):
-            play.asked(answers=same)
-    assert play.file("records").read_bytes() == before
-
-
-# --- Devices: what they refuse, and what one can do that runs other code ----------------------------------------------
-
-
-def test_a_device_with_more_rows_than_the_cap_sends_nothing(play: Play) -> None:
+def test_a_device_shows_no_secret_and_with_more_rows_than_the_cap_sends_nothing(play: Play) -> None:
+    assert repr(play.submitted[0].response_key) not in repr(play.submitted[0])
     many = PartyData.from_arrays("many", [0, 1] * 7, [0.5] * 14)
     with pytest.raises(InputError, match="member 3 has 14 rows, more than a device's cap, 12"):
         play.device(3).submit(many, b"")
@@ -204,12 +155,12 @@ def test_a_device_with_more_rows_than_the_cap_sends_nothing(play: Play) -> None:
 
 @pytest.mark.parametrize("shift", [(-1, 1), (1, 0), (-100, 100)], ids=["below zero", "a row too many", "moved"])
 def test_counts_below_zero_or_of_other_rows_than_there_are_do_not_leave(play: Play, shift: tuple[int, int]) -> None:
-    session = loaded(play.announced.manifest.to_bytes())
-    task = session.task(session.manifest, play.rows[0])
+    made = loaded(play.announced.manifest.to_bytes())
+    task = made.task(made.manifest, play.rows[0])
     encoded = task.encode(b"")
     task.check_counts(encoded)
     empty = int(np.flatnonzero(encoded[0][: 2 * len(GRID)] == 0)[0])
-    for values, prime in zip(encoded, session.computation.plan.parameters.plain_moduli, strict=True):
+    for values, prime in zip(encoded, made.computation.plan.parameters.plain_moduli, strict=True):
         for place, change in zip((empty, empty - 1), shift, strict=True):
             values[place] = (int(values[place]) + change) % prime
     with pytest.raises(InputError, match=f"does not count its {play.rows[0].rows} rows, so nothing is"):
@@ -228,39 +179,30 @@ def test_a_device_takes_no_part_in_a_session_below_its_floor(play: Play) -> None
 
 
 def test_a_device_answers_once_for_its_rows_however_many_members_there_are(play: Play) -> None:
-    """Which records count is the server's choice: two sums that differ in one device tell its counts."""
+    """Which records count is the server's choice: two sums that differ in one device tell its counts.
 
-    def another(number: int) -> Device:
-        return play.device(0, announced=play.opened(convened(play, play.known[:number])))
+    A session of two models, one of which it has answered, is about the same rows.
+    """
 
-    rows = play.rows[0]
-    memory = play.device(0).submit(rows, b"").memory
+    def another(number: int, **request: Any) -> Device:
+        return play.device(0, announced=play.opened(convened(play, play.known[:number], **request)))
+
+    rows, memory = play.rows[0], play.submitted[0].memory
     turned = PartyData.from_arrays("other", rows.y_true[::-1], rows.y_score[::-1])
-    for device in (play.device(0), another(8), another(7), another(4)):
-        with pytest.raises(EvaluationError, match="member 0 has answered"):
-            device.submit(turned, memory)
     changed = PartyData.from_arrays("mine", [*rows.y_true, True], [*rows.y_score, 0.5])
     again = another(7).submit(changed, memory).memory
-    for known in (rows, changed):
-        device = another(6)
-        with pytest.raises(EvaluationError, match="member 0 has answered"):
-            device.submit(known, again)
-    device = play.device(0)
-    with pytest.raises(DeserialisationError, match="device's memory"):
-        device.submit(rows, flipped(memory, -1))
-
-
-def test_a_device_answers_once_for_the_scores_of_a_model_whatever_other_models_are_asked_for(play: Play) -> None:
-    """A session of two models, one of which it has answered, is about the same rows."""
-    rows = play.rows[0]
-    memory = play.device(0).submit(rows, b"").memory
-    announced = play.opened(convened(play, play.known[:7], analysis=Analysis(models=("old", "new"))))
-    device = play.device(0, announced=announced)
+    two = another(7, analysis=Analysis(models=("old", "new")))
     new, newer = (PartyData.from_arrays("mine", rows.y_true, (rows.y_score + 1) / by).y_score for by in (3, 4))
+    refused = [(each, turned, memory) for each in (play.device(0), another(8), another(7), another(4))]
+    refused += [(another(6), known, again) for known in (rows, changed)]
     for scores in ((rows.y_score, new), (new, rows.y_score)):
-        with pytest.raises(EvaluationError, match="member 0 has answered for the same rows"):
-            device.submit(PartyData("mine", rows.labels, scores), memory)
-    assert device.submit(PartyData("mine", rows.labels, (new, newer)), memory).memory
+        refused.append((two, PartyData("mine", rows.labels, scores), memory))
+    for device, data, known in refused:
+        with pytest.raises(EvaluationError, match="member 0 has answered"):
+            device.submit(data, known)
+    assert two.submit(PartyData("mine", rows.labels, (new, newer)), memory).memory
+    with pytest.raises(DeserialisationError, match="device's memory"):
+        play.device(0).submit(rows, flipped(memory, -1))
 
 
 def test_members_whom_the_members_file_does_not_name_are_refused_by_all(play: Play) -> None:
@@ -278,18 +220,6 @@ def test_members_whom_the_members_file_does_not_name_are_refused_by_all(play: Pl
         with pytest.raises(KeysError, match=why.replace("8", str(fleet.members))):
             convened(play, fleet)
     play.opened(play.announcement)
-
-
-# --- What the helper sees, and does once ------------------------------------------------------------------------------
-
-
-def counts_in(play: Play, sketch: bytes, seed: bytes, index: int) -> list[int]:
-    """What a device has counted, from its padded sketch and its pad's seed."""
-    plan, (prime,), (size,) = play.computation.plan, play.computation.primes, play.computation.sizes
-    pad = play.computation.pads([index], [seed])[0][0, :size]
-    submitted = subtract(unpack(sketch[: play.computation.part_bytes[0]], size, prime), pad, prime)
-    counts: list[int] = plan.proved.sketch_of(submitted).tolist()
-    return counts
 
 
 def test_who_reads_everything_but_the_aggregator_s_store_reads_no_device_s_counts(play: Play, tmp_path: Path) -> None:
@@ -314,36 +244,39 @@ def test_who_reads_everything_but_the_aggregator_s_store_reads_no_device_s_count
     assert hashlib.sha256(record.sketch).digest() in given
     for kept in (record.sketch[:32], inside[:32], hashlib.sha256(inside).digest()):
         assert kept not in given
-    assert sum(counts_in(play, inside, seed, 5)[: 2 * len(GRID)]) == play.rows[5].rows  # so the seal alone keeps them
+    computation, (prime,), (size,) = play.computation, play.computation.primes, play.computation.sizes
+    pad, shown = computation.pads([5], [seed])[0][0, :size], unpack(inside[: computation.part_bytes[0]], size, prime)
+    counts = computation.plan.proved.sketch_of(subtract(shown, pad, prime)).tolist()
+    assert sum(counts[: 2 * len(GRID)]) == play.rows[5].rows  # so the seal alone keeps them
     assert play.reads(0, play.rows[:5] + play.rows[6:])
 
 
 def test_what_helper_and_aggregator_send_each_other_opens_for_the_other_alone(play: Play) -> None:
     play.until_opened()
-    query = claimed_body(LIST, tables.read_file(play.place("blobs/list")), Document).sealed
-    pads = claimed_body(OPENING, tables.read_file(play.place("answers/opening")), Document).sealed
-    result = claimed_body(RESULT, play.add(), Document).sealed
-    digest = play.announced.manifest.digest
-    for kind, sealed, recipient, sender in (
-        (QUERY, query, play.helper, play.aggregator),
-        (PADS, pads, play.aggregator, play.helper),
-        (SUMS, result, play.helper, play.aggregator),
+    query, opening = (tables.read_file(play.place(each)) for each in ("blobs/list", "answers/opening"))
+    for kind, document, what, recipient, sender in (
+        (session.LIST, query, session.QUERY, play.helper, play.aggregator),
+        (session.OPENING, opening, session.PADS, play.aggregator, play.helper),
+        (session.RESULT, play.add(), session.SUMS, play.helper, play.aggregator),
     ):
-        assert unsealed(recipient.identity, sealed, digest, kind)
+        given = claimed_body(kind, document, session.Document).sealed, play.announced.manifest.digest, what
+        assert session.unsealed(recipient.identity, *given)
         with pytest.raises(TamperedError):
-            unsealed(sender.identity, sealed, digest, kind)
+            session.unsealed(sender.identity, *given)
 
 
 def test_no_member_that_counts_makes_other_sums_though_it_knows_their_key(play: Play) -> None:
     play.write()
     play.to_the_end()
-    digest, member = play.announced.manifest.digest, play.submitted[3]
-    content_key = opened_part(member.response_key, play.parts()[3], digest, 3)
-    for forger in (Identity.create("member 3"), play.aggregator.identity):
-        with pytest.raises(DeserialisationError, match="not signed by the session's helper"):
-            play.read(0, sums=sealed_sums(forger, content_key, 8, [np.zeros(4, np.uint64)], digest))
-    with pytest.raises(DeserialisationError, match="sealed under another key"):
-        play.read(0, sums=sealed_sums(play.helper.identity, bytes(32), 8, [np.zeros(4, np.uint64)], digest))
+    digest, member, helper_s = play.announced.manifest.digest, play.submitted[3], play.helper.identity
+    content_key = session.opened_part(member.response_key, play.parts()[3], digest, 3)
+    for forger, key, why in (
+        (Identity.create("member 3"), content_key, "not signed by the session's helper"),
+        (play.aggregator.identity, content_key, "not signed by the session's helper"),
+        (helper_s, bytes(32), "sealed under another key"),
+    ):
+        with pytest.raises(DeserialisationError, match=why):
+            play.read(0, sums=session.sealed_sums(forger, key, 8, [np.zeros(4, np.uint64)], digest))
     with pytest.raises(DeserialisationError, match="not sealed to member 0"):  # that of another member
         play.read(0, member.response_key)
 
@@ -352,26 +285,24 @@ def test_asked_again_the_helper_gives_the_same_bytes_and_refuses_another_list_to
     play: Play, tmp_path: Path
 ) -> None:
     play.until_opened()
-    answered = {path.name: path.read_bytes() for path in (tmp_path / "answers").iterdir()}
     play.open(answers="again")
-    assert {path.name: path.read_bytes() for path in (tmp_path / "again").iterdir()} == answered
+    said, again = ((tmp_path / name).iterdir() for name in ("answers", "again"))
+    assert {each.name: each.read_bytes() for each in said} == {each.name: each.read_bytes() for each in again}
     (tmp_path / "blobs").rename(tmp_path / "first")
     play.write(play.records[1:])
     play.lose("adder", "list")
     play.collect()
-    with pytest.raises(KeysError, match="another list"):
-        play.open()
-    with pytest.raises(KeysError, match="other blobs"):
-        play.add()
+    for step, why in ((play.open, "another list"), (play.add, "other blobs")):
+        with pytest.raises(KeysError, match=why):
+            step()
     play.open("first")
 
 
 def test_the_helper_decrypts_one_result_and_then_has_no_key(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crash before the key is erased costs nothing: the same result gives the same bytes."""
     play.until_opened()
-    content_key = helper._FORMAT.unframe(play.kept()).content_key
+    content_key, put = helper._FORMAT.unframe(play.kept()).content_key, KeyStore.put
     result, other = play.add(), play.add()
-    put = KeyStore.put
 
     def full(store: KeyStore, kind: Any, name: str, data: bytes, *, replace: bool = False) -> None:
         if not helper._FORMAT.unframe(data).material:
@@ -389,8 +320,7 @@ def test_the_helper_decrypts_one_result_and_then_has_no_key(play: Play, monkeypa
     with pytest.raises(KeysError, match="have been written"):
         play.decrypt(result)
     kept = play.kept()
-    assert content_key not in kept
-    assert not any(each.response_key in kept for each in play.submitted)
+    assert not any(each in kept for each in (content_key, *(own.response_key for own in play.submitted)))
     play.open()
 
 
@@ -445,7 +375,6 @@ def test_a_member_that_stands_twice_in_the_files_of_keys_is_refused_by_coordinat
 def test_each_step_is_for_its_role_and_a_result_comes_after_an_opening(play: Play) -> None:
     with pytest.raises(EvaluationError, match="no pads of this session have been opened"):
         play.decrypt(b"")
-    play.write()
     play.aggregator, play.helper = play.helper, play.aggregator
     for step in (play.collect, play.open, play.add, lambda: play.decrypt(b"")):
         with pytest.raises(KeysError, match="is not, with the keys that it has now"):
@@ -467,9 +396,6 @@ def test_records_that_change_before_some_are_taken_off_are_told_by_file(play: Pl
     assert play.reads(0, play.rows[:7])
 
 
-# --- Sessions ---------------------------------------------------------------------------------------------------------
-
-
 def test_what_cannot_be_with_a_fleet_is_refused(play: Play) -> None:
     with pytest.raises(InputError, match="no secret in common, which verified takes: give --protocol exact"):
         registry.load("verified").prepare(play.request)
@@ -484,19 +410,7 @@ def test_what_cannot_be_with_a_fleet_is_refused(play: Play) -> None:
             convened(play, play.fleet, by=role)
 
 
-def test_places_may_be_urls(play: Play, tmp_path: Path) -> None:
-    play.write()
-    play.place = lambda name: f"file://{tmp_path}/{name}"  # type: ignore[method-assign]
-    play.to_the_end()
-    assert play.reads(0, play.rows)
-    with pytest.raises(InputError, match="cannot be opened"):
-        tables.read_file("nonsense://bucket/file")
-
-
-# --- Tables -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_small_file_takes_little_memory(tmp_path: Path) -> None:
+def test_a_small_file_takes_little_memory_and_a_long_document_or_nonsense_is_not_read(tmp_path: Path) -> None:
     """It may say a long value once, for all its rows."""
     schema, place = tables.table("member", sketch=2**13), str(tmp_path / "0.parquet")
     made = pa.table([np.arange(20_000, dtype=np.uint32), [bytes(2**13)] * 20_000], schema=schema)
@@ -509,10 +423,9 @@ def test_a_small_file_takes_little_memory(tmp_path: Path) -> None:
     finally:
         pa.set_memory_pool(usual)
     assert own.max_memory() < 2**26
-
-
-def test_a_document_of_more_than_a_quarter_of_a_gigabyte_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "list").open("wb") as file:
         file.truncate(2**28 + 1)  # takes no room on the disk
     with pytest.raises(InputError, match=r"'.*list' is longer than 268,435,456 bytes"):
         tables.read_file(str(tmp_path / "list"))
+    with pytest.raises(InputError, match="cannot be opened"):
+        tables.read_file("nonsense://bucket/file")

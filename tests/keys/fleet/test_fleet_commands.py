@@ -10,14 +10,17 @@ from click.testing import CliRunner
 
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.cli.fleet import fleet as command
+from fhe_auc_keys.errors import StoreError
 from fhe_auc_keys.fleet.session import UNOPENED
-from fhe_auc_keys.fleet.workers import OwnKeys
+from fhe_auc_keys.fleet.simulation import simulate
+from fhe_auc_keys.fleet.workers import OwnKeys, Workers
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.trust.sealing import seal
 from fhe_auc_keys.trust.signatures import has_signed
 from tests.support.certified import NOW
 from tests.support.command_line import printed
-from tests.support.fleet_sessions import Play
+from tests.support.engines import Watched
+from tests.support.fleet_sessions import GRID, Play
 from tests.support.keys_commands import store_of
 from tests.support.keys_folder import ADDER, SITES, at
 from tests.support.stores import trail_of
@@ -80,6 +83,8 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: 
 def test_a_store_for_workers_unseals_for_its_role_and_does_nothing_else(
     play: Play, consortium: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with pytest.raises(StoreError, match="a worker has no FHE_AUC_STORE"):
+        OwnKeys().identity()
     made = run(ADDER, "worker", "new/store")
     with store_of(ADDER) as store:
         member = known_members.stored(store).named(ADDER, NOW)
@@ -88,11 +93,9 @@ def test_a_store_for_workers_unseals_for_its_role_and_does_nothing_else(
     assert unsealing.unseal(seal(member.encryption_key, b"a secret", info=b""), info=b"") == b"a secret"
     assert unsealing.signing_key != member.signing_key
     Path("any.fleet").touch()
-    places = {"collect": 2, "open": 3, "add": 4, "decrypt": 2}
-    for step, number in places.items():
-        arguments = [step, "any.fleet", *map(str, range(number)), "--holder", "any", "--store", made["store"]]
-        arguments += ["--passphrase-file", made["passphrase_file"]]
-        done = CliRunner().invoke(command, arguments)
+    own = "--holder", "any", "--store", made["store"], "--passphrase-file", made["passphrase_file"]
+    for step, places in {"collect": "12", "open": "123", "add": "1234", "decrypt": "12"}.items():
+        done = CliRunner().invoke(command, [step, "any.fleet", *places, *own])
         assert "this key store holds nobody's keys" in str(done.exception or done.output)
 
 
@@ -107,10 +110,13 @@ def test_simulate_plays_a_session_and_says_whether_it_is_exact(tmp_path: Path, m
     arguments = ["simulate", "--parties", "40", "--thresholds", "uniform:20", "--folder", str(tmp_path / "new"), *more]
     found = json.loads(CliRunner().invoke(command, [*arguments, "--json"], catch_exceptions=False).stdout)
     assert (found["equal"], found["counted"], found["fraction"]) == (True, 40, found["expected"])
-    assert {role: len(steps) for role, steps in found["cpu_seconds"].items()} == {
-        "devices": 3,
-        "aggregator": 2,
-        "helper": 2,
-    }
+    steps = {role: len(each) for role, each in found["cpu_seconds"].items()}
+    assert steps == {"devices": 3, "aggregator": 2, "helper": 2}
     assert (found["record_bytes"] < 3500) == bool(more)
     assert found["peak_bytes"] > 2**20 or sys.platform != "linux"
+
+
+def test_a_simulation_gives_tasks_what_any_engine_can_carry(tmp_path: Path) -> None:
+    seen = Watched(Workers(), tmp_path)
+    assert simulate(30, GRID, tmp_path / "new", seen, proofs=False, progress=lambda *_: None).equal
+    assert seen.carried

@@ -17,43 +17,23 @@ from fhe_auc.rlwe.modular import add, subtract
 from fhe_auc.rlwe.packing import unpack
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie
+from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.fleet import aggregator, tables
 from fhe_auc_keys.fleet.aggregator import NO_PROOF, NOT_SEALED
 from fhe_auc_keys.fleet.device import Record
-from fhe_auc_keys.fleet.session import LIST, QUERY, UNSIGNED, VERDICTS, Document, answers_cipher, sealed, unsealed
+from fhe_auc_keys.fleet.session import LIST, QUERY, UNSIGNED, VERDICTS, Document, answers_cipher, next_answers, sealed
 from fhe_auc_keys.roles.blobs import bytes_of, totals_of
-from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.signed_documents import claimed_body, sign_document
-from tests.support.fleet_sessions import CAP, GRID, Play, convened, padded, sending
+from tests.support.fleet_sessions import CAP, GRID, Play, convened, lying, padded, query_listed, sending
 
+FLEET = {"number": 5, "least": 4}
 HONEST = 8  # the first devices of a session
+FALSE = LIES["party-negative"]
 
 
-def lying(play: Play, index: int, lie: Lie) -> Record:
-    """What a device sends whose program lies as a party may, of which `lying_parties` has the lies."""
-    return sending(play, index, padded(play, index, lie))
-
-
-def a_record_of_another_session(play: Play, index: int) -> Record:
-    announced = play.opened(convened(play, play.known))
-    return play.device(index, announced=announced).submit(play.rows[index], b"").record
-
-
-def no_proof(play: Play, index: int) -> Record:
-    inside = len(play.submitted[index].record.sketch) - sealing.OVERHEAD
-    return sending(play, index, padded(play, index).parts[0].ljust(inside, b"\0"))
-
-
-def other_parts_signed_than_sent(play: Play, index: int) -> Record:
-    own = padded(play, index)
-    return sending(play, index, own, own.proof[:RANDOMNESS_BYTES][::-1])
-
-
-def changed_on_its_way(play: Play, index: int) -> Record:
-    """Its counts are wrong, and somebody exchanges its sketch for one that is right."""
-    sketch = sending(play, index, padded(play, index)).sketch
-    return lying(play, index, LIES["party-negative"])._replace(sketch=sketch)
+def another(play: Play) -> Announcement:
+    return play.opened(convened(play, play.known))
 
 
 TOLD: dict[str, tuple[Callable[[Play, int], Record], str]] = {
@@ -62,47 +42,36 @@ TOLD: dict[str, tuple[Callable[[Play, int], Record], str]] = {
         for name, lie in LIES.items()
         if not (lie.spoils_tags or lie.no_proof)
     },
-    "a record of another session": (a_record_of_another_session, NOT_SEALED),
-    "no proof": (no_proof, NO_PROOF),
-    "other parts signed than sent": (other_parts_signed_than_sent, VERDICTS[UNSIGNED]),
-    "changed on its way": (changed_on_its_way, VERDICTS[UNSIGNED]),
+    "of another session": (
+        lambda play, at: play.device(at, announced=another(play)).submit(play.rows[at], b"").record,
+        NOT_SEALED,
+    ),
+    "no proof": (
+        lambda play, at: sending(play, at, padded(play, at).parts[0].ljust(play.helper.loaded.inside, b"\0")),
+        NO_PROOF,
+    ),
+    "other parts signed than sent": (
+        lambda play, at: sending(play, at, own := padded(play, at), own.proof[:RANDOMNESS_BYTES][::-1]),
+        VERDICTS[UNSIGNED],
+    ),
+    # On its way somebody exchanges its sketch of wrong counts for one of right ones.
+    "changed": (
+        lambda play, at: lying(play, at, FALSE)._replace(sketch=sending(play, at, padded(play, at)).sketch),
+        VERDICTS[UNSIGNED],
+    ),
 }
 """By a lie's name, what makes the record, and why it does not count."""
 
 
-def refused(play: Play, *lies: str) -> dict[str, int]:
-    """Play a session in which the devices after the honest ones tell these lies; how many are left out for what."""
-    records = [play.submitted[index].record for index in range(HONEST)]
-    play.write([*records, *(TOLD[lie][0](play, index) for index, lie in enumerate(lies, HONEST))])
+def test_every_lie_is_left_out_under_its_reason_and_the_others_have_their_exact_fraction(tmp_path: Path) -> None:
+    play = Play(tmp_path, HONEST + len(TOLD), least=HONEST, per_file=20)
+    lies = (made(play, index) for index, (made, _) in enumerate(TOLD.values(), HONEST))
+    play.write([*(each.record for each in play.submitted[:HONEST]), *lies])
     collected, verdicts = play.to_the_end()
     assert verdicts.pop("counts") == HONEST
     assert play.reads(1, play.rows[:HONEST])
-    return {**{why: number for why, (number, _) in collected.refused.items()}, **verdicts}
-
-
-def test_every_lie_is_left_out_under_its_reason_and_the_others_have_their_exact_fraction(tmp_path: Path) -> None:
-    play = Play(tmp_path, HONEST + len(TOLD), least=HONEST, per_file=20)
-    assert refused(play, *TOLD) == Counter(why for _, why in TOLD.values())
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Play:
-    made = Play(tmp_path_factory.mktemp("fleet"), 5, least=4)
-    assert made.submitted
-    return made
-
-
-@pytest.fixture
-def play(made: Play, tmp_path: Path) -> Play:
-    return made.copied(tmp_path)
-
-
-def test_of_a_member_s_records_the_first_counts_whose_proof_holds(play: Play) -> None:
-    lie = lying(play, 2, LIES["party-negative"])
-    play.write([lie, *play.records, lie])
-    _, verdicts = play.to_the_end()
-    assert verdicts == {"counts": 5, NOT_PROVED: 2}
-    assert play.reads(2, play.rows)
+    refused = {why: number for why, (number, _) in collected.refused.items()}
+    assert refused | verdicts == Counter(why for _, why in TOLD.values())
 
 
 def listed_anew(play: Play, *, key: bytes | None = None, **row: bytes) -> bytes:
@@ -123,27 +92,15 @@ def listed_anew(play: Play, *, key: bytes | None = None, **row: bytes) -> bytes:
     return changed.known_by
 
 
-def answers_listed(play: Play, changed: Callable[[bytes], bytes]) -> bytes:
-    """The aggregator's, about member 3, hidden again once they are changed."""
-    digest, answers = play.announced.manifest.digest, play.table("blobs")["answers"]
-    length = answers.shape[1]
-    hide, show = (answers_cipher(query_listed(play), digest, play.file("").name).update for _ in range(2))
-    clear = show(answers.tobytes())
-    before, own, behind = clear[: 3 * length], clear[3 * length : 4 * length], clear[4 * length :]
-    return hide(before + changed(own) + behind)[3 * length : 4 * length]
-
-
-def query_listed(play: Play) -> bytes:
-    """The key of the query, which the helper alone can unseal."""
-    listed = claimed_body(LIST, tables.read_file(play.place("blobs/list")), Document)
-    return unsealed(play.helper.identity, listed.sealed, listed.session, QUERY)
-
-
 def test_a_server_can_make_an_honest_proof_fail_and_the_sentence_says_so(play: Play) -> None:
     play.write()
     play.collect()
+    hidden = play.table("blobs")["answers"]
     for spoilt in (lambda own: bytes(1) + own[1:], lambda own: own[:SEED_BYTES].ljust(len(own), b"\xff")):
-        listed_anew(play, answers=answers_listed(play, spoilt))
+        cipher = partial(answers_cipher, query_listed(play), play.announced.manifest.digest, play.file("").name)
+        shown = next_answers(cipher(), hidden).copy()
+        shown[3] = np.frombuffer(spoilt(shown[3].tobytes()), np.uint8)
+        listed_anew(play, answers=next_answers(cipher(), shown)[3].tobytes())
         assert play.open() == {"counts": 4, NOT_PROVED: 1}
         play.lose("trustee", "fleet")
     assert "or a server made the proof fail" in NOT_PROVED

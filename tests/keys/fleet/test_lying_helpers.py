@@ -1,7 +1,6 @@
 """A helper that runs other code: it leaves out whom it likes, and is alone with nobody."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,17 +18,7 @@ from fhe_auc_keys.roles.helper import new_pad_key
 from fhe_auc_keys.trust.signed_documents import claimed_body, sign_document
 from tests.support.fleet_sessions import Play
 
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Play:
-    made = Play(tmp_path_factory.mktemp("fleet"), 6, least=5)
-    assert made.submitted
-    return made
-
-
-@pytest.fixture
-def play(made: Play, tmp_path: Path) -> Play:
-    return made.copied(tmp_path)
+FLEET = {"number": 6, "least": 5}
 
 
 def listed(play: Play) -> Document:
@@ -57,35 +46,22 @@ def opened(play: Play, opens: Sequence[int], claimed: int, counting: Collection[
     tables.write_file(play.place("answers/opening"), sign_document(OPENING, session.identity, body))
 
 
-def test_a_helper_that_claims_more_than_its_answers_say_gets_no_sum_of_one_device(play: Play) -> None:
-    play.write()
+@pytest.mark.parametrize(
+    ("members", "opens", "counting", "why"),
+    [
+        pytest.param(range(6), [3], [3], "counts others than it says", id="it claims more than its answers say"),
+        pytest.param([3] * 5, [0] * 5, range(5), "counts others than it says", id="copies are one member"),
+        pytest.param([3], [0], [0], "counts others than it says", id="more members than are listed"),
+        pytest.param(range(6), range(5), range(5), "not about all blobs", id="about other records than it was given"),
+    ],
+)
+def test_a_helper_that_claims_more_than_its_answers_say_gets_no_sum_of_one_device(
+    play: Play, members: Sequence[int], opens: Sequence[int], counting: Sequence[int], why: str
+) -> None:
+    play.write([play.records[each] for each in members])
     play.collect()
-    opened(play, [3], 5, [3])
-    with pytest.raises(DeserialisationError, match="counts others than it says"):
-        play.add()
-
-
-def test_copies_of_a_record_are_one_member_to_the_aggregator_too(play: Play) -> None:
-    play.write([play.records[3]] * 5)
-    play.collect()
-    opened(play, [0] * 5, 5, range(5))
-    with pytest.raises(DeserialisationError, match="counts others than it says"):
-        play.add()
-
-
-def test_more_members_than_are_listed_are_none(play: Play) -> None:
-    play.write(play.records[3:4])
-    play.collect()
-    opened(play, [0], 5, [0])
-    with pytest.raises(DeserialisationError, match="counts others than it says"):
-        play.add()
-
-
-def test_answers_about_other_records_than_the_helper_was_given_take_nothing_off(play: Play) -> None:
-    play.write()
-    play.collect()
-    opened(play, range(5), 5, range(5), row=np.array([0, 1, 2, 3, 4, 4], "<u4"))
-    with pytest.raises(DeserialisationError, match="not about all blobs"):
+    opened(play, opens, 5, counting, **({"row": np.array([0, 1, 2, 3, 4, 4], "<u4")} if "all" in why else {}))
+    with pytest.raises(DeserialisationError, match=why):
         play.add()
 
 

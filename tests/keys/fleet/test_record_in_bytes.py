@@ -7,7 +7,6 @@ import hashlib
 import json
 import secrets
 import struct
-from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -75,20 +74,13 @@ class Vector:
         keys = {"aggregator": self.aggregator.encryption_key, "helper": self.helper.encryption_key}
         return records.Session(session=self["session"], digest=self["digest"], **keys, **self.values["statement"])
 
-    @property
-    def device(self) -> Device:
-        now = datetime.now(timezone.utc)
-        adder, trustee = self.aggregator.line, self.helper.line
-        study: Any = None
-        announced = Announcement(self.manifest, b"", study, {}, adder, adder, now, now, trustee)
-        return Device(announced, MEMBER, self.signing, Floor(members=2, share=0.5))
-
     def recorded(self) -> Record:
         """What a device makes of these rows with these secrets; seals are fresh each time."""
         rows = PartyData.from_arrays("a device", self.values["labels"], self.values["scores"])
-        own = map(self.__getitem__, SECRETS)
+        own, now, adder, study = map(self.__getitem__, SECRETS), datetime.now(timezone.utc), self.aggregator.line, None
+        announced = Announcement(self.manifest, b"", study, {}, adder, adder, now, now, self.helper.line)  # type: ignore[arg-type]
         with patch.object(secrets, "token_bytes", lambda _: next(own)):
-            return self.device.submit(rows, b"").record
+            return Device(announced, MEMBER, self.signing, Floor(members=2, share=0.5)).submit(rows, b"").record
 
     def opened(self, record: Record) -> tuple[bytes, bytes]:
         """What is sealed to aggregator and helper."""
@@ -174,7 +166,7 @@ def test_servers_count_the_records_of_another_maker(tmp_path: Path) -> None:
     )
     made, keys = list[Record](), list[bytes]()
     for index, data in enumerate(play.rows):
-        rows = list(zip(data.labels.tolist(), data.y_score.tolist(), strict=True))
+        rows = [*zip(data.labels.tolist(), data.y_score.tolist(), strict=True)]
         *record, key = records.record(public, index, play.keys[index], rows)
         made.append(Record(index, *record))
         keys.append(key)
@@ -186,25 +178,14 @@ def test_servers_count_the_records_of_another_maker(tmp_path: Path) -> None:
 def statement_of(plan: ExactPlan, manifest: Manifest) -> dict[str, Any]:
     assert plan.proved is not None
     own, shape = plan.proved.statement, plan.proved.statement.shape
-    calls, chunk = shape.calls, shape.chunk
-    numbers = dict(zip(NUMBERS, (own.prime, own.base, own.length, calls, chunk), strict=True))
-    return {
-        "thresholds": manifest.thresholds.tolist(),
-        "runs": list(plan.runs or ()),
-        "row_cap": plan.caps[0],
-        **numbers,
-    }
-
-
-def drawn() -> Iterator[bytes]:
-    """Yield 32 bytes each, the same whenever the file is made."""
-    for number in range(100):
-        yield hashlib.sha256(b"fleet_record.json" + bytes([number])).digest()
+    numbers = zip(NUMBERS, (own.prime, own.base, own.length, shape.calls, shape.chunk), strict=True)
+    public = {"thresholds": manifest.thresholds.tolist(), "runs": list(plan.runs or ()), "row_cap": plan.caps[0]}
+    return public | dict(numbers)
 
 
 def made() -> dict[str, Any]:
     """Return what the file has; seals are fresh each time."""
-    given = drawn()
+    given = (hashlib.sha256(b"fleet_record.json" + bytes([number])).digest() for number in range(100))
     grid = np.unique(np.concatenate([thresholds.uniform(17), [0.3, 0.3 + 1e-9]]))  # two of one number: a bin is narrow
     fleet = Fleet(members=MEMBERS, keys=next(given), row_cap=9)
     asked = Request(
