@@ -7,7 +7,6 @@ counts: what it differs by from the sum of those that count is, where one does n
 from __future__ import annotations
 
 import hashlib
-from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -231,7 +230,8 @@ def _digest_of(place: str, manifest: bytes) -> tuple[bytes, str]:
     """
     digest = tables.Digest()
     try:
-        deque(_records(place, loaded(manifest), digest), 0)
+        for _ in _records(place, loaded(manifest), digest):
+            pass
     except DeserialisationError as error:
         tables.require_readable(place)
         return b"", str(error)
