@@ -1,7 +1,7 @@
 """The aggregator of a fleet: it collects records and adds them up, and takes off those that do not count.
 
-Every record is unsealed once. What they all sum to is in the aggregator's key store until the helper has said who
-counts, and nowhere else: what it differs by from the sum of those that count is, where one does not, that device's.
+Every record is unsealed once. What they all sum to is in the aggregator's key store alone until the helper has said who
+counts: what it differs by from the sum of those that count is, where one does not, that device's.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ _FORMAT = KeptFormat(b"fhefadd", _Added, "sum of a fleet's sketches")
 
 
 class Collected(NamedTuple):
-    """What collecting has found: how many records the helper is to open, and which it need not."""
+    """What collecting has found."""
 
-    records: int
+    records: int  # that the helper is to open
     refused: Refused
 
 
@@ -141,24 +141,22 @@ def add(
     opening = tables.read_file(within(answers, OPENING_FILE))
     if has_signed(helper.signing_key, sessions.UNOPENED, manifest.digest, opening):
         raise TooFewPartiesError("the helper has opened nothing, as too few count: the session has ended")
-    answer = session.read(sessions.OPENING, opening, helper, at=at)
-    with vault.open() as store:
-        kept = store.load("fleet", manifest.session.hex(), _FORMAT)
-    same = [each.name for each in listed.files] == [each.name for each in answer.files]
-    if {answer.about, kept.blobs} != {listed.known_by} or not same:
-        raise KeysError("the helper's answer is for other blobs than are listed here, or than this key store has added")
+    answer, about = session.read(sessions.OPENING, opening, helper, at=at), hashlib.sha256(opening).digest()
     if (counted := sum(each.rows for each in answer.files)) < manifest.min_parties:
         raise TooFewPartiesError(f"{counted} members count, at least {manifest.min_parties} are needed")
-    about, total = hashlib.sha256(opening).digest(), _words(kept.total)
-    if kept.opening not in (b"", about):
-        raise KeysError("the helper has given another answer, which was added up: a session has one")
     keys = computation.keys(answer.context, unsealed(me, answer.sealed, manifest.digest, sessions.PADS))
-    with vault.open() as store:  # before anything is made of it
+    with vault.open() as store:  # before anything is made of the answer
+        kept = store.load("fleet", manifest.session.hex(), _FORMAT)
+        if {answer.about, kept.blobs} != {listed.known_by} or len(listed.files) != len(answer.files):
+            raise KeysError("the helper's answer is for other blobs than are listed here, or this key store has added")
+        if kept.opening not in (b"", about):
+            raise KeysError("the helper has given another answer, which was added up: a session has one")
         kept = msgspec.structs.replace(kept, opening=about)
         store.put("fleet", manifest.session.hex(), _FORMAT.frame(kept), replace=True)
     files = zip(listed.files, answer.files, strict=True)
     tasks = ((within(records, own.name), own, said, kept.records[own.name]) for own, said in files)
     found = workers.map(_left_out, tasks, blobs, answers, manifest.to_bytes(), workers.keys(vault))
+    total = _words(kept.total)
     for own, summed in zip(listed.files, found, strict=True):
         off = sum_in(session, summed, own.name)
         total = [modular.subtract(*each) for each in zip(total, off, computation.primes, strict=True)]

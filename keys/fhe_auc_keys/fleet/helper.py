@@ -108,17 +108,17 @@ def open_pads(
     if any(last >= first for last, first in zip(ends[::2], ends[1::2], strict=False)):
         raise InputError(tables.NOT_ASCENDING.format(keys))
     with vault.open() as store:
-        kept = _kept(store, session)  # anew: another process may have answered
-        if not kept.answer and numbers[COUNTS] < manifest.min_parties:
+        now = _kept(store, session)  # another process may have answered meanwhile
+        if not now.answer and numbers[COUNTS] < manifest.min_parties:
             end(session, store, at=at)
-        elif not kept.answer:
+        elif not now.answer:
             made = new_pad_key(computation, total)
             opening = sealed(adder.encryption_key, made.pad_key, manifest.digest, sessions.PADS)
             told = tuple(numbers.tolist())
             body = sessions.Document(manifest.digest, listed.known_by, opening, tuple(files), told, made.public)
             answer = sign_document(sessions.OPENING, me, body)
             _keep(store, session, msgspec.structs.replace(kept, answer=answer, material=made.context))
-        elif not kept.ended and _opening(session, kept, at).files != tuple(files):
+        elif not now.ended and _opening(session, now, at).files != tuple(files):
             raise EvaluationError("the answers are not as they were: put back the files that they were made of")
         kept = _kept(store, session)
     return _written(session, answers, kept, at, numbers.tolist())

@@ -128,7 +128,7 @@ class FleetSession:
             raise KeysError(f"{me.name!r} is not, with the keys that it has now, {role.name!r} of the session")
 
     def read(self, kind: Kind, data: bytes, signer: Member, *, at: datetime) -> Document:
-        """Return what `signer` has signed, with the keys of the session and for it; errors as `open_signed`."""
+        """Return what `signer` has signed for the session, with its keys of the session; errors as `open_signed`."""
         found, body = open_signed(kind, data, Document, self.members, signer=signer.name, at=at)
         if found != signer or body.session != self.loaded.digest:
             raise KeysError(f"the {kind.name} is of another session, or signed with other keys than the session's")

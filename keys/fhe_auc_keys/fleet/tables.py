@@ -91,7 +91,7 @@ def batches(place: str, schema: pa.Schema) -> Iterator[Columns]:
     try:
         with _at(place) as (system, path), system.open_input_file(path) as file:
             found = pq.ParquetFile(file, buffer_size=_BUFFER)
-            groups = (found.metadata.row_group(each) for each in range(found.metadata.num_row_groups))
+            groups = map(found.metadata.row_group, range(found.metadata.num_row_groups))
             if not found.schema_arrow.equals(schema) or found.metadata.num_rows > 2**32:
                 raise DeserialisationError(f"its columns are not {', '.join(map(str, schema))}")
             if any(each.num_rows > _MOST_ROWS or each.total_byte_size > _MOST_BYTES for each in groups):
@@ -117,7 +117,7 @@ def listed_batches(place: str, schema: pa.Schema, digest: bytes) -> Iterator[Col
 
 
 class Writer:
-    """Writes a table, batch by batch."""
+    """Writes a table, batch by batch, and knows the digest of what it has written."""
 
     def __init__(self, file: pq.ParquetWriter, schema: pa.Schema) -> None:
         self.digest, self.schema, self._file = Digest(), schema, file
