@@ -175,7 +175,11 @@ def blob_about(digest: bytes, member: int, sketch: bytes) -> bytes:
 
 
 def part_for(response_key: bytes, content_key: bytes, digest: bytes, member: int) -> bytes:
-    """Return what a member that counts is given beforehand: it opens the sums, once there are any."""
+    """Return what a member that counts is given beforehand: it opens the sums, once there are any.
+
+    A helper whose key store was put back makes another content key, under the same response keys. Who has both parts
+    knows by what the keys differ, and can change a part; the sums are signed, and opened by members alone, all the same.
+    """
     return sealing.wrapped(response_key, content_key, associated=encode((_RESPONSE, digest, member)))
 
 
