@@ -178,7 +178,7 @@ def part_for(response_key: bytes, content_key: bytes, digest: bytes, member: int
     """Return what a member that counts is given beforehand: it opens the sums, once there are any.
 
     A helper whose key store was put back makes another content key, under the same response keys. Who has both parts
-    knows by what the keys differ, and can change a part; the sums are signed, and opened by members alone, all the same.
+    knows by what the keys differ, and can change a part. Still the sums are signed, and opened by members alone.
     """
     return sealing.wrapped(response_key, content_key, associated=encode((_RESPONSE, digest, member)))
 
