@@ -38,7 +38,10 @@ def _keep(command: list[str]) -> int:
         for each in living:
             with contextlib.suppress(psutil.Error):  # it has ended
                 each.terminate() if time.monotonic() < deadline else each.kill()
-        psutil.wait_procs(living, 0.1)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.1)
+        # Not for the command itself, whose status that would take away.
+        psutil.wait_procs([each for each in living if each.pid != process.pid], 0.1)
     return process.wait()
 
 
