@@ -14,7 +14,8 @@ from unittest.mock import patch
 import pytest
 
 from fhe_auc.base.errors import EvaluationError, InputError
-from fhe_auc_keys.fleet.workers import MOST_DEATHS, STORE_VARIABLE, OwnKeys, Workers
+from fhe_auc_keys.fleet.workers import MOST_DEATHS, OwnKeys, Workers
+from fhe_auc_keys.store.vault import STORE_VARIABLE
 
 R = TypeVar("R")
 

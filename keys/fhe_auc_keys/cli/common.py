@@ -17,7 +17,7 @@ from fhe_auc.cli import failures, output
 from fhe_auc.session.manifest import SESSION_BYTES
 from fhe_auc_keys.errors import about
 from fhe_auc_keys.store import known_members
-from fhe_auc_keys.store.vault import PASSPHRASE_VARIABLE, Vault
+from fhe_auc_keys.store.vault import PASSPHRASE_VARIABLE, STORE_VARIABLE, Vault
 from fhe_auc_keys.trust.members import Members
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -125,9 +125,6 @@ class SessionId(click.ParamType):  # type: ignore[type-arg] # it has none in cli
         if not re.fullmatch(rf"[0-9A-Fa-f]{{{2 * SESSION_BYTES}}}", found):
             self.fail(f"expected {2 * SESSION_BYTES} hexadecimal digits, as the other side sees them", param, ctx)
         return bytes.fromhex(found)
-
-
-STORE_VARIABLE = "FHE_AUC_STORE"
 
 
 def agreed(question: str, *, nobody: str = "") -> bool:

@@ -31,9 +31,9 @@ from fhe_auc_keys.errors import about
 from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.session import FleetSession
 from fhe_auc_keys.fleet.simulation import MOST_ROWS, simulate
-from fhe_auc_keys.fleet.workers import STORE_VARIABLE, Workers, make_store
+from fhe_auc_keys.fleet.workers import Workers, make_store
 from fhe_auc_keys.store import audit, known_members
-from fhe_auc_keys.store.vault import Vault, own_identity
+from fhe_auc_keys.store.vault import STORE_VARIABLE, Vault, own_identity
 
 _Reported: TypeAlias = tuple[common.Report, str]
 """What a step has done, and the note of it in its role's audit trail; "" is none."""

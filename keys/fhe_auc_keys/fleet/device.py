@@ -24,13 +24,12 @@ from fhe_auc.rows.own_checks import check_scores, warnings_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import Announcement
+from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import session
-from fhe_auc_keys.roles.blobs import sealed_blob
+from fhe_auc_keys.roles.blobs import RESPONSE_KEY_BYTES, sealed_blob
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.signatures import has_signed
-
-_SECRET_BYTES = 32  # of the pad's seed, and of the response key
 
 
 class Record(NamedTuple):
@@ -123,7 +122,7 @@ class Device:
         if data.rows > (cap := self._loaded.fleet.row_cap):
             raise InputError(f"member {self.index} has {data.rows:,} rows, more than a device's cap, {cap:,}")
         check_scores(data, self.manifest.thresholds)
-        seed, response_key = secrets.token_bytes(_SECRET_BYTES), secrets.token_bytes(_SECRET_BYTES)
+        seed, response_key = secrets.token_bytes(SEED_BYTES), secrets.token_bytes(RESPONSE_KEY_BYTES)
         values = self._loaded.task(self.manifest, data).encode(b"")
         parts, proof = self._loaded.computation.under_pad(self.index, seed, values)
         info = session.sketch_info(self._digest, self.index)

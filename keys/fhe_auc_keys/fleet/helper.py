@@ -33,6 +33,7 @@ from fhe_auc_keys.roles.blobs import RESPONSE_KEY_BYTES, is_signed, secret_in
 from fhe_auc_keys.roles.helper import new_pad_key
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault
+from fhe_auc_keys.trust.sealing import WRAPPED_BYTES
 from fhe_auc_keys.trust.signed_documents import sign_document
 
 SUMS_FILE = "sums"
@@ -225,10 +226,10 @@ def _opened(
             taken[places] = True
             counts = verdicts == COUNTS
             task.add(pads, counts)
-            parts = [bytes(tables.PART_BYTES)] * len(members)
+            parts = [bytes(WRAPPED_BYTES)] * len(members)
             for row in np.flatnonzero(counts).tolist():
                 parts[row] = sessions.part_for(found[row][SEED_BYTES:], content_key, digest, members[row])
-            written.add({**columns, "verdict": verdicts, "part": octet_rows(parts, tables.PART_BYTES)})
+            written.add({**columns, "verdict": verdicts, "part": octet_rows(parts, WRAPPED_BYTES)})
             numbers += np.bincount(verdicts, minlength=len(VERDICTS))
     made, ends = TableFile(own.name, int(numbers[COUNTS]), written.digest.value), byte_rows(known[[0, -1]])
     return made, numbers, task.summed(), (ends[0], ends[1])

@@ -31,13 +31,12 @@ from fhe_auc.question.fleet import MEMBER_BYTES, FleetList, KeyFile
 from fhe_auc.rlwe.packing import byte_rows, octet_rows
 from fhe_auc_keys.fleet.session import BLOB_BYTES, Loaded
 from fhe_auc_keys.roles.blobs import SIGNATURE_BYTES
-from fhe_auc_keys.trust.sealing import OVERHEAD
+from fhe_auc_keys.trust.sealing import OVERHEAD, WRAPPED_BYTES
 
 Columns: TypeAlias = dict[str, NDArray[Any]]
 """Of a batch, by name: numbers, of the shape (rows,), or bytes, (rows, length)."""
 
 BATCH = 1024  # rows in memory, and of a row group that is written
-PART_BYTES = 48
 NOT_ASCENDING = "{!r}: keys do not ascend, from file to file, too: one that is there twice would count twice"
 _MOST_ROWS, _MOST_BYTES = 2**17, 2**28  # of a row group
 _LONGEST, _BUFFER = 2**28, 2**20  # bytes of a file that is no table, and of a column that are read at once
@@ -51,7 +50,7 @@ def table(*names: str, **lengths: int) -> pa.Schema:
 
 
 KEYS = table(key=MEMBER_BYTES)
-ANSWERS = table("member", "row", "verdict", part=PART_BYTES)
+ANSWERS = table("member", "row", "verdict", part=WRAPPED_BYTES)
 
 
 def records(session: Loaded) -> pa.Schema:

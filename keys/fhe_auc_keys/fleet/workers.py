@@ -29,7 +29,7 @@ import fhe_auc
 from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.base.extras import require
 from fhe_auc_keys.errors import StoreError
-from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase
+from fhe_auc_keys.store.vault import OWN, STORE_VARIABLE, Vault, create_with_random_passphrase
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.sealing import PrivateKeys
 
@@ -38,7 +38,6 @@ Part: TypeAlias = "tuple[object, ...]"
 Done: TypeAlias = "tuple[R, float, int]"
 """What a task has returned, its CPU time in seconds, and the most memory that its process has had, in bytes."""
 
-STORE_VARIABLE = "FHE_AUC_STORE"  # of a worker of Dask's: the key store that `make_store` has made
 UNSEALS = "unseals"
 """The entry in a worker's key store: of its role, what unseals. Nobody plays a role with it, whose entry is `OWN`."""
 

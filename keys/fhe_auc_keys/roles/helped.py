@@ -43,9 +43,7 @@ from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.roles import helper
 from fhe_auc_keys.roles.blobs import RESPONSE_KEY_BYTES, SIGNATURE_BYTES, sealed_blob, totals_of
 from fhe_auc_keys.roles.helper import Word
-from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys, unseal_under
-
-_WRAPPED_BYTES = 48
+from fhe_auc_keys.trust.sealing import OVERHEAD, WRAPPED_BYTES, PrivateKeys, unseal_under
 
 
 class HelpedSecrets(SecretStruct, frozen=True):
@@ -116,7 +114,7 @@ class HelpedAggregator(AggregatorSide, Generic[Keys, Secret]):
             self.word = answer.word
         else:
             response = decode(payload, helper.Response, "response")
-            if [len(part) for part in response.parts] != [_WRAPPED_BYTES] * len(self.word.counted):
+            if [len(part) for part in response.parts] != [WRAPPED_BYTES] * len(self.word.counted):
                 raise DeserialisationError("the helper's response is not one for all parties that count")
             self._response = payload
 

@@ -16,6 +16,7 @@ from fhe_auc_keys.store.key_store import KeyStore, is_in
 from fhe_auc_keys.trust.identity import Identity
 
 PASSPHRASE_VARIABLE = "FHE_AUC_PASSPHRASE"  # noqa: S105 - the variable's name
+STORE_VARIABLE = "FHE_AUC_STORE"  # of commands: their key store; of a worker of Dask's: its own
 CREDENTIALS_VARIABLE = "CREDENTIALS_DIRECTORY"  # where systemd puts what LoadCredential= names
 _RANDOM_BYTES = 32
 _PATIENCE = 30.0  # seconds for which another process may have the store open

@@ -38,6 +38,7 @@ from fhe_auc_keys.trust.signatures import signed_bytes
 OVERHEAD = 1136
 """Bytes by which `seal` makes a text longer: ML-KEM's ciphertext (1,088), an X25519 key (32), the tag (16)."""
 
+WRAPPED_BYTES = 48  # of a content key under another key: `wrapped`
 PRIME = 2**255 - 19  # of X25519's field
 _ML_KEM_BYTES = 1184
 _KEY_BYTES = _COMMITMENT_BYTES = 32

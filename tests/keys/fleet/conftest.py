@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from fhe_auc_keys.fleet.workers import STORE_VARIABLE, make_store
+from fhe_auc_keys.fleet.workers import make_store
+from fhe_auc_keys.store.vault import STORE_VARIABLE
 from fhe_auc_keys.trust.identity import Identity
 from tests.support.fleet_sessions import Play
 

@@ -15,6 +15,7 @@ from fhe_auc_keys.fleet.session import LIST, OPENING, PADS, QUERY, Document, Tab
 from fhe_auc_keys.fleet.workers import Workers
 from fhe_auc_keys.roles.blobs import secret_in
 from fhe_auc_keys.roles.helper import new_pad_key
+from fhe_auc_keys.trust.sealing import WRAPPED_BYTES
 from fhe_auc_keys.trust.signed_documents import claimed_body, sign_document
 from tests.support.fleet_sessions import Play
 
@@ -37,7 +38,7 @@ def opened(play: Play, opens: Sequence[int], claimed: int, counting: Collection[
     made = new_pad_key(computation, computation.sum_of_pads(seeds))
     columns = {"member": blobs["member"], "row": blobs["row"], **other}
     columns["verdict"] = np.array([0 if row in counting else 2 for row in range(len(members))], np.uint8)
-    columns["part"] = np.zeros((len(members), tables.PART_BYTES), np.uint8)
+    columns["part"] = np.zeros((len(members), WRAPPED_BYTES), np.uint8)
     with tables.writing(str(play.file("answers")), tables.ANSWERS) as file:
         file.add(columns)
     files = (TableFile(play.listed.files[0].name, claimed, file.digest.value),)
