@@ -11,7 +11,7 @@ EXTRAS = {
     "flare": (("nvflare",), "sessions over FLARE"),
     "flower": (("flwr",), "sessions over Flower"),
     "pdf": (("weasyprint",), "reports as PDF"),
-    "plots": (("jinja2", "matplotlib"), "figures and reports"),
+    "plots": (("jinja2", "markupsafe", "matplotlib"), "figures and reports"),
     "simulation": (("flwr", "ray"), "simulations over Flower"),
 }
 """By the extra's name: modules that it installs, and what needs them."""

@@ -13,8 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from markupsafe import Markup
-
 from fhe_auc.base.extras import require
 from fhe_auc.base.files import write_atomically
 from fhe_auc.figures.report_card import FIGURES, draw, png, shown_in, svg
@@ -28,6 +26,7 @@ from fhe_auc.results.result_tables import ends, p_of
 
 if TYPE_CHECKING:
     from jinja2 import Template
+    from markupsafe import Markup
 
 FILES = (
     *("report.html", "report.json", "report.pdf"),
@@ -171,20 +170,28 @@ def _span(measure: Measure) -> str:
         return "not known"
     if estimate.half_width < _NEGLIGIBLE:
         return ""
+    from markupsafe import Markup
+
     return Markup("<span>{:.4f} to</span> <span>{:.4f}</span>").format(estimate.low, estimate.high)
 
 
 def _with_interval(told: str) -> Markup:
     """Return HTML of "0.9 (0.8 to 1)"."""
+    from markupsafe import Markup
+
     before, _, within = told.partition(" (")
     return Markup("{}<small>CI {}</small>").format(before, within[:-1]) if within else Markup("{}").format(told)
 
 
 def _decision_head(decision: Decision) -> Markup:
+    from markupsafe import Markup
+
     return Markup("{}<small>threshold {:.6g}</small>").format(decision.title, decision.threshold)
 
 
 def _auc_head(model: str) -> Markup:
+    from markupsafe import Markup
+
     return Markup("AUC<small>{}</small>").format(model) if model else Markup("AUC")
 
 

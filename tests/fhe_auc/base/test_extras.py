@@ -107,6 +107,8 @@ def test_commands_and_protocols_that_randomise_rows_need_no_extra_or_say_in_one_
         ["calibrate", "fit", *FILES, *grid, "--out", "map.json"],
         ["plan"],
         ["protocols"],
+        ["fleet", "simulate", "--parties", "20", "--thresholds", "uniform:9"],
+        ["members", "--help"],
         ["demo", "--dataset", "credit-default", *grid, "--json"],
         ["demo", "--dataset", "credit-default", *grid, "--cheat", "add-positives"],
     ]
