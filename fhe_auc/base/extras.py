@@ -8,10 +8,12 @@ EXTRAS = {
     "benchmark": (("duckdb", "sklearn", "scipy", "psutil"), "attacks, comparisons and benchmarks"),
     "dask": (("distributed",), "schedulers of Dask's"),
     "dp": (("opendp", "scipy"), "protocols that add noise"),
+    "files": (("pyreadstat", "python_calamine"), "files of SAS, SPSS, Stata and Excel"),
     "flare": (("nvflare",), "sessions over FLARE"),
     "flower": (("flwr",), "sessions over Flower"),
     "pdf": (("weasyprint",), "reports as PDF"),
     "plots": (("jinja2", "markupsafe", "matplotlib"), "figures and reports"),
+    "sql": (("adbc_driver_postgresql", "arrow_odbc", "duckdb", "sqlalchemy"), "databases"),
     "simulation": (("flwr", "ray"), "simulations over Flower"),
 }
 """By the extra's name: modules that it installs, and what needs them."""

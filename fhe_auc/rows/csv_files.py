@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError
 from fhe_auc.rows.arrow_columns import arrow_values, as_objects, coded
 from fhe_auc.rows.entries import level_text
-from fhe_auc.rows.pieces import Piece, require_columns
+from fhe_auc.rows.pieces import Piece, find_columns
 from fhe_auc.rows.quotes import Quotes
 
 STDIN = Path("-")
@@ -204,8 +204,7 @@ def _batches(
     header = file.header(delimiter)
     if not header:
         raise InputError("the file is empty")
-    raw = {name.strip(): name for name in header}
-    require_columns(wanted, [name.strip() for name in header])
+    raw = find_columns(wanted, header)
     converting = pa_csv.ConvertOptions(
         include_columns=[raw[name] for name in wanted],
         column_types={raw[name]: kind for name, kind in types.items()},

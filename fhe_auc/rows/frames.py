@@ -14,7 +14,7 @@ from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis, Questions
 from fhe_auc.rows.entries import Coded, as_coded, level_text, name_text, one_dimensional
 from fhe_auc.rows.party_data import AS_THEY_ARE, Entries, Label, PartyData, noted, rescaled
 from fhe_auc.rows.party_rows import parties_in
-from fhe_auc.rows.pieces import KEYWORDS, Piece, Words, require_columns
+from fhe_auc.rows.pieces import KEYWORDS, Piece, Words, find_columns
 
 Rows: TypeAlias = Any
 """A table with a column of sites; or an iterable of parties, or a mapping of their names to them.
@@ -102,6 +102,9 @@ class MemoryTable:
         """Return the row by its number."""
         return Place(f"row {row}")
 
+    def keep(self, numbers: Sequence[str], texts: Sequence[str]) -> None:
+        """Do nothing: columns in memory are there."""
+
     def pieces(self, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
         """Yield all rows at once; errors as of `fhe_auc.rows.pieces.Table`."""
         for name in (*texts, *numbers):
@@ -126,7 +129,7 @@ class MemoryTable:
             if "," in name and set(several := [part.strip() for part in name.split(",")]) <= set(there):
                 raise InputError(f"{self.title}: {name!r} is no column: score={several!r} names several") from None
             try:
-                require_columns([name], there, self.words)
+                values = self.columns[find_columns([name], there, self.words)[name]]
             except InputError as error:
                 raise error.within(self.title) from None
         array = one_dimensional(values, self.title, name)

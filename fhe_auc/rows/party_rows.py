@@ -74,6 +74,8 @@ def parties_in(
     columns = _Columns(label, questions.score_columns, tuple(questions.by), questions.cluster or None, site)
     if twice := [name for name, times in Counter(columns.names).items() if times > 1]:
         raise InputError(f"label, score, site, group and patient columns must differ, but {twice[0]!r} is there twice")
+    for table in tables:
+        table.keep(columns.scores, columns.texts)
     found: dict[str, dict[str | None, None]] = {name: {} for name, levels in questions.by.items() if not levels}
     orders: dict[str, set[tuple[str, ...]]] = {name: set() for name in found}
     if found:  # they name the groups, whose codes the rows are to hold: so they are looked for first

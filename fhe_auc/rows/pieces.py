@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.names import known_names
 from fhe_auc.rows.entries import Coded
+from fhe_auc.rows.row_store import BATCH, Column, release
 
 
 class Piece(NamedTuple):
@@ -66,6 +68,9 @@ class Table(Protocol):
     def names_columns(self) -> bool:
         """Whether its columns have names of their own, which messages tell."""
 
+    def keep(self, numbers: Sequence[str], texts: Sequence[str]) -> None:
+        """Read all that `pieces` will be asked for, where the table can be read once only; errors are those of it."""
+
     def pieces(self, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
         """Yield the rows of these columns, in order; raise `InputError` where the table cannot be read or lacks one."""
 
@@ -73,13 +78,84 @@ class Table(Protocol):
         """Return where a row, from 0, is; `wanted` are the columns that were read."""
 
 
-def require_columns(wanted: Sequence[str], there: Sequence[str], words: Words = OPTIONS) -> None:
-    """Raise `InputError` unless each column that is wanted is there once."""
-    times = Counter(there)
+class KeptPieces:
+    """The pieces of a table that is read once: in memory, or, where rows are many, in unnamed temporary files."""
+
+    def __init__(self, pieces: Iterable[Piece]) -> None:
+        numbers, codes = dict[str, Column](), dict[str, Column]()
+        self._names = dict[str, dict[str | None, int]]()
+        self._orders = dict[str, tuple[str, ...]]()
+        self._odd = dict[str, dict[int, object]]()  # entries by row, in columns of numbers, that are none
+        self._rows = 0
+        for piece in pieces:
+            for name, entries in piece.numbers.items():
+                own = numbers.setdefault(name, Column(np.float64))
+                own.append(self._numbers(self._odd.setdefault(name, {}), entries))
+            for name, coded in piece.texts.items():
+                known = self._names.setdefault(name, {})
+                table = [known.setdefault(text, len(known)) for text in coded.names]
+                codes.setdefault(name, Column(np.int32)).append(np.array(table or [0], np.int32)[coded.codes])
+                self._orders[name] = coded.order
+            self._rows += len(next(iter((*piece.numbers.values(), *piece.texts.values())), ()))
+        self._columns = {name: column.finished() for name, column in (*numbers.items(), *codes.items())}
+
+    def _numbers(self, odd: dict[int, object], entries: NDArray[Any]) -> NDArray[np.float64]:
+        """Return entries as float64, 0 where one is none, or would change, which is written down."""
+        if entries.dtype == np.float64:
+            return entries
+        found = np.zeros(len(entries))
+        for row, entry in enumerate(entries.tolist()):
+            if type(entry) in (int, float) and (entry != entry or float(entry) == entry):
+                found[row] = entry
+            else:
+                odd[self._rows + row] = entry
+        return found
+
+    def pieces(self, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
+        """Yield the rows of some of the columns, in order."""
+        for start in range(0, self._rows, BATCH):
+            rows = slice(start, start + BATCH)
+            found = {name: self._entries(name, rows) for name in numbers}
+            yield Piece(
+                found,
+                {
+                    name: Coded(np.asarray(self._columns[name][rows]), [*self._names[name]], self._orders[name])
+                    for name in texts
+                },
+            )
+            for name in (*numbers, *texts):
+                release(self._columns[name])
+
+    def _entries(self, name: str, rows: slice) -> NDArray[Any]:
+        found: NDArray[Any] = np.asarray(self._columns[name][rows])
+        odd = {row - rows.start: entry for row, entry in self._odd[name].items() if rows.start <= row < rows.stop}
+        if odd:
+            found = found.astype(object)
+            for row, entry in odd.items():
+                found[row] = entry
+        return found
+
+
+def find_columns(wanted: Sequence[str], there: Sequence[str], words: Words = OPTIONS) -> dict[str, str]:
+    """Return how each column that is wanted is called in a table; raise `InputError` unless it is there once.
+
+    Blanks around a name do not count, nor whether an accent is a character of its own (NFC).
+    """
     usual = {"y_true": words.label, "y_score": words.score}  # who meets these names has not given any
+    by_name = dict[str, list[str]]()
+    for name in there:
+        by_name.setdefault(_canonical(name), []).append(name)
+    found = dict[str, str]()
     for name in wanted:
-        if times[name] == 0:
+        own = by_name.get(_canonical(name), [])
+        if not own:
             hint = f"; {usual[name]} names the right one" if name in usual else ""
-            raise InputError(f"there is no column {name!r}{known_names(name, there)}{hint}", column=name)
-        if times[name] > 1:
-            raise InputError(f"column {name!r} is there {times[name]} times", column=name)
+            raise InputError(f"there is no column {name!r}{known_names(name, by_name)}{hint}", column=name)
+        if len(own) > 1:
+            raise InputError(f"column {name!r} is there {len(own)} times", column=name)
+        found[name] = own[0]
+    return found
+
+
+def _canonical(name: str) -> str:
+    return unicodedata.normalize("NFC", name.strip())

@@ -7,7 +7,7 @@ their number from 0. A missing entry is None, or NaN in a column of numbers; tex
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from fhe_auc.base.errors import InputError, Place
 from fhe_auc.rows.arrow_columns import arrow_values, as_objects, coded
 from fhe_auc.rows.csv_files import STDIN, TextFile, text_pieces
 from fhe_auc.rows.entries import Coded, name_text
-from fhe_auc.rows.pieces import OPTIONS, Piece, Words, require_columns
+from fhe_auc.rows.pieces import OPTIONS, KeptPieces, Piece, Words, find_columns
 from fhe_auc.rows.quotes import QuoteError
 from fhe_auc.rows.row_store import BATCH
 
@@ -36,6 +36,7 @@ class TableFile(TextFile):
     folder_names: bool = False
     names_columns: ClassVar[bool] = True
     words: ClassVar[Words] = OPTIONS
+    _kept: list[KeptPieces] = field(default_factory=list, init=False, repr=False)
 
     @property
     def party(self) -> str:
@@ -70,8 +71,16 @@ class TableFile(TextFile):
         line = self.line_of(row, wanted) if self.is_text else None
         return Place(f"{self.name}, {f'row {row}' if line is None else f'line {line}'}", self.name, line)
 
+    def keep(self, numbers: Sequence[str], texts: Sequence[str]) -> None:
+        """Read what is not read in pieces."""
+        if self.suffix in _READ_ONCE:
+            self._kept[:] = [KeptPieces(self._read(numbers, texts))]
+
     def pieces(self, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
         """Yield the rows of these columns, in order; raise `InputError` where the file cannot be read or lacks one."""
+        yield from self._kept[0].pieces(numbers, texts) if self._kept else self._read(numbers, texts)
+
+    def _read(self, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
         self._refuse_what_is_no_plain_file()
         if not self.is_text and self.suffix not in _READERS:
             known = ", ".join(SUFFIXES)
@@ -134,24 +143,24 @@ def _parquet_pieces(file: TableFile, numbers: Sequence[str], texts: Sequence[str
 
     # Otherwise it would hold all of the file, or of a group of rows.
     with file.open_native() as opened, ParquetFile(opened, pre_buffer=False, buffer_size=_BUFFER) as source:
-        require_columns((*texts, *numbers), source.schema_arrow.names)
-        for batch in source.iter_batches(BATCH, columns=[*numbers, *texts]):
-            yield _arrow_piece(batch, numbers, texts)
+        names = find_columns((*texts, *numbers), source.schema_arrow.names)
+        for batch in source.iter_batches(BATCH, columns=[*names.values()]):
+            yield _arrow_piece(batch, names, numbers, texts)
 
 
 def _feather_pieces(file: TableFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
     with pa.memory_map(os.fsencode(file.path)) as mapped, pa.ipc.open_file(mapped) as source:
-        require_columns((*texts, *numbers), source.schema.names)
+        names = find_columns((*texts, *numbers), source.schema.names)
         for at in range(source.num_record_batches):
             batch = source.get_batch(at)
             for start in range(0, batch.num_rows, BATCH):
-                yield _arrow_piece(batch.slice(start, BATCH), numbers, texts)
+                yield _arrow_piece(batch.slice(start, BATCH), names, numbers, texts)
 
 
-def _arrow_piece(batch: Any, numbers: Sequence[str], texts: Sequence[str]) -> Piece:
+def _arrow_piece(batch: Any, names: Mapping[str, str], numbers: Sequence[str], texts: Sequence[str]) -> Piece:
     return Piece(
-        {name: arrow_values(batch.column(name)) for name in numbers},
-        {name: _coded_column(name, batch.column(name)) for name in texts},
+        {name: arrow_values(batch.column(names[name])) for name in numbers},
+        {name: _coded_column(name, batch.column(names[name])) for name in texts},
     )
 
 
@@ -170,15 +179,14 @@ def _npz_pieces(file: TableFile, numbers: Sequence[str], texts: Sequence[str]) -
         archive = np.load(opened, allow_pickle=False)
         if isinstance(archive, np.ndarray):
             raise InputError("holds one array, not named columns; save it with numpy.savez")
-        wanted = (*texts, *numbers)
-        require_columns(wanted, archive.files)
-        arrays = {name: _load_column(archive, name) for name in wanted}
+        there = find_columns((*texts, *numbers), archive.files)
+        arrays = {name: _load_column(archive, own) for name, own in there.items()}
         lengths = {name: len(array) for name, array in arrays.items()}
         if len(set(lengths.values())) > 1:
             raise InputError(f"the columns differ in length: {', '.join(f'{name} {n}' for name, n in lengths.items())}")
 
         def coded(column: str) -> Coded:
-            names = f"{column}_names"
+            names = f"{there[column]}_names"
             known = _load_column(archive, names) if names in archive.files else None
             return _named_entries(column, arrays[column], known)
 
@@ -215,5 +223,7 @@ def _named_entries(column: str, entries: NDArray[Any], names: NDArray[Any] | Non
 
 _TEXT_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _READERS = {".parquet": _parquet_pieces, ".feather": _feather_pieces, ".arrow": _feather_pieces, ".npz": _npz_pieces}
+
+_READ_ONCE = frozenset[str]()  # kinds of files of which all is read at once
 
 SUFFIXES = (*_TEXT_SUFFIXES, *_READERS)  # kinds of files, by their suffix
