@@ -16,6 +16,7 @@ from fhe_auc.rows.entries import Coded, as_coded, canonical, one_dimensional
 from fhe_auc.rows.party_data import AS_THEY_ARE, Entries, Label, PartyData, noted, rescaled
 from fhe_auc.rows.party_rows import parties_in
 from fhe_auc.rows.pieces import KEYWORDS, Piece, Words, find_columns
+from fhe_auc.rows.side_by_side import compared
 
 Rows: TypeAlias = Any
 """A table with a column of sites; or an iterable of parties, or a mapping of their names to them.
@@ -165,7 +166,9 @@ def parties_of(
     _column_name(label)
     _refuse_lazy_or_grouped(rows, "rows")
     if site is not None:
-        return parties_in([_one_table(rows, _column_name(site))], questions, site=site, label=label, entries=entries)
+        table = _one_table(rows, _column_name(site))
+        read, analysis = parties_in([table], questions, site=site, label=label, entries=entries)
+        return compared(read, analysis, entries.score_scale), analysis
     given = list(_several_parties(rows, label, questions, entries))
     if not given:
         raise InputError("there are no parties")
@@ -174,9 +177,8 @@ def parties_of(
     tables, scale = [each for each in given if not isinstance(each, PartyData)], entries.score_scale
     read, analysis = parties_in(tables, questions, site=None, label=label, entries=entries)
     parties = iter(read)
-    return [
-        noted(rescaled(each, scale), scale) if isinstance(each, PartyData) else next(parties) for each in given
-    ], analysis
+    every = [noted(rescaled(each, scale), scale) if isinstance(each, PartyData) else next(parties) for each in given]
+    return compared(every, analysis, scale), analysis
 
 
 def _several_parties(
