@@ -40,7 +40,8 @@ class Coded:
 
     def levels(self) -> Coded:
         """Return a column that names no sites: NA and the like are missing in it, and several names may be the same."""
-        own = {code: name for code in self.present().tolist() if (name := self.names[code]) is not None}
+        named = ((code, name) for code in self.present().tolist() if (name := self.names[code]) is not None)
+        own = {code: name for code, name in named if not name.isalnum() or name.lower() in _MISSING_TEXTS}
         changed = {code: level for code, name in own.items() if (level := canonical(name)) != name}
         if not changed:
             return self
@@ -129,7 +130,7 @@ _MISSING_FORMS = re.compile(
     r"|-?1\.#(?:ind|[qs]nan|nan|j)0*"  # NaN, as Windows has written it
 )
 """What stands for a missing entry in any column but that of sites, in small letters."""
-_NO_NAMES = ("", "nan", "<na>", "nat")  # as numpy and pandas write what is missing
+_NO_NAMES = frozenset(("", "nan", "<na>", "nat"))  # as numpy and pandas write what is missing
 
 _WIDTHLESS = "\0\u00ad\u200b\u200c\u200d\u2060\ufeff"
 _MINUSES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63\uff0d", "-"))
@@ -150,10 +151,12 @@ def canonical(entry: object, *, decimal: str = ".", site: bool = False) -> str |
     text = (entry if isinstance(entry, str) else _text_of(entry)).strip()
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
-    if not site:
+    if not site and not text.isalnum():
         text = text.strip(_WIDTHLESS).strip()
     low = text.lower()
-    if low in _NO_NAMES or (not site and (low in _MISSING_TEXTS or _MISSING_FORMS.fullmatch(low))):
+    if low in (_NO_NAMES if site else _MISSING_TEXTS):
+        return None
+    if not site and low[0] in ".#-1" and _MISSING_FORMS.fullmatch(low):
         return None
     return low.capitalize() if low in ("true", "false") else _one_spelling(text, decimal)
 
