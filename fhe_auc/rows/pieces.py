@@ -42,6 +42,7 @@ class Words(NamedTuple):
     classes: str
     label: str  # what names another column of labels, and of scores
     score: str
+    left_out: str = ""  # what is to be known of rows that were left out
 
 
 OPTIONS = Words(
