@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import reprlib
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,24 +20,32 @@ from fhe_auc.base.names import alike
 class Coded:
     """A column of text: its names (None: missing), and for each row the index of its own.
 
-    `order` are the levels of an ordered categorical, in their order; there are none otherwise.
+    `order` are the levels of an ordered categorical, in their order; there are none otherwise. Where names are labels
+    of values, `stored` has the values that the file has in their stead, by label. `taken` are the texts that `levels`
+    has taken for missing, by their codes.
     """
 
     codes: NDArray[np.int32]
     names: Sequence[str | None]
     order: tuple[str, ...] = ()
+    stored: Mapping[str, str] = field(default_factory=dict)
+    taken: Mapping[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def chosen(self, rows: NDArray[Any] | slice) -> Coded:
         """Return the column at some rows."""
-        return Coded(self.codes[rows], self.names, self.order)
+        return replace(self, codes=self.codes[rows])
 
-    def renamed(self, text_of: Callable[[object], str | None]) -> Coded:
-        """Return the column with other names, several of which may be the same."""
-        order = (text_of(name) for name in self.order)
-        return Coded(self.codes, list(map(text_of, self.names)), tuple(name for name in order if name is not None))
+    def levels(self) -> Coded:
+        """Return a column that names no sites: NA and the like are missing in it, and several names may be the same."""
+        own = {code: name for code in self.present().tolist() if (name := self.names[code]) is not None}
+        changed = {code: level for code, name in own.items() if (level := canonical(name)) != name}
+        if not changed:
+            return self
+        names = [changed.get(code, name) for code, name in enumerate(self.names)]
+        return replace(self, names=names, taken={code: own[code] for code, level in changed.items() if level is None})
 
     def present(self) -> NDArray[np.intp]:
         """Return the codes that occur, ascending."""
@@ -47,17 +55,6 @@ class Coded:
             ends = {int(self.codes.min()), int(self.codes.max())}
             return np.array(sorted(ends), np.intp)
         return np.flatnonzero(np.bincount(self.codes, minlength=1))
-
-    def values(self, value_of: Callable[[str | None], Any]) -> NDArray[Any]:
-        """Return each row's value, as numbers where all that occur are numbers, else as objects."""
-        present = self.present()
-        values = [value_of(self.names[code]) for code in present]
-        numeric = all(isinstance(value, (bool, int, float)) for value in values)
-        kind = np.bool_ if numeric and set(values) <= {0, 1} else np.float64 if numeric else object
-        table = np.empty(max(len(self.names), 1), kind)
-        for code, value in zip(present, values, strict=True):
-            table[code] = value
-        return table.take(self.codes)
 
 
 def one_dimensional(values: ArrayLike, title: str, what: str) -> NDArray[Any]:
@@ -95,18 +92,29 @@ def coded_entries(
     values: NDArray[Any] | Coded, what: str, refuse: Callable[[int, str], InputError], names: Sequence[str]
 ) -> NDArray[np.uint8]:
     """Return each entry's index in `names`, or refuse the first that is none of them."""
-    coded = values if isinstance(values, Coded) else as_coded(values, canonical)
+    coded = require_present(
+        values, what, lambda row, wrong: refuse(row, f"{wrong}: give such rows a level of their own")
+    )
     index = {canonical(name): code for code, name in enumerate(names)}
-    known = [-1 if name is None else index.get(name, -1) for name in coded.names]
+    if len(index) < len(names):
+        raise InputError(f"{what}: two of {', '.join(map(repr, names))} are one entry, written in two ways")
+    known = [index.get(name, index.get(coded.stored.get(name or ""), -1)) for name in coded.names]
     found = np.array(known or [0], np.int16)[coded.codes]
     row = _first(found < 0)
     if row is not None:
-        name = coded.names[coded.codes[row]]
-        if name is None:
-            raise refuse(row, f"{what} is missing (empty, NA, None or the like): give such rows a level of their own")
-        entry = name if isinstance(values, Coded) else values[row]
+        entry = coded.names[coded.codes[row]] if isinstance(values, Coded) else values[row]
         raise refuse(row, f"{what} is {shown_entry(entry)}, and can only be {', '.join(map(repr, names))}")
     return frozen(found.astype(np.uint8))
+
+
+def require_present(values: NDArray[Any] | Coded, what: str, refuse: Callable[[int, str], InputError]) -> Coded:
+    """Return a column as text, or refuse the first entry that is missing."""
+    coded = values if isinstance(values, Coded) else as_coded(values).levels()
+    row = _first(missing_entries(coded))
+    if row is not None:
+        word = coded.taken.get(int(coded.codes[row]))
+        raise refuse(row, f"{what} is " + ("missing" if word is None else f"{word!r}, which counts as missing"))
+    return coded
 
 
 _MISSING_TEXTS = frozenset(
@@ -220,11 +228,16 @@ def incomplete_rows(columns: Iterable[NDArray[Any] | Coded]) -> NDArray[np.bool_
     return np.asarray(np.logical_or.reduce([missing_entries(values) for values in columns]))
 
 
-def as_coded(entries: NDArray[Any], text_of: Callable[[object], str | None]) -> Coded:
+def site_name(entry: object) -> str | None:
+    """Return an entry of a column that may be that of sites, as `canonical`."""
+    return canonical(entry, site=True)
+
+
+def as_coded(entries: NDArray[Any], text_of: Callable[[object], str | None] = site_name) -> Coded:
     """Return a column, shape (n,), as text; names come in the order of first appearance."""
-    if entries.dtype.kind in "biu" and type(entries) is np.ndarray:
+    if entries.dtype.kind in "biuf" and type(entries) is np.ndarray:
         distinct, of_row = np.unique(entries, return_inverse=True)
-        return Coded(of_row.astype(np.int32), list(map(text_of, distinct.tolist())))
+        return Coded(of_row.astype(np.int32), list(map(text_of, distinct)))
     values, index = entries.tolist(), dict[tuple[type, Any], int]()  # with types, as True is 1 to a dict
     pairs = zip(map(type, values), values, strict=True)
     of_row = np.fromiter((index.setdefault(pair, len(index)) for pair in pairs), np.int32, len(values))
@@ -237,31 +250,28 @@ def known_codes(
     values: NDArray[Any] | Coded, known: dict[str, int], refuse: Callable[[int, str], InputError]
 ) -> NDArray[np.int32]:
     """Return the code of each entry in `known`, which new ones are added to, or refuse the first that is missing."""
-    coded = values if isinstance(values, Coded) else as_coded(values, canonical)
-    row = _first(missing_entries(coded))
-    if row is not None:
-        raise refuse(row, "the patient is missing")
+    coded = require_present(values, "the patient", refuse)
     codes = np.zeros(max(len(coded.names), 1), np.int32)
     for code in coded.present():
         codes[code] = known.setdefault(str(coded.names[code]), len(known))
     return frozen(codes[coded.codes])
 
 
-def require_one_spelling(labels: Iterable[str], column: str) -> None:
+def require_one_spelling(labels: Iterable[str], column: str, what: str = "label") -> None:
     """Raise `InputError` for labels that differ in case, blanks, or how a number is written alone."""
     seen: dict[object, str] = {}
     for label in labels:
-        try:
-            looks: object = float(label)
-        except ValueError:
-            looks = "".join(alike(label).split())
+        number = number_of(label)
+        looks = "".join(alike(label).split()) if number is None else number
         if (first := seen.setdefault(looks, label)) != label:
-            what = f"label {first!r} is also written {label!r}"
-            raise InputError(f"{what}: write it in one way, so that all its rows count alike", column=column)
+            told = f"{what} {first!r} is also written {label!r}"
+            raise InputError(f"{told}: write it in one way, so that all its rows count alike", column=column)
 
 
 def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:
     """Return the entries as read-only float64, shape (n,), each exactly, or refuse the first that is not one.
+
+    Decimals and fractions are rounded to the nearest, as text is.
 
     `what` is what an entry is, for the message; `refuse` makes the error from a row (from 0) and what is wrong with it.
     """
@@ -293,13 +303,13 @@ def _real_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], 
         return values
     numbers = np.empty(len(values), dtype=np.float64)
     for row, entry in enumerate(values):
-        if canonical(entry) is None:
+        number: Any = plain_entry(entry)
+        if (not isinstance(number, (int, float)) and canonical(number) is None) or number != number:
             raise refuse(row, f"{what} is missing")
-        number = plain_entry(entry)
-        if not isinstance(number, (bool, int, float)):
+        if not hasattr(number, "as_integer_ratio"):
             told = "text, not a number" if isinstance(number, str) and number_of(number) is not None else "not a number"
             raise refuse(row, f"{what} is {shown_entry(number)}, which is {told}")
-        if isinstance(number, int) and abs(number) > 2**53:  # float64 no longer tells neighbours apart
+        if not isinstance(number, float) and abs(number) > 2**53:  # float64 no longer tells neighbours apart
             raise refuse(row, f"{what} is {shown_entry(number)}, which is too large")
         numbers[row] = number
     return numbers

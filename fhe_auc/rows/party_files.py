@@ -25,6 +25,11 @@ class FileEntries(Entries):
     form: TextFormat = field(default_factory=TextFormat)
     sheet: str | None = None
 
+    @property
+    def decimal(self) -> str:
+        """The decimal mark of numbers in text."""
+        return self.form.decimal
+
 
 def read_for(
     questions: Questions,

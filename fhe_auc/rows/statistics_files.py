@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
 from fhe_auc.base.names import alike
 from fhe_auc.rows.arrow_columns import as_objects, piece_of
-from fhe_auc.rows.entries import Coded, as_coded, canonical
+from fhe_auc.rows.entries import Coded, as_coded, site_name
 from fhe_auc.rows.pieces import Piece, find_columns
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def statistics_pieces(file: TableFile, numbers: Sequence[str], texts: Sequence[s
             if isinstance(code, str) == (name in text)  # the others are special values
             and not any(each["lo"] <= code <= each["hi"] for each in missing)
         }
-        return _named(as_coded(as_objects(entries), partial(canonical, site=True)), labels)
+        return _named(as_coded(as_objects(entries)), labels)
 
     values = piece_of({name: columns[names[name]] for name in numbers}, numbers, ())
     yield values._replace(texts={name: coded(names[name]) for name in texts})
@@ -69,8 +68,8 @@ def statistics_pieces(file: TableFile, numbers: Sequence[str], texts: Sequence[s
 
 def _named(coded: Coded, labels: Mapping[Any, str]) -> Coded:
     """Return a column whose codes have labels as names; with codes, where two of them would have one name."""
-    codes = {code: str(canonical(code, site=True)) for code in sorted(labels)}
-    named = {text: canonical(labels[code], site=True) or text for code, text in codes.items()}
+    codes = {code: str(site_name(code)) for code in sorted(labels)}
+    named = {text: site_name(labels[code]) or text for code, text in codes.items()}
     shown = [named.get(code, code) for code in dict.fromkeys((*coded.names, *named)) if code is not None]
     if not named or len(set(map(alike, shown))) < len(shown):
         return coded

@@ -13,7 +13,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
 from fhe_auc.base.names import known_names
 from fhe_auc.rows.arrow_columns import piece_of
-from fhe_auc.rows.entries import canonical
+from fhe_auc.rows.entries import site_name
 from fhe_auc.rows.pieces import OPTIONS, Piece, find_columns
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ WORDS = OPTIONS._replace(drop=f"{_ALIKE}; {OPTIONS.drop}", left_out=_ALIKE)
 def workbook_pieces(file: TableFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
     """Yield all rows of these columns; raise `InputError`, or what calamine raises on what it cannot read."""
     rows = _rows(file)
-    header = [canonical(cell, site=True) or "" for cell in next(rows, (0, []))[1]]
+    header = [site_name(cell) or "" for cell in next(rows, (0, []))[1]]
     names = find_columns((*texts, *numbers), header)
     places = {name: header.index(own) for name, own in names.items()}
     columns: dict[str, list[object]] = {name: [] for name in names}
@@ -69,7 +69,7 @@ def _sheet(book: Any, wanted: str | None) -> str:
     from python_calamine import SheetVisibleEnum
 
     if wanted is not None:
-        own = [name for name in book.sheet_names if canonical(name, site=True) == canonical(wanted, site=True)]
+        own = [name for name in book.sheet_names if site_name(name) == site_name(wanted)]
         if not own:
             raise InputError(f"there is no sheet {wanted!r}{known_names(wanted, book.sheet_names)}")
         return str(own[0])

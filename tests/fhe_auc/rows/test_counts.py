@@ -244,7 +244,7 @@ def test_a_missing_level_is_refused_with_its_row_and_what_to_do() -> None:
 
     for entry in (None, np.nan, "  ", b"NA", pd.NA, pd.NaT, *missing.TEXTS):
         assert canonical(entry) is None
-        with pytest.raises(InputError, match=r"'north', row 1: ward is missing .*: give such rows a level"):
+        with pytest.raises(InputError, match=r"'north', row 1: ward is .*missing: give such rows a level"):
             PartyData.from_columns("north", [0, 1], {"": [0.1, 0.2]}, {"ward": ["1", entry]}, BY_CODE)
 
 
