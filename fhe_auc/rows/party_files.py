@@ -24,6 +24,7 @@ class FileEntries(Entries):
     """What entries mean, and how text files are written."""
 
     form: TextFormat = field(default_factory=TextFormat)
+    sheet: str | None = None
 
     @property
     def decimal(self) -> str:
