@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -239,6 +239,32 @@ class Questions:
             cluster=analysis.cluster or "",
             each_pair=bool(analysis.each_pair),
             **{name: getattr(analysis, name) for name in _SHARED},
+        )
+
+    @classmethod
+    def asked(
+        cls,
+        *,
+        score: str | Sequence[str],
+        by: str | Iterable[str] | Mapping[str, Iterable[object]] | None = None,
+        cluster: str | None = None,
+        classes: Sequence[object] | None = None,
+        **others: Any,
+    ) -> Questions:
+        """Return what is asked by the keywords of `fhe_auc.federated_auc`; `InputError`: there is no column of scores.
+
+        Levels and classes are texts.
+        """
+        if not score:
+            raise InputError("there is no column of scores: name one at least, as score='risk'")
+        named = [by] if isinstance(by, str) else by or ()
+        levels: Mapping[str, Iterable[object]] = named if isinstance(named, Mapping) else dict.fromkeys(named, ())
+        return cls(
+            score_columns=(score,) if isinstance(score, str) else tuple(score),
+            by={name: tuple(map(str, own)) for name, own in levels.items()},
+            classes=tuple(map(str, classes or ())),
+            cluster=cluster or "",
+            **others,
         )
 
     @property
