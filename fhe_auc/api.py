@@ -33,7 +33,7 @@ from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis, Questions
 from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds
 from fhe_auc.results.intervals import DEFAULT_LEVEL
 from fhe_auc.rows.default_thresholds import default_thresholds
-from fhe_auc.rows.entries import level_text
+from fhe_auc.rows.entries import canonical
 from fhe_auc.rows.frames import Rows, parties_of
 from fhe_auc.rows.party_data import DEFAULT_SCALE, Entries, Label, PartyData
 from fhe_auc.session import registry
@@ -70,7 +70,7 @@ def _label(value: Any, name: str) -> str:
     """Return a label, a level or a class as rows have it."""
     if not isinstance(value, SCALARS):
         raise refused(name, "text, a number or a Boolean", value)
-    if (found := level_text(value)) is None:
+    if (found := canonical(value)) is None:
         raise InputError(f"{name} cannot be {value!r}, which stands for a missing entry")
     return found
 
