@@ -193,7 +193,13 @@ def test_none_is_taken_where_the_signature_says_so(function: Any) -> None:
 
 def test_no_message_shows_rows() -> None:
     rows = pd.DataFrame({"died": [0, 1], "ssn": ["078-05-1120", "219-09-9999"]})
-    kinds: tuple[Any, ...] = (rows["ssn"], rows, rows["ssn"].to_numpy(), pl.Series(rows["ssn"]), pa.Table.from_pandas(rows))
+    kinds: tuple[Any, ...] = (
+        rows["ssn"],
+        rows,
+        rows["ssn"].to_numpy(),
+        pl.Series(rows["ssn"]),
+        pa.Table.from_pandas(rows),
+    )
     for name in ("label", "positive_label", "interval", "min_cell", "keys"):
         for value in kinds:
             with pytest.raises(InputError, match=f"^{name} .*, got a (list|DataFrame)$"):
