@@ -87,16 +87,12 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         _check_names("model", self.models, 1, MOST_MODELS)
         _check_names("variable", [each.name for each in self.by], 0, MOST_GROUPS)
         for variable in self.by:
-            _check_names(
-                what := f"level of {variable.name!r}",
-                variable.levels,
-                2 - (one := len(variable.levels) == 1),
-                MOST_GROUPS,
-            )
+            what, one = f"level of {variable.name!r}", len(variable.levels) == 1
+            _check_names(what, variable.levels, 2 - one, MOST_GROUPS)
             if one:
-                whole = quoted(f"{variable.name}={variable.levels[0]}")
-                told = f"{what}: 2 to {MOST_GROUPS} names are possible, got 1"
-                raise InputError(f"{told} (one column: --by {shlex.quote(whole)}, within quotes)", column=variable.name)
+                whole = shlex.quote(quoted(f"{variable.name}={variable.levels[0]}"))
+                told = f"{what}: 2 to {MOST_GROUPS} names are possible, got 1 (one column: --by {whole}, within quotes)"
+                raise InputError(told, column=variable.name)
         if repeated := [name for name, times in Counter(each.name for each in self.groups).items() if times > 1]:
             raise InputError(f"two groups would be called {repeated[0]!r}")
         if len(self.groups) > MOST_GROUPS + 1:

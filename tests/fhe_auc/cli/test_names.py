@@ -26,6 +26,7 @@ def table(folder: Path) -> None:
     write_csv("x.csv", **columns)
 
 
+SMALL = ("--thresholds", "uniform:25", "--backend", "tenseal")
 ONE = ("--score-column", "Risk, 1 year")
 
 
@@ -52,7 +53,7 @@ ONE = ("--score-column", "Risk, 1 year")
 def test_a_column_is_named_within_quotes_or_by_its_whole_name(
     options: tuple[str, ...], groups: list[str], source: str
 ) -> None:
-    result = call("evaluate", source, *options, "--json", input=Path("x.csv").read_text(encoding="utf-8"))
+    result = call("evaluate", source, *SMALL, *options, "--json", input=Path("x.csv").read_text(encoding="utf-8"))
     assert result.exit_code == 0, result.stderr
     found = [each["group"] for each in json.loads(result.stdout)["estimates"]]
     assert [group for group in found if group not in ("", "all")] == groups
@@ -69,7 +70,7 @@ def test_a_column_is_named_within_quotes_or_by_its_whole_name(
     ],
 )
 def test_what_is_no_column_is_told_with_names_as_they_are_to_be_written(options: tuple[str, ...], told: str) -> None:
-    result = call("evaluate", "x.csv", *options)
+    result = call("evaluate", "x.csv", *SMALL, *options)
     assert result.exit_code == 2
     assert told in result.stderr
     assert '"Risk, 30 days", "Risk, 1 year", "Ward, first", "age>=65", sex' in result.stderr
