@@ -1,12 +1,15 @@
 """Columns of Arrow as numpy has them: what readers of all kinds of files yield."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fhe_auc.base.errors import InputError
 from fhe_auc.rows.entries import Coded, name_text
+from fhe_auc.rows.pieces import Piece
 
 _FEW = 256  # neighbouring integers, which are codes as they are
 
@@ -57,3 +60,21 @@ def as_objects(entries: list[Any]) -> NDArray[Any]:
     """Keep each entry, bytes as text, so that an error can show it; numpy.array would turn a mixture into text."""
     texts = (name_text(entry) if isinstance(entry, bytes) else entry for entry in entries)
     return np.fromiter(texts, dtype=object, count=len(entries))
+
+
+def arrow_piece(batch: Any, names: Mapping[str, str], numbers: Sequence[str], texts: Sequence[str]) -> Piece:
+    """Return the rows of a batch of Arrow's, whose columns have these `names`; `InputError` for what is no column."""
+    return Piece(
+        {name: arrow_values(batch.column(names[name])) for name in numbers},
+        {name: _coded_column(name, batch.column(names[name])) for name in texts},
+    )
+
+
+def _coded_column(name: str, column: Any) -> Coded:
+    if pa.types.is_float16(column.type):
+        column = column.cast(pa.float32())
+    try:
+        return coded(column)
+    except pa.ArrowNotImplementedError:
+        kind = column.type
+        raise InputError(f"column {name!r} holds {kind} entries, and not one text or number for each row") from None

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, Place
-from fhe_auc.rows.arrow_columns import arrow_values, as_objects, coded
+from fhe_auc.rows.arrow_columns import arrow_piece, as_objects
 from fhe_auc.rows.csv_files import STDIN, TextFile, text_pieces
 from fhe_auc.rows.entries import Coded, name_text
 from fhe_auc.rows.pieces import OPTIONS, KeptPieces, Piece, Words, find_columns
@@ -145,7 +145,7 @@ def _parquet_pieces(file: TableFile, numbers: Sequence[str], texts: Sequence[str
     with file.open_native() as opened, ParquetFile(opened, pre_buffer=False, buffer_size=_BUFFER) as source:
         names = find_columns((*texts, *numbers), source.schema_arrow.names)
         for batch in source.iter_batches(BATCH, columns=[*names.values()]):
-            yield _arrow_piece(batch, names, numbers, texts)
+            yield arrow_piece(batch, names, numbers, texts)
 
 
 def _feather_pieces(file: TableFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
@@ -154,24 +154,7 @@ def _feather_pieces(file: TableFile, numbers: Sequence[str], texts: Sequence[str
         for at in range(source.num_record_batches):
             batch = source.get_batch(at)
             for start in range(0, batch.num_rows, BATCH):
-                yield _arrow_piece(batch.slice(start, BATCH), names, numbers, texts)
-
-
-def _arrow_piece(batch: Any, names: Mapping[str, str], numbers: Sequence[str], texts: Sequence[str]) -> Piece:
-    return Piece(
-        {name: arrow_values(batch.column(names[name])) for name in numbers},
-        {name: _coded_column(name, batch.column(names[name])) for name in texts},
-    )
-
-
-def _coded_column(name: str, column: Any) -> Coded:
-    if pa.types.is_float16(column.type):
-        column = column.cast(pa.float32())
-    try:
-        return coded(column)
-    except pa.ArrowNotImplementedError:
-        kind = column.type
-        raise InputError(f"column {name!r} holds {kind} entries, and not one text or number for each row") from None
+                yield arrow_piece(batch.slice(start, BATCH), names, numbers, texts)
 
 
 def _npz_pieces(file: TableFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
