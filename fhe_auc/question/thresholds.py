@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.files import write_atomically
+from fhe_auc.base.files import read_text, write_atomically
 from fhe_auc.question import score_bins
 from fhe_auc.question.score_bins import numbers
 
@@ -278,12 +278,13 @@ def _load_array(path: Path) -> NDArray[np.float64]:
 
 def _parse_lines(path: Path) -> NDArray[np.float64]:
     numbers = []
-    for line, text in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+    for line, text in enumerate(read_text(path).decode().splitlines(), start=1):
         if text.strip():
             try:
-                numbers.append(float(text))
+                numbers.append(float(text.replace("\N{MINUS SIGN}", "-")))
             except ValueError:
-                raise InputError(f"line {line} is {text[:40]!r}, which is not a number", line=line) from None
+                told = f"line {line} is {text[:40]!r}, which is not a number: a line has one, with a decimal point"
+                raise InputError(told, line=line) from None
     return np.array(numbers, dtype=np.float64)
 
 

@@ -8,14 +8,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.rows.entries import Coded, name_text
+from fhe_auc.rows.entries import Coded, canonical
 from fhe_auc.rows.pieces import Piece
 
 _FEW = 256  # neighbouring integers, which are codes as they are
 
 
-def coded(column: Any) -> Coded:
-    """Return a column of Arrow's, of any type that it can encode, as text."""
+def coded(column: Any, decimal: str = ".") -> Coded:
+    """Return a column of Arrow's, of any type that it can encode, as text; `decimal` is the mark of numbers in it."""
     if pa.types.is_integer(column.type) and len(column) and not column.null_count:
         numbers = _array(column)
         least, most = int(numbers.min()), int(numbers.max())
@@ -23,7 +23,7 @@ def coded(column: Any) -> Coded:
             return Coded(numbers.astype(np.int32) - np.int32(least), list(map(str, range(least, most + 1))))
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    entries = [name_text(entry) for entry in column.dictionary.to_pylist()]
+    entries = [canonical(entry, decimal=decimal, site=True) for entry in column.dictionary.to_pylist()]
     order = tuple(name for name in entries if name is not None) if column.type.ordered else ()
     index = {name: code for code, name in enumerate(dict.fromkeys(entries))}
     lookup = np.array([index[entry] for entry in entries] or [0], np.int32)
@@ -58,11 +58,11 @@ def _array(column: Any) -> NDArray[Any]:
 
 def as_objects(entries: list[Any]) -> NDArray[Any]:
     """Keep each entry, bytes as text, so that an error can show it; numpy.array would turn a mixture into text."""
-    texts = (name_text(entry) if isinstance(entry, bytes) else entry for entry in entries)
+    texts = (canonical(entry, site=True) if isinstance(entry, bytes) else entry for entry in entries)
     return np.fromiter(texts, dtype=object, count=len(entries))
 
 
-def arrow_piece(batch: Any, names: Mapping[str, str], numbers: Sequence[str], texts: Sequence[str]) -> Piece:
+def arrow_piece(batch: Any, names: Mapping[str, Any], numbers: Sequence[str], texts: Sequence[str]) -> Piece:
     """Return the rows of a batch of Arrow's, whose columns have these `names`; `InputError` for what is no column."""
     return Piece(
         {name: arrow_values(batch.column(names[name])) for name in numbers},

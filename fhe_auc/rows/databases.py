@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 from urllib.parse import parse_qsl, quote, unquote
@@ -25,7 +26,7 @@ from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.extras import require
 from fhe_auc.base.files import read_secret
 from fhe_auc.rows.arrow_columns import arrow_piece, as_objects
-from fhe_auc.rows.entries import as_coded, name_text
+from fhe_auc.rows.entries import as_coded, canonical
 from fhe_auc.rows.pieces import OPTIONS, KeptPieces, Piece, Words, find_columns
 from fhe_auc.rows.row_store import BATCH
 
@@ -142,42 +143,38 @@ def _postgresql_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[P
     size = {StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(_BYTES)}
     with dbapi.connect(table.url) as connection, connection.cursor(adbc_stmt_kwargs=size) as cursor:
         cursor.execute("SET TRANSACTION READ ONLY")
-        columns = _expressions(cursor.adbc_execute_schema(table.query), numbers, texts)
-        cursor.execute(table.selecting(columns.values()))
-        yield from _arrow_pieces(cursor.fetch_record_batch(), columns, numbers, texts)
+        cursor.execute(table.selecting(_expressions(cursor.adbc_execute_schema(table.query), numbers, texts)))
+        for batch in cursor.fetch_record_batch():
+            yield arrow_piece(batch, {name: at for at, name in enumerate((*numbers, *texts))}, numbers, texts)
 
 
 def _duckdb_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
     require("sql", "duckdb")
     import duckdb
 
-    settings = {"enable_external_access": False, "lock_configuration": True}  # else a query can write files
+    # Settings could be taken back, and a query could write files.
+    settings: dict[str, Any] = {"enable_external_access": False, "lock_configuration": True}
     with duckdb.connect(table.rest.removeprefix("///"), read_only=True, config=settings) as connection:
         schema = connection.execute(f"{table.selecting('*')} LIMIT 0").fetch_arrow_table().schema
-        columns = _expressions(schema, numbers, texts)
-        rows = connection.execute(table.selecting(columns.values())).fetch_record_batch(BATCH)
-        yield from _arrow_pieces(rows, columns, numbers, texts)
+        connection.execute(table.selecting(_expressions(schema, numbers, texts)))
+        for batch in connection.fetch_record_batch(BATCH):
+            yield arrow_piece(batch, {name: at for at, name in enumerate((*numbers, *texts))}, numbers, texts)
 
 
-def _expressions(schema: Any, numbers: _Names, texts: _Names) -> dict[str, str]:
-    """Return SQL for each column: text that the server writes, where none of Arrow's types holds what is there."""
+def _expressions(schema: Any, numbers: _Names, texts: _Names) -> list[str]:
+    """Return SQL for the columns: text that the server writes, where none of Arrow's types holds what is there."""
     held = (types.is_integer, types.is_boolean, types.is_string, types.is_binary, types.is_dictionary, types.is_list)
-    found = {}
+    found = []
     for name, own in find_columns((*numbers, *texts), schema.names).items():
         column, sql = schema.field(own), '"{}"'.format(own.replace('"', '""'))
-        is_held = any(fits(column.type) for fits in held) or (name in numbers and types.is_floating(column.type))
         kind = (column.metadata or {}).get(b"POSTGRESQL:type", b"")
-        if not is_held or kind == b"money":  # it comes in cents
+        also = types.is_floating if name in numbers else types.is_decimal
+        if not any(fits(column.type) for fits in (*held, also)) or kind == b"money":  # it comes in cents
             sql = f"CAST({sql} AS text)"
-        if name in numbers and (kind == b"numeric" or types.is_decimal(column.type)):
-            sql = f"CAST({sql} AS float8)"
-        found[name] = sql
+        if kind == b"numeric" or types.is_decimal(column.type):
+            sql = f"CAST({sql} AS float8)" if name in numbers else sql
+        found.append(sql)
     return found
-
-
-def _arrow_pieces(batches: Iterable[Any], columns: _Names, numbers: _Names, texts: _Names) -> Iterator[Piece]:
-    for batch in batches:
-        yield arrow_piece(batch, {name: at for at, name in enumerate(columns)}, numbers, texts)
 
 
 def _odbc_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
@@ -188,25 +185,29 @@ def _odbc_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
         raise InputError("ODBC needs unixODBC (Debian: apt install unixodbc) and the server's driver") from None
     names = dict[str, str]()
 
-    def wanted(told: Any) -> Any:
+    def exact(told: Any) -> Any:
         """Return the types to ask for: drivers tell too few digits of decimals, and 32 bits of floats with 64."""
         names.update(find_columns((*numbers, *texts), told.names))
         if dates := [name for name, own in names.items() if types.is_temporal(told.field(own).type)]:
             raise InputError(f"column {dates[0]!r} holds dates or times, which drivers change: CAST it to text")
-        kinds = [pa.float64() if types.is_floating(kind) else kind for kind in told.types]
-        kept = [types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind) for kind in kinds]
-        return pa.schema([*zip(told.names, [k if keep else pa.string() for k, keep in zip(kinds, kept, strict=True)])])
+        whole = [types.is_integer(kind) or types.is_boolean(kind) for kind in told.types]
+        wide = [pa.float64() if types.is_floating(kind) else pa.string() for kind in told.types]
+        kinds = [kind if keep else other for kind, keep, other in zip(told.types, whole, wide, strict=True)]
+        return pa.schema([*zip(told.names, kinds, strict=True)])
 
     connection = arrow_odbc.connect(table.rest, password=table.password() or None)
     for statement in _READ_ONLY:
         with suppress(arrow_odbc.Error):
             connection.read_arrow_batches(statement)
             break
-    limits = {"max_bytes_per_batch": 8 * _BYTES, "max_text_size": _LONGEST, "fetch_concurrently": False}
-    for batch in connection.read_arrow_batches(table.query, BATCH, map_schema=wanted, **limits):
+    limits = {"max_bytes_per_batch": 8 * _BYTES, "max_text_size": _LONGEST}
+    for batch in connection.read_arrow_batches(
+        table.query, BATCH, map_schema=exact, fetch_concurrently=False, **limits
+    ):
         piece = arrow_piece(batch, names, numbers, texts)
-        with suppress(ValueError):  # texts that are numbers are decimals
-            piece = piece._replace(numbers={name: _floats(entries) for name, entries in piece.numbers.items()})
+        with suppress(ValueError, TypeError):  # of decimals, which are text
+            numeric = {name: entries.astype(np.float64) for name, entries in piece.numbers.items()}
+            piece = piece._replace(numbers=numeric)
         yield piece
 
 
@@ -217,7 +218,9 @@ def _sqlite_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece
         connection.text_factory = lambda text: text.decode(errors="backslashreplace")
         connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in allowed else sqlite3.SQLITE_DENY)
         rows = connection.execute(table.query)
-        yield from _pieces([name for name, *_ in rows.description], iter(lambda: rows.fetchmany(_ROWS), []), numbers, texts)
+        yield from _pieces(
+            [name for name, *_ in rows.description], iter(lambda: rows.fetchmany(_ROWS), []), numbers, texts
+        )
 
 
 def _other_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
@@ -240,7 +243,7 @@ def _pieces(there: _Names, batches: Iterable[Any], numbers: _Names, texts: _Name
         coded = {}
         for name in texts:
             try:
-                coded[name] = as_coded(as_objects(columns[name]), name_text)
+                coded[name] = as_coded(as_objects(columns[name]), partial(canonical, site=True))
             except TypeError:  # lists and dicts
                 raise InputError(f"column {name!r} holds not one text or number for each row") from None
         yield Piece({name: _numbers(columns[name]) for name in numbers}, coded)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import reprlib
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -94,8 +95,8 @@ def coded_entries(
     values: NDArray[Any] | Coded, what: str, refuse: Callable[[int, str], InputError], names: Sequence[str]
 ) -> NDArray[np.uint8]:
     """Return each entry's index in `names`, or refuse the first that is none of them."""
-    coded = values if isinstance(values, Coded) else as_coded(values, level_text)
-    index = {level_text(name): code for code, name in enumerate(names)}
+    coded = values if isinstance(values, Coded) else as_coded(values, canonical)
+    index = {canonical(name): code for code, name in enumerate(names)}
     known = [-1 if name is None else index.get(name, -1) for name in coded.names]
     found = np.array(known or [0], np.int16)[coded.codes]
     row = _first(found < 0)
@@ -110,40 +111,93 @@ def coded_entries(
 
 _MISSING_TEXTS = frozenset(
     (
-        "",
-        *("na", "n/a", "#n/a", "#na", "#n/a n/a", "<na>", "nat", "null", "none", "nan", "-nan"),  # R, Excel, pandas
-        *("1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"),  # NaN, as Windows has written it
-        *(".", "?", r"\n"),  # SAS and Stata; ARFF; Hive and MySQL
+        *("", "na", "n/a", "<na>", "nat", "null", "none", "nan", "-nan", "snan", "-nan(ind)", "?"),  # R, pandas, ARFF
+        *(r"\n", "(null)", "[null]", "__hive_default_partition__", "<missing>", "<undefined>"),  # databases, Matlab
     )
 )
-"""What stands for a missing entry in any column but that of sites, in any case of letters."""
-_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
+_MISSING_FORMS = re.compile(
+    r"\.[a-z_]?"  # SAS and Stata
+    r"|#(?:n/?[adv]|n/a n/a|[^\w\s]?[\w/]+[!?])"  # spreadsheets, with their errors, in their languages
+    r"|-?1\.#(?:ind|[qs]nan|nan|j)0*"  # NaN, as Windows has written it
+)
+"""What stands for a missing entry in any column but that of sites, in small letters."""
 _NO_NAMES = ("", "nan", "<na>", "nat")  # as numpy and pandas write what is missing
 
+_WIDTHLESS = "\0\u00ad\u200b\u200c\u200d\u2060\ufeff"
+_MINUSES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63\uff0d", "-"))
+_NUMBER = re.compile(r"(-?)(?=\.?\d)(0|[1-9]\d*)?(\.\d*)?([eE](?:[-+]\d{1,2}|0|(?(3)\d{1,2}|(?!))))?", re.ASCII)
 
-def level_text(entry: object) -> str | None:
-    """Return a label, a level or a class as text; None where it is missing: empty, NA, None, "." or the like.
 
-    1.0 is "1", like 1, and so is "1.0": pandas writes whole numbers so where one of the column is missing. Bytes are
-    text in UTF-8, as older writers of Parquet leave it; what is none keeps its bytes as escapes, and so apart.
+def canonical(entry: object, *, decimal: str = ".", site: bool = False) -> str | None:
+    """Return a label, level, class, site or patient as the text that all spellings share; None where it is missing.
+
+    This is how values of options are compared with rows. Blanks at the ends do not count, nor whether an accent is a
+    character of its own. Whole numbers are as 1, whether 1.0, "1.00" or "1e+00", and of any type; other numbers in text
+    are left as they are, as 250.1 and 250.10 may be two codes; so are 007, +1 and 1E50. `decimal` is their mark in
+    text. True is "True", in text of any case too. Bytes are text in UTF-8; what is none keeps its bytes as escapes, and
+    so apart. Missing are None, NaN, texts such as NA and ".a", and an error of a spreadsheet.
+
+    With `site` it may be the name of a site: NA and the like are names, and characters that take no room stay.
     """
-    text = name_text(entry)
-    return None if text is None or text.lower() in _MISSING_TEXTS else text
+    text = (entry if isinstance(entry, str) else _text_of(entry)).strip()
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+    if not site:
+        text = text.strip(_WIDTHLESS).strip()
+    low = text.lower()
+    if low in _NO_NAMES or (not site and (low in _MISSING_TEXTS or _MISSING_FORMS.fullmatch(low))):
+        return None
+    return low.capitalize() if low in ("true", "false") else _one_spelling(text, decimal)
 
 
-def name_text(entry: object) -> str | None:
-    """Return the name of a site as text, as `level_text`; but NA and the like are names, which no row is lost by."""
-    if isinstance(entry, float):
-        if entry != entry:
-            return None
-        if entry.is_integer():
-            entry = int(entry)
-    if isinstance(entry, bytes):
-        entry = entry.decode(errors="backslashreplace")
-    text = "" if entry is None else str(entry).strip()
-    if text.endswith(".0") and re.fullmatch(r"(0|-?[1-9][0-9]*)\.0", text):
-        text = text[:-2]
-    return text if text.lower() not in _NO_NAMES else None
+def _text_of(entry: object) -> str:
+    """Return an entry that is no text as one; numbers as Python writes whole ones, or floats."""
+    if isinstance(entry, np.floating) and not isinstance(entry, float):
+        entry = float(str(entry))  # 0.1 of 32 bits is 0.1
+    entry = plain_entry(entry)
+    if isinstance(entry, (bytes, bytearray)):
+        return entry.decode(errors="backslashreplace")
+    if entry is None or isinstance(entry, (bool, int)):
+        return "" if entry is None else str(entry)
+    try:
+        numerator, denominator = entry.as_integer_ratio()  # type: ignore[attr-defined]
+        if denominator == 1:
+            return str(numerator)
+        short = repr(float(entry))  # type: ignore[arg-type]
+        return short if type(entry)(short) == entry else str(entry)  # type: ignore[call-arg]
+    except (AttributeError, ValueError, OverflowError):  # no number, or none that is finite
+        return str(entry)
+
+
+def _one_spelling(text: str, decimal: str) -> str:
+    """Return a number in text with a plain minus and a point, and a whole one as such; other text as it is."""
+    if text.isascii() and (text.isdecimal() or not (text[:1].isdigit() or text[:1] in "-.,")):
+        return text
+    plain = text.translate(_MINUSES)
+    if decimal == ",":
+        plain = plain.replace(".", " ").replace(",", ".")  # a point is no mark then
+    if (number := _NUMBER.fullmatch(plain)) is None:
+        return text
+    sign, digits, fraction, exponent = number.groups(default="")
+    if exponent:
+        whole = float(plain)
+        return str(int(whole)) if whole.is_integer() and abs(whole) < 2**53 else plain
+    return plain if fraction.strip(".0") else sign * (digits not in ("", "0")) + (digits or "0")
+
+
+def number_of(text: str, decimal: str = ".") -> float | None:
+    """Return the number that a text is, None where it is none: as Python reads it, but with any minus, and no 1_000.
+
+    `decimal` is "." or ","; with a comma, a number with a point is none. What counts as missing is no number.
+    """
+    plain = text.strip().translate(_MINUSES)
+    if decimal == ",":
+        plain = plain.replace(".", "_").replace(",", ".")
+    try:
+        number = float("_" if "_" in plain else plain)
+    except ValueError:
+        return None
+    return None if number != number else number
 
 
 def missing_entries(values: NDArray[Any] | Coded) -> NDArray[np.bool_]:
@@ -158,7 +212,7 @@ def missing_entries(values: NDArray[Any] | Coded) -> NDArray[np.bool_]:
         return nans
     if values.dtype.kind in "biu":
         return np.zeros(len(values), np.bool_)
-    return np.fromiter((level_text(entry) is None for entry in values.tolist()), np.bool_, len(values))
+    return np.fromiter((canonical(entry) is None for entry in values.tolist()), np.bool_, len(values))
 
 
 def incomplete_rows(columns: Iterable[NDArray[Any] | Coded]) -> NDArray[np.bool_]:
@@ -183,7 +237,7 @@ def known_codes(
     values: NDArray[Any] | Coded, known: dict[str, int], refuse: Callable[[int, str], InputError]
 ) -> NDArray[np.int32]:
     """Return the code of each entry in `known`, which new ones are added to, or refuse the first that is missing."""
-    coded = values if isinstance(values, Coded) else as_coded(values, level_text)
+    coded = values if isinstance(values, Coded) else as_coded(values, canonical)
     row = _first(missing_entries(coded))
     if row is not None:
         raise refuse(row, "the patient is missing")
@@ -239,11 +293,11 @@ def _real_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], 
         return values
     numbers = np.empty(len(values), dtype=np.float64)
     for row, entry in enumerate(values):
-        if level_text(entry) is None:
+        if canonical(entry) is None:
             raise refuse(row, f"{what} is missing")
         number = plain_entry(entry)
         if not isinstance(number, (bool, int, float)):
-            told = "text, not a number" if isinstance(number, str) and _NUMBER.fullmatch(number) else "not a number"
+            told = "text, not a number" if isinstance(number, str) and number_of(number) is not None else "not a number"
             raise refuse(row, f"{what} is {shown_entry(number)}, which is {told}")
         if isinstance(number, int) and abs(number) > 2**53:  # float64 no longer tells neighbours apart
             raise refuse(row, f"{what} is {shown_entry(number)}, which is too large")
@@ -256,7 +310,9 @@ def _first(flags: NDArray[np.bool_]) -> int | None:
 
 
 def plain_entry(entry: object) -> object:
-    """Return numpy's numbers and texts as Python's own, but no dates, which would turn into integers."""
+    """Return numpy's numbers and texts, and Arrow's scalars, as Python's own; no dates, which numpy counts."""
+    if hasattr(entry, "as_py"):
+        return entry.as_py()
     return entry.item() if isinstance(entry, np.generic) and entry.dtype.kind in "biufcUS" else entry
 
 

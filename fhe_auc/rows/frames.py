@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.names import first_alike
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis, Questions
-from fhe_auc.rows.entries import Coded, as_coded, level_text, name_text, one_dimensional
+from fhe_auc.rows.entries import Coded, as_coded, canonical, one_dimensional
 from fhe_auc.rows.party_data import AS_THEY_ARE, Entries, Label, PartyData, noted, rescaled
 from fhe_auc.rows.party_rows import parties_in
 from fhe_auc.rows.pieces import KEYWORDS, Piece, Words, find_columns
@@ -69,8 +70,8 @@ def _levels_of(by: str | Sequence[str] | Mapping[str, Sequence[Label]]) -> dict[
 
 
 def _texts(labels: Sequence[Label], what: str) -> tuple[str, ...]:
-    """Return levels or classes as rows have them, as text (`level_text`)."""
-    texts = [level_text(label) for label in _several(labels, what)]
+    """Return levels or classes as rows have them, as text (`canonical`)."""
+    texts = [canonical(label) for label in _several(labels, what)]
     if None in texts:
         raise InputError(f"{what}, and none may stand for a missing entry, got {labels!r}")
     return tuple(map(str, texts))
@@ -116,8 +117,8 @@ class MemoryTable:
             told = ", ".join(f"{name} {rows}" for name, rows in lengths.items())
             raise InputError(f"{self.title}: the columns differ in length: {told}; each row needs all")
         for name in (each for each in texts if each not in self._coded):
-            order = tuple(text for text in map(name_text, _order_of(self.columns[name])) if text is not None)
-            self._coded[name] = replace(as_coded(arrays[name], name_text), order=order)
+            order = tuple(text for text in map(_name, _order_of(self.columns[name])) if text is not None)
+            self._coded[name] = replace(as_coded(arrays[name], _name), order=order)
         yield Piece({name: arrays[name] for name in numbers}, {name: self._coded[name] for name in texts})
 
     def _column(self, name: str) -> NDArray[Any]:
@@ -138,6 +139,9 @@ class MemoryTable:
             row, got = next((row, type(entry).__name__) for row, entry in enumerate(entries) if type(entry) in odd)
             raise InputError(f"{self.title}, row {row}: {name} must be one value for each row, got a {got}")
         return array
+
+
+_name = partial(canonical, site=True)  # a column may be that of sites
 
 
 def _order_of(values: Any) -> Iterable[object]:

@@ -24,11 +24,11 @@ from fhe_auc.base.special_functions import expit
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.rows.entries import (
     Coded,
+    canonical,
     checked_labels,
     coded_entries,
     finite_numbers,
     known_codes,
-    level_text,
     one_dimensional,
 )
 from fhe_auc.rows.row_store import BATCH, Column, release
@@ -56,7 +56,7 @@ class Entries:
     score_scale: str = DEFAULT_SCALE
 
     def __post_init__(self) -> None:
-        if self.positive_label is not None and level_text(self.positive_label) is None:
+        if self.positive_label is not None and canonical(self.positive_label) is None:
             raise InputError(f"the positive label cannot be {self.positive_label!r}, which stands for a missing entry")
         if not isinstance(self.drop_missing, (bool, np.bool_)):
             raise InputError(f"drop_missing must be True or False, got {self.drop_missing!r}")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.names import first_alike
 from fhe_auc.question.analysis import Analysis, Questions
-from fhe_auc.rows.entries import Coded, incomplete_rows, level_text, require_one_spelling, shown_entry
+from fhe_auc.rows.entries import Coded, canonical, incomplete_rows, require_one_spelling, shown_entry
 from fhe_auc.rows.party_data import Entries, PartyData, checked_name, left_out_beside, noted, rescaled
 from fhe_auc.rows.pieces import Piece, Table
 from fhe_auc.rows.row_store import Column, cut, parted
@@ -97,8 +97,7 @@ def _parts(tables: Sequence[Table], columns: _Columns) -> Iterator[_Part]:
         for piece in table.pieces(columns.scores, columns.texts):
             size = len(piece.texts[columns.label])
             texts = {
-                name: coded if name == columns.site else coded.renamed(level_text)
-                for name, coded in piece.texts.items()
+                name: coded if name == columns.site else coded.renamed(canonical) for name, coded in piece.texts.items()
             }
             one_site = Coded(np.zeros(size, np.int32), [table.party])
             sites = one_site if columns.site is None else piece.texts[columns.site]
@@ -115,7 +114,7 @@ class _Kept:
         self._patients: dict[str, int] = {}  # those of two parties are different ones, whatever their ids
         self._dropped: Counter[str | None] = Counter()  # None: of rows without a site
         self._with_rows: set[Table] = set()
-        self._labels_seen = dict.fromkeys([name for name in [level_text(entries.positive_label)] if name is not None])
+        self._labels_seen = dict.fromkeys([name for name in [canonical(entries.positive_label)] if name is not None])
         self._in_memory = all(table.file is None for table in tables)
         self._sites = Column(np.int32, in_memory=self._in_memory)  # of each row, where a column says so
         self._sizes: Counter[int] = Counter()  # rows of each party
@@ -184,7 +183,7 @@ class _Kept:
 
     def _labels(self, part: _Part, refuse: partial[InputError]) -> Coded | NDArray[np.generic]:
         """Return labels as numbers, or the codes of classes; `InputError` for what is none."""
-        coded, wanted = part.piece.texts[self._columns.label], level_text(self._entries.positive_label)
+        coded, wanted = part.piece.texts[self._columns.label], canonical(self._entries.positive_label)
         if self._analysis.classes:
             return coded
         if wanted is None:

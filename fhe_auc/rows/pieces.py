@@ -21,6 +21,11 @@ class Piece(NamedTuple):
     numbers: dict[str, NDArray[Any]]
     texts: dict[str, Coded]
 
+    @property
+    def rows(self) -> int:
+        """Number of rows, of one column at least."""
+        return max([*map(len, self.numbers.values()), *map(len, self.texts.values())])
+
     def chosen(self, rows: NDArray[Any] | slice) -> Piece:
         """Return some of the rows."""
         return Piece(
@@ -96,7 +101,7 @@ class KeptPieces:
                 table = [known.setdefault(text, len(known)) for text in coded.names]
                 codes.setdefault(name, Column(np.int32)).append(np.array(table or [0], np.int32)[coded.codes])
                 self._orders[name] = coded.order
-            self._rows += len(next(iter((*piece.numbers.values(), *piece.texts.values())), ()))
+            self._rows += piece.rows
         self._columns = {name: column.finished() for name, column in (*numbers.items(), *codes.items())}
 
     def _numbers(self, odd: dict[int, object], entries: NDArray[Any]) -> NDArray[np.float64]:

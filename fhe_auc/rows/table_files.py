@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.rows.arrow_columns import arrow_piece, as_objects
 from fhe_auc.rows.csv_files import STDIN, TextFile, text_pieces
-from fhe_auc.rows.entries import Coded, name_text
+from fhe_auc.rows.entries import Coded, canonical
 from fhe_auc.rows.pieces import OPTIONS, KeptPieces, Piece, Words, find_columns
 from fhe_auc.rows.quotes import QuoteError
 from fhe_auc.rows.row_store import BATCH
@@ -194,14 +194,14 @@ def _load_column(archive: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]
 def _named_entries(column: str, entries: NDArray[Any], names: NDArray[Any] | None) -> Coded:
     if names is None:
         distinct, codes = np.unique(entries, return_inverse=True)
-        return Coded(codes.astype(np.int32), [name_text(entry) for entry in distinct.tolist()])
+        return Coded(codes.astype(np.int32), [canonical(entry, site=True) for entry in distinct.tolist()])
     if entries.dtype.kind not in "iu":
         raise InputError(f"column {column!r} must hold indices into its names, but is of type {entries.dtype}")
     outside = (entries < 0) | (entries >= len(names))
     if outside.any():
         row = int(outside.argmax())
         raise InputError(f"row {row}: column {column!r} is {entries[row]}, but there are {len(names)} names")
-    return Coded(entries.astype(np.int32), [name_text(entry) for entry in names.tolist()])
+    return Coded(entries.astype(np.int32), [canonical(entry, site=True) for entry in names.tolist()])
 
 
 _TEXT_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")

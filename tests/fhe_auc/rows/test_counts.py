@@ -14,7 +14,7 @@ from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
 from fhe_auc.rows import datasets
 from fhe_auc.rows.counts import Counts, count
-from fhe_auc.rows.entries import level_text
+from fhe_auc.rows.entries import canonical
 from fhe_auc.rows.party_data import PartyData
 from tests.support import missing
 from tests.support.lazy import Lazy
@@ -243,7 +243,7 @@ def test_a_missing_level_is_refused_with_its_row_and_what_to_do() -> None:
     import pandas as pd
 
     for entry in (None, np.nan, "  ", b"NA", pd.NA, pd.NaT, *missing.TEXTS):
-        assert level_text(entry) is None
+        assert canonical(entry) is None
         with pytest.raises(InputError, match=r"'north', row 1: ward is missing .*: give such rows a level"):
             PartyData.from_columns("north", [0, 1], {"": [0.1, 0.2]}, {"ward": ["1", entry]}, BY_CODE)
 

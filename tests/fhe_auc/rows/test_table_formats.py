@@ -149,7 +149,7 @@ WIDE = "\uff39\uff25\uff33"  # as Japanese keyboards write YES
         (["yes", "no", "NO"], "yes", "label 'NO' is also written 'no'"),
         (["not dead", "not  dead", "dead"], "dead", "label 'not  dead' is also written 'not dead'"),
         ([WIDE, "yes", "no"], "yes", f"label 'yes' is also written '{WIDE}'"),
-        (["1", "1.00", "0"], "1", "label '1' is also written '1.00'"),
+        (["1.5", "1.50", "0"], "1.5", "label '1.5' is also written '1.50'"),
         (["2", "1", "01"], "2", "label '01' is also written '1'"),
     ],
 )
