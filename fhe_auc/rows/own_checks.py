@@ -234,7 +234,7 @@ def left_out(parties: Sequence[PartyData]) -> tuple[str, ...]:
         for data in parties
         if data.dropped
     ]
-    return (*told, *(text for data in parties for text in data.lost))
+    return (*told, *(text for data in parties for text in data.notes))
 
 
 def near_other_sessions(party: str, rows: int, others: Iterable[int]) -> tuple[str, ...]:
