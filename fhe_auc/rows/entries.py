@@ -40,13 +40,15 @@ class Coded:
 
     def levels(self) -> Coded:
         """Return a column that names no sites: NA and the like are missing in it, and several names may be the same."""
-        named = ((code, name) for code in self.present().tolist() if (name := self.names[code]) is not None)
-        own = {code: name for code, name in named if not name.isalnum() or name.lower() in _MISSING_TEXTS}
-        changed = {code: level for code, name in own.items() if (level := canonical(name)) != name}
-        if not changed:
+        own = {code: name for code in self.present().tolist() if (name := self.names[code]) is not None}
+        taken = {code: name for code, name in own.items() if _is_missing(name.lower())}
+        changed = {
+            code: canonical(name) for code, name in own.items() if name[0] in _WIDTHLESS or name[-1] in _WIDTHLESS
+        }
+        if not taken and not changed:
             return self
-        names = [changed.get(code, name) for code, name in enumerate(self.names)]
-        return replace(self, names=names, taken={code: own[code] for code, level in changed.items() if level is None})
+        changed |= dict.fromkeys(taken)
+        return replace(self, names=[changed.get(code, name) for code, name in enumerate(self.names)], taken=taken)
 
     def present(self) -> NDArray[np.intp]:
         """Return the codes that occur, ascending."""
@@ -161,11 +163,13 @@ def canonical(entry: object, *, decimal: str = ".", site: bool = False) -> str |
     if not site and not text.isalnum():
         text = text.strip(_WIDTHLESS).strip()
     low = text.lower()
-    if low in (_NO_NAMES if site else _MISSING_TEXTS):
-        return None
-    if not site and low[0] in ".#-1" and _MISSING_FORMS.fullmatch(low):
+    if low in _NO_NAMES or (not site and _is_missing(low)):
         return None
     return low.capitalize() if low in ("true", "false") else _one_spelling(text, decimal)
+
+
+def _is_missing(low: str) -> bool:
+    return low in _MISSING_TEXTS or (low[0] in ".#-1" and _MISSING_FORMS.fullmatch(low) is not None)
 
 
 def _text_of(entry: object) -> str:
@@ -259,15 +263,15 @@ def known_codes(
     return frozen(codes[coded.codes])
 
 
-def require_one_spelling(labels: Iterable[str], column: str, what: str = "label") -> None:
+def require_one_spelling(labels: Iterable[str], column: str, what: str = "label", also: str = "") -> None:
     """Raise `InputError` for labels that differ in case, blanks, or how a number is written alone."""
     seen: dict[object, str] = {}
     for label in labels:
         number = number_of(label)
         looks = "".join(alike(label).split()) if number is None else number
         if (first := seen.setdefault(looks, label)) != label:
-            told = f"{what} {first!r} is also written {label!r}"
-            raise InputError(f"{told}: write it in one way, so that all its rows count alike", column=column)
+            told = f"{what} {first!r} is also written {label!r}: write it in one way, so that all its rows count alike"
+            raise InputError(told + also, column=column)
 
 
 def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:

@@ -62,8 +62,8 @@ class Entries:
 
     @property
     def positive(self) -> str | None:
-        """The positive label as rows have it."""
-        return None if self.positive_label is None else canonical(self.positive_label, decimal=self.decimal)
+        """The positive label as rows have it, whichever decimal mark it is given with."""
+        return None if self.positive_label is None else canonical(canonical(self.positive_label, decimal=self.decimal))
 
     def __post_init__(self) -> None:
         if self.positive_label is not None and self.positive is None:

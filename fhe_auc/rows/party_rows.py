@@ -88,7 +88,8 @@ def parties_in(
                 orders[name].add(coded.order)
                 taken |= _taken({name: coded})
     for name, seen in found.items():
-        require_one_spelling([level for level in seen if level and number_of(level) is not None], name, "level")
+        numbers = [level for level in seen if level is not None and number_of(level) is not None]
+        require_one_spelling(numbers, name, f"column {name!r}: level", ", or name all levels")
     try:
         analysis = questions.analysis(found, {name: own.pop() for name, own in orders.items() if len(own) == 1})
     except InputError as error:
