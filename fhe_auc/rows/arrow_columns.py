@@ -1,14 +1,49 @@
-"""Columns of Arrow as numpy has them: what readers of all kinds of files yield."""
+"""Columns of Arrow, of numpy and of Python as pieces: what readers of all kinds of files yield."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fhe_auc.rows.entries import Coded, canonical
+from fhe_auc.base.errors import InputError
+from fhe_auc.rows.entries import Coded, as_coded, canonical, site_name
+from fhe_auc.rows.pieces import Piece
 
+_EXACT = 2**53  # below which float64 tells whole numbers apart
 _FEW = 256  # neighbouring integers, which are codes as they are
+
+
+def piece_of(columns: Mapping[str, Any], numbers: Sequence[str], texts: Sequence[str]) -> Piece:
+    """Return columns, each one of Arrow's, an array or a list, as a piece; raise `InputError` for nested ones."""
+    return Piece(
+        {name: _values(columns[name]) for name in numbers}, {name: _texts(name, columns[name]) for name in texts}
+    )
+
+
+def _values(column: Any) -> NDArray[Any]:
+    if isinstance(column, pa.Array):
+        return arrow_values(column)
+    if isinstance(column, np.ndarray):
+        return column if column.dtype.kind in "biuf" else as_objects(column.tolist())
+    if (kinds := set(map(type, column))) <= {int, float, type(None)}:
+        values = np.array(column, np.float64)
+        if int not in kinds or not (np.abs(values) > _EXACT).any():
+            return values
+    return as_objects(column)
+
+
+def _texts(name: str, column: Any) -> Coded:
+    if not isinstance(column, pa.Array):
+        return as_coded(as_objects(column) if isinstance(column, list) else column)
+    if pa.types.is_float16(column.type):
+        column = column.cast(pa.float32())
+    try:
+        return coded(column)
+    except pa.ArrowNotImplementedError:
+        kind = column.type
+        raise InputError(f"column {name!r} holds {kind} entries, and not one text or number for each row") from None
 
 
 def coded(column: Any, decimal: str = ".") -> Coded:
@@ -62,5 +97,5 @@ def _array(column: Any) -> NDArray[Any]:
 
 def as_objects(entries: list[Any]) -> NDArray[Any]:
     """Keep each entry, bytes as text, so that an error can show it; numpy.array would turn a mixture into text."""
-    texts = (canonical(entry, site=True) if isinstance(entry, bytes) else entry for entry in entries)
+    texts = (site_name(entry) if isinstance(entry, bytes) else entry for entry in entries)
     return np.fromiter(texts, dtype=object, count=len(entries))

@@ -15,6 +15,7 @@ from fhe_auc.rows.csv_files import TextFormat
 from fhe_auc.rows.entries import finite_numbers
 from fhe_auc.rows.party_data import Entries, PartyData
 from fhe_auc.rows.party_rows import parties_in
+from fhe_auc.rows.side_by_side import compared
 from fhe_auc.rows.table_files import SUFFIXES, TableFile
 
 
@@ -23,6 +24,7 @@ class FileEntries(Entries):
     """What entries mean, and how text files are written."""
 
     form: TextFormat = field(default_factory=TextFormat)
+    sheet: str | None = None
 
     @property
     def decimal(self) -> str:
@@ -50,14 +52,16 @@ def read_for(
     holds indices into it, and so does that of sites.
 
     Raises `InputError` for a file that is missing, given twice, no plain file, unreadable or of an unknown kind; lacks
-    a column (the message lists its columns); names the same party as another; or holds an entry that is missing or no
-    label, score or site (the message names file, line, column and value), or one label in two spellings.
+    a column (the message lists its columns); names the same party as another, or has all of its rows; or holds an entry
+    that is missing or no label, score or site (the message names file, line, column and value), or one label in two
+    spellings.
     """
     entries = entries or FileEntries()
     files = _distinct_files([paths] if isinstance(paths, (str, os.PathLike)) else paths, entries.form)
     if site_column is None:
         files = _with_party_names(files)
-    return parties_in(files, questions, site=site_column, label=label_column, entries=entries)
+    parties, analysis = parties_in(files, questions, site=site_column, label=label_column, entries=entries)
+    return compared(parties, analysis, entries.score_scale, refuse=True), analysis
 
 
 def write_rows(path: Path, data: PartyData, analysis: Analysis) -> None:
