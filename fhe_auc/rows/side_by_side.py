@@ -44,7 +44,7 @@ def compared(
     if twice and refuse:
         raise InputError(twice)
     told = [*other_scales(parties, scale), *_lone_levels(parties, analysis), *[twice] * bool(twice)]
-    return [replace(parties[0], lost=(*parties[0].lost, *told)), *parties[1:]] if told else parties
+    return [replace(parties[0], notes=(*parties[0].notes, *told)), *parties[1:]] if told else parties
 
 
 def other_scales(parties: Sequence[PartyData], scale: str = DEFAULT_SCALE) -> Iterator[str]:
