@@ -85,25 +85,12 @@ def one_dimensional(values: ArrayLike, title: str, what: str) -> NDArray[Any]:
     return array
 
 
-def checked_labels(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.uint8]:
-    """Return labels as read-only 0 and 1, or refuse the first that is neither."""
-    numbers = _real_numbers(values, what, refuse)
-    if numbers.dtype == np.bool_:
-        return frozen(numbers.view(np.uint8))
-    row = _first(~((numbers == 0) | (numbers == 1)))
-    if row is not None:
-        raise refuse(row, f"{what} is {shown_entry(numbers[row])}; {what}s must be 0 or 1")
-    return frozen((numbers == 1).view(np.uint8))
-
-
 def coded_entries(
-    values: NDArray[Any] | Coded, what: str, refuse: Callable[[int, str], InputError], names: Sequence[str]
+    values: NDArray[Any] | Coded, what: str, refuse: Callable[[int, str], InputError], names: Sequence[str] = ()
 ) -> NDArray[np.uint8]:
-    """Return each entry's index in `names`, or refuse the first that is none of them."""
-    coded = require_present(
-        values, what, lambda row, wrong: refuse(row, f"{wrong}: give such rows a level of their own")
-    )
-    index = {canonical(name): code for code, name in enumerate(names)}
+    """Return each entry's index in `names`, or refuse the first that is none of them; without names, labels 0 and 1."""
+    coded = _present(values, what, refuse, ": give such rows a level of their own" if names else "")
+    index = {canonical(name): code for code, name in enumerate(names)} or _LABELS
     if twice := [name for code, name in enumerate(names) if index[canonical(name)] != code]:
         raise InputError(
             f"{what} {twice[0]!r} is also written {names[index[canonical(twice[0])]]!r}: write it in one way"
@@ -113,20 +100,24 @@ def coded_entries(
     row = _first(found < 0)
     if row is not None:
         entry = coded.names[coded.codes[row]] if isinstance(values, Coded) else values[row]
-        raise refuse(row, f"{what} is {shown_entry(entry)}, and can only be {', '.join(map(repr, names))}")
+        possible = f", and can only be {', '.join(map(repr, names))}" if names else f"; {what}s must be 0 or 1"
+        raise refuse(row, f"{what} is {shown_entry(entry)}{possible}")
     return frozen(found.astype(np.uint8))
 
 
-def require_present(values: NDArray[Any] | Coded, what: str, refuse: Callable[[int, str], InputError]) -> Coded:
+def _present(
+    values: NDArray[Any] | Coded, what: str, refuse: Callable[[int, str], InputError], remedy: str = ""
+) -> Coded:
     """Return a column as text, or refuse the first entry that is missing."""
     coded = values if isinstance(values, Coded) else as_coded(values).levels()
     row = _first(missing_entries(coded))
     if row is not None:
         word = coded.taken.get(int(coded.codes[row]))
-        raise refuse(row, f"{what} is " + ("missing" if word is None else f"{word!r}, which counts as missing"))
+        raise refuse(row, f"{what} is " + (f"{word!r}, which counts as " if word else "") + f"missing{remedy}")
     return coded
 
 
+_LABELS: dict[str | None, int] = {"0": 0, "1": 1, "False": 0, "True": 1}
 _MISSING_TEXTS = frozenset(
     (
         *("", "na", "n/a", "<na>", "nat", "null", "none", "nan", "-nan", "snan", "-nan(ind)", "?"),  # R, pandas, ARFF
@@ -256,7 +247,7 @@ def known_codes(
     values: NDArray[Any] | Coded, known: dict[str, int], refuse: Callable[[int, str], InputError]
 ) -> NDArray[np.int32]:
     """Return the code of each entry in `known`, which new ones are added to, or refuse the first that is missing."""
-    coded = require_present(values, "the patient", refuse)
+    coded = _present(values, "the patient", refuse)
     codes = np.zeros(max(len(coded.names), 1), np.int32)
     for code in coded.present():
         codes[code] = known.setdefault(str(coded.names[code]), len(known))
@@ -281,10 +272,11 @@ def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str],
 
     `what` is what an entry is, for the message; `refuse` makes the error from a row (from 0) and what is wrong with it.
     """
-    numbers = _real_numbers(values, what, refuse)
+    numbers = values if values.dtype.kind in "biuf" else _numbers_of(values, what, refuse)
     row = _first(~np.isfinite(numbers))
     if row is not None:
-        raise refuse(row, f"{what} is {shown_entry(numbers[row])}; {what}s must be finite")
+        wrong = f"{shown_entry(numbers[row])}; {what}s must be finite"
+        raise refuse(row, f"{what} is {'missing' if np.isnan(numbers[row]) else wrong}")
     if numbers.dtype == np.float64:
         return frozen(numbers)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -296,12 +288,8 @@ def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str],
     return frozen(scores)
 
 
-def _real_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[Any]:
-    """Return the values with a boolean, integer or floating dtype, or refuse the first that is no number."""
-    if values.dtype.kind in "biuf":
-        if values.dtype.kind == "f" and (row := _first(np.isnan(values))) is not None:
-            raise refuse(row, f"{what} is missing")
-        return values
+def _numbers_of(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:
+    """Return entries of any types as float64, or refuse the first that is missing, no number or too large for that."""
     numbers = np.empty(len(values), dtype=np.float64)
     for row, entry in enumerate(values):
         number: Any = plain_entry(entry)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.names import first_alike
 from fhe_auc.question.analysis import Analysis, Questions
-from fhe_auc.rows.entries import Coded, missing_entries, number_of, require_one_spelling, require_present
+from fhe_auc.rows.entries import Coded, missing_entries, number_of, require_one_spelling
 from fhe_auc.rows.party_data import Entries, PartyData, checked_name, noted, rescaled
 from fhe_auc.rows.pieces import Piece, Table
 from fhe_auc.rows.row_store import Column, cut, parted
@@ -198,8 +199,8 @@ class _Kept:
             names[code] = self._codes.setdefault(name, len(self._codes))
         return names
 
-    def _labels(self, part: _Part, refuse: partial[InputError]) -> Coded | NDArray[np.bool_]:
-        """Return labels as Booleans, or the codes of classes; `InputError` for what is none."""
+    def _labels(self, part: _Part, refuse: partial[InputError]) -> Coded:
+        """Return labels as 0 and 1, or classes as they are; `InputError` for what is neither."""
         coded = part.piece.texts[self._columns.label]
         if self._analysis.classes:
             return coded
@@ -220,8 +221,7 @@ class _Kept:
                     raise InputError(f"with the positive label {wanted!r} {two}", column=self._columns.label)
             except InputError as error:
                 raise error.within(part.table.title, file=part.table.file) from None
-        require_present(coded, "label", refuse)
-        return np.array([bool(ones.get(code)) for code in range(len(coded.names))])[coded.codes]
+        return replace(coded, names=["1" if ones.get(code) else name and "0" for code, name in enumerate(coded.names)])
 
     def _counts_as_one(self, label: str, stored: Mapping[str, str]) -> bool | None:
         """Return whether a label counts as 1, None where it is neither 0 nor 1 and nobody has said which one does."""
