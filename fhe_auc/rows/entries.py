@@ -18,7 +18,7 @@ from fhe_auc.base.names import alike
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coded:
-    """A column of text: its names (None: missing), and for each row the index of its own.
+    """A column of text: its names (None: missing), which may be the same, and for each row the index of its own.
 
     `order` are the levels of an ordered categorical, in their order; there are none otherwise. Where names are labels
     of values, `stored` has the values that the file has in their stead, by label. `taken` are the texts that `levels`
@@ -39,8 +39,8 @@ class Coded:
         return replace(self, codes=self.codes[rows])
 
     def levels(self) -> Coded:
-        """Return a column that names no sites: NA and the like are missing in it, and several names may be the same."""
-        own = {code: name for code in self.present().tolist() if (name := self.names[code]) is not None}
+        """Return the column as one that names no sites: NA and the like are missing in it."""
+        own = self.named()
         taken = {code: name for code, name in own.items() if _is_missing(name.lower())}
         changed = {
             code: canonical(name) for code, name in own.items() if name[0] in _WIDTHLESS or name[-1] in _WIDTHLESS
@@ -50,14 +50,14 @@ class Coded:
         changed |= dict.fromkeys(taken)
         return replace(self, names=[changed.get(code, name) for code, name in enumerate(self.names)], taken=taken)
 
-    def present(self) -> NDArray[np.intp]:
+    def present(self) -> list[int]:
         """Return the codes that occur, ascending."""
-        if len(self.codes) and len(self.names) == 1:
-            return np.zeros(1, np.intp)
-        if len(self.codes) and len(self.names) == 2:
-            ends = {int(self.codes.min()), int(self.codes.max())}
-            return np.array(sorted(ends), np.intp)
-        return np.flatnonzero(np.bincount(self.codes, minlength=1))
+        found: list[int] = np.flatnonzero(np.bincount(self.codes, minlength=1)).tolist()
+        return found
+
+    def named(self) -> dict[int, str]:
+        """Return the names that occur, by their codes, ascending."""
+        return {code: name for code in self.present() if (name := self.names[code]) is not None}
 
 
 def one_dimensional(values: ArrayLike, title: str, what: str) -> NDArray[Any]:
@@ -230,17 +230,15 @@ def site_name(entry: object) -> str | None:
     return canonical(entry, site=True)
 
 
-def as_coded(entries: NDArray[Any], text_of: Callable[[object], str | None] = site_name) -> Coded:
-    """Return a column, shape (n,), as text; names come in the order of first appearance."""
+def as_coded(entries: NDArray[Any]) -> Coded:
+    """Return a column, shape (n,), as text."""
     if entries.dtype.kind in "biuf":
         distinct, of_row = np.unique(entries, return_inverse=True)
-        return Coded(of_row.astype(np.int32), list(map(text_of, distinct)))
+        return Coded(of_row.astype(np.int32), [*map(site_name, distinct)])
     values, index = entries.tolist(), dict[tuple[type, Any], int]()  # with types, as True is 1 to a dict
     pairs = zip(map(type, values), values, strict=True)
     of_row = np.fromiter((index.setdefault(pair, len(index)) for pair in pairs), np.int32, len(values))
-    codes: dict[str | None, int] = {}
-    of_text = np.array([codes.setdefault(text_of(entry), len(codes)) for _, entry in index] or [0], np.int32)
-    return Coded(of_text[of_row], list(codes))
+    return Coded(of_row, [site_name(entry) for _, entry in index])
 
 
 def known_codes(
@@ -249,8 +247,8 @@ def known_codes(
     """Return the code of each entry in `known`, which new ones are added to, or refuse the first that is missing."""
     coded = _present(values, "the patient", refuse)
     codes = np.zeros(max(len(coded.names), 1), np.int32)
-    for code in coded.present():
-        codes[code] = known.setdefault(str(coded.names[code]), len(known))
+    for code, name in coded.named().items():
+        codes[code] = known.setdefault(name, len(known))
     return frozen(codes[coded.codes])
 
 

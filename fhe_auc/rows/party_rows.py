@@ -78,18 +78,18 @@ def parties_in(
         raise InputError(f"label, score, site, group and patient columns must differ, but {twice[0]!r} is there twice")
     for table in tables:
         table.keep(columns.scores, columns.texts)
-    found: dict[str, dict[str | None, None]] = {name: {} for name, levels in questions.by.items() if not levels}
+    found = {name: dict[str, None]() for name, levels in questions.by.items() if not levels}
     orders: dict[str, set[tuple[str, ...]]] = {name: set() for name in found}
     taken = dict[str, None]()
     if found:  # they name the groups, whose codes the rows are to hold: so they are looked for first
         for part in _parts(tables, columns._replace(scores=(), cluster=None)):
             for name, seen in found.items():
                 coded = part.piece.texts[name]
-                seen.update(dict.fromkeys(coded.names[code] for code in coded.present()))
+                seen |= dict.fromkeys(coded.named().values())
                 orders[name].add(coded.order)
                 taken |= _taken({name: coded})
     for name, seen in found.items():
-        numbers = [level for level in seen if level is not None and number_of(level) is not None]
+        numbers = [level for level in seen if number_of(level) is not None]
         require_one_spelling(numbers, name, f"column {name!r}: level", ", or name all levels")
     try:
         analysis = questions.analysis(found, {name: own.pop() for name, own in orders.items() if len(own) == 1})
@@ -187,7 +187,7 @@ class _Kept:
 
     def _named(self, part: _Part) -> NDArray[np.int32]:
         names = np.zeros(len(part.sites.names), np.int32)
-        present = part.sites.present().tolist()
+        present = part.sites.present()
         first = {int(np.argmax(part.sites.codes == code)) if len(present) > 1 else 0: code for code in present}
         for row, code in sorted(first.items()):
             name = part.sites.names[code]
@@ -204,7 +204,7 @@ class _Kept:
         coded = part.piece.texts[self._columns.label]
         if self._analysis.classes:
             return coded
-        labels = {code: name for code in coded.present().tolist() if (name := coded.names[code]) is not None}
+        labels = coded.named()
         ones = {code: self._counts_as_one(label, coded.stored) for code, label in labels.items()}
         if odd := [code for code, one in ones.items() if one is None]:
             row = int(np.isin(coded.codes, odd).argmax())
@@ -235,11 +235,9 @@ class _Kept:
 
     def _of_labels(self, part: _Part) -> str:
         """Say which labels there are, in all tables, and what to do about them."""
-        words, labels = part.table.words, dict[str, None]()
-        for each in _parts(self._tables, self._columns._replace(scores=(), groups=(), cluster=None)):
-            coded = each.piece.texts[self._columns.label]
-            labels.update(dict.fromkeys(name for name in map(coded.names.__getitem__, coded.present()) if name))
-        own = sorted(labels)
+        words, of_labels = part.table.words, self._columns._replace(scores=(), groups=(), cluster=None)
+        texts = (each.piece.texts[self._columns.label] for each in _parts(self._tables, of_labels))
+        own = sorted({label for coded in texts for label in coded.named().values()})
         if len(own) < 3:
             which = " or ".join(f"{words.positive}{name!r}" for name in own)
             listed = "the labels are" if len(own) > 1 else "all labels are"
