@@ -223,7 +223,7 @@ def test_levels_of_options_fit_those_of_rows_in_any_spelling(given: tuple[str, s
         analysis = Analysis(by=(Variable("ward", given),))
         party = PartyData.from_columns("a", [1, 0, 1], {"": [0.5] * 3}, {"ward": ward}, analysis)
         assert party.groups[0].tolist() == [0, 0, 1]
-    with pytest.raises(InputError, match="ward '1' is also written '1.0': write it in one way"):
+    with pytest.raises(InputError, match=r"ward '1' is also written '1.0': write it in one way"):
         PartyData.from_columns("a", [1], {"": [0.5]}, {"ward": ["1"]}, Analysis(by=(Variable("ward", ("1", "1.0")),)))
 
 
