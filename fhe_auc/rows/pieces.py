@@ -111,7 +111,8 @@ class KeptPieces:
         """Return entries as float64, NaN where one is missing, or is none or would change, which is written down."""
         if entries.dtype == np.float64:
             return entries
-        found, rows = np.full(len(entries), np.nan), np.arange(len(entries))
+        found: NDArray[np.float64] = np.full(len(entries), np.nan)
+        rows: NDArray[np.intp] = np.arange(len(entries))
         if entries.dtype.kind in "biuf":
             with np.errstate(invalid="ignore"):
                 found = entries.astype(np.float64)
