@@ -1,6 +1,7 @@
 """Columns of Arrow, of numpy and of Python as pieces: what readers of all kinds of files yield."""
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def _values(column: Any) -> NDArray[Any]:
         return arrow_values(column)
     if isinstance(column, np.ndarray):
         return column if column.dtype.kind in "biuf" else as_objects(column.tolist())
-    if (kinds := set(map(type, column))) <= {int, float, type(None)}:
+    if (kinds := set(map(type, column))) <= {int, float, Decimal, type(None)}:
         values = np.array(column, np.float64)
         if int not in kinds or not (np.abs(values) > _EXACT).any():
             return values

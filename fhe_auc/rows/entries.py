@@ -40,7 +40,8 @@ class Coded:
 
     def levels(self) -> Coded:
         """Return a column that names no sites: NA and the like are missing in it, and several names may be the same."""
-        own = {code: name for code in self.present().tolist() if (name := self.names[code]) is not None}
+        named = ((code, name) for code in self.present().tolist() if (name := self.names[code]) is not None)
+        own = {code: name for code, name in named if not name.isalnum() or name.lower() in _MISSING_TEXTS}
         changed = {code: level for code, name in own.items() if (level := canonical(name)) != name}
         if not changed:
             return self
@@ -58,7 +59,10 @@ class Coded:
 
 
 def one_dimensional(values: ArrayLike, title: str, what: str) -> NDArray[Any]:
-    """Return a column as an array, shape (n,), with every entry as it is; raise `InputError` for other shapes."""
+    """Return a column as an array, shape (n,), every entry as it is, None where one is masked.
+
+    Raises `InputError` for other shapes.
+    """
     kind = type(values).__name__
     try:
         array = values if isinstance(values, np.ndarray) else np.asarray(values)
@@ -74,6 +78,8 @@ def one_dimensional(values: ArrayLike, title: str, what: str) -> NDArray[Any]:
     if array.ndim > 1:
         remedy = "give one column, as predict_proba(X)[:, 1]; a table has it once"
         raise InputError(f"{title}: {what} must be one-dimensional, but have shape {array.shape}: {remedy}")
+    if (mask := getattr(array, "mask", None)) is not None:
+        array = np.array(array.tolist(), object) if np.any(mask) else np.asarray(array)
     return array
 
 
@@ -96,8 +102,10 @@ def coded_entries(
         values, what, lambda row, wrong: refuse(row, f"{wrong}: give such rows a level of their own")
     )
     index = {canonical(name): code for code, name in enumerate(names)}
-    if len(index) < len(names):
-        raise InputError(f"{what}: two of {', '.join(map(repr, names))} are one entry, written in two ways")
+    if twice := [name for code, name in enumerate(names) if index[canonical(name)] != code]:
+        raise InputError(
+            f"{what} {twice[0]!r} is also written {names[index[canonical(twice[0])]]!r}: write it in one way"
+        )
     known = [index.get(name, index.get(coded.stored.get(name or ""), -1)) for name in coded.names]
     found = np.array(known or [0], np.int16)[coded.codes]
     row = _first(found < 0)
@@ -129,7 +137,7 @@ _MISSING_FORMS = re.compile(
     r"|-?1\.#(?:ind|[qs]nan|nan|j)0*"  # NaN, as Windows has written it
 )
 """What stands for a missing entry in any column but that of sites, in small letters."""
-_NO_NAMES = ("", "nan", "<na>", "nat")  # as numpy and pandas write what is missing
+_NO_NAMES = frozenset(("", "nan", "<na>", "nat"))  # as numpy and pandas write what is missing
 
 _WIDTHLESS = "\0\u00ad\u200b\u200c\u200d\u2060\ufeff"
 _MINUSES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63\uff0d", "-"))
@@ -150,10 +158,12 @@ def canonical(entry: object, *, decimal: str = ".", site: bool = False) -> str |
     text = (entry if isinstance(entry, str) else _text_of(entry)).strip()
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
-    if not site:
+    if not site and not text.isalnum():
         text = text.strip(_WIDTHLESS).strip()
     low = text.lower()
-    if low in _NO_NAMES or (not site and (low in _MISSING_TEXTS or _MISSING_FORMS.fullmatch(low))):
+    if low in (_NO_NAMES if site else _MISSING_TEXTS):
+        return None
+    if not site and low[0] in ".#-1" and _MISSING_FORMS.fullmatch(low):
         return None
     return low.capitalize() if low in ("true", "false") else _one_spelling(text, decimal)
 
@@ -209,23 +219,15 @@ def number_of(text: str, decimal: str = ".") -> float | None:
 
 
 def missing_entries(values: NDArray[Any] | Coded) -> NDArray[np.bool_]:
-    """Return which entries of a column, shape (n,), are missing or masked."""
+    """Return which entries of a column, shape (n,), are missing."""
     if isinstance(values, Coded):
         return np.array([name is None for name in values.names] or [False])[values.codes]
-    if getattr(values, "mask", None) is not None:  # a masked array; its class would load numpy.ma
-        masked: NDArray[np.bool_] = np.ma.getmaskarray(values)  # type: ignore[no-untyped-call, unused-ignore]
-        return masked | missing_entries(np.asarray(values))
     if values.dtype.kind == "f":
         nans: NDArray[np.bool_] = np.isnan(values)
         return nans
     if values.dtype.kind in "biu":
         return np.zeros(len(values), np.bool_)
     return np.fromiter((canonical(entry) is None for entry in values.tolist()), np.bool_, len(values))
-
-
-def incomplete_rows(columns: Iterable[NDArray[Any] | Coded]) -> NDArray[np.bool_]:
-    """Return the rows in which an entry of one of these columns is missing, as Booleans."""
-    return np.asarray(np.logical_or.reduce([missing_entries(values) for values in columns]))
 
 
 def site_name(entry: object) -> str | None:
@@ -235,7 +237,7 @@ def site_name(entry: object) -> str | None:
 
 def as_coded(entries: NDArray[Any], text_of: Callable[[object], str | None] = site_name) -> Coded:
     """Return a column, shape (n,), as text; names come in the order of first appearance."""
-    if entries.dtype.kind in "biuf" and type(entries) is np.ndarray:
+    if entries.dtype.kind in "biuf":
         distinct, of_row = np.unique(entries, return_inverse=True)
         return Coded(of_row.astype(np.int32), list(map(text_of, distinct)))
     values, index = entries.tolist(), dict[tuple[type, Any], int]()  # with types, as True is 1 to a dict
@@ -269,9 +271,9 @@ def require_one_spelling(labels: Iterable[str], column: str, what: str = "label"
 
 
 def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:
-    """Return the entries as read-only float64, shape (n,), each exactly, or refuse the first that is not one.
+    """Return the entries as read-only float64, shape (n,), or refuse the first that is none, or changes as such.
 
-    Decimals and fractions are rounded to the nearest, as text is.
+    Decimals and fractions are rounded to the nearest, as numbers in text are.
 
     `what` is what an entry is, for the message; `refuse` makes the error from a row (from 0) and what is wrong with it.
     """
@@ -292,11 +294,6 @@ def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str],
 
 def _real_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[Any]:
     """Return the values with a boolean, integer or floating dtype, or refuse the first that is no number."""
-    if getattr(values, "mask", None) is not None:  # a masked array; its class would load numpy.ma
-        row = _first(np.ma.getmaskarray(values))  # type: ignore[no-untyped-call, unused-ignore]
-        if row is not None:
-            raise refuse(row, f"{what} is masked; drop the row or fill in its value")
-        values = np.asarray(values)
     if values.dtype.kind in "biuf":
         if values.dtype.kind == "f" and (row := _first(np.isnan(values))) is not None:
             raise refuse(row, f"{what} is missing")

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.names import first_alike
 from fhe_auc.question.analysis import Analysis, Questions
-from fhe_auc.rows.entries import Coded, incomplete_rows, number_of, require_one_spelling, require_present
+from fhe_auc.rows.entries import Coded, missing_entries, number_of, require_one_spelling, require_present
 from fhe_auc.rows.party_data import Entries, PartyData, checked_name, noted, rescaled
 from fhe_auc.rows.pieces import Piece, Table
 from fhe_auc.rows.row_store import Column, cut, parted
@@ -52,7 +52,8 @@ class _Part(NamedTuple):
     @property
     def missing(self) -> NDArray[np.bool_]:
         """In which rows an entry is missing."""
-        return incomplete_rows([*self.piece.texts.values(), *self.piece.numbers.values()])
+        columns: list[NDArray[Any] | Coded] = [*self.piece.texts.values(), *self.piece.numbers.values()]
+        return np.asarray(np.logical_or.reduce([missing_entries(values) for values in columns]))
 
     def chosen(self, which: NDArray[np.bool_]) -> _Part:
         """Return some of the rows."""
@@ -78,20 +79,20 @@ def parties_in(
         table.keep(columns.scores, columns.texts)
     found: dict[str, dict[str | None, None]] = {name: {} for name, levels in questions.by.items() if not levels}
     orders: dict[str, set[tuple[str, ...]]] = {name: set() for name in found}
-    taken = _Taken()
+    taken = dict[str, None]()
     if found:  # they name the groups, whose codes the rows are to hold: so they are looked for first
         for part in _parts(tables, columns._replace(scores=(), cluster=None)):
             for name, seen in found.items():
                 coded = part.piece.texts[name]
                 seen.update(dict.fromkeys(coded.names[code] for code in coded.present()))
                 orders[name].add(coded.order)
-                taken.see(name, coded)
+                taken |= _taken({name: coded})
     for name, seen in found.items():
         require_one_spelling([level for level in seen if level and number_of(level) is not None], name, "level")
     try:
         analysis = questions.analysis(found, {name: own.pop() for name, own in orders.items() if len(own) == 1})
     except InputError as error:
-        raise error.within(told) if (told := "; ".join(taken.told())) else error from None
+        raise error.within("; ".join(taken)) if taken else error from None
     kept = _Kept(tables, columns, analysis, entries)
     for part in _parts(tables, columns):
         kept.add(part)
@@ -110,21 +111,10 @@ def _parts(tables: Sequence[Table], columns: _Columns) -> Iterator[_Part]:
             start += size
 
 
-class _Taken(dict[str, dict[str, None]]):
-    """The words that were taken for missing, by column."""
-
-    def see(self, column: str, coded: Coded) -> None:
-        """Add those of some rows."""
-        words = [text for text in coded.taken.values() if any(map(str.isalpha, text))]
-        self.setdefault(column, {}).update(dict.fromkeys(words))
-
-    def told(self) -> list[str]:
-        """Return a sentence for each column."""
-        return [
-            f"column {name!r}: {_listed(words)} count{'s' * (len(words) == 1)} as missing"
-            for name, words in self.items()
-            if words
-        ]
+def _taken(texts: Mapping[str, Coded]) -> dict[str, None]:
+    """Return a sentence for each word that was taken for missing."""
+    words = [(name, text) for name, coded in texts.items() for text in coded.taken.values()]
+    return {f"column {name!r}: {text!r} counts as missing": None for name, text in words if re.search("[a-zA-Z]", text)}
 
 
 class _Kept:
@@ -138,7 +128,7 @@ class _Kept:
         self._with_rows: set[Table] = set()
         self._shorter = dict[Table, None]()  # those that lost rows
         self._labels_seen = dict[str, None](), dict[str, None]()  # those that count as 0, and as 1
-        self._taken = _Taken()
+        self._taken = dict[str, None]()
         self._in_memory = all(table.file is None for table in tables)
         self._sites = Column(np.int32, in_memory=self._in_memory)  # of each row, where a column says so
         self._sizes: Counter[int] = Counter()  # rows of each party
@@ -188,8 +178,7 @@ class _Kept:
         if not self._entries.drop_missing or not (missing := part.missing).any():
             return part
         self._shorter[part.table] = None
-        for name, coded in part.piece.texts.items():
-            self._taken.see(name, coded)
+        self._taken |= _taken(part.piece.texts)
         for code, times in zip(*np.unique(part.sites.codes[missing], return_counts=True), strict=True):
             self._dropped[part.sites.names[code]] += int(times)
         return part.chosen(~missing)
@@ -305,7 +294,7 @@ class _Kept:
         if without := self._dropped[None]:
             found.append(f"{without:,} rows were left out whose site is missing")
         found += [f"{table.title}: {table.words.left_out}" for table in self._shorter if table.words.left_out]
-        found += self._taken.told()
+        found += self._taken
         zeros, ones = self._labels_seen
         if self._entries.positive is not None or any(_number(label) is None for label in (*zeros, *ones)):
             of_one = f"{_listed(ones)} as 1" if ones else f"and no row has {self._entries.positive!r}"
