@@ -49,10 +49,10 @@ class TableFile(TextFile):
     @property
     def party(self) -> str:
         """The file's name without its suffix, or that of its folder."""
-        if (folder := folder_of(self.path)) is not None:
-            return folder.resolve().name.removesuffix(PARQUET)
         if self.folder_names:
             return self.path.parent.name
+        if (folder := folder_of(self.path)) is not None:
+            return folder.resolve().name.removesuffix(PARQUET)
         return "stdin" if self.path == STDIN else self.path.name[: len(self.path.name) - len(self.suffix)]
 
     @property
