@@ -23,36 +23,36 @@ class FileKind(NamedTuple):
         return f"it is {self.name}: {self.advice or usual}"
 
 
-TEXT = FileKind("text", (".csv", ".tsv"), encoding="utf-8")
-GZIP = FileKind("a file compressed by gzip", (".csv.gz", ".tsv.gz"), "decompress it")
+_JSON_LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+TEXT = FileKind("text", (".csv", ".tsv", ".csv.gz", ".tsv.gz", *_JSON_LINES), encoding="utf-8")
+JSON = FileKind("JSON", _JSON_LINES, "JSON lines, an object each, need a name that ends in .jsonl", TEXT.encoding)
+GZIP = FileKind("a file compressed by gzip", TEXT.suffixes, "decompress it")
 _ZIP = rb"PK\x03\x04.*"
-_SHEET = "save its sheet as CSV or .xlsx"
 _UNPACK = "decompress it, or compress it by gzip"
 _OTHER = rb"[^\t\n\r -~]"  # no character of a header's first names
 _KINDS = (  # how they begin; the first that fits
     (rb"\x1f\x8b", GZIP),
-    (_ZIP + rb"opendocument\.spreadsheet", FileKind("an OpenDocument spreadsheet", (), _SHEET)),
-    (_ZIP + rb"xl/\w*\.bin", FileKind("a binary Excel workbook", (), _SHEET)),
-    (_ZIP + rb"(?:xl/|\[Content_Types\])", FileKind("an Excel workbook", (".xlsx",))),
+    (_ZIP + rb"opendocument\.spreadsheet", FileKind("an OpenDocument spreadsheet", (".ods",))),
+    (_ZIP + rb"xl/\w*\.bin", FileKind("a binary Excel workbook", (".xlsb",))),
+    (_ZIP + rb"(?:xl/|\[Content_Types\])", FileKind("an Excel workbook", (".xlsx", ".xlsm"))),
     (_ZIP + rb"\.npy", FileKind("an archive of NumPy's", (".npz",))),
     (rb"PK(?:\x03\x04|\x05\x06|\x07\x08)", FileKind("a zip archive", (), "unpack it")),
-    (rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", FileKind("an old Excel workbook, or one with a password", (".xls",))),
+    (
+        rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+        FileKind("an old Excel workbook, or one with a password", (".xls", ".xlsx", ".xlsm", ".xlsb")),
+    ),
     (rb"PAR[1E]" + _OTHER, FileKind("a Parquet file", (".parquet",))),
     (rb"ARROW1\0", FileKind("a Feather file", (".feather", ".arrow"))),
     (rb"FEA1" + _OTHER, FileKind("a Feather file of version 1", (), "save it again, as Feather 2 or Parquet")),
     (rb"\xff{4}", FileKind("a stream of Arrow's", (), "save it as Feather or Parquet")),
     (rb"\x93NUMPY", FileKind("one array of NumPy's", (), "save named columns by numpy.savez, as .npz")),
-    (
-        rb"\x80[\x02-\x05]",
-        FileKind("a pickle of Python's, which could run code"),
-    ),
+    (rb"\x80[\x02-\x05]", FileKind("a pickle of Python's, which could run code")),
     (rb"SQLite format 3\0", FileKind("an SQLite database", (), "name it as sqlite:///FILE, with a --query")),
     (rb".{8}DUCK.\0", FileKind("a DuckDB database", (), "name it as duckdb:///FILE, with a --query")),
     (rb"\0\x01\0\0Standard ", FileKind("an Access database", (), "save its table as CSV")),
     (rb"\0{12}\xc2\xea\x81", FileKind("a SAS file", (".sas7bdat",))),
     (rb"HEADER RECORD\*{7}LIB", FileKind("a SAS transport file", (".xpt",))),
-    (rb"\$FL2", FileKind("an SPSS file", (".sav",))),
-    (rb"\$FL3", FileKind("an SPSS file, compressed", (".zsav",))),
+    (rb"\$FL[23]", FileKind("an SPSS file", (".sav", ".zsav"))),
     (rb"<stata_dta>|[i-s][\x01\x02]\x01\0", FileKind("a Stata file", (".dta",))),
     (rb"RD[AX][23]\n|X\n\0", FileKind("a file of R's", (), "save its rows as CSV, by write.csv")),
     (rb"ORC" + _OTHER + rb"|Obj\x01|\x89HDF\r|MATLAB 5\.0", FileKind("an ORC, Avro, HDF5 or MATLAB file")),
@@ -66,13 +66,13 @@ _KINDS = (  # how they begin; the first that fits
     (rb"\x89PNG\r|\xff\xd8\xff|GIF8\da|\x7fELF|MZ\x90", FileKind("a picture or a program")),
     (rb"version https://git-lfs", FileKind("a pointer of Git LFS", (), "fetch the file itself, by git lfs pull")),
     (
-        rb"(?i)\s*<(?:!doctype|!--|html|head|meta|body|table|style|script|div)\b",
+        rb"(?i)\s*<(?:!--|(?:!doctype|html|head|meta|body|table|style|script|div)\b)",
         FileKind("a web page (HTML)", (), "where it shows the rows, and no log-in, save them as CSV"),
     ),
     (rb"\s*<\?xml", FileKind("XML")),
     (
         rb'\s*(?:\{\s*["}]|\[\s*[\[{])',
-        FileKind("JSON", (".jsonl",), "JSON lines, an object each, need a name that ends in .jsonl"),
+        JSON,
     ),
 )
 _PATTERNS = [(re.compile(pattern, re.DOTALL), kind) for pattern, kind in _KINDS]

@@ -292,7 +292,7 @@ def test_arrows_threads_read_no_file_of_pythons(folder: Path, pipe: Callable[[by
     Path("a.csv").write_text(table())
     Path("b.csv.gz").write_bytes(gzip.compress(table().encode()))
     for name in ("a.csv", "b.csv.gz", "-"):
-        opened = csv_files.TextFile(Path(name)).open_bytes()
+        opened = csv_files.TextFile(Path(name)).open_text()
         assert not isinstance(opened, pa.PythonFile)
         assert opened.read() == table().encode()
 
