@@ -25,6 +25,7 @@ class FileKind(NamedTuple):
 
 _JSON_LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 TEXT = FileKind("text", (".csv", ".tsv", ".csv.gz", ".tsv.gz", *_JSON_LINES), encoding="utf-8")
+_MARKED = TEXT._replace(encoding="utf-8-sig")
 JSON = FileKind("JSON", _JSON_LINES, "JSON lines, an object each, need a name that ends in .jsonl", TEXT.encoding)
 GZIP = FileKind("a file compressed by gzip", TEXT.suffixes, "decompress it")
 _ZIP = rb"PK\x03\x04.*"
@@ -85,12 +86,13 @@ _MARKS = (  # that of UTF-32 begins as that of UTF-16
 
 
 def kind_of(first: bytes) -> FileKind:
-    """Return what a file is whose first `LOOK` bytes these are; text is `TEXT`, or has another encoding."""
+    """Return what a file is whose first `LOOK` bytes these are; text is `TEXT`, or of another encoding."""
     for mark, encoding in _MARKS:
         if first.startswith(mark):
             return _encoded(encoding)
-    begin = first[utf8_marks(first) :]
-    return next((kind for pattern, kind in _PATTERNS if pattern.match(begin)), None) or _unmarked(first)
+    marks = utf8_marks(first)
+    known = next((kind for pattern, kind in _PATTERNS if pattern.match(first, marks)), None)
+    return known or (_MARKED if marks else _unmarked(first))
 
 
 def utf8_marks(first: bytes) -> int:

@@ -12,12 +12,12 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -73,12 +73,6 @@ class TextFormat:
         return codecs.lookup(self.encoding).name.removesuffix("-sig")
 
 
-class _Source(NamedTuple):
-    kind: FileKind
-    encoding: str
-    copy: IO[bytes] | None  # in UTF-8
-
-
 @dataclass(frozen=True, eq=False)
 class TextFile:
     """One text file; `path` "-" is standard input."""
@@ -94,57 +88,45 @@ class TextFile:
         named = self.form.encoding
         return f"it is not {named} text, and --encoding is that of all text files: save it again in that one"
 
-    @property
-    def encoding(self) -> str:
-        """Its encoding: "utf-8-sig" where a mark says so; errors as of `open_text`."""
-        return self._source.encoding
-
     def open_text(self) -> Any:
         """Return the text in UTF-8, decompressed and without marks, as a file of Arrow's own.
 
         Arrow reads ahead in threads. With a file of Python's these abort the process where it ends while they read.
         Raises `InputError` where it is no text, or in another encoding than is said.
         """
-        copy = self._source.copy
-        opened = self._open() if copy is None else _opened(copy)
+        opened = self._open() if self.source[2] is None else _opened(self.source[2])
         opened.seek(utf8_marks(opened.read(LOOK)))
         return opened
 
     def _open(self) -> Any:
-        return _opened(_standard_input()) if self.path == STDIN else pa.OSFile(os.fsencode(self.path))  # bytes as are
+        return _opened(_standard_input()) if self.path == STDIN else pa.OSFile(os.fsencode(self.path))  # whatever bytes
 
     @cached_property
-    def _source(self) -> _Source:
+    def source(self) -> tuple[FileKind, str, IO[bytes] | None]:
+        """What it is, its encoding, and its text in UTF-8 where the file itself has it not; errors as `open_text`."""
         opened = self._open()
         zipped = kind_of(opened.read(LOOK)) is GZIP  # whatever its name
         opened.seek(0)
         with gzip.GzipFile(fileobj=opened) if zipped else opened as stream:
-            first = stream.read(LOOK)
-            kind, encoding = self._kind(first), self.form.codec
+            first, encoding = stream.read(LOOK), self.form.codec
+            kind = self._kind(first)
             if kind.encoding != TEXT.encoding:
                 encoding = kind.encoding
-            elif utf8_marks(first):
-                encoding = "utf-8-sig"
             elif encoding.startswith(("utf-16", "utf-32")) and first and 0 not in first:
                 raise InputError(self.wrong_encoding)
             plain = encoding.startswith(TEXT.encoding)
             if plain and not zipped:
-                return _Source(kind, encoding, None)
+                return kind, encoding, None
             stream.seek(0)
             blocks = iter(lambda: stream.read(_SMALL), b"")
-            copy = _kept(blocks if plain else (text.encode() for text in codecs.iterdecode(blocks, encoding)))
-        return _Source(self._kind(_opened(copy).read(LOOK)), encoding, copy)
+            copy = _kept(blocks if plain else map(str.encode, codecs.iterdecode(blocks, encoding)))
+        return self._kind(_opened(copy).read(LOOK)), encoding, copy
 
     def _kind(self, first: bytes) -> FileKind:
         kind = kind_of(first)
-        if not kind.encoding or kind.encoding[:6] not in (TEXT.encoding, self.form.codec[:6]):
+        if not kind.encoding or kind.encoding[:6] not in ("utf-8", "utf-8-", self.form.codec[:6]):
             raise InputError(kind.told)
         return kind
-
-    @property
-    def is_json(self) -> bool:
-        """Whether it begins as JSON does."""
-        return self._source.kind is JSON
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the bytes of the text, as of `open_text`."""
@@ -171,15 +153,14 @@ class TextFile:
 
     def first_lines(self) -> Iterator[tuple[str, list[str]]]:
         """Yield names of the first lines, and what stands on them by each delimiter."""
-        with self.decoded() as text, _long_entries():
-            for number, line in enumerate(islice(text, _TOP), 1):
-                for delimiter in self.form.delimiter or _DELIMITERS:
-                    yield f"line {number}", next(csv.reader([line], delimiter=delimiter), [])
+        for delimiter in self.form.delimiter or _DELIMITERS:
+            yield from ((f"line {line}", names) for line, names in islice(self.records(delimiter), _TOP))
 
     def records(self, delimiter: str, errors: str = "replace") -> Iterator[tuple[int, list[str]]]:
         """Yield the header and each row, blank lines apart, and the line where it begins; `errors` as for `open`."""
         begin = 0 if self.stated_delimiter() is None else 1
-        with self.decoded(errors) as text, _long_entries():
+        with self.decoded(errors) as text, ExitStack() as after:
+            after.callback(csv.field_size_limit, csv.field_size_limit(_LONGEST_ROW))  # one for the whole process
             reader, before = csv.reader(text, delimiter=delimiter), 0
             for record in reader:
                 if record and before >= begin:
@@ -206,14 +187,9 @@ class TextFile:
         return lines
 
 
+@cache
 def _standard_input() -> IO[bytes]:
-    """Return all of standard input, which can be had once only."""
-    if not _STANDARD_INPUT:
-        _STANDARD_INPUT.append(_kept(iter(lambda: sys.stdin.buffer.read(_SMALL), b"")))
-    return _STANDARD_INPUT[0]
-
-
-_STANDARD_INPUT: list[IO[bytes]] = []
+    return _kept(iter(lambda: sys.stdin.buffer.read(_SMALL), b""))  # which can be had once only
 
 
 def _kept(blocks: Iterable[bytes]) -> IO[bytes]:
@@ -231,24 +207,14 @@ def _kept(blocks: Iterable[bytes]) -> IO[bytes]:
 def _opened(kept: IO[bytes]) -> Any:
     """Return an unnamed file as one of Arrow's own, from its beginning."""
     if sys.platform == "linux":
-        return pa.OSFile(f"/proc/self/fd/{kept.fileno()}")  # opened anew
+        return pa.OSFile(f"/proc/self/fd/{kept.fileno()}")
     kept.seek(0)
     return pa.BufferReader(kept.read())
 
 
-@contextmanager
-def _long_entries() -> Iterator[None]:
-    """Have Python read entries as long as Arrow does; their bound is one of the whole process."""
-    before = csv.field_size_limit(_LONGEST_ROW)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(before)
-
-
 def text_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
     """Yield the rows of these columns, in order; raise `InputError`, or what Arrow raises on what is no CSV."""
-    if file.is_json:
+    if file.source[0] is JSON:
         raise InputError(JSON.told)
     wanted = (*texts, *numbers)
     delimiter = file.delimiter(wanted)
@@ -266,9 +232,8 @@ def text_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) ->
                 if skipped < batch.num_rows:
                     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
                     found = {name: _numbers_of(columns[name], file.form.decimal) for name in numbers}
-                    yield Piece(found, {name: coded(columns[name], file.form.decimal) for name in texts}).chosen(
-                        slice(skipped, None)
-                    )
+                    named = {name: coded(columns[name], file.form.decimal) for name in texts}
+                    yield Piece(found, named).chosen(slice(skipped, None))
                     yielded += batch.num_rows - skipped
             return
         except pa.ArrowInvalid as error:
@@ -344,11 +309,9 @@ def _numbers_of(column: Any, decimal: str) -> NDArray[Any]:
 
 def _refuse_commas(texts: list[str]) -> None:
     """Raise `InputError` where numbers have a comma, with the remedy: in 1,200 it may part thousands, in 0,25 not."""
-    commas = [text for text in texts if re.fullmatch(r"[-+]?\d+,\d+", text)]
-    unclear = [text for text in commas if re.fullmatch(r"[-+]?[1-9]\d{0,2},\d{3}", text)]
-    if commas and len(unclear) < len(commas):
-        first = next(text for text in commas if text not in unclear)
-        raise InputError(f"{first!r} has a decimal comma; say so with --decimal ,")
+    commas = [text for text in texts if re.fullmatch(r"\W?\d+,\d+", text)]
+    if sure := [text for text in commas if not re.fullmatch(r"\W?[1-9]\d{0,2},\d{3}", text)]:
+        raise InputError(f"{sure[0]!r} has a decimal comma; say so with --decimal ,")
     if commas:
         raise InputError(
             f"{commas[0]!r} may be {commas[0].replace(',', '')} or {commas[0].replace(',', '.')}: write numbers with a "
@@ -359,11 +322,11 @@ def _refuse_commas(texts: list[str]) -> None:
 def _number_or_text(text: str, decimal: str) -> float | str | None:
     if canonical(text) is None:
         return None
-    if decimal == "," and re.fullmatch(r"\s*[-+]?\d+(\.\d+)+(,\d+)?\s*", text):
+    if decimal == "," and re.fullmatch(r"\s*\W?\d+(\.\d+)+(,\d+)?\s*", text):
         raise InputError(
             f"{text.strip()!r} has a point, and the decimal mark is a comma: a point between thousands is to be removed"
         )
-    if re.fullmatch(r"\s*[-+]?\d+([.,]\d+)?\s*%\s*", text):
+    if re.fullmatch(r"\s*\W?\d+([.,]\d+)?\s*%\s*", text):
         raise InputError(f"{text.strip()!r} has a percent sign; remove it and give --score-scale percent")
     number = number_of(text, decimal)
     return text if number is None else number
