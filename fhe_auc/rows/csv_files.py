@@ -251,7 +251,14 @@ def _batches(
     file: TextFile, wanted: Sequence[str], delimiter: str, header: list[str], types: Mapping[str, Any], size: int
 ) -> Iterator[Any]:
     """Yield the rows in so many bytes of text at a time."""
-    raw = find_columns(wanted, header, below=file.first_lines())
+    try:
+        raw = find_columns(wanted, header, below=file.first_lines())
+    except InputError:
+        if "\N{REPLACEMENT CHARACTER}" in "".join(header) and not "".join(wanted).isascii():
+            raise InputError(file.wrong_encoding) from None
+        if "\n" in "".join(header):
+            Quotes(delimiter.encode(), len(header), (), float, _LONGEST).feed_all(file.blocks())
+        raise
     converting = pa_csv.ConvertOptions(
         include_columns=[raw[name] for name in wanted],
         column_types={raw[name]: kind for name, kind in types.items()},

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.names import known_names
-from fhe_auc.rows.entries import Coded
+from fhe_auc.rows.entries import WIDTHLESS, Coded
 from fhe_auc.rows.row_store import BATCH, Column, release
 
 
@@ -163,7 +163,7 @@ def find_columns(
             for place, entries in below:
                 if column_names(entries) >= column_names(wanted):
                     told = (
-                        f"the header is taken from the first line, and {place} has these columns: remove all above it"
+                        f"the header is taken from the first line; {place} has these columns: remove what is above it"
                     )
                     raise InputError(told, column=name)
             hint = f"; {usual[name]} names the right one" if name in usual else ""
@@ -175,7 +175,7 @@ def find_columns(
 
 
 def _column_name(name: str) -> str:
-    return unicodedata.normalize("NFC", name.strip())
+    return unicodedata.normalize("NFC", name.strip(WIDTHLESS).strip())
 
 
 def column_names(names: Iterable[str]) -> set[str]:
