@@ -162,9 +162,7 @@ def find_columns(
         if not own:
             for place, entries in below:
                 if column_names(entries) >= column_names(wanted):
-                    told = (
-                        f"the header is taken from the first line; {place} has these columns: remove what is above it"
-                    )
+                    told = f"the header is taken from the first line; {place} has these columns: remove all above it"
                     raise InputError(told, column=name)
             hint = f"; {usual[name]} names the right one" if name in usual else ""
             raise InputError(f"there is no column {name!r}{known_names(name, by_name)}{hint}", column=name)
