@@ -4,20 +4,19 @@ Standard input, and what is compressed or no UTF-8, is read once, into an unname
 """
 
 import codecs
-import csv
 import gzip
+import importlib.util
 import io
 import os
 import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -39,6 +38,11 @@ _SMALL = 2**18  # what a processor's cache holds
 _TOP = 20  # lines, one of which may be the header
 _DELIMITERS = (",", ";", "\t", "|")
 _TEXT = pa.dictionary(pa.int32(), pa.string())
+_SPEC: Any = importlib.util.find_spec("_csv")
+CSV: Any = importlib.util.module_from_spec(_SPEC)
+"""Python's reader of CSV, loaded once more: how long an entry may be is one number for all who use a module."""
+_SPEC.loader.exec_module(CSV)
+CSV.field_size_limit(_LONGEST_ROW)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +106,7 @@ class TextFile:
         return _opened(_standard_input()) if self.path == STDIN else pa.OSFile(os.fsencode(self.path))  # whatever bytes
 
     @cached_property
-    def source(self) -> tuple[FileKind, str, IO[bytes] | None]:
+    def source(self) -> tuple[FileKind, str, Any]:
         """What it is, its encoding, and its text in UTF-8 where the file itself has it not; errors as `open_text`."""
         opened = self._open()
         zipped = kind_of(opened.read(LOOK)) is GZIP  # whatever its name
@@ -159,9 +163,8 @@ class TextFile:
     def records(self, delimiter: str, errors: str = "replace") -> Iterator[tuple[int, list[str]]]:
         """Yield the header and each row, blank lines apart, and the line where it begins; `errors` as for `open`."""
         begin = 0 if self.stated_delimiter() is None else 1
-        with self.decoded(errors) as text, ExitStack() as after:
-            after.callback(csv.field_size_limit, csv.field_size_limit(_LONGEST_ROW))  # one for the whole process
-            reader, before = csv.reader(text, delimiter=delimiter), 0
+        with self.decoded(errors) as text:
+            reader, before = CSV.reader(text, delimiter=delimiter), 0
             for record in reader:
                 if record and before >= begin:
                     yield before + 1, record
@@ -175,7 +178,7 @@ class TextFile:
         """Return the line on which a row, from 0, begins; a row may take several. None where that cannot be told."""
         try:
             return next((line for line, _ in islice(self.records(self.delimiter(wanted)), row + 1, None)), None)
-        except csv.Error:
+        except CSV.Error:
             return None
 
     def line_at(self, offset: int) -> int:
@@ -188,28 +191,27 @@ class TextFile:
 
 
 @cache
-def _standard_input() -> IO[bytes]:
+def _standard_input() -> Any:
     return _kept(iter(lambda: sys.stdin.buffer.read(_SMALL), b""))  # which can be had once only
 
 
-def _kept(blocks: Iterable[bytes]) -> IO[bytes]:
+def _kept(blocks: Iterable[bytes]) -> Any:
     """Return an unnamed file of these bytes; raise `InputError` where the temporary folder has no room for them."""
-    kept = tempfile.TemporaryFile()  # noqa: SIM115
-    for block in blocks:
-        try:
-            kept.write(block)
-            kept.flush()
-        except OSError as error:
-            raise InputError(f"{tempfile.gettempdir()!r} (TMPDIR) has no room for its text: {error.strerror}") from None
-    return kept
+    with tempfile.TemporaryFile() as file:
+        for block in blocks:
+            try:
+                file.write(block)
+                file.flush()
+            except OSError as error:
+                told = f"{tempfile.gettempdir()!r} (TMPDIR) has no room for its text: {error.strerror}"
+                raise InputError(told) from None
+        file.seek(0)
+        return _opened(file) if sys.platform == "linux" else pa.py_buffer(file.read())
 
 
-def _opened(kept: IO[bytes]) -> Any:
-    """Return an unnamed file as one of Arrow's own, from its beginning."""
-    if sys.platform == "linux":
-        return pa.OSFile(f"/proc/self/fd/{kept.fileno()}")
-    kept.seek(0)
-    return pa.BufferReader(kept.read())
+def _opened(kept: Any) -> Any:
+    """Open an unnamed file anew, as one of Arrow's own."""
+    return pa.BufferReader(kept) if isinstance(kept, pa.Buffer) else pa.OSFile(f"/proc/self/fd/{kept.fileno()}")
 
 
 def text_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import replacing
-from fhe_auc.rows.csv_files import TextFormat
+from fhe_auc.rows.csv_files import CSV, TextFormat
 from fhe_auc.rows.table_files import OBJECTS, TableFile
 
 _Column = NDArray[np.float64]
@@ -79,7 +79,7 @@ def _add_to_csv(source: TableFile, read: Sequence[str], target: BinaryIO, name: 
         raise InputError(f"column {name!r} cannot be written in its encoding, {source.source[1]}") from None
     except UnicodeDecodeError:
         raise InputError(source.wrong_encoding) from None
-    except csv.Error as error:
+    except CSV.Error as error:
         raise InputError(f"it is no well-formed CSV: {error}") from None
 
 
