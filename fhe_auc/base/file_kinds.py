@@ -1,11 +1,17 @@
 """What a file is, by its first bytes and not its name: text and its encoding, a workbook, an archive, a database."""
 
 import codecs
+import gzip
 import re
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from fhe_auc.base.errors import InputError
 
 LOOK = 2**12
 """Bytes at the beginning of a file that `kind_of` is given."""
+
+_BLOCK = 2**18  # bytes at a time: what a processor's cache holds
 
 
 class FileKind(NamedTuple):
@@ -120,3 +126,27 @@ def _unmarked(first: bytes) -> FileKind:
 
 def _encoded(encoding: str) -> FileKind:
     return FileKind(f"{encoding[:6].upper()} text", TEXT.suffixes, f"say so with --encoding {encoding}", encoding)
+
+
+def text_in(file: Any, said: str) -> tuple[FileKind, str, Iterator[bytes] | None]:
+    """Return what a text file is, its encoding, and its text in UTF-8; None where that is the file as it is, or a mark.
+
+    `file` is open for bytes, and may be compressed by gzip, whatever its name. `said` is its encoding, which a mark
+    overrules. Raises `InputError` where it is no text, or in another encoding, `UnicodeError` as the text is read.
+    """
+    zipped = kind_of(file.read(LOOK)) is GZIP
+    file.seek(0)
+    stream: Any = gzip.GzipFile(fileobj=file) if zipped else file
+    first, encoding = stream.read(LOOK), codecs.lookup(said).name.removesuffix("-sig")
+    stream.seek(0)
+    kind = kind_of(first)
+    if kind.encoding[:6] not in (TEXT.encoding, _MARKED.encoding[:6], encoding[:6]):
+        raise InputError(kind.told)
+    if kind.encoding != TEXT.encoding:
+        encoding = kind.encoding
+    elif encoding.startswith(("utf-16", "utf-32")) and first and 0 not in first:
+        raise UnicodeError
+    blocks = iter(lambda: stream.read(_BLOCK), b"")
+    if encoding.startswith(TEXT.encoding):
+        return kind, encoding, blocks if zipped else None
+    return kind, encoding, map(str.encode, codecs.iterdecode(blocks, encoding))

@@ -4,7 +4,6 @@ Standard input, and what is compressed or no UTF-8, is read once, into an unname
 """
 
 import codecs
-import gzip
 import importlib.util
 import io
 import os
@@ -23,7 +22,7 @@ import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.file_kinds import GZIP, JSON, LOOK, TEXT, FileKind, kind_of, utf8_marks
+from fhe_auc.base.file_kinds import JSON, LOOK, TEXT, FileKind, kind_of, text_in, utf8_marks
 from fhe_auc.rows.arrow_columns import arrow_values, as_objects, coded
 from fhe_auc.rows.entries import canonical, number_of
 from fhe_auc.rows.pieces import Piece, column_names, find_columns
@@ -71,11 +70,6 @@ class TextFormat:
         except (LookupError, ValueError):
             raise InputError(f"the encoding {self.encoding!r} is unknown") from None
 
-    @property
-    def codec(self) -> str:
-        """Python's name of the encoding, with or without a mark."""
-        return codecs.lookup(self.encoding).name.removesuffix("-sig")
-
 
 @dataclass(frozen=True, eq=False)
 class TextFile:
@@ -87,7 +81,7 @@ class TextFile:
     @property
     def wrong_encoding(self) -> str:
         """What to say of a text file that is not in the encoding given."""
-        if self.form.codec == TEXT.encoding:
+        if codecs.lookup(self.form.encoding).name.startswith(TEXT.encoding):
             return "it is not UTF-8 text; say its encoding, as in --encoding windows-1252"
         named = self.form.encoding
         return f"it is not {named} text, and --encoding is that of all text files: save it again in that one"
@@ -108,29 +102,14 @@ class TextFile:
     @cached_property
     def source(self) -> tuple[FileKind, str, Any]:
         """What it is, its encoding, and its text in UTF-8 where the file itself has it not; errors as `open_text`."""
-        opened = self._open()
-        zipped = kind_of(opened.read(LOOK)) is GZIP  # whatever its name
-        opened.seek(0)
-        with gzip.GzipFile(fileobj=opened) if zipped else opened as stream:
-            first, encoding = stream.read(LOOK), self.form.codec
-            kind = self._kind(first)
-            if kind.encoding != TEXT.encoding:
-                encoding = kind.encoding
-            elif encoding.startswith(("utf-16", "utf-32")) and first and 0 not in first:
-                raise InputError(self.wrong_encoding)
-            plain = encoding.startswith(TEXT.encoding)
-            if plain and not zipped:
-                return kind, encoding, None
-            stream.seek(0)
-            blocks = iter(lambda: stream.read(_SMALL), b"")
-            copy = _kept(blocks if plain else map(str.encode, codecs.iterdecode(blocks, encoding)))
-        return self._kind(_opened(copy).read(LOOK)), encoding, copy
-
-    def _kind(self, first: bytes) -> FileKind:
-        kind = kind_of(first)
-        if not kind.encoding or kind.encoding[:6] not in ("utf-8", "utf-8-", self.form.codec[:6]):
+        kind, encoding, blocks = text_in(self._open(), self.form.encoding)
+        if blocks is None:
+            return kind, encoding, None
+        copy = _kept(blocks)
+        kind = kind_of(_opened(copy).read(LOOK))
+        if not kind.encoding:
             raise InputError(kind.told)
-        return kind
+        return kind, encoding, copy
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the bytes of the text, as of `open_text`."""
