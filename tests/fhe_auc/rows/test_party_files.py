@@ -409,8 +409,8 @@ def test_a_row_may_exceed_a_block_and_nothing_is_read_twice(folder: Path, monkey
     lines[400] = lines[400].replace("0.", "x.")
     with pytest.raises(InputError, match="line 402, column 'y_score': score is 'x"):
         scores_of(lines)
-    monkeypatch.setattr(csv_files, "_LONGEST", 1500)
-    with pytest.raises(InputError, match="cannot be read"):
+    monkeypatch.setattr(csv_files, "_LONGEST_ROW", 1500)
+    with pytest.raises(InputError, match=r"^file 'a\.csv': a row is longer than 1,500 bytes$"):
         scores_of(rows(600, r300="long " * 2000))
 
 
