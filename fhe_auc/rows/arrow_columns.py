@@ -36,8 +36,13 @@ def _values(column: Any) -> NDArray[Any]:
 
 
 def _texts(name: str, column: Any) -> Coded:
+    if isinstance(column, list):
+        try:
+            column = pa.array(column)  # of one type: the fast way
+        except (pa.ArrowException, UnicodeError):
+            column = as_objects(column)
     if not isinstance(column, pa.Array):
-        return as_coded(as_objects(column) if isinstance(column, list) else column)
+        return as_coded(column)
     if pa.types.is_float16(column.type):
         column = column.cast(pa.float32())
     try:

@@ -132,7 +132,7 @@ _MISSING_FORMS = re.compile(
 """What stands for a missing entry in any column but that of sites, in small letters."""
 _NO_NAMES = frozenset(("", "nan", "<na>", "nat"))  # as numpy and pandas write what is missing
 
-_WIDTHLESS = "\0\u00ad\u200b\u200c\u200d\u2060\ufeff"
+WIDTHLESS = "\0\u00ad\u200b\u200c\u200d\u2060\ufeff"
 _MINUSES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63\uff0d", "-"))
 _NUMBER = re.compile(r"(-?)(?=\.?\d)(0|[1-9]\d*)?(\.\d*)?([eE](?:[-+]\d{1,2}|0|(?(3)\d{1,2}|(?!))))?", re.ASCII)
 
@@ -152,7 +152,7 @@ def canonical(entry: object, *, decimal: str = ".", site: bool = False) -> str |
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
     if not site and not text.isalnum():
-        text = text.strip(_WIDTHLESS).strip()
+        text = text.strip(WIDTHLESS).strip()
     low = text.lower()
     if low in _NO_NAMES or (not site and _is_missing(low)):
         return None
