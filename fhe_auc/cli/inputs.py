@@ -40,7 +40,7 @@ HEADINGS = {
         *("label_column", "score_column", "site_column", "score_columns", "by", "cluster", "interval", "thresholds"),
         *("asked_thresholds", "plot", "out", "protocol", "epsilon", "as_json"),
     ),
-    "Input": ("positive_label", "drop_missing", "score_scale", "delimiter", "decimal", "encoding"),
+    "Input": ("query", "sheet", "positive_label", "drop_missing", "score_scale", "delimiter", "decimal", "encoding"),
     "Question": (
         *("classes", "cross_groups", "each_pair", "heterogeneity", "min_cell", "round_scores"),
         *("cost_ratio", "alert_rate"),
@@ -107,7 +107,7 @@ def gathered(name: str, make: Callable[..., Any] | str, *options: Decorator) -> 
 class PartyFiles:
     """The parties' files, and the names of the columns to read; without a site column each file is one party."""
 
-    paths: tuple[Path, ...]  # ``.csv``, ``.parquet`` or ``.npz``
+    paths: tuple[str, ...]  # or databases' addresses, which a `Path` would change
     site_column: str | None
     label_column: str
     score_column: str
@@ -116,10 +116,10 @@ class PartyFiles:
     @property
     def result(self) -> Path | None:
         """The one result of a session that is given in their place; `InputError` beside others; None: there is none."""
-        found = [path for path in self.paths if path.suffix.lower() == ".json"]
+        found = [path for path in self.paths if path.lower().endswith(".json")]
         if found and len(self.paths) > 1:
-            raise InputError(f"{str(found[0])!r} is a session's result: give it alone", file=str(found[0]))
-        return found[0] if found else None
+            raise InputError(f"{found[0]!r} is a session's result: give it alone", file=found[0])
+        return Path(found[0]) if found else None
 
     def read(self) -> list[PartyData]:
         """Read the parties; raise `InputError` as `fhe_auc.rows.party_files.read_for` does."""
@@ -155,8 +155,8 @@ class PartyFiles:
             if error.column == self.score_column and "," in self.score_column:
                 raise InputError(f"{error}; --score-columns takes several columns", column=error.column) from None
             if given("by") or given("score_columns"):  # what stands behind a blank is taken for a file
-                loose = [path for path in self.paths if str(path) == error.file and not path.suffix]
-                if loose and not loose[0].exists():
+                loose = [Path(path) for path in self.paths if str(Path(path)) == error.file]
+                if loose and not loose[0].suffix and not loose[0].exists():
                     raise InputError(f"{error}; names of columns are joined by commas: A,B", file=error.file) from None
             raise
 
@@ -191,13 +191,15 @@ text_options = gathered(
 party_files = gathered(
     "files",
     PartyFiles,
-    click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=PATH),
+    click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=str),
     option("--site-column NAME", "Column of each row's party. Default: a file each."),
     option("--label-column NAME", "Column of labels, 0 or 1.", default="y_true"),
     option("--score-column NAME", "Column of scores; label 1 has the higher ones.", default="y_score"),
     gathered(
         "entries",
         "fhe_auc.rows.party_files:FileEntries",
+        option("--query SELECT", "Rows of a database, where FILE is its address."),
+        option("--sheet NAME", "Sheet of a workbook, where it has several."),
         option("--positive-label TEXT", "The label that counts as 1, where it is not 1."),
         option("--drop-missing", "Leave out rows with missing entries, not refuse."),
         score_scale_option,

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -12,10 +11,11 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.names import first_alike
 from fhe_auc.question.analysis import Analysis, Questions
-from fhe_auc.rows.entries import Coded, as_coded, canonical, one_dimensional
+from fhe_auc.rows.entries import Coded, as_coded, one_dimensional, site_name
 from fhe_auc.rows.party_data import AS_THEY_ARE, Entries, PartyData, noted, rescaled
 from fhe_auc.rows.party_rows import parties_in
 from fhe_auc.rows.pieces import KEYWORDS, Piece, Words, find_columns
+from fhe_auc.rows.side_by_side import compared
 
 Rows: TypeAlias = Any
 """A table with a column of sites; or an iterable of parties, or a mapping of their names to them.
@@ -57,8 +57,8 @@ class MemoryTable:
             told = ", ".join(f"{name} {rows}" for name, rows in lengths.items())
             raise InputError(f"{self.title}: the columns differ in length: {told}; each row needs all")
         for name in (each for each in texts if each not in self._coded):
-            order = tuple(text for text in map(_name, _order_of(self.columns[name])) if text is not None)
-            self._coded[name] = replace(as_coded(arrays[name], _name), order=order)
+            order = tuple(text for text in map(site_name, _order_of(self.columns[name])) if text is not None)
+            self._coded[name] = replace(as_coded(arrays[name]), order=order)
         yield Piece({name: arrays[name] for name in numbers}, {name: self._coded[name] for name in texts})
 
     def _column(self, name: str) -> NDArray[Any]:
@@ -81,9 +81,6 @@ class MemoryTable:
         return array
 
 
-_name = partial(canonical, site=True)  # a column may be that of sites
-
-
 def _order_of(values: Any) -> Iterable[object]:
     """Return the levels of an ordered categorical of pandas, polars or Arrow, in their order; none otherwise."""
     kind: Any = getattr(values, "dtype", getattr(values, "type", None))
@@ -104,7 +101,8 @@ def parties_of(
     """
     _refuse_lazy_or_grouped(rows, "rows")
     if site is not None:
-        return parties_in([_one_table(rows, site)], questions, site=site, label=label, entries=entries)
+        read, analysis = parties_in([_one_table(rows, site)], questions, site=site, label=label, entries=entries)
+        return compared(read, analysis, entries.score_scale), analysis
     given = list(_several_parties(rows, label, questions, entries))
     if not given:
         raise InputError("there are no parties")
@@ -113,9 +111,8 @@ def parties_of(
     tables, scale = [each for each in given if not isinstance(each, PartyData)], entries.score_scale
     read, analysis = parties_in(tables, questions, site=None, label=label, entries=entries)
     parties = iter(read)
-    return [
-        noted(rescaled(each, scale), scale) if isinstance(each, PartyData) else next(parties) for each in given
-    ], analysis
+    every = [noted(rescaled(each, scale), scale) if isinstance(each, PartyData) else next(parties) for each in given]
+    return compared(every, analysis, scale), analysis
 
 
 def _several_parties(

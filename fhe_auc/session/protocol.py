@@ -298,20 +298,22 @@ class Protocol(Generic[R]):
         return kinds[keys]()
 
     @final
-    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
-        """Return the party with the rows `data`, from its material.
+    def party(
+        self, manifest: Manifest, material: bytes, data: PartyData, warned: tuple[str, ...] | None = None
+    ) -> Party[R]:
+        """Return the party with the rows `data`, from its material; `warned` is what is said of them, if known.
 
         Every party is made here, so that all check their scores before anything is sent
         (`fhe_auc.rows.own_checks.check_scores`, with its `InputError`).
         """
         check_scores(data, manifest.thresholds)
         made = self.new_party(manifest, material, data)
-        made.own_warnings = self.own_warnings(manifest, [data])
+        made.own_warnings = self.own_warnings(manifest, [data]) if warned is None else warned
         return made
 
     def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
         """Return warnings about the parties' own rows (`fhe_auc.rows.own_checks.warnings_of`)."""
-        return warnings_of(parties, manifest.thresholds)
+        return warnings_of(parties, manifest.thresholds, self.analysis_of(manifest))
 
     def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return the party, for `party`, which has checked the scores."""
