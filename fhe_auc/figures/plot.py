@@ -57,23 +57,23 @@ def written(texts: Iterable[str]) -> tuple[list[str], list[str]]:
     from matplotlib import font_manager, rcParams
 
     own = [_SELECTORS.sub("", text) for text in texts]
-    others = frozenset(each for each in "".join(own) if not each.isascii())
-    usual = font_manager.findfont(font_manager.FontProperties()) if others else ""
-    families, missing = _fonts_beside(usual, others) if others else ((), frozenset())
+    families, missing = tuple[str, ...](), frozenset(each for each in "".join(own) if not each.isascii())
+    if missing:
+        missing -= _drawable(font_manager.findfont(font_manager.FontProperties()), missing)
+    if missing:
+        families, missing = _fonts_with(missing)
     escaped = {ord(each): each.encode("ascii", "backslashreplace").decode() for each in missing}
     return [text.translate(escaped) for text in own], [*rcParams["font.family"], *families]
 
 
 @lru_cache(maxsize=64)
-def _fonts_beside(usual: str, wanted: frozenset[str]) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return the families of installed fonts that have what a usual one lacks, and the characters that none has.
+def _fonts_with(left: frozenset[str]) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Return the families of installed fonts that have these characters, and those characters that none has.
 
     Those that have most go first, of these upright ones of usual weight without serifs.
     """
     from matplotlib import font_manager
 
-    if not (left := wanted - _drawable(usual, wanted)):
-        return (), left
     manager = font_manager.fontManager
     for file in set(font_manager.findSystemFonts()) - {font.fname for font in manager.ttflist}:
         with suppress(Exception):  # its list is from a file, made when fonts were others; some fonts it cannot read

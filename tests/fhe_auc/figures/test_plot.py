@@ -160,11 +160,11 @@ def font(tmp_path: Path) -> Iterator[str]:
     made.setupPost()
     made.save(tmp_path / "font.ttf")
     before = list(fontManager.ttflist)
-    plot._fonts_beside.cache_clear()
+    plot._fonts_with.cache_clear()
     fontManager.addfont(tmp_path / "font.ttf")
     yield "Made Up"
     fontManager.ttflist[:] = before
-    plot._fonts_beside.cache_clear()
+    plot._fonts_with.cache_clear()
 
 
 def in_odd_letters() -> Evaluation:
@@ -196,7 +196,7 @@ def test_names_are_drawn_with_an_installed_font_that_has_their_characters(font: 
 def test_what_no_font_has_is_written_as_its_code_point_and_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    plot._fonts_beside.cache_clear()
+    plot._fonts_with.cache_clear()
     with caplog.at_level(logging.WARNING):
         figure = forest_plot.draw(in_odd_letters())
         assert saved(figure, tmp_path) == [[], []]
@@ -209,7 +209,7 @@ def test_what_no_font_has_is_written_as_its_code_point_and_told(
 
 
 def test_usual_letters_look_for_no_font() -> None:
-    plot._fonts_beside.cache_clear()
+    plot._fonts_with.cache_clear()
     assert plot.written(["all rows", "sex: F"])[0] == ["all rows", "sex: F"]
-    assert plot._fonts_beside.cache_info().misses == 0
+    assert plot._fonts_with.cache_info().misses == 0
     assert plot.written(["Größe: weiß", "Ελληνικά", "пол"])[1] == plot.written(["sex"])[1]
