@@ -19,9 +19,12 @@ EXTRAS = {
 """By the extra's name: modules that it installs, and what needs them."""
 
 
-def require(extra: str) -> None:
-    """Raise `InputError` where one of `EXTRAS` is not installed; the message has the command that installs it."""
+def require(extra: str, *only: str) -> None:
+    """Raise `InputError` where one of `EXTRAS` is not installed; the message has the command that installs it.
+
+    `only` are the modules of it that are needed; all where none are named.
+    """
     modules, what = EXTRAS[extra]
-    missing = [module for module in modules if find_spec(module) is None]
+    missing = [module for module in only or modules if find_spec(module) is None]
     if missing:
         raise InputError(f"{what} need {' and '.join(missing)}: in a clone of fhe-auc, pip install '.[{extra}]'")

@@ -7,12 +7,13 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from fhe_auc.base.errors import InputError
+from fhe_auc.base.errors import FheAucError, InputError
+from fhe_auc.base.file_kinds import LOOK, TEXT, kind_of, utf8_marks
 from fhe_auc.base.names import known_names
 
 T = TypeVar("T")
@@ -20,6 +21,7 @@ T = TypeVar("T")
 LONGEST = 2**28
 """Bytes, more than any message of a session has."""
 
+CREDENTIALS_VARIABLE = "CREDENTIALS_DIRECTORY"  # where systemd puts what LoadCredential= names
 TEMPORARY = ".tmp-"  # how the names of unfinished files begin; a process that is killed leaves one behind
 
 _PATIENCE, _PAUSE = 0.5, 0.02  # seconds
@@ -169,12 +171,57 @@ def is_private(status: os.stat_result) -> bool:
     return sys.platform == "win32" or (status.st_uid == os.geteuid() and not status.st_mode & 0o077)
 
 
+def read_text(path: str | os.PathLike[str], longest: int = LONGEST) -> bytes:
+    """Return a small text, as people write and edit them, as UTF-8 without a mark.
+
+    Editors put a mark before it, and PowerShell's ``>`` writes UTF-16. Errors as `read_from_others`, and
+    `UnicodeDecodeError`.
+    """
+    return _utf8(read_from_others(path, longest))
+
+
+def _utf8(data: bytes) -> bytes:
+    encoding = kind_of(data[:LOOK]).encoding
+    if encoding not in ("", TEXT.encoding):
+        data = data.decode(encoding).encode()
+    return data[utf8_marks(data) :]
+
+
+def read_secret(
+    path: Path,
+    what: str,
+    unreadable: Callable[[str], FheAucError] = InputError,
+    unsafe: Callable[[str], FheAucError] = InputError,
+) -> str:
+    """Return the one line of a file that nobody else may read: a "passphrase", or another `what`.
+
+    Raises what `unreadable` and `unsafe` make of a message, and `InputError` where the file is not one line of text.
+    """
+    # systemd gives its user access by a list, which shows as the group's; the folder is nobody else's.
+    others = 0o007 if str(path.parent) == os.environ.get(CREDENTIALS_VARIABLE) else 0o077
+    title = f"{what} file {str(path)!r}"
+    try:
+        opened = path.open("rb")
+    except OSError as error:
+        raise unreadable(f"{title} cannot be read: {error.strerror}") from None
+    with opened as file:
+        if sys.platform != "win32" and os.fstat(file.fileno()).st_mode & others:  # there, modes say nothing
+            raise unsafe(f"{title} is open to other users: chmod 600 it")
+        try:
+            lines = _utf8(file.read(LONGEST)).decode().splitlines()
+        except UnicodeDecodeError:
+            lines = []
+    if len(lines) != 1 or not lines[0]:
+        raise InputError(f"{title} is not one line of text", file=str(path))
+    return lines[0]
+
+
 def read_toml(file: Path, shape: type[T], what: str) -> T:
     """Return a file in TOML as a `shape`; raise `InputError` that says `what` it is, and where it does not fit."""
     import msgspec  # takes longer to load than all else here
 
     try:
-        return msgspec.toml.decode(read_from_others(file), type=shape)
+        return msgspec.toml.decode(read_text(file), type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError, InputError) as error:
         raise InputError(f"{what} file {str(file)!r}: {error}", file=str(file)) from None
 

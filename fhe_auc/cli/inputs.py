@@ -20,9 +20,10 @@ from click.core import ParameterSource
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import require_writable
+from fhe_auc.base.names import names_in
 from fhe_auc.ckks import BACKENDS
 from fhe_auc.cli import output
-from fhe_auc.question.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, Analysis, Questions, levels_of, names_in
+from fhe_auc.question.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, Analysis, Questions, levels_of
 from fhe_auc.results.intervals import DEFAULT_LEVEL
 from fhe_auc.rows.party_data import DEFAULT_SCALE, SCALES
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, Setup
@@ -39,7 +40,7 @@ HEADINGS = {
         *("label_column", "score_column", "site_column", "score_columns", "by", "cluster", "interval", "thresholds"),
         *("asked_thresholds", "plot", "out", "protocol", "epsilon", "as_json"),
     ),
-    "Input": ("positive_label", "drop_missing", "score_scale", "delimiter", "decimal", "encoding"),
+    "Input": ("query", "sheet", "positive_label", "drop_missing", "score_scale", "delimiter", "decimal", "encoding"),
     "Question": (
         *("classes", "cross_groups", "each_pair", "heterogeneity", "min_cell", "round_scores"),
         *("cost_ratio", "alert_rate"),
@@ -106,7 +107,7 @@ def gathered(name: str, make: Callable[..., Any] | str, *options: Decorator) -> 
 class PartyFiles:
     """The parties' files, and the names of the columns to read; without a site column each file is one party."""
 
-    paths: tuple[Path, ...]  # ``.csv``, ``.parquet`` or ``.npz``
+    paths: tuple[str, ...]  # or databases' addresses, which a `Path` would change
     site_column: str | None
     label_column: str
     score_column: str
@@ -115,10 +116,10 @@ class PartyFiles:
     @property
     def result(self) -> Path | None:
         """The one result of a session that is given in their place; `InputError` beside others; None: there is none."""
-        found = [path for path in self.paths if path.suffix.lower() == ".json"]
+        found = [path for path in self.paths if path.lower().endswith(".json")]
         if found and len(self.paths) > 1:
-            raise InputError(f"{str(found[0])!r} is a session's result: give it alone", file=str(found[0]))
-        return found[0] if found else None
+            raise InputError(f"{found[0]!r} is a session's result: give it alone", file=found[0])
+        return Path(found[0]) if found else None
 
     def read(self) -> list[PartyData]:
         """Read the parties; raise `InputError` as `fhe_auc.rows.party_files.read_for` does."""
@@ -128,7 +129,7 @@ class PartyFiles:
         """Read the parties for these questions (no columns of scores: that of the files); errors as `read`."""
         from fhe_auc.rows.party_files import read_for
 
-        if questions.score_columns and given("score_column"):
+        if given("score_columns") and given("score_column"):
             raise InputError("--score-column and --score-columns contradict each other")
         if not questions.score_columns:
             questions = replace(questions, score_columns=(self.score_column,))
@@ -141,13 +142,38 @@ class PartyFiles:
                 entries=self.entries,
             )
         except InputError as error:
+            if (whole := _with_whole_name(questions, error.column)) is not None:
+                try:
+                    return self.read_for(whole)
+                except InputError as other:
+                    if not all("there is no column" in str(each) for each in (error, other)):
+                        raise
+                if '"' in str(error):  # a name that the table has
+                    told = "what has a comma or an equals sign of its own stands within quotes: --by '\"a, b\"'"
+                    raise InputError(f"{error}; {told}", column=error.column) from None
+                raise
             if error.column == self.score_column and "," in self.score_column:
                 raise InputError(f"{error}; --score-columns takes several columns", column=error.column) from None
             if given("by") or given("score_columns"):  # what stands behind a blank is taken for a file
-                loose = [path for path in self.paths if str(path) == error.file and not path.suffix]
-                if loose and not loose[0].exists():
+                loose = [Path(path) for path in self.paths if str(Path(path)) == error.file]
+                if loose and not loose[0].suffix and not loose[0].exists():
                     raise InputError(f"{error}; names of columns are joined by commas: A,B", file=error.file) from None
             raise
+
+
+def _with_whole_name(questions: Questions, column: str | None) -> Questions | None:
+    """Return questions in which a text that was cut into names, one of them this, is the name of a column as a whole.
+
+    None where there is no such text.
+    """
+    typed = click.get_current_context().meta
+    for text in map(str.strip, typed.get(_BY, ())):
+        if text not in questions.by and column in levels_of([text]):
+            return replace(questions, by=levels_of(typed[_BY], (text, *questions.by)))
+    models = typed.get(_MODELS, "").strip()
+    if column in names_in(models) and models not in questions.score_columns:
+        return replace(questions, score_columns=(models,))
+    return None
 
 
 score_scale_option = option(
@@ -165,13 +191,15 @@ text_options = gathered(
 party_files = gathered(
     "files",
     PartyFiles,
-    click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=PATH),
+    click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=str),
     option("--site-column NAME", "Column of each row's party. Default: a file each."),
     option("--label-column NAME", "Column of labels, 0 or 1.", default="y_true"),
     option("--score-column NAME", "Column of scores; label 1 has the higher ones.", default="y_score"),
     gathered(
         "entries",
         "fhe_auc.rows.party_files:FileEntries",
+        option("--query SELECT", "Rows of a database, where FILE is its address."),
+        option("--sheet NAME", "Sheet of a workbook, where it has several."),
         option("--positive-label TEXT", "The label that counts as 1, where it is not 1."),
         option("--drop-missing", "Leave out rows with missing entries, not refuse."),
         score_scale_option,
@@ -228,11 +256,16 @@ interval_option = option("--interval LEVEL", "Confidence level, or none.", defau
 """The command receives ``interval``, the level, or None for none."""
 
 
+_BY, _MODELS = "fhe_auc.by", "fhe_auc.score_columns"  # what these options were given as
+
+
 def _names(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[str, ...]:
+    context.meta[f"fhe_auc.{parameter.name}"] = text or ""
     return () if text is None else names_in(text)
 
 
 def _levels(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    context.meta[_BY] = values
     try:
         return levels_of(values)
     except InputError as error:

@@ -7,7 +7,8 @@ from fhe_auc.base.errors import InputError
 
 _COMMON = ("role", "exchange", "state", "store", "passphrase-file", "result-hours")
 _TEXT = ("delimiter", "decimal", "encoding")
-_ROWS = ("data", "data-set", "label-column", "score-column", "positive-label", "drop-missing", "score-scale", *_TEXT)
+_DATA = ("data", "sheet", "query", "database-password-file", "data-set")
+_ROWS = (*_DATA, "label-column", "score-column", "positive-label", "drop-missing", "score-scale", *_TEXT)
 _LIMITS = ("protocol", "thresholds", "min-parties", "round-timeout", "close-at")
 ENTRIES: Mapping[str, tuple[str, ...]] = {
     "site": (*_COMMON, *_ROWS, "results", "on-result", "on-result-seconds"),

@@ -34,9 +34,10 @@ def answer(
     """Return a site's answer to an aggregator's message; the same one where it has been asked before.
 
     Of the configuration, ``store`` and ``passphrase-file`` are as `fhe_auc.machines.site_state.site_storage` takes
-    them. ``data`` is the file with the rows; ``label-column``, ``score-column``
-    (where the session does not name the models), ``positive-label``, ``drop-missing``, ``score-scale``, ``delimiter``,
-    ``decimal`` and ``encoding`` are as of `fhe_auc.rows.party_files.FileEntries`, whose `form` is of text.
+    them. ``data`` is the file with the rows, or a database's address; ``label-column``, ``score-column`` (where the
+    session does not name the models), ``sheet``, ``query``, ``database-password-file``, ``positive-label``,
+    ``drop-missing``, ``score-scale``, ``delimiter``, ``decimal`` and ``encoding`` are as of
+    `fhe_auc.rows.party_files.FileEntries`, whose `form` is of text.
     ``results`` is the folder for the sessions' outcomes, a file each (`fhe_auc.machines.outcomes.write`).
 
     `own` is what lies where its answers in the session belong (`fhe_auc.machines.answers.answer`).
@@ -64,18 +65,18 @@ def _reader(config: Mapping[str, Any]) -> Callable[[str, Joined], PartyData]:
         study = joined.manifest.study
         questions = Questions.of(joined.analysis, str(config.get("score-column") or "y_score"))
         label = str(config.get("label-column") or "") or ("" if study is None else study.label_column) or "y_true"
-        paths = [Path(str(config["data"]))]
-        (data,), _ = read_for(questions, paths, label_column=label, entries=_entries(config))
+        (data,), _ = read_for(questions, str(config["data"]), label_column=label, entries=_entries(config))
         return replace(data, name=name)
 
     return read
 
 
 def wrong_columns(config: Mapping[str, Any], scores: Sequence[str], others: Sequence[str]) -> str:
-    """Return what is wrong with the file of rows, by its first lines; "" where nothing is.
+    """Return what is wrong with the site's rows, by the first of them; "" where nothing is.
 
     `scores` and `others` are the columns of the studies that are agreed to.
     """
+    from fhe_auc.rows.party_files import table_at
     from fhe_auc.rows.table_files import TableFile
 
     label, score = ([str(config[name])] if config.get(name) else [] for name in ("label-column", "score-column"))
@@ -83,9 +84,11 @@ def wrong_columns(config: Mapping[str, Any], scores: Sequence[str], others: Sequ
     if not config.get("data"):
         return "data is not configured: write where this site's rows are into the configuration"
     try:
-        entries = _entries(config)
-        file = TableFile(Path(str(config["data"])), entries.form)
-        next(file.pieces(numbers, texts) if numbers or texts else iter([file.path.stat()]), None)
+        table = table_at(str(config["data"]), _entries(config))
+        if numbers or texts:
+            next(table.pieces(numbers, texts), None)
+        elif isinstance(table, TableFile):
+            table.path.stat()
     except (FheAucError, OSError) as error:
         return str(error)
     return ""
@@ -102,7 +105,9 @@ def _entries(config: Mapping[str, Any]) -> FileEntries:
     if drop not in (True, False):
         raise InputError(f"drop-missing is true or false, not {drop!r}")
     form = TextFormat(**given("delimiter", "decimal", "encoding"))
-    return FileEntries(form=form, drop_missing=bool(drop), **given("positive-label", "score-scale"))
+    file = config.get("database-password-file")
+    own = given("positive-label", "score-scale", "sheet", "query")
+    return FileEntries(form=form, drop_missing=bool(drop), password_file=Path(str(file)) if file else None, **own)
 
 
 def _writer(config: Mapping[str, Any], log: RoleLog, clock: Clock) -> Callable[[Party[Any], Records], object]:

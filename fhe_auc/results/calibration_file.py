@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.files import write_atomically
+from fhe_auc.base.files import read_text, write_atomically
 from fhe_auc.metrics.calibration import CalibrationMap
 
 _HEADER = {"format": "fhe-auc calibration map", "version": 1, "method": "bbq"}
@@ -43,9 +43,7 @@ def load_map(path: str | os.PathLike[str]) -> CalibrationMap:
     """Read a map that `save_map` has written; `InputError` for anything else, which names the file and the field."""
     file = Path(path)
     try:
-        if file.stat().st_size > _MAX_BYTES:
-            raise InputError(f"has more than {_MAX_BYTES:,} bytes")
-        plain = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=_without_duplicates)
+        plain = json.loads(read_text(file, _MAX_BYTES), object_pairs_hook=_without_duplicates)
         return _checked(plain)
     except (InputError, msgspec.ValidationError) as error:
         raise InputError(f"calibration map {str(file)!r}: {error}", file=str(file)) from None

@@ -24,7 +24,7 @@ import numpy as np
 
 from fhe_auc.base import errors
 from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, ResultCheckError
-from fhe_auc.base.files import read_from_others
+from fhe_auc.base.files import read_text
 from fhe_auc.base.names import all_printable
 from fhe_auc.question.study import Study
 from fhe_auc.results.asked import Asked
@@ -45,7 +45,6 @@ KINDS: Mapping[str, type[Outcome]] = {"evaluation": Evaluation, "boundaries": Qu
 """Names, in a file, of what sessions yield."""
 
 ERROR = "error"
-LONGEST = 2**28  # bytes; two histograms of 2^20 thresholds take about half
 _ARRAYS: Mapping[type[Outcome], Mapping[str, type[np.generic]]] = {
     QuantileThresholds: {"grid": np.float64},
     CellCounts: {"positives": np.int64, "negatives": np.int64},
@@ -99,7 +98,7 @@ def read_result(path: str | os.PathLike[str]) -> Result:
     """
     name = os.fspath(path)
     try:
-        return parsed(json.loads(read_from_others(path, LONGEST)))
+        return parsed(json.loads(read_text(path)))
     except FileNotFoundError:
         raise InputError(f"result {name!r} does not exist", file=name) from None
     except OSError as error:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.rows.arrow_columns import arrow_values, as_objects, coded
-from fhe_auc.rows.entries import level_text
+from fhe_auc.rows.entries import canonical
 from fhe_auc.rows.pieces import Piece, find_columns
 from fhe_auc.rows.quotes import Quotes
 
@@ -184,7 +184,9 @@ def text_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) ->
                 if skipped < batch.num_rows:
                     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
                     found = {name: _numbers_of(columns[name], file.form.decimal) for name in numbers}
-                    yield Piece(found, {name: coded(columns[name]) for name in texts}).chosen(slice(skipped, None))
+                    yield Piece(found, {name: coded(columns[name], file.form.decimal) for name in texts}).chosen(
+                        slice(skipped, None)
+                    )
                     yielded += batch.num_rows - skipped
             return
         except pa.ArrowInvalid as error:
@@ -275,7 +277,7 @@ def _refuse_commas(texts: list[str]) -> None:
 
 
 def _number_or_text(text: str, decimal: str) -> float | str | None:
-    if level_text(text) is None:
+    if canonical(text) is None:
         return None
     if decimal == "," and re.fullmatch(r"\s*[-+]?\d+(\.\d+)+(,\d+)?\s*", text):
         raise InputError(

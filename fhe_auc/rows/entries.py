@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,24 +20,33 @@ from fhe_auc.base.names import alike
 class Coded:
     """A column of text: its names (None: missing), and for each row the index of its own.
 
-    `order` are the levels of an ordered categorical, in their order; there are none otherwise.
+    `order` are the levels of an ordered categorical, in their order; there are none otherwise. Where names are labels
+    of values, `stored` has the values that the file has in their stead, by label. `taken` are the texts that `levels`
+    has taken for missing, by their codes.
     """
 
     codes: NDArray[np.int32]
     names: Sequence[str | None]
     order: tuple[str, ...] = ()
+    stored: Mapping[str, str] = field(default_factory=dict)
+    taken: Mapping[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def chosen(self, rows: NDArray[Any] | slice) -> Coded:
         """Return the column at some rows."""
-        return Coded(self.codes[rows], self.names, self.order)
+        return replace(self, codes=self.codes[rows])
 
-    def renamed(self, text_of: Callable[[object], str | None]) -> Coded:
-        """Return the column with other names, several of which may be the same."""
-        order = (text_of(name) for name in self.order)
-        return Coded(self.codes, list(map(text_of, self.names)), tuple(name for name in order if name is not None))
+    def levels(self) -> Coded:
+        """Return a column that names no sites: NA and the like are missing in it, and several names may be the same."""
+        named = ((code, name) for code in self.present().tolist() if (name := self.names[code]) is not None)
+        own = {code: name for code, name in named if not name.isalnum() or name.lower() in _MISSING_TEXTS}
+        changed = {code: level for code, name in own.items() if (level := canonical(name)) != name}
+        if not changed:
+            return self
+        names = [changed.get(code, name) for code, name in enumerate(self.names)]
+        return replace(self, names=names, taken={code: own[code] for code, level in changed.items() if level is None})
 
     def present(self) -> NDArray[np.intp]:
         """Return the codes that occur, ascending."""
@@ -47,20 +57,12 @@ class Coded:
             return np.array(sorted(ends), np.intp)
         return np.flatnonzero(np.bincount(self.codes, minlength=1))
 
-    def values(self, value_of: Callable[[str | None], Any]) -> NDArray[Any]:
-        """Return each row's value, as numbers where all that occur are numbers, else as objects."""
-        present = self.present()
-        values = [value_of(self.names[code]) for code in present]
-        numeric = all(isinstance(value, (bool, int, float)) for value in values)
-        kind = np.bool_ if numeric and set(values) <= {0, 1} else np.float64 if numeric else object
-        table = np.empty(max(len(self.names), 1), kind)
-        for code, value in zip(present, values, strict=True):
-            table[code] = value
-        return table.take(self.codes)
-
 
 def one_dimensional(values: ArrayLike, title: str, what: str) -> NDArray[Any]:
-    """Return a column as an array, shape (n,), with every entry as it is; raise `InputError` for other shapes."""
+    """Return a column as an array, shape (n,), every entry as it is, None where one is masked.
+
+    Raises `InputError` for other shapes.
+    """
     kind = type(values).__name__
     try:
         array = values if isinstance(values, np.ndarray) else np.asarray(values)
@@ -76,6 +78,8 @@ def one_dimensional(values: ArrayLike, title: str, what: str) -> NDArray[Any]:
     if array.ndim > 1:
         remedy = "give one column, as predict_proba(X)[:, 1]; a table has it once"
         raise InputError(f"{title}: {what} must be one-dimensional, but have shape {array.shape}: {remedy}")
+    if (mask := getattr(array, "mask", None)) is not None:
+        array = np.array(array.tolist(), object) if np.any(mask) else np.asarray(array)
     return array
 
 
@@ -94,83 +98,148 @@ def coded_entries(
     values: NDArray[Any] | Coded, what: str, refuse: Callable[[int, str], InputError], names: Sequence[str]
 ) -> NDArray[np.uint8]:
     """Return each entry's index in `names`, or refuse the first that is none of them."""
-    coded = values if isinstance(values, Coded) else as_coded(values, level_text)
-    index = {level_text(name): code for code, name in enumerate(names)}
-    known = [-1 if name is None else index.get(name, -1) for name in coded.names]
+    coded = require_present(
+        values, what, lambda row, wrong: refuse(row, f"{wrong}: give such rows a level of their own")
+    )
+    index = {canonical(name): code for code, name in enumerate(names)}
+    if twice := [name for code, name in enumerate(names) if index[canonical(name)] != code]:
+        raise InputError(
+            f"{what} {twice[0]!r} is also written {names[index[canonical(twice[0])]]!r}: write it in one way"
+        )
+    known = [index.get(name, index.get(coded.stored.get(name or ""), -1)) for name in coded.names]
     found = np.array(known or [0], np.int16)[coded.codes]
     row = _first(found < 0)
     if row is not None:
-        name = coded.names[coded.codes[row]]
-        if name is None:
-            raise refuse(row, f"{what} is missing (empty, NA, None or the like): give such rows a level of their own")
-        entry = name if isinstance(values, Coded) else values[row]
+        entry = coded.names[coded.codes[row]] if isinstance(values, Coded) else values[row]
         raise refuse(row, f"{what} is {shown_entry(entry)}, and can only be {', '.join(map(repr, names))}")
     return frozen(found.astype(np.uint8))
 
 
+def require_present(values: NDArray[Any] | Coded, what: str, refuse: Callable[[int, str], InputError]) -> Coded:
+    """Return a column as text, or refuse the first entry that is missing."""
+    coded = values if isinstance(values, Coded) else as_coded(values).levels()
+    row = _first(missing_entries(coded))
+    if row is not None:
+        word = coded.taken.get(int(coded.codes[row]))
+        raise refuse(row, f"{what} is " + ("missing" if word is None else f"{word!r}, which counts as missing"))
+    return coded
+
+
 _MISSING_TEXTS = frozenset(
     (
-        "",
-        *("na", "n/a", "#n/a", "#na", "#n/a n/a", "<na>", "nat", "null", "none", "nan", "-nan"),  # R, Excel, pandas
-        *("1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"),  # NaN, as Windows has written it
-        *(".", "?", r"\n"),  # SAS and Stata; ARFF; Hive and MySQL
+        *("", "na", "n/a", "<na>", "nat", "null", "none", "nan", "-nan", "snan", "-nan(ind)", "?"),  # R, pandas, ARFF
+        *(r"\n", "(null)", "[null]", "__hive_default_partition__", "<missing>", "<undefined>"),  # databases, Matlab
     )
 )
-"""What stands for a missing entry in any column but that of sites, in any case of letters."""
-_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
-_NO_NAMES = ("", "nan", "<na>", "nat")  # as numpy and pandas write what is missing
+_MISSING_FORMS = re.compile(
+    r"\.[a-z_]?"  # SAS and Stata
+    r"|#(?:n/?[adv]|n/a n/a|[^\w\s]?[\w/]+[!?])"  # spreadsheets, with their errors, in their languages
+    r"|-?1\.#(?:ind|[qs]nan|nan|j)0*"  # NaN, as Windows has written it
+)
+"""What stands for a missing entry in any column but that of sites, in small letters."""
+_NO_NAMES = frozenset(("", "nan", "<na>", "nat"))  # as numpy and pandas write what is missing
+
+_WIDTHLESS = "\0\u00ad\u200b\u200c\u200d\u2060\ufeff"
+_MINUSES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63\uff0d", "-"))
+_NUMBER = re.compile(r"(-?)(?=\.?\d)(0|[1-9]\d*)?(\.\d*)?([eE](?:[-+]\d{1,2}|0|(?(3)\d{1,2}|(?!))))?", re.ASCII)
 
 
-def level_text(entry: object) -> str | None:
-    """Return a label, a level or a class as text; None where it is missing: empty, NA, None, "." or the like.
+def canonical(entry: object, *, decimal: str = ".", site: bool = False) -> str | None:
+    """Return a label, level, class, site or patient as the text that all spellings share; None where it is missing.
 
-    1.0 is "1", like 1, and so is "1.0": pandas writes whole numbers so where one of the column is missing. Bytes are
-    text in UTF-8, as older writers of Parquet leave it; what is none keeps its bytes as escapes, and so apart.
+    This is how values of options are compared with rows. Blanks at the ends do not count, nor whether an accent is a
+    character of its own. Whole numbers are as 1, whether 1.0, "1.00" or "1e+00", and of any type; other numbers in text
+    are left as they are, as 250.1 and 250.10 may be two codes; so are 007, +1 and 1E50. `decimal` is their mark in
+    text. True is "True", in text of any case too. Bytes are text in UTF-8; what is none keeps its bytes as escapes, and
+    so apart. Missing are None, NaN, texts such as NA and ".a", and an error of a spreadsheet.
+
+    With `site` it may be the name of a site: NA and the like are names, and characters that take no room stay.
     """
-    text = name_text(entry)
-    return None if text is None or text.lower() in _MISSING_TEXTS else text
+    text = (entry if isinstance(entry, str) else _text_of(entry)).strip()
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+    if not site and not text.isalnum():
+        text = text.strip(_WIDTHLESS).strip()
+    low = text.lower()
+    if low in (_NO_NAMES if site else _MISSING_TEXTS):
+        return None
+    if not site and low[0] in ".#-1" and _MISSING_FORMS.fullmatch(low):
+        return None
+    return low.capitalize() if low in ("true", "false") else _one_spelling(text, decimal)
 
 
-def name_text(entry: object) -> str | None:
-    """Return the name of a site as text, as `level_text`; but NA and the like are names, which no row is lost by."""
-    if isinstance(entry, float):
-        if entry != entry:
-            return None
-        if entry.is_integer():
-            entry = int(entry)
-    if isinstance(entry, bytes):
-        entry = entry.decode(errors="backslashreplace")
-    text = "" if entry is None else str(entry).strip()
-    if text.endswith(".0") and re.fullmatch(r"(0|-?[1-9][0-9]*)\.0", text):
-        text = text[:-2]
-    return text if text.lower() not in _NO_NAMES else None
+def _text_of(entry: object) -> str:
+    """Return an entry that is no text as one; numbers as Python writes whole ones, or floats."""
+    if isinstance(entry, np.floating) and not isinstance(entry, float):
+        entry = float(str(entry))  # 0.1 of 32 bits is 0.1
+    entry = plain_entry(entry)
+    if isinstance(entry, (bytes, bytearray)):
+        return entry.decode(errors="backslashreplace")
+    if entry is None or isinstance(entry, (bool, int)):
+        return "" if entry is None else str(entry)
+    try:
+        numerator, denominator = entry.as_integer_ratio()  # type: ignore[attr-defined]
+        if denominator == 1:
+            return str(numerator)
+        short = repr(float(entry))  # type: ignore[arg-type]
+        return short if type(entry)(short) == entry else str(entry)  # type: ignore[call-arg]
+    except (AttributeError, ValueError, OverflowError):  # no number, or none that is finite
+        return str(entry)
+
+
+def _one_spelling(text: str, decimal: str) -> str:
+    """Return a number in text with a plain minus and a point, and a whole one as such; other text as it is."""
+    if text.isascii() and (text.isdecimal() or not (text[:1].isdigit() or text[:1] in "-.,")):
+        return text
+    plain = text.translate(_MINUSES)
+    if decimal == ",":
+        plain = plain.replace(".", " ").replace(",", ".")  # a point is no mark then
+    if (number := _NUMBER.fullmatch(plain)) is None:
+        return text
+    sign, digits, fraction, exponent = number.groups(default="")
+    if exponent:
+        whole = float(plain)
+        return str(int(whole)) if whole.is_integer() and abs(whole) < 2**53 else plain
+    return plain if fraction.strip(".0") else sign * (digits not in ("", "0")) + (digits or "0")
+
+
+def number_of(text: str, decimal: str = ".") -> float | None:
+    """Return the number that a text is, None where it is none: as Python reads it, but with any minus, and no 1_000.
+
+    `decimal` is "." or ","; with a comma, a number with a point is none. What counts as missing is no number.
+    """
+    plain = text.strip().translate(_MINUSES)
+    if decimal == ",":
+        plain = plain.replace(".", "_").replace(",", ".")
+    try:
+        number = float("_" if "_" in plain else plain)
+    except ValueError:
+        return None
+    return None if number != number else number
 
 
 def missing_entries(values: NDArray[Any] | Coded) -> NDArray[np.bool_]:
-    """Return which entries of a column, shape (n,), are missing or masked."""
+    """Return which entries of a column, shape (n,), are missing."""
     if isinstance(values, Coded):
         return np.array([name is None for name in values.names] or [False])[values.codes]
-    if getattr(values, "mask", None) is not None:  # a masked array; its class would load numpy.ma
-        masked: NDArray[np.bool_] = np.ma.getmaskarray(values)  # type: ignore[no-untyped-call, unused-ignore]
-        return masked | missing_entries(np.asarray(values))
     if values.dtype.kind == "f":
         nans: NDArray[np.bool_] = np.isnan(values)
         return nans
     if values.dtype.kind in "biu":
         return np.zeros(len(values), np.bool_)
-    return np.fromiter((level_text(entry) is None for entry in values.tolist()), np.bool_, len(values))
+    return np.fromiter((canonical(entry) is None for entry in values.tolist()), np.bool_, len(values))
 
 
-def incomplete_rows(columns: Iterable[NDArray[Any] | Coded]) -> NDArray[np.bool_]:
-    """Return the rows in which an entry of one of these columns is missing, as Booleans."""
-    return np.asarray(np.logical_or.reduce([missing_entries(values) for values in columns]))
+def site_name(entry: object) -> str | None:
+    """Return an entry of a column that may be that of sites, as `canonical`."""
+    return canonical(entry, site=True)
 
 
-def as_coded(entries: NDArray[Any], text_of: Callable[[object], str | None]) -> Coded:
+def as_coded(entries: NDArray[Any], text_of: Callable[[object], str | None] = site_name) -> Coded:
     """Return a column, shape (n,), as text; names come in the order of first appearance."""
-    if entries.dtype.kind in "biu" and type(entries) is np.ndarray:
+    if entries.dtype.kind in "biuf":
         distinct, of_row = np.unique(entries, return_inverse=True)
-        return Coded(of_row.astype(np.int32), list(map(text_of, distinct.tolist())))
+        return Coded(of_row.astype(np.int32), list(map(text_of, distinct)))
     values, index = entries.tolist(), dict[tuple[type, Any], int]()  # with types, as True is 1 to a dict
     pairs = zip(map(type, values), values, strict=True)
     of_row = np.fromiter((index.setdefault(pair, len(index)) for pair in pairs), np.int32, len(values))
@@ -183,31 +252,28 @@ def known_codes(
     values: NDArray[Any] | Coded, known: dict[str, int], refuse: Callable[[int, str], InputError]
 ) -> NDArray[np.int32]:
     """Return the code of each entry in `known`, which new ones are added to, or refuse the first that is missing."""
-    coded = values if isinstance(values, Coded) else as_coded(values, level_text)
-    row = _first(missing_entries(coded))
-    if row is not None:
-        raise refuse(row, "the patient is missing")
+    coded = require_present(values, "the patient", refuse)
     codes = np.zeros(max(len(coded.names), 1), np.int32)
     for code in coded.present():
         codes[code] = known.setdefault(str(coded.names[code]), len(known))
     return frozen(codes[coded.codes])
 
 
-def require_one_spelling(labels: Iterable[str], column: str) -> None:
+def require_one_spelling(labels: Iterable[str], column: str, what: str = "label") -> None:
     """Raise `InputError` for labels that differ in case, blanks, or how a number is written alone."""
     seen: dict[object, str] = {}
     for label in labels:
-        try:
-            looks: object = float(label)
-        except ValueError:
-            looks = "".join(alike(label).split())
+        number = number_of(label)
+        looks = "".join(alike(label).split()) if number is None else number
         if (first := seen.setdefault(looks, label)) != label:
-            what = f"label {first!r} is also written {label!r}"
-            raise InputError(f"{what}: write it in one way, so that all its rows count alike", column=column)
+            told = f"{what} {first!r} is also written {label!r}"
+            raise InputError(f"{told}: write it in one way, so that all its rows count alike", column=column)
 
 
 def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:
-    """Return the entries as read-only float64, shape (n,), each exactly, or refuse the first that is not one.
+    """Return the entries as read-only float64, shape (n,), or refuse the first that is none, or changes as such.
+
+    Decimals and fractions are rounded to the nearest, as numbers in text are.
 
     `what` is what an entry is, for the message; `refuse` makes the error from a row (from 0) and what is wrong with it.
     """
@@ -228,24 +294,19 @@ def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str],
 
 def _real_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[Any]:
     """Return the values with a boolean, integer or floating dtype, or refuse the first that is no number."""
-    if getattr(values, "mask", None) is not None:  # a masked array; its class would load numpy.ma
-        row = _first(np.ma.getmaskarray(values))  # type: ignore[no-untyped-call, unused-ignore]
-        if row is not None:
-            raise refuse(row, f"{what} is masked; drop the row or fill in its value")
-        values = np.asarray(values)
     if values.dtype.kind in "biuf":
         if values.dtype.kind == "f" and (row := _first(np.isnan(values))) is not None:
             raise refuse(row, f"{what} is missing")
         return values
     numbers = np.empty(len(values), dtype=np.float64)
     for row, entry in enumerate(values):
-        if level_text(entry) is None:
+        number: Any = plain_entry(entry)
+        if (not isinstance(number, (int, float)) and canonical(number) is None) or number != number:
             raise refuse(row, f"{what} is missing")
-        number = plain_entry(entry)
-        if not isinstance(number, (bool, int, float)):
-            told = "text, not a number" if isinstance(number, str) and _NUMBER.fullmatch(number) else "not a number"
+        if not hasattr(number, "as_integer_ratio"):
+            told = "text, not a number" if isinstance(number, str) and number_of(number) is not None else "not a number"
             raise refuse(row, f"{what} is {shown_entry(number)}, which is {told}")
-        if isinstance(number, int) and abs(number) > 2**53:  # float64 no longer tells neighbours apart
+        if not isinstance(number, float) and abs(number) > 2**53:  # float64 no longer tells neighbours apart
             raise refuse(row, f"{what} is {shown_entry(number)}, which is too large")
         numbers[row] = number
     return numbers
@@ -256,7 +317,9 @@ def _first(flags: NDArray[np.bool_]) -> int | None:
 
 
 def plain_entry(entry: object) -> object:
-    """Return numpy's numbers and texts as Python's own, but no dates, which would turn into integers."""
+    """Return numpy's numbers and texts, and Arrow's scalars, as Python's own; no dates, which numpy counts."""
+    if hasattr(entry, "as_py"):
+        return entry.as_py()
     return entry.item() if isinstance(entry, np.generic) and entry.dtype.kind in "biufcUS" else entry
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,31 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError
 from fhe_auc.question.analysis import PLAIN, Analysis, Questions
 from fhe_auc.rows.csv_files import TextFormat
+from fhe_auc.rows.databases import Query, is_url
 from fhe_auc.rows.entries import finite_numbers
 from fhe_auc.rows.party_data import Entries, PartyData
 from fhe_auc.rows.party_rows import parties_in
+from fhe_auc.rows.side_by_side import compared
 from fhe_auc.rows.table_files import SUFFIXES, TableFile
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileEntries(Entries):
-    """What entries mean, and how text files are written."""
+    """What entries mean, how text files are written, and what is read of a workbook or a database.
+
+    `sheet` is the workbook's, `query` one SELECT; a database's password is in `password_file`, or where
+    `fhe_auc.rows.databases.Query` says.
+    """
 
     form: TextFormat = field(default_factory=TextFormat)
+    sheet: str | None = None
+    query: str | None = None
+    password_file: Path | None = None
+
+    @property
+    def decimal(self) -> str:
+        """The decimal mark of numbers in text."""
+        return self.form.decimal
 
 
 def read_for(
@@ -36,7 +51,7 @@ def read_for(
     """Read the parties' test rows for questions, and what these are now that all levels are known.
 
     Files are ``.csv``, ``.tsv`` (also ``.gz``), ``.parquet``, ``.feather`` or ``.npz``. ``-`` is standard input, CSV;
-    without a site column its party is called "stdin".
+    without a site column its party is called "stdin". A database's address is one of `fhe_auc.rows.databases.Query`.
 
     Without `site_column` every file is one party, named by the file name without its suffix, or by its folder where
     files of several folders have one name. With it the rows of all files are grouped by the text in this column, which
@@ -45,14 +60,16 @@ def read_for(
     holds indices into it, and so does that of sites.
 
     Raises `InputError` for a file that is missing, given twice, no plain file, unreadable or of an unknown kind; lacks
-    a column (the message lists its columns); names the same party as another; or holds an entry that is missing or no
-    label, score or site (the message names file, line, column and value), or one label in two spellings.
+    a column (the message lists its columns); names the same party as another, or has all of its rows; or holds an entry
+    that is missing or no label, score or site (the message names file, line, column and value), or one label in two
+    spellings.
     """
     entries = entries or FileEntries()
-    files = _distinct_files([paths] if isinstance(paths, (str, os.PathLike)) else paths, entries.form)
+    tables = _distinct([paths] if isinstance(paths, (str, os.PathLike)) else paths, entries)
     if site_column is None:
-        files = _with_party_names(files)
-    return parties_in(files, questions, site=site_column, label=label_column, entries=entries)
+        tables = _with_party_names(tables)
+    parties, analysis = parties_in(tables, questions, site=site_column, label=label_column, entries=entries)
+    return compared(parties, analysis, entries.score_scale, refuse=True), analysis
 
 
 def write_rows(path: Path, data: PartyData, analysis: Analysis) -> None:
@@ -72,7 +89,7 @@ def read_column(path: str | os.PathLike[str], column: str, form: TextFormat | No
 
     The file is as for `read_for`, and so are errors: the message names the file, the row, the column and the value.
     """
-    (file,) = _distinct_files([path], form or TextFormat())
+    (file,) = _distinct([path], FileEntries(form=form or TextFormat()))
     found: list[NDArray[np.float64]] = [np.empty(0)]
     for piece in file.pieces([column], ()):
         start = sum(map(len, found))
@@ -85,29 +102,37 @@ def read_column(path: str | os.PathLike[str], column: str, form: TextFormat | No
     return np.concatenate(found)
 
 
-def _distinct_files(paths: Sequence[str | os.PathLike[str]], form: TextFormat) -> list[TableFile]:
-    files = [Path(path) for path in paths]
-    if not files:
+def table_at(path: str | os.PathLike[str], entries: FileEntries) -> TableFile | Query:
+    """Return the table of a file, or of a database's address; `InputError` where this one is not as it must be."""
+    if is_url(text := str(path)):
+        return Query(text, entries.query, entries.password_file)
+    return TableFile(Path(path), entries.form)
+
+
+def _distinct(paths: Sequence[str | os.PathLike[str]], entries: FileEntries) -> list[TableFile | Query]:
+    if not paths:
         raise InputError(f"no files given; give at least one: {', '.join(SUFFIXES)}")
-    seen: dict[object, Path] = {}
-    for file in files:
-        try:
-            status = file.stat()
-            itself: object = (status.st_dev, status.st_ino)  # whatever its name: links to one file are that file
-        except OSError:  # standard input, or what reading refuses
-            itself = str(file)
-        if (other := seen.setdefault(itself, file)) is not file:
-            name, also = str(file), "" if other == file else f", also as {str(other)!r}"
-            raise InputError(f"file {name!r} is given twice{also}, which would count its rows twice", file=name)
-    return [TableFile(file, form) for file in files]
+    tables = [table_at(path, entries) for path in paths]
+    seen: dict[object, TableFile | Query] = {}
+    for table in tables:
+        itself: object = table.name
+        if isinstance(table, TableFile):
+            with suppress(OSError):  # standard input, or what reading refuses
+                status = table.path.stat()
+                itself = (status.st_dev, status.st_ino)  # whatever its name: links to one file are that file
+        if (other := seen.setdefault(itself, table)) is not table:
+            also = "" if other.name == table.name else f", also as {other.name!r}"
+            raise InputError(f"{table.title} is given twice{also}, which would count its rows twice", file=table.file)
+    return tables
 
 
-def _with_party_names(files: Sequence[TableFile]) -> list[TableFile]:
-    """Return the files, each of which names a party: by its folder where files of several folders have one name.
+def _with_party_names(tables: Sequence[TableFile | Query]) -> list[TableFile | Query]:
+    """Return the tables, each of which names a party: a file by its folder where files of several have one name.
 
     Raises `InputError` where a name cannot be that of a party, or is another's.
     """
-    for file in files:
+    folders: dict[str, list[str]] = {}
+    for file in tables:
         try:
             file.name.encode()
         except UnicodeEncodeError:
@@ -116,11 +141,14 @@ def _with_party_names(files: Sequence[TableFile]) -> list[TableFile]:
                 "the parties in a site column",
                 file=file.name,
             ) from None
-    folders: dict[str, list[str]] = {}
-    for file in files:
-        folders.setdefault(file.party, []).append(file.path.parent.name)
-    named = [replace(file, folder_names=len(own := folders[file.party]) > 1 and all(own)) for file in files]
-    by_name: dict[str, TableFile] = {}
+        folders.setdefault(file.party, []).append(file.path.parent.name if isinstance(file, TableFile) else "")
+    named = [
+        replace(file, folder_names=len(own := folders[file.party]) > 1 and all(own))
+        if isinstance(file, TableFile)
+        else file
+        for file in tables
+    ]
+    by_name: dict[str, TableFile | Query] = {}
     for file in named:
         other = by_name.setdefault(file.party, file)
         if other is not file:

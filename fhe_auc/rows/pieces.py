@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -21,6 +22,11 @@ class Piece(NamedTuple):
     numbers: dict[str, NDArray[Any]]
     texts: dict[str, Coded]
 
+    @property
+    def rows(self) -> int:
+        """Number of rows, of one column at least."""
+        return max([*map(len, self.numbers.values()), *map(len, self.texts.values())])
+
     def chosen(self, rows: NDArray[Any] | slice) -> Piece:
         """Return some of the rows."""
         return Piece(
@@ -37,6 +43,7 @@ class Words(NamedTuple):
     classes: str
     label: str  # what names another column of labels, and of scores
     score: str
+    left_out: str = ""  # what is to be known where rows of a table with a missing entry were left out
 
 
 OPTIONS = Words(
@@ -83,8 +90,8 @@ class KeptPieces:
 
     def __init__(self, pieces: Iterable[Piece]) -> None:
         numbers, codes = dict[str, Column](), dict[str, Column]()
-        self._names = dict[str, dict[str | None, int]]()
-        self._orders = dict[str, tuple[str, ...]]()
+        known = dict[str, dict[str | None, int]]()
+        self._texts = dict[str, Coded]()  # of each column, without rows
         self._odd = dict[str, dict[int, object]]()  # entries by row, in columns of numbers, that are none
         self._rows = 0
         for piece in pieces:
@@ -92,22 +99,23 @@ class KeptPieces:
                 own = numbers.setdefault(name, Column(np.float64))
                 own.append(self._numbers(self._odd.setdefault(name, {}), entries))
             for name, coded in piece.texts.items():
-                known = self._names.setdefault(name, {})
-                table = [known.setdefault(text, len(known)) for text in coded.names]
+                own_names, before = known.setdefault(name, {}), self._texts.get(name, coded)
+                table = [own_names.setdefault(text, len(own_names)) for text in coded.names]
                 codes.setdefault(name, Column(np.int32)).append(np.array(table or [0], np.int32)[coded.codes])
-                self._orders[name] = coded.order
-            self._rows += len(next(iter((*piece.numbers.values(), *piece.texts.values())), ()))
+                self._texts[name] = replace(coded, names=(), stored={**before.stored, **coded.stored})
+            self._rows += piece.rows
+        self._texts = {name: replace(coded, names=[*known[name]]) for name, coded in self._texts.items()}
         self._columns = {name: column.finished() for name, column in (*numbers.items(), *codes.items())}
 
     def _numbers(self, odd: dict[int, object], entries: NDArray[Any]) -> NDArray[np.float64]:
-        """Return entries as float64, 0 where one is none, or would change, which is written down."""
+        """Return entries as float64, NaN where one is missing, or is none or would change, which is written down."""
         if entries.dtype == np.float64:
             return entries
-        found = np.zeros(len(entries))
+        found = np.full(len(entries), np.nan)
         for row, entry in enumerate(entries.tolist()):
-            if type(entry) in (int, float) and (entry != entry or float(entry) == entry):
+            if type(entry) in (int, float) and float(entry) == entry:
                 found[row] = entry
-            else:
+            elif entry is not None and entry == entry:
                 odd[self._rows + row] = entry
         return found
 
@@ -118,10 +126,7 @@ class KeptPieces:
             found = {name: self._entries(name, rows) for name in numbers}
             yield Piece(
                 found,
-                {
-                    name: Coded(np.asarray(self._columns[name][rows]), [*self._names[name]], self._orders[name])
-                    for name in texts
-                },
+                {name: replace(self._texts[name], codes=np.asarray(self._columns[name][rows])) for name in texts},
             )
             for name in (*numbers, *texts):
                 release(self._columns[name])

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.rows.entries import level_text
+from fhe_auc.rows.entries import canonical
 
 _ENTRY = re.compile(rb'"[^"]*(?:""[^"]*)*"(?!")')
 _BREAK = re.compile(rb"\r\n|\r|\n")
@@ -101,7 +101,7 @@ class Quotes:
         cells += [last[column] for column in self.numbers if column < own]
         cells += [row[column] for column in self.numbers for row in rows[1:-1]]
         texts = [cell.decode(errors="replace").strip() for cell in cells]
-        given = [text for text in texts if level_text(text) is not None]
+        given = [text for text in texts if canonical(text) is not None]
         try:
             return bool([self.number(text) for text in given])
         except ValueError:

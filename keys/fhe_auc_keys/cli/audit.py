@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from fhe_auc.base.files import read_from_others, write_atomically
+from fhe_auc.base.files import read_text, write_atomically
 from fhe_auc.cli import output
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.store.audit import read_trail
@@ -39,7 +39,7 @@ def audit(file: Path | None, copy: Path | None, vault: Vault | None, members: Me
     if members is None or (file is None and vault is None):
         raise click.UsageError("give --store; or FILE and --members")
     if file is not None:
-        lines = read_from_others(file).splitlines()
+        lines = read_text(file).splitlines()
     elif vault is not None:
         with vault.open() as store:
             lines = store.trail()

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from fhe_auc.base.files import read_from_others
+from fhe_auc.base.files import read_text
 from fhe_auc.cli import output
 from fhe_auc.cli.evaluation_table import Form, print_evaluation
 from fhe_auc.machines.isolation import sentence
@@ -110,7 +110,7 @@ def _show(path: Path, told: dict[str, Any], *, several: bool) -> None:
 
 def _genuine(path: Path, members: Members) -> dict[str, Any]:
     """Return a result that is what one of the members has signed; raise `KeysError` where it is not."""
-    told = signed_json.parse(read_from_others(path))
+    told = signed_json.parse(read_text(path))
     signer = signed_json.verified_signer(told, RESULT, members, at=common.now()).name
     if told.get("party") != signer:
         raise TamperedError(f"it is signed by {signer!r}, and said to be another's")

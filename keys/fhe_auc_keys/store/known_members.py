@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.files import read_from_others
+from fhe_auc.base.files import read_text
 from fhe_auc.base.serialise import KeptFormat
 from fhe_auc_keys.errors import StoreError, UnsignedError, about
 from fhe_auc_keys.store.key_store import KeyStore, Record
@@ -74,7 +74,7 @@ def in_folder(folder: Path) -> Members:
         while True:
             name = f"{members.version + 1}.json"
             with about(name):
-                members = members.newer(read_from_others(folder / name, MAX_BYTES))
+                members = members.newer(read_text(folder / name, MAX_BYTES))
     if not members.version:
         raise InputError(f"there is no 1.json in {str(folder)!r}, the first members' file", file=str(folder))
     return members

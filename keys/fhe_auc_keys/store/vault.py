@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.files import write_atomically
+from fhe_auc.base.files import read_secret, write_atomically
 from fhe_auc_keys.errors import StoreError, UnsafeModeError
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore, is_in
@@ -17,7 +16,6 @@ from fhe_auc_keys.trust.identity import Identity
 
 PASSPHRASE_VARIABLE = "FHE_AUC_PASSPHRASE"  # noqa: S105 - the variable's name
 STORE_VARIABLE = "FHE_AUC_STORE"  # of commands: their key store; of a worker of Dask's: its own
-CREDENTIALS_VARIABLE = "CREDENTIALS_DIRECTORY"  # where systemd puts what LoadCredential= names
 _RANDOM_BYTES = 32
 _PATIENCE = 30.0  # seconds for which another process may have the store open
 OWN = "own"  # name of the entry that a store has one of: its identity
@@ -53,7 +51,7 @@ class Vault:
     def _passphrase(self) -> str:
         if self.passphrase_file is not None:
             drop_variable()
-            return _from_file(self.passphrase_file)
+            return read_secret(self.passphrase_file, "passphrase", StoreError, UnsafeModeError)
         if found := os.environ.get(PASSPHRASE_VARIABLE):
             return found
         raise InputError(
@@ -100,22 +98,3 @@ def own_identity(store: KeyStore) -> Identity:
         raise StoreError("this key store holds nobody's keys: `fhe-auc join LINK NAME` makes them")
     identity = Identity.from_bytes(store.get("identity", OWN))
     return replace(identity, version=known_members.stored(store).version)
-
-
-def _from_file(path: Path) -> str:
-    # systemd gives its user access by a list, which shows as the group's; the folder is nobody else's.
-    others = 0o007 if str(path.parent) == os.environ.get(CREDENTIALS_VARIABLE) else 0o077
-    try:
-        opened = path.open("rb")
-    except OSError as error:
-        raise StoreError(f"passphrase file {str(path)!r} cannot be read: {error.strerror}") from None
-    with opened as file:
-        if sys.platform != "win32" and os.fstat(file.fileno()).st_mode & others:  # there, modes say nothing
-            raise UnsafeModeError(f"passphrase file {str(path)!r} is open to other users: chmod 600 it")
-        try:
-            lines = file.read().decode().splitlines()
-        except UnicodeDecodeError:
-            lines = []
-    if len(lines) != 1 or not lines[0]:
-        raise InputError(f"passphrase file {str(path)!r} is not one line of text", file=str(path))
-    return lines[0]

@@ -91,6 +91,13 @@ def test_tables_of_commands_in_groups_and_lists_are_understood() -> None:
     assert "there is no column 'none'" in told
 
 
+@pytest.mark.parametrize("name", ["risk, 30 days", "risk=30", 'the "new" risk', "a,b"])
+def test_a_name_in_a_list_is_one_name_whatever_it_has(name: str) -> None:
+    Path("s.toml").write_text(f"label-column = 'died'\nscore-columns = ['risk', '{name}']\n")
+    told = call("--config", "s.toml", "evaluate", "north.csv").stderr
+    assert f"there is no column {name!r}" in told
+
+
 def test_an_option_may_be_called_as_a_command_is() -> None:
     shared = 'label-column = "died"\nscore-column = "risk"\nthresholds = "uniform:50"\n'
     Path("fhe-auc.toml").write_text(shared)

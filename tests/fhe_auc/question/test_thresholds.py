@@ -39,10 +39,10 @@ def test_what_is_no_grid_is_refused() -> None:
         (0.5, "'uniform:100', 'hybrid:1000' or the like, or an array of numbers, not float$"),
         ({0.1: 0.2}, "or an array of numbers, not dict$"),
         (["0.1", "0.2"], "one-dimensional array of numbers"),
-        ([0.1, None], "one-dimensional array of numbers, not of type object"),
+        ([0.1, None], "threshold 1 must be a number, got None"),
         ([False, True], "one-dimensional array of numbers, not of type bool"),
         ([[0.1], [0.2, 0.3]], "one-dimensional array of numbers"),
-        (np.ma.masked_array([0.1, 0.2], mask=[0, 1]), "threshold 1 is masked"),
+        (np.ma.masked_array([0.1, 0.2], mask=[0, 1]), "threshold 1 must be a number, got None"),
     ]:
         with pytest.raises(InputError, match=shown):
             thresholds.explicit(points)

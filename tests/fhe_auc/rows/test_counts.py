@@ -14,7 +14,7 @@ from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
 from fhe_auc.rows import datasets
 from fhe_auc.rows.counts import Counts, count
-from fhe_auc.rows.entries import level_text
+from fhe_auc.rows.entries import canonical
 from fhe_auc.rows.party_data import PartyData
 from tests.support import missing
 from tests.support.lazy import Lazy
@@ -58,7 +58,7 @@ def unzip(pairs: list[tuple[bool, float]]) -> tuple[list[bool], list[float]]:
         (np.array([0, 1, "yes"], dtype=object), "label is 'yes', which is not a number"),
         ([0, 1, 1 + 0j], r"label is \(1\+0j\), which is not a number"),
         ([0, 1, 10**400], r"label is 1000.*\.\.\..*0, which is too large"),
-        (np.ma.masked_array([0, 1, 1], mask=[0, 0, 1]), "label is masked"),
+        (np.ma.masked_array([0, 1, 1], mask=[0, 0, 1]), "label is missing"),
     ],
 )
 def test_a_bad_label_is_refused_with_party_row_and_value(y_true: Any, shown: str) -> None:
@@ -79,7 +79,7 @@ def test_a_bad_label_is_refused_with_party_row_and_value(y_true: Any, shown: str
         ([0, 1, 1], [0.1, 1j, 0.2], ", row 1: score is 1j, which is not a number"),
         ([0, 1, 1], [0, 2**53 + 1, 2**53], ", row 1: score is 9007199254740993, which float64 cannot hold exactly"),
         ([0, 1, 1], [0, 10**400, 1], ", row 1: score is 1000.*, which is too large"),
-        ([0, 1, 1], np.ma.masked_array([0.1, 0.3, 0.2], mask=[0, 1, 0]), ", row 1: score is masked"),
+        ([0, 1, 1], np.ma.masked_array([0.1, 0.3, 0.2], mask=[0, 1, 0]), ", row 1: score is missing"),
         ([0, 1, 1], np.array([0.1, np.timedelta64(1, "ns"), 0.2], dtype=object), ", row 1: score is .*timedelta"),
         ([0, 1, 1], np.array([1, 2, 3], dtype="M8[ns]"), ""),
         ([], [], ": there are no rows"),
@@ -243,8 +243,8 @@ def test_a_missing_level_is_refused_with_its_row_and_what_to_do() -> None:
     import pandas as pd
 
     for entry in (None, np.nan, "  ", b"NA", pd.NA, pd.NaT, *missing.TEXTS):
-        assert level_text(entry) is None
-        with pytest.raises(InputError, match=r"'north', row 1: ward is missing .*: give such rows a level"):
+        assert canonical(entry) is None
+        with pytest.raises(InputError, match=r"'north', row 1: ward is .*missing: give such rows a level"):
             PartyData.from_columns("north", [0, 1], {"": [0.1, 0.2]}, {"ward": ["1", entry]}, BY_CODE)
 
 

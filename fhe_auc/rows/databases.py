@@ -1,0 +1,255 @@
+"""Rows that a database's query gives: read once, in one transaction, which can write nothing and is rolled back.
+
+ADBC reads PostgreSQL, their own libraries the files of SQLite and DuckDB, SQLAlchemy or ODBC anything else. Drivers are
+not asked for what they get wrong: servers write decimals, dates and their like as text, and a score that is a decimal
+is the float64 nearest to it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
+from urllib.parse import parse_qsl, quote, unquote
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types
+
+from fhe_auc.base.errors import InputError, Place
+from fhe_auc.base.extras import require
+from fhe_auc.base.files import read_secret
+from fhe_auc.rows.arrow_columns import piece_of
+from fhe_auc.rows.pieces import OPTIONS, KeptPieces, Piece, Words, find_columns
+from fhe_auc.rows.row_store import BATCH
+
+_PASSWORD = "FHE_AUC_DATABASE_PASSWORD"  # noqa: S105 - the variable that has it; another, with _FILE, names a file
+_ROWS = 2**13  # of Python's objects at a time
+_BYTES = 2**21  # of a driver's buffer
+_LONGEST = 2**10  # bytes of a text that comes by ODBC
+_SELECT = re.compile(r"(\s|\(|--[^\n]*\n|/\*.*?\*/)*(select|with|values|table|from)\b", re.IGNORECASE | re.DOTALL)
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
+_SECRETS = {"password", "passwd", "pwd", "sslpassword"}  # parameters of URLs and of ODBC
+_PLACES = ("server", "servername", "host", "port", "dsn", "dbq", "database")  # of ODBC; the last one names the party
+_READ_ONLY = (
+    "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",  # PostgreSQL
+    "SET SESSION TRANSACTION READ ONLY",  # MySQL
+    "SET IMPLICIT_TRANSACTIONS ON",  # SQL Server, which commits nothing then
+)
+_Names: TypeAlias = Sequence[str]
+
+
+def is_url(text: str) -> bool:
+    """Return whether a text is a database's address, and no file's name."""
+    return re.match(r"[a-z][\w+.-]+://|odbc:", text, re.IGNORECASE) is not None
+
+
+class Query:
+    """What a query gives: a `fhe_auc.rows.pieces.Table`, read once, whose party is called as the database.
+
+    `url` is the database's address as SQLAlchemy has it, or "odbc:" and a connection string. The password is in
+    `password_file`, in the file that FHE_AUC_DATABASE_PASSWORD_FILE names, or in FHE_AUC_DATABASE_PASSWORD. Raises
+    `InputError` for an address that holds one, and for a query that is not one SELECT.
+    """
+
+    names_columns: ClassVar[bool] = True
+    words: ClassVar[Words] = OPTIONS
+
+    def __init__(self, url: str, query: str | None, password_file: Path | None = None) -> None:
+        scheme, _, self.rest = url.partition(":")
+        self.kind = next((each for each in ("sqlite", "duckdb") if scheme.lower().startswith(each)), scheme.lower())
+        self.name, self.party = self._names()
+        self.file, self.title = self.name, f"database {self.name!r}"
+        self.query = (query or "").strip().rstrip("; \t\n")
+        self._password_file, self._kept = password_file, list[KeptPieces]()
+        if not self.query:
+            raise InputError(f"{self.title}: which rows of it? --query 'SELECT …' says that", file=self.name)
+        if not _SELECT.match(self.query) or ";" in _QUOTED.sub("", self.query):
+            raise InputError(f"{self.title}: the query must be one SELECT: it only reads", file=self.name)
+
+    def _names(self) -> tuple[str, str]:
+        """Return how messages name the database, without who asks, and its own name."""
+        if self.kind in ("sqlite", "duckdb"):
+            return f"{self.kind}:{self.rest}", Path(self.rest).stem
+        is_odbc = self.kind == "odbc"
+        user, _, rest = ("", "", self.rest) if is_odbc else self.rest.removeprefix("//").rpartition("@")
+        place, _, more = rest.partition("?")
+        pairs = re.findall(r"([^=;]+)=({(?:[^}]|}})*}|[^;]*)", rest) if is_odbc else parse_qsl(more)
+        parameters = {name.strip().lower(): value.strip() for name, value in pairs}
+        if _SECRETS & parameters.keys() or re.search("[:/?#]", user):
+            raise InputError(
+                "a database's address holds a password, or an @ that is not written as %40; others see addresses: put "
+                f"the password into the variable {_PASSWORD}, or into a file that {_PASSWORD}_FILE names"
+            )
+        host, _, database = place.partition("/")
+        if is_odbc:
+            places = [parameters[name] for name in _PLACES if name in parameters]
+            place, database, host = ";".join(places), (places or [""])[-1], ""
+        own = unquote(database), parameters.get("dbname"), parameters.get("service"), host, "database"
+        return f"{self.kind}:{'//' * (not is_odbc)}{place}", next(filter(None, own))
+
+    def place(self, row: int, wanted: _Names) -> Place:
+        """Return where a row, from 0, is."""
+        return Place(f"row {row} of the query", self.name)
+
+    def keep(self, numbers: _Names, texts: _Names) -> None:
+        """Read all rows: the next time there may be others."""
+        self._kept[:] = [KeptPieces(self._read(numbers, texts))]
+
+    def pieces(self, numbers: _Names, texts: _Names) -> Iterator[Piece]:
+        """Yield the rows of these columns, in order; raise `InputError` where the database does not give them."""
+        yield from self._kept[0].pieces(numbers, texts) if self._kept else self._read(numbers, texts)
+
+    def _read(self, numbers: _Names, texts: _Names) -> Iterator[Piece]:
+        password = self.password()
+        try:
+            yield from _READERS.get(self.kind, _other_rows)(self, numbers, texts)
+        except InputError as error:
+            raise error.within(self.title, file=self.name) from None
+        except Exception as error:  # every driver has its own, and may tell the address
+            reason = _first_line(error)
+            for secret in filter(None, (self.rest, quote(password, safe=""), password)):
+                reason = reason.replace(secret, "…")
+            raise InputError(f"{self.title}: {reason}", file=self.name) from None
+
+    def password(self) -> str:
+        """Return it, "" where there is none; raise `InputError` where its file cannot be read."""
+        file = self._password_file or os.environ.get(f"{_PASSWORD}_FILE")
+        return read_secret(Path(file), "password") if file else os.environ.get(_PASSWORD, "")
+
+    @property
+    def url(self) -> str:
+        """The address with the password."""
+        user, _, place = self.rest.removeprefix("//").rpartition("@")
+        password = quote(self.password(), safe="")
+        return f"{self.kind}://{user}:{password}@{place}" if password else f"{self.kind}:{self.rest}"
+
+    def selecting(self, columns: Iterable[str]) -> str:
+        """Return a query for expressions of the columns, as PostgreSQL and DuckDB understand it."""
+        return f"SELECT {', '.join(columns) or 'NULL'} FROM ({self.query}\n) AS rows"  # noqa: S608 - the user's own
+
+
+def _postgresql_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
+    require("sql", "adbc_driver_postgresql", "adbc_driver_manager")
+    from adbc_driver_postgresql import StatementOptions, dbapi
+
+    size = {StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(_BYTES)}
+    with dbapi.connect(table.url) as connection, connection.cursor(adbc_stmt_kwargs=size) as cursor:
+        cursor.execute("SET TRANSACTION READ ONLY")
+        cursor.execute(table.selecting(_expressions(cursor.adbc_execute_schema(table.query), numbers, texts)))
+        for batch in cursor.fetch_record_batch():
+            yield piece_of(dict(zip((*numbers, *texts), batch.columns, strict=True)), numbers, texts)
+
+
+def _duckdb_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
+    require("sql", "duckdb")
+    import duckdb
+
+    # Settings could be taken back, and a query could write files.
+    settings: dict[str, Any] = {"enable_external_access": False, "lock_configuration": True}
+    with duckdb.connect(table.rest.removeprefix("///"), read_only=True, config=settings) as connection:
+        schema = connection.execute(f"{table.selecting('*')} LIMIT 0").fetch_arrow_table().schema
+        connection.execute(table.selecting(_expressions(schema, numbers, texts)))
+        for batch in connection.fetch_record_batch(BATCH):
+            yield piece_of(dict(zip((*numbers, *texts), batch.columns, strict=True)), numbers, texts)
+
+
+def _expressions(schema: Any, numbers: _Names, texts: _Names) -> list[str]:
+    """Return SQL for the columns: text that the server writes, where none of Arrow's types holds what is there."""
+    held = (types.is_integer, types.is_boolean, types.is_string, types.is_binary, types.is_dictionary, types.is_list)
+    found = []
+    for name, own in find_columns((*numbers, *texts), schema.names).items():
+        column, sql = schema.field(own), '"{}"'.format(own.replace('"', '""'))
+        kind = (column.metadata or {}).get(b"POSTGRESQL:type", b"")
+        also = types.is_floating if name in numbers else types.is_decimal
+        if not any(fits(column.type) for fits in (*held, also)) or kind == b"money":  # it comes in cents
+            sql = f"CAST({sql} AS text)"
+        if kind == b"numeric" or types.is_decimal(column.type):
+            sql = f"CAST({sql} AS float8)" if name in numbers else sql
+        found.append(sql)
+    return found
+
+
+def _odbc_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
+    require("sql", "arrow_odbc")
+    try:
+        import arrow_odbc
+    except OSError:
+        raise InputError("ODBC needs unixODBC (Debian: apt install unixodbc) and the server's driver") from None
+    names = dict[str, str]()
+
+    def exact(told: Any) -> Any:
+        """Return the types to ask for: drivers tell too few digits of decimals, and 32 bits of floats with 64."""
+        names.update(find_columns((*numbers, *texts), told.names))
+        if dates := [name for name, own in names.items() if types.is_temporal(told.field(own).type)]:
+            raise InputError(f"column {dates[0]!r} holds dates or times, which drivers change: CAST it to text")
+        whole = [types.is_integer(kind) or types.is_boolean(kind) for kind in told.types]
+        wide = [pa.float64() if types.is_floating(kind) else pa.string() for kind in told.types]
+        kinds = [kind if keep else other for kind, keep, other in zip(told.types, whole, wide, strict=True)]
+        return pa.schema([*zip(told.names, kinds, strict=True)])
+
+    connection = arrow_odbc.connect(table.rest, password=table.password() or None)
+    for statement in _READ_ONLY:
+        with suppress(arrow_odbc.Error):
+            connection.read_arrow_batches(statement)
+            break
+    limits = {"max_bytes_per_batch": 8 * _BYTES, "max_text_size": _LONGEST}
+    for batch in connection.read_arrow_batches(
+        table.query, BATCH, map_schema=exact, fetch_concurrently=False, **limits
+    ):
+        piece = piece_of({name: batch.column(own) for name, own in names.items()}, numbers, texts)
+        with suppress(ValueError, TypeError):  # of decimals, which are text
+            numeric = {name: entries.astype(np.float64) for name, entries in piece.numbers.items()}
+            piece = piece._replace(numbers=numeric)
+        yield piece
+
+
+def _sqlite_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
+    file = Path(table.rest.removeprefix("///")).absolute().as_uri()
+    allowed = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+    with closing(sqlite3.connect(f"{file}?mode=ro", uri=True)) as connection:
+        connection.text_factory = lambda text: text.decode(errors="backslashreplace")
+        connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in allowed else sqlite3.SQLITE_DENY)
+        rows = connection.execute(table.query)
+        yield from _pieces(
+            [name for name, *_ in rows.description], iter(lambda: rows.fetchmany(_ROWS), []), numbers, texts
+        )
+
+
+def _other_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
+    require("sql", "sqlalchemy")
+    import sqlalchemy
+
+    engine = sqlalchemy.create_engine(table.url, poolclass=sqlalchemy.NullPool, hide_parameters=True)
+    how = {"no_parameters": True, "stream_results": True, "max_row_buffer": _ROWS}
+    with engine.connect() as connection:
+        if engine.dialect.name in ("postgresql", "mysql", "mariadb", "oracle"):  # SQL Server has no such transactions
+            connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+        rows = connection.exec_driver_sql(table.query, execution_options=how)
+        yield from _pieces([*rows.keys()], rows.partitions(_ROWS), numbers, texts)
+
+
+def _pieces(there: _Names, batches: Iterable[Any], numbers: _Names, texts: _Names) -> Iterator[Piece]:
+    at = {name: there.index(own) for name, own in find_columns((*numbers, *texts), there).items()}
+    for rows in batches:
+        yield piece_of({name: [row[place] for row in rows] for name, place in at.items()}, numbers, texts)
+
+
+def _first_line(error: Exception) -> str:
+    """Return what the server says first, or else the library."""
+    text = str(getattr(error, "orig", None) or error)
+    found = re.search(r"(?:ERROR|FATAL): +(.+)", text) or re.search(r"Message: (.+)", text) or re.search(r"(.+)", text)
+    return found[1] if found else type(error).__name__
+
+
+_READERS: dict[str, Callable[[Query, _Names, _Names], Iterator[Piece]]] = {
+    "postgresql": _postgresql_rows,
+    "postgres": _postgresql_rows,
+    "sqlite": _sqlite_rows,
+    "duckdb": _duckdb_rows,
+    "odbc": _odbc_rows,
+}
