@@ -165,7 +165,7 @@ def _odd(
             "one bin: take bin edges that span the scores"
         )
     if least >= _FEW and right / pairs - 0.5 < -_ERRORS * math.sqrt((data.rows + 1) / (12 * pairs)):
-        yield "scores{0} that fall where labels rise, its own AUC is far below 0.5: one of them may be turned, or reversed"
+        yield "scores{0} that fall where labels rise, its own AUC is far below 0.5: one may be turned, or reversed"
     if least >= _LEAST_PERFECT and right == pairs:
         yield "scores{0} that tell the labels without an error: are they made of these?"
     if data.rows >= _LEAST and len({*data.span(model)}) == 1:
