@@ -42,9 +42,7 @@ class Coded:
         """Return the column as one that names no sites: NA and the like are missing in it."""
         own = self.named()
         taken = {code: name for code, name in own.items() if _is_missing(name.lower())}
-        changed = {
-            code: canonical(name) for code, name in own.items() if name[0] in WIDTHLESS or name[-1] in WIDTHLESS
-        }
+        changed = {code: canonical(name) for code, name in own.items() if name[0] in WIDTHLESS or name[-1] in WIDTHLESS}
         if not taken and not changed:
             return self
         changed |= dict.fromkeys(taken)
@@ -242,12 +240,13 @@ def as_coded(entries: NDArray[Any]) -> Coded:
 
 
 def known_codes(
-    values: NDArray[Any] | Coded, known: dict[str, int], refuse: Callable[[int, str], InputError]
+    values: NDArray[Any] | Coded, what: str, refuse: Callable[[int, str], InputError], known: dict[str, int]
 ) -> NDArray[np.int32]:
-    """Return the code of each entry in `known`, which new ones are added to, or refuse the first that is missing."""
-    coded = _present(values, "the patient", refuse)
-    codes = np.zeros(max(len(coded.names), 1), np.int32)
-    for code, name in coded.named().items():
+    """Return the code of each entry in `known`, which new ones are added to as they come, or refuse a missing one."""
+    coded = _present(values, what, refuse)
+    first, codes = np.zeros((2, len(coded.names)), np.int32)
+    first[coded.codes[::-1]] = np.arange(len(coded))[::-1]
+    for code, name in sorted(coded.named().items(), key=lambda item: first[item[0]]):
         codes[code] = known.setdefault(name, len(known))
     return frozen(codes[coded.codes])
 
