@@ -201,7 +201,7 @@ def number_of(text: str, decimal: str = ".") -> float | None:
 
     `decimal` is "." or ","; with a comma, a number with a point is none. What counts as missing is no number.
     """
-    plain = text.strip().translate(_MINUSES)
+    plain = text if text.isascii() else text.strip().strip(WIDTHLESS).translate(_MINUSES)
     if decimal == ",":
         plain = plain.replace(".", "_").replace(",", ".")
     try:
