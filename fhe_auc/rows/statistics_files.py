@@ -31,18 +31,21 @@ PACKAGES = {
     ".dta": "read_dta",
 }
 """By suffix: the function that reads it."""
+_MOST = 1000  # rows for each byte, in any compression
 _CARD = 80  # bytes of a record of a transport file
 
 
 def statistics_pieces(file: TableFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
     """Yield all rows of these columns; raise `InputError`, or what pyreadstat raises on what it cannot read."""
-    require("files")
+    require("files", "pyreadstat")
     import pyreadstat  # an extra's
 
     path, read = file.path.absolute(), getattr(pyreadstat, PACKAGES[file.suffix])  # it takes a first ~ for a home
     how = {"output_format": "dict", "disable_datetime_conversion": True}
     declaring = {"user_missing": True} if file.suffix in (".sav", ".zsav") else {}
     _, about = read(path, metadataonly=True, **declaring, **how)
+    if (about.number_rows or 0) > _MOST * path.stat().st_size:  # it would make room for them
+        raise InputError(f"it is damaged: so short a file does not have {about.number_rows:,} rows")
     if file.suffix == ".xpt":
         _refuse_other_rows(path, sum(about.variable_storage_width.values()))
     names = find_columns((*texts, *numbers), about.column_names)
@@ -84,5 +87,5 @@ def _refuse_other_rows(path: Path, width: int) -> None:
         start = data.find(b"HEADER RECORD*******OBS") + _CARD
         if data.find(b"HEADER RECORD*******MEMB", start) >= 0:
             raise InputError("it holds several tables: save each into a file of its own")
-        if data[len(data) - (len(data) - start) % width :].strip(b" \0"):
+        if data[len(data) - (len(data) - start) % width :].strip(b" "):
             raise InputError("it ends within a row: it was cut off")

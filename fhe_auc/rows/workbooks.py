@@ -1,4 +1,4 @@
-"""Workbooks of Excel and LibreOffice, by python-calamine: one sheet, its first row that is not empty has the names.
+"""Workbooks of Excel and LibreOffice, by python-calamine: one sheet, whose first row that is not empty has the names.
 
 An empty cell, an error such as #N/A and a formula that was never calculated are all the same to it.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import date, time
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from fhe_auc.base.errors import InputError
@@ -14,32 +15,31 @@ from fhe_auc.base.extras import require
 from fhe_auc.base.names import known_names
 from fhe_auc.rows.arrow_columns import piece_of
 from fhe_auc.rows.entries import site_name
-from fhe_auc.rows.pieces import OPTIONS, Piece, find_columns
+from fhe_auc.rows.pieces import OPTIONS, Piece, column_names, find_columns
 
 if TYPE_CHECKING:
     from fhe_auc.rows.table_files import TableFile
 
 _ALIKE = "in a workbook an empty cell, an error such as #N/A and a formula that was never calculated look alike"
+_DIGITS = 15  # of a number that a workbook keeps
+_TITLES = 20  # rows that may stand above the header
 WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 WORDS = OPTIONS._replace(drop=f"{_ALIKE}; {OPTIONS.drop}", left_out=_ALIKE)
 
 
 def workbook_pieces(file: TableFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
     """Yield all rows of these columns; raise `InputError`, or what calamine raises on what it cannot read."""
-    rows = _rows(file)
-    header = [site_name(cell) or "" for cell in next(rows, (0, []))[1]]
-    names = find_columns((*texts, *numbers), header)
-    places = {name: header.index(own) for name, own in names.items()}
-    columns: dict[str, list[object]] = {name: [] for name in names}
+    rows, top = _rows(file), islice(_rows(file), _TITLES)
+    header = _names(next(rows, (0, []))[1])
+    found = find_columns((*texts, *numbers), header, below=((f"row {row}", _names(cells)) for row, cells in top))
+    places = {name: header.index(own) for name, own in found.items()}
+    columns: dict[str, list[object]] = {name: [] for name in found}
     for row, cells in rows:
         for name, place in places.items():
             cell = cells[place]
-            if name in texts and isinstance(cell, (int, float)) and abs(cell) >= 10**15:
-                raise InputError(
-                    f"row {row}, column {name!r}: of {cell:.0f} a workbook keeps 15 digits, and others have become 0: "
-                    "ids so long need cells of text, and the numbers that they were",
-                    column=name,
-                )
+            if name in texts and isinstance(cell, (int, float)) and abs(cell) >= 10**_DIGITS:
+                told = f"of {cell:.0f} a workbook keeps {_DIGITS} digits, and other ids may have become the same: have"
+                raise InputError(f"row {row}, column {name!r}: {told} the ids as text, from their source", column=name)
             if isinstance(cell, (date, time)):
                 cell = cell.isoformat().removesuffix("T00:00:00")
             columns[name].append(None if cell == "" else cell)
@@ -48,22 +48,27 @@ def workbook_pieces(file: TableFile, numbers: Sequence[str], texts: Sequence[str
 
 def sheet_row(file: TableFile, row: int, _: Sequence[str]) -> int:
     """Return the row of the sheet, from 1, in which a row of entries, from 0, stands."""
-    return next(number for at, (number, _) in enumerate(_rows(file), start=-1) if at == row)
+    return next(islice((number for number, _ in _rows(file)), row + 1, None))
+
+
+def _names(cells: Sequence[object]) -> list[str]:
+    return [site_name(cell) or "" for cell in cells]
 
 
 def _rows(file: TableFile) -> Iterator[tuple[int, list[Any]]]:
     """Yield the rows that are not empty, and their numbers in the sheet, from 1."""
-    require("files")
-    from python_calamine import CalamineError, CalamineWorkbook  # an extra's
+    require("files", "python_calamine")
+    from python_calamine import CalamineWorkbook  # an extra's
 
     with file.path.open("rb") as opened:
         try:
             book = CalamineWorkbook.from_filelike(opened)
-        except CalamineError:
+            sheet = book.get_sheet_by_name(_sheet(book, file.sheet))
+        except (InputError, KeyboardInterrupt):
+            raise
+        except BaseException:  # a panic of Rust's is no Exception
             raise InputError("it cannot be opened: it is damaged, or is to be saved without its password") from None
-        for number, cells in enumerate(book.get_sheet_by_name(_sheet(book, file.sheet)).iter_rows(), start=1):
-            if any(cell != "" for cell in cells):
-                yield number, cells
+        yield from (each for each in enumerate(sheet.iter_rows(), start=1) if any(cell != "" for cell in each[1]))
 
 
 def _sheet(book: Any, wanted: str | None) -> str:
@@ -71,14 +76,12 @@ def _sheet(book: Any, wanted: str | None) -> str:
     from python_calamine import SheetVisibleEnum
 
     if wanted is not None:
-        own = [name for name in book.sheet_names if site_name(name) == site_name(wanted)]
-        if not own:
+        found = [name for name in book.sheet_names if column_names([name]) == column_names([wanted])]
+        if not found:
             raise InputError(f"there is no sheet {wanted!r}{known_names(wanted, book.sheet_names)}")
-        return str(own[0])
+        return str(found[0])
     shown = [each.name for each in book.sheets_metadata if each.visible == SheetVisibleEnum.Visible]
     found = [name for name in shown if book.get_sheet_by_name(name).height]
-    if not found:
-        raise InputError("it is empty")
     if len(found) > 1:
         raise InputError(f"it has {len(found)} sheets, {', '.join(map(repr, found))}: say which with --sheet")
-    return str(found[0])
+    return str([*found, *shown, *book.sheet_names][0])
