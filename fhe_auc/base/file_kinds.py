@@ -62,7 +62,7 @@ _KINDS = (  # how they begin; the first that fits
     (rb"\$FL[23]", FileKind("an SPSS file", (".sav", ".zsav"))),
     (rb"<stata_dta>|[i-s][\x01\x02]\x01\0", FileKind("a Stata file", (".dta",))),
     (rb"RD[AX][23]\n|X\n\0", FileKind("a file of R's", (), "save its rows as CSV, by write.csv")),
-    (rb"ORC" + _OTHER + rb"|Obj\x01|\x89HDF\r|MATLAB 5\.0", FileKind("an ORC, Avro, HDF5 or MATLAB file")),
+    (rb"ORC.{0,9}[\0-\x08]|Obj\x01|\x89HDF\r|MATLAB 5\.0", FileKind("an ORC, Avro, HDF5 or MATLAB file")),
     (rb"BZh\d1AY", FileKind("a file compressed by bzip2", (), _UNPACK)),
     (rb"\xfd7zXZ\0|\x5d\0\0", FileKind("a file compressed by xz", (), _UNPACK)),
     (rb"\x28\xb5\x2f\xfd", FileKind("a file compressed by zstd", (), _UNPACK)),
