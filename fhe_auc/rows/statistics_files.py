@@ -4,12 +4,10 @@ They are read whole, since pyreadstat's pieces end at one without rows. What SPS
 and so are special values such as .A; dates are numbers.
 """
 
-from __future__ import annotations
-
 import mmap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,36 +15,28 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
 from fhe_auc.base.names import alike
 from fhe_auc.rows.arrow_columns import piece_of
+from fhe_auc.rows.csv_files import TextFile
 from fhe_auc.rows.entries import Coded, site_name
 from fhe_auc.rows.pieces import Piece, find_columns
 
-if TYPE_CHECKING:
-    from fhe_auc.rows.table_files import TableFile
-
-PACKAGES = {
-    ".sas7bdat": "read_sas7bdat",
-    ".xpt": "read_xport",
-    ".sav": "read_sav",
-    ".zsav": "read_sav",
-    ".dta": "read_dta",
-}
-"""By suffix: the function that reads it."""
+PACKAGES = {".sas7bdat": "sas7bdat", ".xpt": "xport", ".sav": "sav", ".zsav": "sav", ".dta": "dta"}
 _MOST = 1000  # rows for each byte, in any compression
 _CARD = 80  # bytes of a record of a transport file
 
 
-def statistics_pieces(file: TableFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
+def statistics_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
     """Yield all rows of these columns; raise `InputError`, or what pyreadstat raises on what it cannot read."""
     require("files", "pyreadstat")
     import pyreadstat  # an extra's
 
-    path, read = file.path.absolute(), getattr(pyreadstat, PACKAGES[file.suffix])  # it takes a first ~ for a home
+    path, suffix = file.path.absolute(), file.path.suffix.lower()  # a first ~ would be a home
+    read = getattr(pyreadstat, f"read_{PACKAGES[suffix]}")
     how = {"output_format": "dict", "disable_datetime_conversion": True}
-    declaring = {"user_missing": True} if file.suffix in (".sav", ".zsav") else {}
+    declaring = {"user_missing": True} if suffix in (".sav", ".zsav") else {}
     _, about = read(path, metadataonly=True, **declaring, **how)
     if (about.number_rows or 0) > _MOST * path.stat().st_size:  # it would make room for them
         raise InputError(f"it is damaged: so short a file does not have {about.number_rows:,} rows")
-    if file.suffix == ".xpt":
+    if suffix == ".xpt":
         _refuse_other_rows(path, sum(about.variable_storage_width.values()))
     names = find_columns((*texts, *numbers), about.column_names)
     columns, _ = read(path, usecols=[*names.values()], **how)

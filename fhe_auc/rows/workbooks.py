@@ -3,22 +3,18 @@
 An empty cell, an error such as #N/A and a formula that was never calculated are all the same to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from datetime import date, time
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
 from fhe_auc.base.names import known_names
 from fhe_auc.rows.arrow_columns import piece_of
+from fhe_auc.rows.csv_files import TextFile
 from fhe_auc.rows.entries import site_name
 from fhe_auc.rows.pieces import OPTIONS, Piece, column_names, find_columns
-
-if TYPE_CHECKING:
-    from fhe_auc.rows.table_files import TableFile
 
 _ALIKE = "in a workbook an empty cell, an error such as #N/A and a formula that was never calculated look alike"
 _DIGITS = 15  # of a number that a workbook keeps
@@ -27,7 +23,7 @@ WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 WORDS = OPTIONS._replace(drop=f"{_ALIKE}; {OPTIONS.drop}", left_out=_ALIKE)
 
 
-def workbook_pieces(file: TableFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
+def workbook_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
     """Yield all rows of these columns; raise `InputError`, or what calamine raises on what it cannot read."""
     rows, top = _rows(file), islice(_rows(file), _TITLES)
     header = _names(next(rows, (0, []))[1])
@@ -46,7 +42,7 @@ def workbook_pieces(file: TableFile, numbers: Sequence[str], texts: Sequence[str
     yield piece_of(columns, numbers, texts)
 
 
-def sheet_row(file: TableFile, row: int, _: Sequence[str]) -> int:
+def sheet_row(file: TextFile, row: int, _: Sequence[str]) -> int:
     """Return the row of the sheet, from 1, in which a row of entries, from 0, stands."""
     return next(islice((number for number, _ in _rows(file)), row + 1, None))
 
@@ -55,7 +51,7 @@ def _names(cells: Sequence[object]) -> list[str]:
     return [site_name(cell) or "" for cell in cells]
 
 
-def _rows(file: TableFile) -> Iterator[tuple[int, list[Any]]]:
+def _rows(file: TextFile) -> Iterator[tuple[int, list[Any]]]:
     """Yield the rows that are not empty, and their numbers in the sheet, from 1."""
     require("files", "python_calamine")
     from python_calamine import CalamineWorkbook  # an extra's

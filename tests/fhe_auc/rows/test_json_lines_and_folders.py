@@ -108,8 +108,8 @@ def test_a_folder_or_a_pattern_of_parquet_files_is_one_party_in_order(folder: Pa
     whole = split("scores")
     Path("scores/_SUCCESS").touch()
     Path("scores/.part-0.parquet.crc").touch()
-    Path("scores/_temporary").mkdir()
-    Path("scores/_temporary/part-9.parquet").write_bytes(b"unfinished")
+    Path("scores/_meta").mkdir()
+    Path("scores/_meta/log.json").touch()
     (party,) = read_parties(path)
     assert party.name == (folder.name if "./" in path else "scores")
     assert party.y_score.tolist() == whole["y_score"].tolist()
@@ -157,9 +157,18 @@ def test_a_row_is_named_by_its_file_and_so_is_a_file_with_other_columns(folder: 
 def test_files_beside_parquet_files_and_deleted_rows_are_refused(folder: Path) -> None:
     split("scores")
     write_table("scores/more.csv", y_true=[1, 0], y_score=[0.5, 0.25])
-    with pytest.raises(InputError, match=r"^file 'scores': 'scores/more\.csv' is no Parquet file, but beside some"):
+    which = r"may hold rows of it, or not: name the files that do by a pattern, as 'scores/\[!_\]\*\.parquet'$"
+    with pytest.raises(InputError, match=rf"^file 'scores': 'scores/more\.csv' {which}"):
         read_parties("scores")
     assert read_parties("scores/*.parquet")[0].rows == 50
+    Path("scores/more.csv").unlink()
+    Path("scores/_part").mkdir()
+    for other in ("scores/_north.parquet", "scores/_part/a.parquet"):  # others leave it out without a word
+        write_table(other, y_true=[1, 0], y_score=[0.5, 0.25])
+        with pytest.raises(InputError, match=rf"^file 'scores': '{other}' {which}"):
+            read_parties("scores")
+        assert read_parties("scores/[!_]*.parquet")[0].rows == 50
+        Path(other).unlink()
     split("delta")
     Path("delta/_delta_log").mkdir()
     for path in ("delta", "delta/*.parquet"):
