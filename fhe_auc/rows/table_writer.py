@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import replacing
-from fhe_auc.rows.arrow_files import native
 from fhe_auc.rows.csv_files import CSV, TextFormat
-from fhe_auc.rows.table_files import OBJECTS, TableFile
+from fhe_auc.rows.table_files import OBJECTS, TableFile, native
 
 _Column = NDArray[np.float64]
 _SAMPLE = 2**16  # characters, in which a line ends
