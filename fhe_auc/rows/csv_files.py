@@ -73,10 +73,11 @@ class TextFormat:
 
 @dataclass(frozen=True, eq=False)
 class TextFile:
-    """One text file; `path` "-" is standard input."""
+    """One file, as text; `path` "-" is standard input, and `sheet` that of a workbook, which is no text."""
 
     path: Path
     form: TextFormat = field(default_factory=TextFormat)
+    sheet: str | None = None
 
     @property
     def wrong_encoding(self) -> str:

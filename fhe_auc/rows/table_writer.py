@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import replacing
 from fhe_auc.rows.csv_files import CSV, TextFormat
-from fhe_auc.rows.table_files import OBJECTS, TableFile
+from fhe_auc.rows.table_files import OBJECTS, TableFile, native
 
 _Column = NDArray[np.float64]
 _SAMPLE = 2**16  # characters, in which a line ends
@@ -84,7 +84,7 @@ def _add_to_csv(source: TableFile, read: Sequence[str], target: BinaryIO, name: 
 
 
 def _add_to_parquet(source: TableFile, _: Sequence[str], target: BinaryIO, name: str, values: _Column) -> None:
-    with source.open_native() as opened, pq.ParquetFile(opened) as file:
+    with native(source.path) as opened, pq.ParquetFile(opened) as file:
         table = file.read()
     _refuse_same(name, table.column_names)
     pq.write_table(table.append_column(name, pa.array(values)), target)
