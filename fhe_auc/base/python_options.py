@@ -68,7 +68,7 @@ def count(value: Any, name: str) -> int:
     if found is None or found != value:
         raise refused(name, "a whole number", value)
     if abs(found) >= 2**63:
-        raise refused(name, "below 2^63", value)
+        raise InputError(f"{name} must be below 2^63")
     return found
 
 
@@ -88,13 +88,13 @@ def several(values: Any, name: str, kind: Kind, what: str) -> list[Any]:
 
 
 def one_or_several(kind: Kind, what: str) -> Kind:
-    """Return the kind of one value, or of a list of such; `what` both are."""
+    """Return the kind of one value, or of a list of such, as a list; `what` both are."""
 
-    def converted(value: object, name: str) -> Any:
+    def converted(value: object, name: str) -> list[Any]:
         if not isinstance(value, SCALARS):
             return several(value, name, kind, what)
         try:
-            return kind(value, name)
+            return [kind(value, name)]
         except InputError:
             raise refused(name, what, value) from None
 
@@ -102,18 +102,19 @@ def one_or_several(kind: Kind, what: str) -> Kind:
 
 
 def converts(kinds: Mapping[str, Kind]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a function: keywords become plain values of their kinds first; None stays where a keyword may be it.
+    """Decorate a function: keywords become plain values of their kinds first, defaults too; None stays where it may be.
 
     It raises `InputError` for a value that is none of its kind, before anything else.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        known = inspect.signature(function).parameters.items()
-        optional = {name for name, own in known if type(None) in get_args(own.annotation)}
+        known = {name: own for name, own in inspect.signature(function).parameters.items() if name in kinds}
+        defaults = {name: own.default for name, own in known.items() if own.default is not own.empty}
+        optional = {name for name, own in known.items() if type(None) in get_args(own.annotation)}
 
         @functools.wraps(function)
         def converted(*args: P.args, **given: P.kwargs) -> R:
-            for name, value in given.items():
+            for name, value in {**defaults, **given}.items():
                 if name in kinds and not (value is None and name in optional):
                     given[name] = kinds[name](plain(value), name)
             return function(*args, **given)

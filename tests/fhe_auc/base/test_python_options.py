@@ -80,7 +80,7 @@ def taken(name: str, value: Any) -> Any:
         ),
         (
             "by",
-            {"sex": ["0", "1"]},
+            {"sex": ("0", "1")},
             [{"sex": np.arange(2)}, {np.str_("sex"): pd.Series([0.0, 1.0])}, {"sex": pa.array([0, 1])}],
         ),
         ("threshold", [0.25, 0.5], [np.array([0.25, 0.5]), pd.Series([0.25, 0.5]), [Decimal("0.25"), Fraction(1, 2)]]),

@@ -217,7 +217,7 @@ def test_levels_keep_the_order_of_an_ordered_categorical_else_a_natural_one(
 ) -> None:
     entries = levels if order is None else pd.Categorical(levels, categories=order, ordered=True)
     frame = pd.DataFrame({"y_true": 0, "y_score": 0.5, "group": entries}).sort_values("y_score")
-    questions = Questions.asked(score="y_score", by="group")
+    questions = Questions(score_columns=("y_score",), by={"group": ()})
     tables: list[Any] = [[frame], [pa.Table.from_pandas(frame)]]
     if order is not None:
         text = frame.astype({"group": str})
@@ -311,4 +311,4 @@ def test_two_tables_of_one_party_are_refused_by_whoever_gives_them() -> None:
     table = patients()
     own = [MemoryTable("party 'north'", "north", table), MemoryTable("party 'north'", "north", table)]
     with pytest.raises(InputError, match="party 'north' is there twice"):
-        parties_in(own, Questions.asked(score="risk"), site=None, label="died", entries=Entries())
+        parties_in(own, Questions(score_columns=("risk",)), site=None, label="died", entries=Entries())
