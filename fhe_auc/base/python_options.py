@@ -102,22 +102,24 @@ def one_or_several(kind: Kind, what: str) -> Kind:
 
 
 def converts(kinds: Mapping[str, Kind]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a function: keywords become plain values of their kinds first, defaults too; None stays where it may be.
+    """Decorate a function: arguments and defaults become plain values of their kinds; None stays where it may.
 
     It raises `InputError` for a value that is none of its kind, before anything else.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        known = {name: own for name, own in inspect.signature(function).parameters.items() if name in kinds}
-        defaults = {name: own.default for name, own in known.items() if own.default is not own.empty}
+        known = inspect.signature(function).parameters
+        defaults = {name: own.default for name, own in known.items() if name in kinds and own.default is not own.empty}
         optional = {name for name, own in known.items() if type(None) in get_args(own.annotation)}
+
+        def made(name: str, value: object) -> Any:
+            as_it_is = name not in kinds or (value is None and name in optional)
+            return value if as_it_is else kinds[name](plain(value), name)
 
         @functools.wraps(function)
         def converted(*args: P.args, **given: P.kwargs) -> R:
-            for name, value in {**defaults, **given}.items():
-                if name in kinds and not (value is None and name in optional):
-                    given[name] = kinds[name](plain(value), name)
-            return function(*args, **given)
+            named = {name: made(name, value) for name, value in {**defaults, **given}.items()}
+            return function(*map(made, known, args), **named)
 
         return converted
 

@@ -93,11 +93,8 @@ class Exact(Protocol[Evaluation]):
         level = {} if request.interval is None else {INTERVAL: request.interval}
         decimals = request.options.get(ROUND_SCORES)
         rounding = {} if decimals is None else {ROUND_SCORES: _checked_decimals(decimals)}
-        plain = (
-            {PLAIN_INTERVAL: flag(request.options[PLAIN_INTERVAL], PLAIN_INTERVAL)}
-            if PLAIN_INTERVAL in request.options
-            else {}
-        )
+        asked = request.options.get(PLAIN_INTERVAL)
+        plain = {} if asked is None else {PLAIN_INTERVAL: flag(asked, PLAIN_INTERVAL)}
         return {**rounding, **plain, **_budget(request.options), **level}
 
     def set_up(self, setup: Setup, options: Mapping[str, object], rows: Mapping[str, int]) -> Setup:

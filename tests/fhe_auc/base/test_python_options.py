@@ -121,7 +121,7 @@ def test_thresholds_come_from_columns_of_any_library(make: Any) -> None:
 @pytest.mark.parametrize(
     "missing",
     [
-        np.ma.masked_array(GRID, [0, 1, 0]),
+        np.ma.masked_array(GRID, [0, 1, 0]),  # type: ignore[no-untyped-call, unused-ignore]
         pd.Series([0.0, None, 0.5], dtype="Float64"),
         pl.Series([0.0, None, 0.5]),
         pa.array([0.0, None, 0.5]),
@@ -189,6 +189,14 @@ def test_none_is_taken_where_the_signature_says_so(function: Any) -> None:
     optional = {name for name, each in own.items() if type(None) in get_args(each.annotation)}
     with pytest.raises(InputError, match=r"^parties must be a list of pairs"):
         function(None, **dict.fromkeys(optional), **{"bins": 5} if function is federated_thresholds else {})
+
+
+@pytest.mark.parametrize("bins", [5.0, "5", True, None, [5]])
+def test_a_number_of_bins_is_one_by_its_place_too(bins: Any) -> None:
+    with pytest.raises(InputError, match=r"^bins must be a whole number, got "):
+        federated_thresholds(None, bins)
+    with pytest.raises(InputError, match=r"^parties must be a list of pairs"):
+        federated_thresholds(None, np.uint16(5))  # type: ignore[arg-type]
 
 
 def test_no_message_shows_rows() -> None:
