@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from fhe_auc.base import python_options as kinds
 from fhe_auc.base.errors import InputError, UnknownProtocolError
-from fhe_auc.base.options import NO_WEIGHTS, WEIGHTS, converted
+from fhe_auc.base.options import NO_WEIGHTS, WEIGHTS
 from fhe_auc.base.terminal import Progress, shown
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis, Questions
@@ -62,14 +62,15 @@ def _label(value: Any, name: str) -> str:
     return found
 
 
-_columns = kinds.one_or_several(kinds.column, "a column, a list, or a mapping of columns to their levels")
+_column = partial(kinds.text, what="the name of a column, as text (rename columns with others)")
+_columns = kinds.one_or_several(_column, "a column, a list, or a mapping of columns to their levels")
 
 
 def _by(value: Any, name: str) -> dict[str, tuple[str, ...]]:
     """Return columns with their levels, none where they are to be found."""
     if not isinstance(value, Mapping):
         return dict.fromkeys(_columns(value, name), ())
-    named = {kinds.column(kinds.plain(each), name): kinds.plain(levels) for each, levels in value.items()}
+    named = {_column(kinds.plain(each), name): kinds.plain(levels) for each, levels in value.items()}
     return {
         each: tuple(kinds.several(own, f"by: the levels of {each!r}", _label, "a list")) for each, own in named.items()
     }
@@ -82,8 +83,8 @@ def _thresholds(value: Any, name: str) -> Any:
 
 
 OPTIONS: Mapping[str, kinds.Kind] = {
-    **dict.fromkeys(("label", "site", "cluster"), kinds.column),
-    "score": kinds.one_or_several(kinds.column, "a column, or a list"),
+    **dict.fromkeys(("label", "site", "cluster"), _column),
+    "score": kinds.one_or_several(_column, "a column, or a list"),
     "by": _by,
     "protocol": partial(kinds.text, what="a name, such as 'verified'"),
     **dict.fromkeys(("score_scale", "keys", "backend", "cheat", "title"), kinds.text),
@@ -108,13 +109,14 @@ def options_for(
     the keyword that may be meant, or the protocols that have it; their names begin with `among`. Raises `InputError`
     for a value of another type; errors as `fhe_auc.session.registry.load`.
     """
-    known = (own := registry.load(protocol).options).known
+    known = registry.load(protocol).options.known
     if taken := set(known) & set(inspect.signature(federated_auc).parameters):
         raise InputError(f"protocol {protocol!r} has an option {min(taken)!r}, a keyword of all; rename it")
     for name in options:
         if name not in known:
             raise TypeError(f"{function.__name__} has no argument {name!r}{_remedy(function, protocol, name, among)}")
-    return converted(own, options)
+    given = {name: kinds.plain(value) for name, value in options.items() if value is not None}
+    return {name: kinds.OF_TYPE[known[name].kind](value, name) for name, value in given.items()}
 
 
 def _remedy(function: Callable[..., object], protocol: str, name: str, among: str) -> str:

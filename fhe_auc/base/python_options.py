@@ -15,8 +15,7 @@ R = TypeVar("R")
 Kind: TypeAlias = Callable[[Any, str], Any]
 """Returns a value that is `plain` as what an option of this name takes, or raises `InputError`, which names it."""
 
-_NUMBERS = (Real, Decimal)
-SCALARS = (str, bytes, *_NUMBERS)  # of which messages tell the value; of all else the type, as it may hold rows
+SCALARS = (str, bytes, Real, Decimal)  # of which messages tell the value; of all else the type, as it may hold rows
 _UNPACKING = ("as_py", "to_pylist", "to_list", "tolist")  # of Arrow, polars, numpy and whoever is like it
 
 
@@ -42,11 +41,6 @@ def text(value: object, name: str, what: str = "text") -> str:
     return str.__str__(value)  # of an enumeration its value
 
 
-def column(value: object, name: str) -> str:
-    """Return the name of a column."""
-    return text(value, name, "the name of a column, as text (rename columns with others)")
-
-
 def flag(value: object, name: str) -> bool:
     """Return True or False."""
     if not isinstance(value, bool):
@@ -56,7 +50,7 @@ def flag(value: object, name: str) -> bool:
 
 def number(value: Any, name: str) -> float:
     """Return a number as float64; Booleans and texts are none."""
-    found = None if isinstance(value, bool) or not isinstance(value, _NUMBERS) else _made(float, value)
+    found = None if isinstance(value, bool) or not isinstance(value, (Real, Decimal)) else _made(float, value)
     if found is None or found != found:
         raise refused(name, "a number", value)
     return found
@@ -78,6 +72,9 @@ def _made(kind: Callable[[Any], R], value: object) -> R | None:
         return kind(value)
     except (ValueError, OverflowError):
         return None
+
+
+OF_TYPE: Mapping[type, Kind] = {bool: flag, int: count, float: number, str: text}
 
 
 def several(values: Any, name: str, kind: Kind, what: str) -> list[Any]:
