@@ -179,6 +179,7 @@ def federated_auc(
 
     All roles run in this process and exchange the same bytes as between sites. The result shows itself as a table in a
     notebook; `Evaluation.to_frame` returns a pandas data frame.
+    Keywords take values of numpy, pandas, polars and Arrow, too.
 
     Parameters
     ----------
@@ -261,7 +262,7 @@ def federated_auc(
     Raises
     ------
     InputError
-        Bad input; the message names the party, row, column and value, and lists the known columns for an unknown one.
+        Bad input; the message names the keyword, or party, row, column and value, and what is known in their place.
     UndefinedAucError
         All rows have the same label.
     EvaluationError

@@ -8,6 +8,8 @@ from decimal import Decimal
 from numbers import Rational, Real
 from typing import Any, ParamSpec, TypeAlias, TypeVar, get_args
 
+import numpy as np
+
 from fhe_auc.base.errors import InputError
 
 P = ParamSpec("P")
@@ -21,10 +23,14 @@ _UNPACKING = ("as_py", "to_pylist", "to_list", "tolist")  # of Arrow, polars, nu
 
 def plain(value: Any) -> Any:
     """Return a scalar or a column of any library as Python's own value, or a list of these; all else as it is."""
-    found = (name for name in _UNPACKING if hasattr(type(value), name))
-    if (name := next(found, None)) is None or type(value).__name__ == "MaskedConstant":  # which would become None
+    if type(value).__name__ == "MaskedConstant":  # which would become None
         return value
-    return getattr(value, name)()
+    if isinstance(value, np.ndarray):
+        return list(value) if value.ndim else plain(value[()])
+    if isinstance(value, np.floating):
+        return float(str(value))  # 0.1 of 32 bits is 0.1
+    name = next((name for name in _UNPACKING if hasattr(type(value), name)), None)
+    return value if name is None else getattr(value, name)()
 
 
 def refused(name: str, what: str, value: object) -> InputError:

@@ -127,11 +127,11 @@ def explicit(thresholds: ArrayLike) -> NDArray[np.float64]:
     as minus infinity, whatever its value. Raises `InputError` for anything else, with the position (from 0) and value.
     """
     try:
-        given = thresholds if type(thresholds) is np.ndarray else np.asarray(plain(thresholds))
+        given = thresholds if type(thresholds) is np.ndarray else np.asarray(plain(thresholds), dtype=object)
     except (ValueError, TypeError, OverflowError) as error:
         raise InputError(f"thresholds must be a one-dimensional array of numbers ({error})") from None
     if given.ndim == 1 and given.dtype == object:
-        given = np.array([number(plain(each), f"threshold {at}") for at, each in enumerate(given)])
+        given = np.array([number(plain(each), f"threshold {at}") for at, each in enumerate(given)], np.float64)
     if given.ndim != 1 or given.dtype.kind not in "iuf":
         got = f"of type {given.dtype} and shape {given.shape}" if given.ndim else type(thresholds).__name__
         raise InputError(

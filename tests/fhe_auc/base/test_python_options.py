@@ -85,6 +85,8 @@ def taken(name: str, value: Any) -> Any:
         ),
         ("threshold", [0.25, 0.5], [np.array([0.25, 0.5]), pd.Series([0.25, 0.5]), [Decimal("0.25"), Fraction(1, 2)]]),
         ("positive_label", "1", [1, 1.0, np.int8(1), np.float32(1), pa.scalar(1), "1", " 1 ", b"1"]),
+        ("interval", 0.9, [np.float32(0.9), np.array(0.9, "f4"), np.float16(0.9), np.longdouble("0.9")]),
+        ("by", {"dose": ("0.1", "0.2")}, [{"dose": np.array([0.1, 0.2], kind)} for kind in ("f2", "f4", "f8")]),
         ("thresholds", "grid.txt", [Path("grid.txt"), np.str_("grid.txt")]),
     ],
 )
