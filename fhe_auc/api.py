@@ -62,7 +62,10 @@ def _label(value: Any, name: str) -> str:
     return found
 
 
-_column = partial(kinds.text, what="the name of a column, as text (rename columns with others)")
+def _column(value: Any, name: str) -> str:
+    return kinds.text(value, name, "the name of a column, as text (rename columns with others)").strip()
+
+
 _columns = kinds.one_or_several(_column, "a column, a list, or a mapping of columns to their levels")
 
 

@@ -4,6 +4,7 @@ import functools
 import inspect
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from numbers import Rational, Real
 from typing import Any, ParamSpec, TypeAlias, TypeVar, get_args
@@ -17,7 +18,9 @@ R = TypeVar("R")
 Kind: TypeAlias = Callable[[Any, str], Any]
 """Returns a value that is `plain` as what an option of this name takes, or raises `InputError`, which names it."""
 
-SCALARS = (str, bytes, Real, Decimal)  # of which messages tell the value; of all else the type, as it may hold rows
+_NUMBERS: tuple[Any, ...] = (Real, Decimal)
+_WHOLE: tuple[Any, ...] = (Rational, Decimal)
+SCALARS = (str, bytes, *_NUMBERS)  # of which messages tell the value; of all else the type, as it may hold rows
 _UNPACKING = ("as_py", "to_pylist", "to_list", "tolist")  # of Arrow, polars, numpy and whoever is like it
 
 
@@ -36,7 +39,7 @@ def plain(value: Any) -> Any:
 def refused(name: str, what: str, value: object) -> InputError:
     """Return the error of an option that is not what it must be."""
     told = value is None or (isinstance(value, SCALARS) and not (isinstance(value, int) and abs(value) >= 2**63))
-    got = reprlib.repr(value) if told else f"a {type(value).__name__}"
+    got = reprlib.repr(value) if told else type(value).__name__
     return InputError(f"{name} must be {what}, got {got}")
 
 
@@ -56,28 +59,18 @@ def flag(value: object, name: str) -> bool:
 
 def number(value: Any, name: str) -> float:
     """Return a number as float64; Booleans and texts are none."""
-    found = None if isinstance(value, bool) or not isinstance(value, (Real, Decimal)) else _made(float, value)
-    if found is None or found != found:
-        raise refused(name, "a number", value)
-    return found
+    with suppress(ValueError, OverflowError):
+        if type(value) is not bool and isinstance(value, _NUMBERS) and (found := float(value)) == found:
+            return found
+    raise refused(name, "a number", value)
 
 
 def count(value: Any, name: str) -> int:
     """Return a whole number below 2^63; no float is one, whatever its value."""
-    found = None if isinstance(value, bool) or not isinstance(value, (Rational, Decimal)) else _made(int, value)
-    if found is None or found != value:
-        raise refused(name, "a whole number", value)
-    if abs(found) >= 2**63:
-        raise InputError(f"{name} must be below 2^63")
-    return found
-
-
-def _made(kind: Callable[[Any], R], value: object) -> R | None:
-    """Return a number of this type, None where there is none: of an infinite Decimal, or of hundreds of digits."""
-    try:
-        return kind(value)
-    except (ValueError, OverflowError):
-        return None
+    with suppress(ValueError, OverflowError):
+        if type(value) is not bool and isinstance(value, _WHOLE) and int(value) == value and abs(value) < 2**63:
+            return int(value)
+    raise refused(name, "below 2^63" if type(value) is int else "a whole number", value)
 
 
 OF_TYPE: Mapping[type, Kind] = {bool: flag, int: count, float: number, str: text}

@@ -212,7 +212,7 @@ def test_no_message_shows_rows() -> None:
     )
     for name in ("label", "positive_label", "interval", "min_cell", "keys"):
         for value in kinds:
-            with pytest.raises(InputError, match=f"^{name} .*, got a (list|DataFrame)$"):
+            with pytest.raises(InputError, match=f"^{name} .*, got (list|DataFrame)$"):
                 federated_auc(rows, **{name: value})
 
 

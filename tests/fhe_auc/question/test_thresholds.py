@@ -42,8 +42,8 @@ def test_what_is_no_grid_is_refused() -> None:
         (["0.1", "0.2"], "threshold 0 must be a number, got '0.1'"),
         ([0.1, None], "threshold 1 must be a number, got None"),
         ([False, True], "threshold 0 must be a number, got False"),
-        ([[0.1], [0.2, 0.3]], "threshold 0 must be a number, got a list"),
-        (np.ma.masked_array([0.1, 0.2], mask=[0, 1]), "threshold 1 must be a number, got a Masked"),
+        ([[0.1], [0.2, 0.3]], "threshold 0 must be a number, got list"),
+        (np.ma.masked_array([0.1, 0.2], mask=[0, 1]), "threshold 1 must be a number, got Masked"),
     ]:
         with pytest.raises(InputError, match=shown):
             thresholds.explicit(points)
