@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.names import known_names
-from fhe_auc.rows.entries import Coded
+from fhe_auc.rows.entries import WIDTHLESS, Coded
 from fhe_auc.rows.row_store import BATCH, Column, release
 
 
@@ -111,8 +111,13 @@ class KeptPieces:
         """Return entries as float64, NaN where one is missing, or is none or would change, which is written down."""
         if entries.dtype == np.float64:
             return entries
-        found = np.full(len(entries), np.nan)
-        for row, entry in enumerate(entries.tolist()):
+        found: NDArray[np.float64] = np.full(len(entries), np.nan)
+        rows: NDArray[np.intp] = np.arange(len(entries))
+        if entries.dtype.kind in "biuf":
+            with np.errstate(invalid="ignore"):
+                found = entries.astype(np.float64)
+                rows = np.flatnonzero((found.astype(entries.dtype) != entries) & (entries == entries))
+        for row, entry in zip(rows.tolist(), entries[rows].tolist(), strict=True):
             if type(entry) in (int, float) and float(entry) == entry:
                 found[row] = entry
             elif entry is not None and entry == entry:
@@ -141,19 +146,29 @@ class KeptPieces:
         return found
 
 
-def find_columns(wanted: Sequence[str], there: Sequence[str], words: Words = OPTIONS) -> dict[str, str]:
+def find_columns(
+    wanted: Sequence[str],
+    there: Sequence[str],
+    words: Words = OPTIONS,
+    below: Iterable[tuple[str, Sequence[str]]] = (),
+) -> dict[str, str]:
     """Return how each column that is wanted is called in a table; raise `InputError` unless it is there once.
 
-    Blanks around a name do not count, nor whether an accent is a character of its own (NFC).
+    Blanks around a name do not count, nor whether an accent is a character of its own (NFC). `below` are places, such
+    as "line 3", with entries that may be the header: a title may stand above it.
     """
     usual = {"y_true": words.label, "y_score": words.score}  # who meets these names has not given any
     by_name = dict[str, list[str]]()
     for name in there:
-        by_name.setdefault(_canonical(name), []).append(name)
+        by_name.setdefault(_column_name(name), []).append(name)
     found = dict[str, str]()
     for name in wanted:
-        own = by_name.get(_canonical(name), [])
+        own = by_name.get(_column_name(name), [])
         if not own:
+            for place, entries in below:
+                if column_names(entries) >= column_names(wanted):
+                    told = f"the header is taken from the first line; {place} has these columns: remove all above it"
+                    raise InputError(told, column=name)
             hint = f"; {usual[name]} names the right one" if name in usual else ""
             raise InputError(f"there is no column {name!r}{known_names(name, by_name)}{hint}", column=name)
         if len(own) > 1:
@@ -162,5 +177,10 @@ def find_columns(wanted: Sequence[str], there: Sequence[str], words: Words = OPT
     return found
 
 
-def _canonical(name: str) -> str:
-    return unicodedata.normalize("NFC", name.strip())
+def _column_name(name: str) -> str:
+    return unicodedata.normalize("NFC", name.strip(WIDTHLESS).strip())
+
+
+def column_names(names: Iterable[str]) -> set[str]:
+    """Return names of columns in the form in which they are compared."""
+    return {_column_name(name) for name in names}

@@ -50,8 +50,11 @@ def test_every_option_has_a_variable_or_a_reason_to_have_none() -> None:
     assert settings.WITHOUT_DEFAULT.keys() <= seen  # no reason is there for an option that is gone
 
 
-def test_the_command_line_goes_before_the_variable_and_that_before_the_file_and_mistakes_are_told() -> None:
-    Path("fhe-auc.toml").write_text('label-column = "died"\nscore-column = "from_file"\n')
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_the_command_line_goes_before_the_variable_and_that_before_the_file_and_mistakes_are_told(
+    encoding: str,
+) -> None:
+    Path("fhe-auc.toml").write_text('label-column = "died"\nscore-column = "from_file"\n', encoding)
     variable = {"FHE_AUC_EVALUATE_SCORE_COLUMN": "from_variable"}
     for arguments, variables, wanted in (
         ((), {}, "from_file"),

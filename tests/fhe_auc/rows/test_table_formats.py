@@ -5,6 +5,7 @@ import io
 import json
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,7 +37,7 @@ def pipe(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
 
     def put(data: bytes) -> None:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-        monkeypatch.setattr(csv_files, "_STANDARD_INPUT", [])
+        monkeypatch.setattr(csv_files, "_standard_input", cache(csv_files._standard_input.__wrapped__))
 
     return put
 
@@ -299,7 +300,7 @@ def test_arrows_threads_read_no_file_of_pythons(folder: Path, pipe: Callable[[by
     Path("a.csv").write_text(table())
     Path("b.csv.gz").write_bytes(gzip.compress(table().encode()))
     for name in ("a.csv", "b.csv.gz", "-"):
-        opened = csv_files.TextFile(Path(name)).open_bytes()
+        opened = csv_files.TextFile(Path(name)).open_text()
         assert not isinstance(opened, pa.PythonFile)
         assert opened.read() == table().encode()
 
@@ -317,10 +318,10 @@ def test_an_empty_file_is_called_so_and_a_header_alone_has_no_rows(folder: Path,
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
-def test_gzip_is_read_under_any_name(folder: Path, platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gzip_is_read_under_any_name(folder: Path, pipe: Any, platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Elsewhere than on Linux an open file cannot be opened anew."""
     packed = gzip.compress(table().encode())
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed)))
+    pipe(packed)
     monkeypatch.setattr(csv_files, "sys", SimpleNamespace(platform=platform, stdin=sys.stdin))
     Path("a.csv").write_bytes(packed)
     Path("b.csv.gz").write_text(table())
