@@ -1,8 +1,9 @@
-"""Recipes that docs/guide/data.md names: what they make is evaluated, and checked by scikit-learn."""
+"""docs/guide/data.md: its command runs, entries are what its table says, and recipes give scikit-learn's AUC."""
 
 import datetime
 import json
 import re
+import shlex
 import sqlite3
 import sys
 from pathlib import Path
@@ -11,12 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fhe_auc.rows.entries import canonical, site_name
+from fhe_auc.rows.table_files import SUFFIXES
 from tests.support.command_line import told
+from tests.support.guides import GUIDES
 from tests.support.lazy import Lazy
 from tests.support.programs import run
 
 roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 
+PAGE = (GUIDES / "data.md").read_text("utf-8")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OMOP = {
     "person": "person_id integer, gender_concept_id integer, care_site_id integer",
@@ -25,6 +30,45 @@ OMOP = {
     "observation_period": "person_id integer, observation_period_start_date date, observation_period_end_date date",
     "prediction": "subject_id integer, cohort_start_date date, value double precision",
 }
+
+
+def test_the_command_shown_reads_a_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    died, years = rng.integers(0, 2, 400), rng.integers(2025, 2027, 400)
+    risks = np.clip(rng.normal(0.4 + 0.1 * died, 0.2), 0, 1)
+    wards = rng.choice(["north", "south"], 400)
+    with sqlite3.connect("scores.db") as database:
+        database.execute("CREATE TABLE result (died, risk, ward, year)")
+        rows = zip(died.tolist(), risks.tolist(), wards.tolist(), years.tolist(), strict=True)
+        database.executemany("INSERT INTO result VALUES (?, ?, ?, ?)", rows)
+    database.close()
+    (command,) = re.findall(r"^```sh\n(fhe-auc .*?)```", PAGE, re.MULTILINE | re.DOTALL)
+    found = told(*shlex.split(command)[1:])
+    now = years == 2026
+    assert (found["positives"], found["parties"]) == (died[now].sum(), 2)
+    assert found["auc"] == pytest.approx(roc_auc_score(died[now], risks[now]), abs=found["binning_error"])
+
+
+def test_entries_are_what_the_table_says() -> None:
+    table = dict(re.findall(r"^\| (.*) \| (.*) \|$", PAGE, re.MULTILINE))
+    one, true, two, missing = (
+        re.findall(r"`([^`]+)`", next(entries for entries, are in table.items() if are.startswith(kind)))
+        for kind in ("one label", "label 1", "two each", "missing")
+    )
+    *ones, option, comma = one
+    assert {canonical(entry.strip('"')) for entry in ones} == {"1"}
+    assert canonical(comma, decimal=option[-1]) == "1"
+    assert {canonical(entry) for entry in true} == {"True"}
+    assert len({canonical(entry) for entry in two}) == len(two) == 4
+    assert [canonical(entry) for entry in ("", *missing)] == [None] * (1 + len(missing))
+    assert {entry for entry in missing if site_name(entry) is None} == {"NaN", "NaT"}
+    assert len(missing) > 10
+
+
+def test_the_page_names_kinds_of_files_that_are_read() -> None:
+    files = PAGE.split("\n## Files\n")[1].split("\n## ")[0]
+    assert {*re.findall(r"`(\.[a-z0-9]{3,})`", files)} <= {*SUFFIXES}
 
 
 def test_a_prediction_of_ohdsi_is_evaluated_by_its_test_rows_and_any_count_above_0_is_label_1(tmp_path: Path) -> None:
