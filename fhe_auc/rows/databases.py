@@ -35,6 +35,7 @@ _ROWS = 2**13  # of Python's objects at a time
 _BYTES = 2**21  # of a driver's buffer
 _LONGEST = 2**10  # bytes of a text that comes by ODBC
 _SELECT = re.compile(r"(\s|\(|--[^\n]*\n|/\*.*?\*/)*(select|with|values|table|from)\b", re.IGNORECASE | re.DOTALL)
+_MORE = re.compile(r";|\b(into|insert|update|delete|merge)\b", re.IGNORECASE)  # a SELECT can write by these
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _SECRETS = {"password", "passwd", "pwd", "sslpassword"}  # parameters of URLs and of ODBC
 _PLACES = ("server", "servername", "host", "port", "dsn", "dbq", "database")  # of ODBC; the last one names the party
@@ -67,11 +68,11 @@ class Query:
         self.kind = next((each for each in ("sqlite", "duckdb") if scheme.lower().startswith(each)), scheme.lower())
         self.name, self.party = self._names()
         self.file, self.title = self.name, f"database {self.name!r}"
-        self.query = (query or "").strip().rstrip("; \t\n")
+        self.query = (query or "").rstrip("; \r\t\n")
         self._password_file, self._kept = password_file, list[KeptPieces]()
         if not self.query:
             raise InputError(f"{self.title}: which rows of it? --query 'SELECT …' says that", file=self.name)
-        if not _SELECT.match(self.query) or ";" in _QUOTED.sub("", self.query):
+        if not _SELECT.match(self.query) or _MORE.search(_QUOTED.sub(" ", self.query)):
             raise InputError(f"{self.title}: the query must be one SELECT: it only reads", file=self.name)
 
     def _names(self) -> tuple[str, str]:
@@ -115,8 +116,8 @@ class Query:
             raise error.within(self.title, file=self.name) from None
         except Exception as error:  # every driver has its own, and may tell the address
             reason = _first_line(error)
-            for secret in filter(None, (self.rest, quote(password, safe=""), password)):
-                reason = reason.replace(secret, "…")
+            for told in filter(None, (self.url, self.rest, quote(password, safe=""), password)):
+                reason = reason.replace(told, "…")
             raise InputError(f"{self.title}: {reason}", file=self.name) from None
 
     def password(self) -> str:
@@ -152,12 +153,14 @@ def _duckdb_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece
     require("sql", "duckdb")
     import duckdb
 
-    # Settings could be taken back, and a query could write files.
-    settings: dict[str, Any] = {"enable_external_access": False, "lock_configuration": True}
+    settings: dict[str, Any] = {"enable_external_access": False, "lock_configuration": True}  # or it may write files
     with duckdb.connect(table.rest.removeprefix("///"), read_only=True, config=settings) as connection:
-        schema = connection.execute(f"{table.selecting('*')} LIMIT 0").fetch_arrow_table().schema
-        connection.execute(table.selecting(_expressions(schema, numbers, texts)))
-        for batch in connection.fetch_record_batch(BATCH):
+
+        def batches(query: str) -> Any:
+            return pa.RecordBatchReader.from_stream(connection.sql(query))
+
+        schema = batches(f"{table.selecting('*')} LIMIT 0").read_all().schema
+        for batch in batches(table.selecting(_expressions(schema, numbers, texts))):
             yield arrow_piece(batch, {name: at for at, name in enumerate((*numbers, *texts))}, numbers, texts)
 
 
@@ -195,7 +198,8 @@ def _odbc_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
         kinds = [kind if keep else other for kind, keep, other in zip(told.types, whole, wide, strict=True)]
         return pa.schema([*zip(told.names, kinds, strict=True)])
 
-    connection = arrow_odbc.connect(table.rest, password=table.password() or None)
+    password = table.password().replace("}", "}}")  # `connect(password=…)` may make it the end of the user's name
+    connection = arrow_odbc.connect(f"{table.rest.rstrip('; ')};" + f"PWD={{{password}}};" * bool(password))
     for statement in _READ_ONLY:
         with suppress(arrow_odbc.Error):
             connection.read_arrow_batches(statement)
