@@ -1,23 +1,40 @@
 """The public functions that evaluate: every role of a session runs in this process."""
 
 import inspect
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fhe_auc.base.errors import InputError, UnknownProtocolError
-from fhe_auc.base.options import NO_WEIGHTS, WEIGHTS
+from fhe_auc.base.options import NO_WEIGHTS, WEIGHTS, converted
+from fhe_auc.base.python_options import (
+    SCALARS,
+    Kind,
+    column,
+    converts,
+    count,
+    flag,
+    number,
+    one_or_several,
+    plain,
+    refused,
+    several,
+    text,
+)
 from fhe_auc.base.terminal import Progress, shown
 from fhe_auc.question import thresholds as grids
-from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis
+from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis, Questions
 from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds
 from fhe_auc.results.intervals import DEFAULT_LEVEL
 from fhe_auc.rows.default_thresholds import default_thresholds
-from fhe_auc.rows.frames import Rows, parties_of, questions_of
+from fhe_auc.rows.entries import canonical
+from fhe_auc.rows.frames import Rows, parties_of
 from fhe_auc.rows.party_data import DEFAULT_SCALE, Entries, Label, PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.attacks import Attacks
@@ -49,25 +66,62 @@ _CALLED_ELSEWHERE = {
 """Keywords, and what other packages, or the command line, call the same."""
 
 
+def _label(value: Any, name: str) -> str:
+    """Return a label, a level or a class as rows have it."""
+    if not isinstance(value, SCALARS):
+        raise refused(name, "text, a number or a Boolean", value)
+    if (found := canonical(value)) is None:
+        raise InputError(f"{name} cannot be {value!r}, which stands for a missing entry")
+    return found
+
+
+def _by(value: Any, name: str) -> Any:
+    if not isinstance(value, Mapping):
+        return one_or_several(column, "a column, a list, or a mapping of columns to their levels")(value, name)
+    own = {column(plain(each), name): plain(levels) for each, levels in value.items()}
+    return {each: several(levels, f"by: the levels of {each!r}", _label, "a list") for each, levels in own.items()}
+
+
+def _thresholds(value: Any, name: str) -> Any:
+    if isinstance(value, (str, QuantileThresholds)):
+        return value
+    return os.fspath(value) if isinstance(value, os.PathLike) else grids.resolve(value)
+
+
+OPTIONS: Mapping[str, Kind] = {
+    **dict.fromkeys(("label", "site", "cluster"), column),
+    "score": one_or_several(column, "a column, or a list"),
+    "by": _by,
+    "protocol": partial(text, what="a name, such as 'verified'"),
+    **dict.fromkeys(("score_scale", "keys", "backend", "cheat", "title"), text),
+    "thresholds": _thresholds,
+    **dict.fromkeys(("interval", "cost_ratio", "alert_rate"), number),
+    "threshold": one_or_several(number, "a number, or a list of numbers"),
+    "progress": lambda value, name: value if callable(value) else flag(value, name),
+    "positive_label": _label,
+    "classes": lambda value, name: several(value, name, _label, "a list of labels"),
+    **dict.fromkeys(("drop_missing", "cross_groups", "heterogeneity", "each_pair"), flag),
+    **dict.fromkeys(("bins", "min_cell", "max_rows", "min_rows"), count),
+}
+"""What the public functions take by keyword, but for rows, `row_caps` and the options of protocols."""
+
+
 def options_for(
     function: Callable[..., object], protocol: str, options: Mapping[str, OptionValue], *, among: str = ""
 ) -> dict[str, bool | int | float | str]:
-    """Return those options of a protocol that are set.
+    """Return those options of a protocol that are set, as plain values.
 
     Raises `TypeError` for one that the protocol does not have, as of an argument that `function` does not have, with
     the keyword that may be meant, or the protocols that have it; their names begin with `among`. Raises `InputError`
-    where the protocol is no name; errors as `fhe_auc.session.registry.load`.
+    for a value of another type; errors as `fhe_auc.session.registry.load`.
     """
-    given: object = protocol
-    if not isinstance(given, str):
-        raise InputError(f"protocol must be a name, such as 'verified', not {type(given).__name__}")
-    known = registry.load(protocol).options.known
+    known = (own := registry.load(protocol).options).known
     if taken := set(known) & set(inspect.signature(federated_auc).parameters):
         raise InputError(f"protocol {protocol!r} has an option {min(taken)!r}, a keyword of all; rename it")
     for name in options:
         if name not in known:
             raise TypeError(f"{function.__name__} has no argument {name!r}{_remedy(function, protocol, name, among)}")
-    return {name: value for name, value in options.items() if value is not None}
+    return converted(own, options)
 
 
 def _remedy(function: Callable[..., object], protocol: str, name: str, among: str) -> str:
@@ -97,6 +151,7 @@ def _loaded(among: str) -> Iterator[Protocol[Outcome]]:
                 yield registry.load(name)
 
 
+@converts(OPTIONS)
 def federated_auc(
     rows: Rows,
     *,
@@ -234,7 +289,7 @@ def federated_auc(
     'dpauc-rr'
     """
     own = options_for(federated_auc, protocol, options)
-    questions = questions_of(
+    questions = Questions.asked(
         score=score,
         by=by,
         cluster=cluster,
@@ -311,6 +366,7 @@ def evaluate(
     return replace(evaluation, warnings=warnings, settings={**evaluation.settings, **told})
 
 
+@converts(OPTIONS)
 def federated_thresholds(
     rows: Rows,
     bins: int,
@@ -368,7 +424,7 @@ def federated_thresholds(
     4
     """
     own = options_for(federated_thresholds, protocol, options)
-    questions = questions_of(score=score)
+    questions = Questions.asked(score=score)
     if len(questions.score_columns) > 1:
         raise InputError(f"a session that finds thresholds is of one column of scores, got {len(score)}")
     entries = Entries(positive_label=positive_label, drop_missing=drop_missing, score_scale=score_scale)

@@ -1,5 +1,6 @@
 """Names: what a party may be called, which names people take for the same, and which one a typing error meant."""
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from typing import Any
@@ -9,6 +10,7 @@ HELPER = "helper-1"  # sender name of a session's helper; no party may have it
 MAX_CHARACTERS = 64
 """X.509's upper bound for a common name (RFC 5280, ub-common-name): enough for any site's."""
 
+_QUOTED = r'\s*"((?:[^"]|"")*)"\s*'
 NAME_BYTES = 4 * MAX_CHARACTERS + 8  # more than the longest name takes, encoded
 
 
@@ -61,4 +63,21 @@ def known_names(name: str, known: Iterable[str], *, most: int = 12) -> str:
     near = get_close_matches(name.lower(), [each.lower() for each in names], n=1)
     meant = next((f"; did you mean {each!r}?" for each in names if [each.lower()] == near), "")
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{meant} (there are: {', '.join(names[:most])}{more})"
+    return f"{meant} (there are: {', '.join(map(quoted, names[:most]))}{more})"
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Return names with commas between them; one within double quotes, as `quoted` writes it, may have any."""
+    found = re.findall(rf"{_QUOTED},|([^,]*),", text + ",")
+    return tuple((plain or name.replace('""', '"')).strip() for name, plain in found)
+
+
+def name_before_levels(text: str) -> tuple[str, str] | None:
+    """Return NAME, which may be `quoted`, and LEVELS of "NAME=LEVELS", None where the text is another."""
+    found = re.match(rf"{_QUOTED}=|(?!{_QUOTED}(?:,|$))([^,=]*)=", text)
+    return found and ((found[3] or found[1] or "").replace('""', '"').strip(), text[found.end() :])
+
+
+def quoted(name: str) -> str:
+    """Return a name as lists of names have it: within double quotes where it has a comma, an equals sign or quotes."""
+    return '"' + name.replace('"', '""') + '"' if re.search('[,="]', name) else name

@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.names import known_names
+from fhe_auc.base.names import known_names, quoted
 from fhe_auc.cli import output
 
 PREFIX = "FHE_AUC"  # what names of variables begin with
@@ -167,7 +167,9 @@ def _options_below(ctx: click.Context, *, with_default: bool = False) -> set[str
 def _as_given(option: click.Option, value: Any) -> Any:
     """Return a value as it would be given: a list of texts where an option may be repeated, else text with commas."""
     texts = [str(each) for each in (value if isinstance(value, list) else [value])]
-    return texts if option.multiple else ",".join(texts)
+    if option.multiple:
+        return texts
+    return ",".join(map(quoted, texts) if isinstance(value, list) else texts)
 
 
 class CommandGroup(click.Group):

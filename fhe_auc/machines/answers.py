@@ -20,7 +20,7 @@ from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
 from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.machines.site_state import Joined
-from fhe_auc.rows.own_checks import near_other_sessions
+from fhe_auc.rows.own_checks import doubts, few_levels, near_other_sessions
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.messages import MESSAGE, Message, Protection
@@ -82,7 +82,8 @@ def answer(
 
     `done` takes the party after the last round, to read its result, and the records that sign it; before the last
     answer is written down or sent, so that a crash cannot lose the result. A warning says where the site has put nearly
-    as many rows into another session of the same model and outcome.
+    as many rows into another session of the same model and outcome. Before rows are submitted, the log says what is odd
+    about them (`doubts`), and with few of the levels that a study lists, its session waits for a person.
 
     `own` is what lies where this role's answers in the session belong. One of them that it has signed, and that its
     state knows nothing of, shows that the state was put back to an older one (`SiteState.close_all`).
@@ -167,6 +168,11 @@ class _Turn:
                 "part in the next session",
                 field="missed",
             )
+        if last is None and not joined.helps:
+            if few := few_levels(data, joined.analysis):
+                joined.records.ask_about_rows("; ".join(few))
+            for doubt in doubts([data], self._manifest.thresholds, joined.analysis):
+                LOGGER.warning("%s", doubt, extra=self._log)
         if data.rows == 0 and not joined.helps and not is_between:
             self._warn(_GONE.format(party=party.name))
         study, mine = self._manifest.study, self._manifest.parties

@@ -9,17 +9,18 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.names import first_alike
+from fhe_auc.base.names import first_alike, name_before_levels, names_in, quoted
 
 MOST_LEVELS_FOUND = 20
 MOST_MODELS, MOST_GROUPS, MOST_CLASSES = 16, 100, 20
@@ -86,7 +87,12 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         _check_names("model", self.models, 1, MOST_MODELS)
         _check_names("variable", [each.name for each in self.by], 0, MOST_GROUPS)
         for variable in self.by:
-            _check_names(f"level of {variable.name!r}", variable.levels, 2, MOST_GROUPS)
+            what, one = f"level of {variable.name!r}", len(variable.levels) == 1
+            _check_names(what, variable.levels, 2 - one, MOST_GROUPS)
+            if one:
+                whole = shlex.quote(quoted(f"{variable.name}={variable.levels[0]}"))
+                told = f"{what}: 2 to {MOST_GROUPS} names are possible, got 1 (one column: --by {whole}, within quotes)"
+                raise InputError(told, column=variable.name)
         if repeated := [name for name, times in Counter(each.name for each in self.groups).items() if times > 1]:
             raise InputError(f"two groups would be called {repeated[0]!r}")
         if len(self.groups) > MOST_GROUPS + 1:
@@ -241,6 +247,32 @@ class Questions:
             **{name: getattr(analysis, name) for name in _SHARED},
         )
 
+    @classmethod
+    def asked(
+        cls,
+        *,
+        score: str | Sequence[str],
+        by: str | Iterable[str] | Mapping[str, Iterable[object]] | None = None,
+        cluster: str | None = None,
+        classes: Sequence[object] | None = None,
+        **others: Any,
+    ) -> Questions:
+        """Return what is asked by the keywords of `fhe_auc.federated_auc`; `InputError`: there is no column of scores.
+
+        Levels and classes are texts.
+        """
+        if not score:
+            raise InputError("there is no column of scores: name one at least, as score='risk'")
+        named = [by] if isinstance(by, str) else by or ()
+        levels: Mapping[str, Iterable[object]] = named if isinstance(named, Mapping) else dict.fromkeys(named, ())
+        return cls(
+            score_columns=(score,) if isinstance(score, str) else tuple(score),
+            by={name: tuple(map(str, own)) for name, own in levels.items()},
+            classes=tuple(map(str, classes or ())),
+            cluster=cluster or "",
+            **others,
+        )
+
     @property
     def several(self) -> bool:
         """Whether there is more than one AUC."""
@@ -273,7 +305,7 @@ class Questions:
         if unknown := [name for name, levels in self.by.items() if not levels and name not in found]:
             raise InputError(
                 f"which levels does {unknown[0]!r} have? Nobody sees the rows of all sites, so all are named: "
-                f"--by {unknown[0]}=LEVEL,LEVEL"
+                + with_levels(unknown[0])
             )
         return Analysis(
             models=self.score_columns if len(self.score_columns) > 1 else PLAIN.models,
@@ -287,24 +319,26 @@ class Questions:
         )
 
 
-def levels_of(texts: Iterable[str]) -> dict[str, tuple[str, ...]]:
+def levels_of(texts: Iterable[str], whole: Collection[str] = ()) -> dict[str, tuple[str, ...]]:
     """Return the levels of each column of "NAME=LEVEL,LEVEL", none where they are to be found: "NAME,NAME" or "NAME".
 
-    Raises `InputError` for a column that is there twice.
+    What has a comma or an equals sign of its own is within quotes, as of `names_in`, or a text of `whole` names. Raises
+    `InputError` for a column that is there twice.
     """
     found: dict[str, tuple[str, ...]] = {}
     for text in texts:
-        name, equals, levels = text.partition("=")
-        named = {name.strip(): names_in(levels)} if equals else dict.fromkeys(names_in(text), ())
+        cut = None if text.strip() in whole else name_before_levels(text)
+        names = (text.strip(),) if text.strip() in whole else names_in(text)
+        named = dict.fromkeys(names, ()) if cut is None else {cut[0]: names_in(cut[1])}
         if twice := sorted(found.keys() & named.keys()):
             raise InputError(f"{twice[0]!r} is given twice")
         found.update(named)
     return found
 
 
-def names_in(text: str) -> tuple[str, ...]:
-    """Return names with commas between them."""
-    return tuple(name.strip() for name in text.split(","))
+def with_levels(name: str) -> str:
+    """Return what asks for some levels of a column on the command line."""
+    return f"--by {shlex.quote(f'{quoted(name)}=LEVEL,LEVEL')}"
 
 
 def _levels(name: str, found: Iterable[str | None], order: Sequence[str]) -> tuple[str, ...]:
@@ -315,7 +349,7 @@ def _levels(name: str, found: Iterable[str | None], order: Sequence[str]) -> tup
     if (pair := first_alike(levels)) is not None:
         raise InputError(
             f"column {name!r} has levels that differ in capitals only, such as {pair[0]!r} and {pair[1]!r}: write them "
-            f"alike, or name all levels (--by {name}=LEVEL,LEVEL, in Python by={{{name!r}: [LEVEL, LEVEL]}})"
+            f"alike, or name all levels ({with_levels(name)}, in Python by={{{name!r}: [LEVEL, LEVEL]}})"
         )
     if len(levels) > MOST_LEVELS_FOUND:
         raise InputError(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_toml
-from fhe_auc.base.names import all_printable, first_alike, known_names, problem_with
+from fhe_auc.base.names import all_printable, first_alike, known_names, problem_with, quoted
 from fhe_auc.base.serialise import encode
 from fhe_auc.question import score_bins
 from fhe_auc.question import thresholds as grids
@@ -69,7 +69,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     interval : float
         Level of confidence intervals; 0 for none.
     label_column, score_columns, by, classes, cross_groups, heterogeneity, min_cell, cluster, each_pair
-        As the options of these names; each of ``by`` is a column with all its levels, "sex=F,M".
+        As the options of these names; each of ``by`` is a column with all its levels, "sex=F,M"; what has a comma or an
+        equals sign of its own stands within double quotes there.
     report : bool
         Whether the sessions of a report are asked for: its pooled score histogram is what a calibration map is made of.
     decisions, cost_ratio, alert_rate, title
@@ -245,7 +246,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if unknown := next((name for name, levels in by.items() if not levels), ""):
             raise InputError(
                 f"by: which levels does {unknown!r} have? Nobody sees the rows of all sites, so all are named: "
-                f'"{unknown}=LEVEL,LEVEL"'
+                f"{quoted(unknown) + '=LEVEL,LEVEL'!r}"
             )
         return Analysis(
             models=self.score_columns or PLAIN.models,

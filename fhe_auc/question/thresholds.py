@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_text, write_atomically
+from fhe_auc.base.python_options import number, plain
 from fhe_auc.question import score_bins
 from fhe_auc.question.score_bins import numbers
 
@@ -127,7 +128,7 @@ def explicit(thresholds: ArrayLike) -> NDArray[np.float64]:
     as minus infinity, whatever its value. Raises `InputError` for anything else, with the position (from 0) and value.
     """
     try:
-        given = np.asarray(thresholds)
+        given = thresholds if type(thresholds) is np.ndarray else np.asarray(plain(thresholds))
     except (ValueError, TypeError, OverflowError) as error:
         raise InputError(f"thresholds must be a one-dimensional array of numbers ({error})") from None
     if given.ndim == 0:
@@ -135,13 +136,12 @@ def explicit(thresholds: ArrayLike) -> NDArray[np.float64]:
             "thresholds must be 'uniform:100', 'hybrid:1000' or the like, or an array of numbers, not "
             f"{type(thresholds).__name__}"
         )
+    if given.ndim == 1 and given.dtype == object:
+        given = np.array([number(plain(each), f"threshold {at}") for at, each in enumerate(given)])
     if given.ndim != 1 or given.dtype.kind not in "iuf":
         raise InputError(
             f"thresholds must be a one-dimensional array of numbers, not of type {given.dtype} and shape {given.shape}"
         )
-    mask = np.asarray(getattr(thresholds, "mask", False))  # of a masked array; asarray drops it
-    if mask.any():
-        raise InputError(f"threshold {int(mask.argmax())} is masked")
     _checked_size(len(given))
     with np.errstate(over="ignore"):  # a long double that becomes infinite is refused below
         grid: NDArray[np.float64] = given.astype(np.float64) + 0.0  # -0.0 becomes 0.0: equal grids have equal bytes

@@ -8,24 +8,25 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import ArrayLike
 
-from fhe_auc.api import options_for
-from fhe_auc.base.errors import InputError
+from fhe_auc.api import OPTIONS, options_for
+from fhe_auc.base.python_options import converts
 from fhe_auc.base.terminal import Progress, shown
 from fhe_auc.question import thresholds as grids
-from fhe_auc.question.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, Analysis
+from fhe_auc.question.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, Analysis, Questions
 from fhe_auc.report.report import Report
 from fhe_auc.report.steps import Grids, Step, report_steps
 from fhe_auc.results.asked import Asked, ReportAsked
 from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation, Outcome, QuantileThresholds
 from fhe_auc.results.intervals import DEFAULT_LEVEL
 from fhe_auc.rows.default_thresholds import default_thresholds
-from fhe_auc.rows.frames import Rows, parties_of, questions_of
+from fhe_auc.rows.frames import Rows, parties_of
 from fhe_auc.rows.party_data import DEFAULT_SCALE, Entries, Label, PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.one_process import run
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, OptionValue, Request, Setup
 
 
+@converts(OPTIONS)
 def federated_report(
     rows: Rows,
     *,
@@ -105,14 +106,14 @@ def federated_report(
     0.9375
     """
     own = options_for(federated_report, protocol, options, among="histogram-")
-    of_groups = min(min_cell, MOST_MIN_CELL) if isinstance(min_cell, int) else min_cell  # type: ignore[redundant-expr]
-    questions = questions_of(score=score, by=by, cluster=cluster, heterogeneity=heterogeneity, min_cell=of_groups)
+    of_groups = min(min_cell, MOST_MIN_CELL)
+    questions = Questions.asked(score=score, by=by, cluster=cluster, heterogeneity=heterogeneity, min_cell=of_groups)
     entries = Entries(positive_label=positive_label, drop_missing=drop_missing, score_scale=score_scale)
     setup = Setup(keys=keys, backend=backend, max_rows=max_rows, min_rows=min_rows, row_caps=row_caps)
     wanted = ReportAsked(
         protocol=protocol,
         options=own,
-        threshold=_cut_offs(threshold),
+        threshold=() if threshold is None else tuple(np.ravel(threshold).tolist()),
         cost_ratio=cost_ratio,
         alert_rate=alert_rate,
         min_cell=min_cell,
@@ -122,13 +123,6 @@ def federated_report(
     with shown(progress) if progress else nullcontext() as report:
         asked = Asked(analysis=analysis, interval=interval, report=wanted)
         return report_of(parties, asked, thresholds=thresholds, setup=setup, progress=report)
-
-
-def _cut_offs(asked: float | Sequence[float] | None) -> tuple[float, ...]:
-    try:
-        return () if asked is None else tuple(map(float, np.ravel(asked)))
-    except (TypeError, ValueError) as error:
-        raise InputError(f"threshold must be a number, or several: {error}") from None
 
 
 def report_of(

@@ -1,6 +1,7 @@
-"""Columns of Arrow as numpy has them: what readers of all kinds of files yield."""
+"""Columns of Arrow, of numpy and of Python as pieces: what readers of all kinds of files yield."""
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -8,10 +9,47 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.rows.entries import Coded, canonical
+from fhe_auc.rows.entries import Coded, as_coded, canonical, site_name
 from fhe_auc.rows.pieces import Piece
 
+_EXACT = 2**53  # below which float64 tells whole numbers apart
 _FEW = 256  # neighbouring integers, which are codes as they are
+
+
+def piece_of(columns: Mapping[str, Any], numbers: Sequence[str], texts: Sequence[str]) -> Piece:
+    """Return columns, each one of Arrow's, an array or a list, as a piece; raise `InputError` for nested ones."""
+    return Piece(
+        {name: _values(columns[name]) for name in numbers}, {name: _texts(name, columns[name]) for name in texts}
+    )
+
+
+def _values(column: Any) -> NDArray[Any]:
+    if isinstance(column, pa.Array):
+        return arrow_values(column)
+    if isinstance(column, np.ndarray):
+        return column if column.dtype.kind in "biuf" else as_objects(column.tolist())
+    if (kinds := set(map(type, column))) <= {int, float, Decimal, type(None)}:
+        values = np.array(column, np.float64)
+        if int not in kinds or not (np.abs(values) > _EXACT).any():
+            return values
+    return as_objects(column)
+
+
+def _texts(name: str, column: Any) -> Coded:
+    if isinstance(column, list):
+        try:
+            column = pa.array(column)  # of one type: the fast way
+        except (pa.ArrowException, UnicodeError):
+            column = as_objects(column)
+    if not isinstance(column, pa.Array):
+        return as_coded(column)
+    if pa.types.is_float16(column.type):
+        column = column.cast(pa.float32())
+    try:
+        return coded(column)
+    except pa.ArrowNotImplementedError:
+        kind = column.type
+        raise InputError(f"column {name!r} holds {kind} entries, and not one text or number for each row") from None
 
 
 def coded(column: Any, decimal: str = ".") -> Coded:
@@ -23,25 +61,29 @@ def coded(column: Any, decimal: str = ".") -> Coded:
             return Coded(numbers.astype(np.int32) - np.int32(least), list(map(str, range(least, most + 1))))
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    entries = [canonical(entry, decimal=decimal, site=True) for entry in column.dictionary.to_pylist()]
-    order = tuple(name for name in entries if name is not None) if column.type.ordered else ()
-    index = {name: code for code, name in enumerate(dict.fromkeys(entries))}
-    lookup = np.array([index[entry] for entry in entries] or [0], np.int32)
-    if not column.indices.null_count:
-        return Coded(lookup[_array(column.indices)], list(index), order)
-    missing = _array(column.indices.is_null())
-    codes = lookup[np.where(missing, 0, _array(column.indices))]
-    return Coded(np.where(missing, index.setdefault(None, len(index)), codes), list(index), order)
+    found, kind = column.dictionary, column.type.value_type
+    values = _array(found) if pa.types.is_float32(kind) else found.to_pylist()  # 0.1 of 32 bits is 0.1
+    names = [canonical(entry, decimal=decimal, site=True) for entry in values]
+    order = tuple(name for name in names if name is not None) if column.type.ordered else ()
+    codes = _array(column.indices)
+    if column.indices.null_count:
+        codes = np.where(_array(column.indices.is_null()), len(names), codes)
+    return Coded(codes.astype(np.int32, copy=False), [*names, None], order)
 
 
 def arrow_values(column: Any) -> NDArray[Any]:
-    """Return a column of Arrow's as numbers; as objects, with None for what is missing, where not all are numbers."""
+    """Return a column of Arrow's as numbers, NaN for what is missing, or as objects, with None, where some are none."""
     if pa.types.is_decimal(column.type):
-        column = column.cast(pa.float64())
-    plain = pa.types.is_floating(column.type) or pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)
-    if plain and column.null_count == 0:
-        return _array(column)
-    return as_objects(column.to_pylist())
+        column = column.cast(pa.string()).cast(pa.float64())  # Arrow's own way is wrong in the last bit
+    kind = column.type
+    if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+        return as_objects(column.to_pylist())
+    values = _array(column)
+    if not column.null_count:
+        return values
+    if values.dtype.kind in "iu" and (values.max() > 2**53 or values.min() < -(2**53)):  # beyond what floats hold
+        return as_objects(column.to_pylist())
+    return np.where(_array(column.is_null()), np.nan, values)
 
 
 def _array(column: Any) -> NDArray[Any]:
@@ -52,29 +94,11 @@ def _array(column: Any) -> NDArray[Any]:
     kind = np.dtype(f"{letter}{column.type.bit_width // 8}")
     _, values = column.buffers()
     if values is None:  # of no rows
-        return np.empty(0, kind)
+        return np.zeros(len(column), kind)
     return np.frombuffer(values, kind, len(column), column.offset * kind.itemsize)
 
 
 def as_objects(entries: list[Any]) -> NDArray[Any]:
     """Keep each entry, bytes as text, so that an error can show it; numpy.array would turn a mixture into text."""
-    texts = (canonical(entry, site=True) if isinstance(entry, bytes) else entry for entry in entries)
+    texts = (site_name(entry) if isinstance(entry, bytes) else entry for entry in entries)
     return np.fromiter(texts, dtype=object, count=len(entries))
-
-
-def arrow_piece(batch: Any, names: Mapping[str, Any], numbers: Sequence[str], texts: Sequence[str]) -> Piece:
-    """Return the rows of a batch of Arrow's, whose columns have these `names`; `InputError` for what is no column."""
-    return Piece(
-        {name: arrow_values(batch.column(names[name])) for name in numbers},
-        {name: _coded_column(name, batch.column(names[name])) for name in texts},
-    )
-
-
-def _coded_column(name: str, column: Any) -> Coded:
-    if pa.types.is_float16(column.type):
-        column = column.cast(pa.float32())
-    try:
-        return coded(column)
-    except pa.ArrowNotImplementedError:
-        kind = column.type
-        raise InputError(f"column {name!r} holds {kind} entries, and not one text or number for each row") from None

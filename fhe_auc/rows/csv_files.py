@@ -1,44 +1,56 @@
-"""CSV files and their like, some rows at a time: Arrow reads rows; here are delimiters, lines of rows, and messages."""
+"""CSV files and their like, some rows at a time: Arrow reads rows; here are delimiters, lines of rows, and messages.
 
-import csv
+Standard input, and what is compressed or no UTF-8, is read once, into an unnamed temporary file.
+"""
+
+import codecs
+import importlib.util
 import io
 import os
 import re
-import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.file_kinds import JSON, LOOK, TEXT, FileKind, kind_of, text_in, utf8_marks
 from fhe_auc.rows.arrow_columns import arrow_values, as_objects, coded
-from fhe_auc.rows.entries import canonical
-from fhe_auc.rows.pieces import Piece, find_columns
+from fhe_auc.rows.entries import canonical, number_of
+from fhe_auc.rows.pieces import Piece, column_names, find_columns
 from fhe_auc.rows.quotes import Quotes
 
 STDIN = Path("-")
 
 _BLOCK = 2**20  # bytes of text at a time
-_LONGEST = 2**22  # bytes of a row
+_LONGEST = 2**22  # bytes of an entry over several lines
+_LONGEST_ROW = 2**26  # bytes
 _SMALL = 2**18  # what a processor's cache holds
-_GZIP = b"\x1f\x8b"  # how its files begin
+_TOP = 20  # lines, one of which may be the header
 _DELIMITERS = (",", ";", "\t", "|")
 _TEXT = pa.dictionary(pa.int32(), pa.string())
+_SPEC: Any = importlib.util.find_spec("_csv")
+CSV: Any = importlib.util.module_from_spec(_SPEC)
+"""Python's reader of CSV, loaded once more: how long an entry may be is one number for all who use a module."""
+_SPEC.loader.exec_module(CSV)
+CSV.field_size_limit(_LONGEST_ROW)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextFormat:
     """How text files are written.
 
-    `delimiter` is one character between columns; None: the one of comma, semicolon, tab and | that gives the columns
-    asked for. `decimal` is "." or ",", `encoding` any that Python knows. Raises `InputError` for others.
+    `delimiter` is one character between columns, a tab also by name; None: the one of comma, semicolon, tab and | that
+    gives the columns asked for. `decimal` is "." or ",", `encoding` any that Python knows. Raises `InputError` for
+    others.
     """
 
     delimiter: str | None = None
@@ -46,13 +58,16 @@ class TextFormat:
     encoding: str = "utf-8"
 
     def __post_init__(self) -> None:
-        if self.delimiter is not None and (len(self.delimiter) != 1 or not self.delimiter.isascii()):
-            raise InputError(f"the delimiter is one ASCII character, got {self.delimiter!r}")
+        given = self.delimiter
+        if given is not None and given.lower() in ("\\t", "tab"):
+            object.__setattr__(self, "delimiter", "\t")
+        elif given is not None and (len(given) != 1 or not given.isascii() or given in '"\r\n'):
+            raise InputError(f"the delimiter is one ASCII character, no quote, or tab, got {given!r}")
         if self.decimal not in (".", ","):
             raise InputError(f"the decimal mark is a point or a comma, got {self.decimal!r}")
         try:
             "".encode(self.encoding)
-        except LookupError:
+        except (LookupError, ValueError):
             raise InputError(f"the encoding {self.encoding!r} is unknown") from None
 
 
@@ -66,80 +81,83 @@ class TextFile:
     @property
     def wrong_encoding(self) -> str:
         """What to say of a text file that is not in the encoding given."""
-        if self._encoding == "utf-8-sig":
+        if codecs.lookup(self.form.encoding).name.startswith(TEXT.encoding):
             return "it is not UTF-8 text; say its encoding, as in --encoding windows-1252"
-        return f"it is not {self._encoding} text, and --encoding is that of all text files: save it again in that one"
+        named = self.form.encoding
+        return f"it is not {named} text, and --encoding is that of all text files: save it again in that one"
 
-    def open_bytes(self) -> Any:
-        """Return the bytes of a text file, decompressed, as a file of Arrow's own.
+    def open_text(self) -> Any:
+        """Return the text in UTF-8, decompressed and without marks, as a file of Arrow's own.
 
         Arrow reads ahead in threads. With a file of Python's these abort the process where it ends while they read.
+        Raises `InputError` where it is no text, or in another encoding than is said.
         """
-        opened = _standard_input() if self.path == STDIN else pa.OSFile(os.fsencode(self.path))  # bytes as they are
-        zipped = opened.read(len(_GZIP)) == _GZIP  # whatever its name
-        opened.seek(0)
-        return pa.CompressedInputStream(opened, "gzip") if zipped else opened
+        opened = self._open() if self.source[2] is None else _opened(self.source[2])
+        opened.seek(utf8_marks(opened.read(LOOK)))
+        return opened
+
+    def _open(self) -> Any:
+        return _opened(_standard_input()) if self.path == STDIN else pa.OSFile(os.fsencode(self.path))  # whatever bytes
+
+    @cached_property
+    def source(self) -> tuple[FileKind, str, Any]:
+        """What it is, its encoding, and its text in UTF-8 where the file itself has it not; errors as `open_text`."""
+        kind, encoding, blocks = text_in(self._open(), self.form.encoding)
+        if blocks is None:
+            return kind, encoding, None
+        copy = _kept(blocks)
+        kind = kind_of(_opened(copy).read(LOOK))
+        if not kind.encoding:
+            raise InputError(kind.told)
+        return kind, encoding, copy
 
     def blocks(self) -> Iterator[bytes]:
-        """Yield the bytes of a text file; as UTF-8, where its encoding does not have ASCII characters as one byte."""
-        if '",\n'.encode(self.form.encoding) == b'",\n':
-            with self.open_bytes() as stream:
-                yield from iter(lambda: stream.read(_SMALL), b"")
-        else:
-            with self.decoded() as text:
-                yield from iter(lambda: text.read(_SMALL).encode(), b"")
+        """Yield the bytes of the text, as of `open_text`."""
+        with self.open_text() as stream:
+            yield from iter(lambda: stream.read(_SMALL), b"")
 
     def delimiter(self, wanted: Sequence[str]) -> str:
-        """Return the delimiter that was given, or that of the header with all these columns."""
-        if self.form.delimiter is not None:
-            return self.form.delimiter
-        if (stated := self.stated_delimiter()) is not None:
-            return stated
-        if self.path.name.lower().removesuffix(".gz").endswith(".tsv"):
-            return "\t"
-        header = self.header(",")
-        line = ",".join(header)
-        for delimiter in _DELIMITERS:
-            names = {name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])}
-            if names.issuperset(wanted):
-                return delimiter
-        return ","
+        """Return the delimiter that is given, in the file or else, or that of the header with most of these columns."""
+        if given := self.form.delimiter or self.stated_delimiter():
+            return given
+        usual = "\t" if self.path.name.lower().removesuffix(".gz").endswith(".tsv") else ","
+        names = {each: column_names(self.header(each)) for each in dict.fromkeys((usual, *_DELIMITERS))}
+        return max(names, key=lambda each: (len(names[each] & column_names(wanted)), len(names[each])))
 
     def stated_delimiter(self) -> str | None:
         """Return what a first line such as "sep=;", which is for Excel, says that the delimiter is."""
         with self.decoded() as text:
-            stated = re.fullmatch(r"sep=(.)[\r\n]+", text.readline(7))
+            stated = re.fullmatch(r'"?sep=([\t -~])"?\1*[\r\n]+', text.readline(_TOP), re.IGNORECASE)
         return stated and stated[1]
 
     def header(self, delimiter: str) -> list[str]:
         """Return the names of the columns as they stand there; none in an empty file."""
         return next((names for _, names in self.records(delimiter)), [])
 
+    def first_lines(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield names of the first lines, and what stands on them by each delimiter."""
+        for delimiter in self.form.delimiter or _DELIMITERS:
+            yield from ((f"line {line}", names) for line, names in islice(self.records(delimiter), _TOP))
+
     def records(self, delimiter: str, errors: str = "replace") -> Iterator[tuple[int, list[str]]]:
         """Yield the header and each row, blank lines apart, and the line where it begins; `errors` as for `open`."""
-        lines = 0 if self.stated_delimiter() is None else 1
+        begin = 0 if self.stated_delimiter() is None else 1
         with self.decoded(errors) as text:
-            for _ in range(lines):
-                text.readline()
-            reader, before = csv.reader(text, delimiter=delimiter), 0
+            reader, before = CSV.reader(text, delimiter=delimiter), 0
             for record in reader:
-                if record:
-                    yield lines + before + 1, record
+                if record and before >= begin:
+                    yield before + 1, record
                 before = reader.line_num
 
     def decoded(self, errors: str = "replace") -> io.TextIOWrapper:
         """Return the text of a text file, from the beginning."""
-        return io.TextIOWrapper(self.open_bytes(), self._encoding, newline="", errors=errors)
-
-    @property
-    def _encoding(self) -> str:
-        return "utf-8-sig" if self.form.encoding.lower().replace("_", "-") in ("utf-8", "utf8") else self.form.encoding
+        return io.TextIOWrapper(self.open_text(), TEXT.encoding, newline="", errors=errors)
 
     def line_of(self, row: int, wanted: Sequence[str]) -> int | None:
         """Return the line on which a row, from 0, begins; a row may take several. None where that cannot be told."""
         try:
             return next((line for line, _ in islice(self.records(self.delimiter(wanted)), row + 1, None)), None)
-        except csv.Error:
+        except CSV.Error:
             return None
 
     def line_at(self, offset: int) -> int:
@@ -151,47 +169,59 @@ class TextFile:
         return lines
 
 
+@cache
 def _standard_input() -> Any:
-    """Return all of standard input, from its beginning; it can be had once only, and is kept in an unnamed file."""
-    if not _STANDARD_INPUT:
-        _STANDARD_INPUT.append(tempfile.SpooledTemporaryFile(_LONGEST))  # noqa: SIM115
-        shutil.copyfileobj(sys.stdin.buffer, _STANDARD_INPUT[0])
-        _STANDARD_INPUT[0].flush()
-    kept = _STANDARD_INPUT[0]
-    if sys.platform == "linux":
-        return pa.OSFile(f"/proc/self/fd/{kept.fileno()}")  # opened anew
-    kept.seek(0)
-    return pa.BufferReader(kept.read())
+    return _kept(iter(lambda: sys.stdin.buffer.read(_SMALL), b""))  # which can be had once only
 
 
-_STANDARD_INPUT: list[IO[bytes]] = []
+def _kept(blocks: Iterable[bytes]) -> Any:
+    """Return an unnamed file of these bytes; raise `InputError` where the temporary folder has no room for them."""
+    with tempfile.TemporaryFile() as file:
+        for block in blocks:
+            try:
+                file.write(block)
+                file.flush()
+            except OSError as error:
+                told = f"{tempfile.gettempdir()!r} (TMPDIR) has no room for its text: {error.strerror}"
+                raise InputError(told) from None
+        file.seek(0)
+        return _opened(file) if sys.platform == "linux" else pa.py_buffer(file.read())
+
+
+def _opened(kept: Any) -> Any:
+    """Open an unnamed file anew, as one of Arrow's own."""
+    return pa.BufferReader(kept) if isinstance(kept, pa.Buffer) else pa.OSFile(f"/proc/self/fd/{kept.fileno()}")
 
 
 def text_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
     """Yield the rows of these columns, in order; raise `InputError`, or what Arrow raises on what is no CSV."""
-    start = file.open_bytes().read(2)
-    if start in (b"\xff\xfe", b"\xfe\xff") and not file.form.encoding.lower().startswith("utf-16"):
-        raise InputError("it is UTF-16 text; say so with --encoding utf-16")
+    if file.source[0] is JSON:
+        raise InputError(JSON.told)
     wanted = (*texts, *numbers)
     delimiter = file.delimiter(wanted)
-    yielded, kind, size = 0, pa.float64(), _BLOCK
+    header = file.header(delimiter)
+    if not header:
+        raise InputError("the file is empty")
+    yielded, kind = 0, pa.float64()
+    size = max(_BLOCK, sum(2 * len(name.encode()) + 6 for name in header))
     while True:
         types, behind = dict.fromkeys(numbers, kind) | dict.fromkeys(texts, _TEXT), yielded
         try:
-            for batch in _batches(file, wanted, delimiter, types, size):
+            for batch in _batches(file, wanted, delimiter, header, types, size):
                 skipped = min(behind, batch.num_rows)
                 behind -= skipped
                 if skipped < batch.num_rows:
                     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
                     found = {name: _numbers_of(columns[name], file.form.decimal) for name in numbers}
-                    yield Piece(found, {name: coded(columns[name], file.form.decimal) for name in texts}).chosen(
-                        slice(skipped, None)
-                    )
+                    named = {name: coded(columns[name], file.form.decimal) for name in texts}
+                    yield Piece(found, named).chosen(slice(skipped, None))
                     yielded += batch.num_rows - skipped
             return
         except pa.ArrowInvalid as error:
-            if size < _LONGEST and "straddling" in str(error):
-                size = _LONGEST
+            if "straddling" in str(error):
+                if size >= _LONGEST_ROW:
+                    raise InputError(f"a row is longer than {size:,} bytes") from None
+                size *= 8
             elif kind == pa.float64() and "conversion error to double" in str(error):
                 kind = pa.string()  # so that the row can be named
             else:
@@ -199,14 +229,17 @@ def text_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) ->
 
 
 def _batches(
-    file: TextFile, wanted: Sequence[str], delimiter: str, types: Mapping[str, Any], size: int
+    file: TextFile, wanted: Sequence[str], delimiter: str, header: list[str], types: Mapping[str, Any], size: int
 ) -> Iterator[Any]:
     """Yield the rows in so many bytes of text at a time."""
-    skipped = 0 if file.stated_delimiter() is None else 1
-    header = file.header(delimiter)
-    if not header:
-        raise InputError("the file is empty")
-    raw = find_columns(wanted, header)
+    try:
+        raw = find_columns(wanted, header, below=file.first_lines())
+    except InputError:
+        if "\N{REPLACEMENT CHARACTER}" in "".join(header) and not "".join(wanted).isascii():
+            raise InputError(file.wrong_encoding) from None
+        if "\n" in "".join(header):
+            Quotes(delimiter.encode(), len(header), (), float, _LONGEST).feed_all(file.blocks())
+        raise
     converting = pa_csv.ConvertOptions(
         include_columns=[raw[name] for name in wanted],
         column_types={raw[name]: kind for name, kind in types.items()},
@@ -217,14 +250,14 @@ def _batches(
         delimiter.encode(),
         len(header),
         [header.index(raw[name]) for name, kind in types.items() if kind != _TEXT],
-        lambda text: float(text.replace(file.form.decimal, ".")),
+        lambda text: number_of(text, file.form.decimal),
         _LONGEST,
     )
     blocks = file.blocks()  # the same text once more, beside Arrow: while the system has it in memory
     try:
         with pa_csv.open_csv(
-            file.open_bytes(),
-            read_options=pa_csv.ReadOptions(block_size=size, encoding=file.form.encoding, skip_rows=skipped),
+            file.open_text(),
+            read_options=pa_csv.ReadOptions(block_size=size, skip_rows=0 if file.stated_delimiter() is None else 1),
             parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             convert_options=converting,
         ) as reader:
@@ -264,11 +297,9 @@ def _numbers_of(column: Any, decimal: str) -> NDArray[Any]:
 
 def _refuse_commas(texts: list[str]) -> None:
     """Raise `InputError` where numbers have a comma, with the remedy: in 1,200 it may part thousands, in 0,25 not."""
-    commas = [text for text in texts if re.fullmatch(r"[-+]?\d+,\d+", text)]
-    unclear = [text for text in commas if re.fullmatch(r"[-+]?[1-9]\d{0,2},\d{3}", text)]
-    if commas and len(unclear) < len(commas):
-        first = next(text for text in commas if text not in unclear)
-        raise InputError(f"{first!r} has a decimal comma; say so with --decimal ,")
+    commas = [text for text in texts if re.fullmatch(r"\W?\d+,\d+", text)]
+    if sure := [text for text in commas if not re.fullmatch(r"\W?[1-9]\d{0,2},\d{3}", text)]:
+        raise InputError(f"{sure[0]!r} has a decimal comma; say so with --decimal ,")
     if commas:
         raise InputError(
             f"{commas[0]!r} may be {commas[0].replace(',', '')} or {commas[0].replace(',', '.')}: write numbers with a "
@@ -279,13 +310,11 @@ def _refuse_commas(texts: list[str]) -> None:
 def _number_or_text(text: str, decimal: str) -> float | str | None:
     if canonical(text) is None:
         return None
-    if decimal == "," and re.fullmatch(r"\s*[-+]?\d+(\.\d+)+(,\d+)?\s*", text):
+    if decimal == "," and re.fullmatch(r"\s*\W?\d+(\.\d+)+(,\d+)?\s*", text):
         raise InputError(
             f"{text.strip()!r} has a point, and the decimal mark is a comma: a point between thousands is to be removed"
         )
-    if re.fullmatch(r"\s*[-+]?\d+([.,]\d+)?\s*%\s*", text):
+    if re.fullmatch(r"\s*\W?\d+([.,]\d+)?\s*%\s*", text):
         raise InputError(f"{text.strip()!r} has a percent sign; remove it and give --score-scale percent")
-    try:
-        return text if "_" in text else float(text.replace(decimal, "."))  # Python reads 1_000 as a number
-    except ValueError:
-        return text
+    number = number_of(text, decimal)
+    return text if number is None else number

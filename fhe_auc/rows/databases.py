@@ -12,8 +12,6 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from decimal import Decimal
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 from urllib.parse import parse_qsl, quote, unquote
@@ -25,8 +23,7 @@ from pyarrow import types
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.extras import require
 from fhe_auc.base.files import read_secret
-from fhe_auc.rows.arrow_columns import arrow_piece, as_objects
-from fhe_auc.rows.entries import as_coded, canonical
+from fhe_auc.rows.arrow_columns import piece_of
 from fhe_auc.rows.pieces import OPTIONS, KeptPieces, Piece, Words, find_columns
 from fhe_auc.rows.row_store import BATCH
 
@@ -146,7 +143,7 @@ def _postgresql_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[P
         cursor.execute("SET TRANSACTION READ ONLY")
         cursor.execute(table.selecting(_expressions(cursor.adbc_execute_schema(table.query), numbers, texts)))
         for batch in cursor.fetch_record_batch():
-            yield arrow_piece(batch, {name: at for at, name in enumerate((*numbers, *texts))}, numbers, texts)
+            yield piece_of(dict(zip((*numbers, *texts), batch.columns, strict=True)), numbers, texts)
 
 
 def _duckdb_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
@@ -161,7 +158,7 @@ def _duckdb_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece
 
         schema = batches(f"{table.selecting('*')} LIMIT 0").read_all().schema
         for batch in batches(table.selecting(_expressions(schema, numbers, texts))):
-            yield arrow_piece(batch, {name: at for at, name in enumerate((*numbers, *texts))}, numbers, texts)
+            yield piece_of(dict(zip((*numbers, *texts), batch.columns, strict=True)), numbers, texts)
 
 
 def _expressions(schema: Any, numbers: _Names, texts: _Names) -> list[str]:
@@ -208,7 +205,7 @@ def _odbc_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
     for batch in connection.read_arrow_batches(
         table.query, BATCH, map_schema=exact, fetch_concurrently=False, **limits
     ):
-        piece = arrow_piece(batch, names, numbers, texts)
+        piece = piece_of({name: batch.column(own) for name, own in names.items()}, numbers, texts)
         with suppress(ValueError, TypeError):  # of decimals, which are text
             numeric = {name: entries.astype(np.float64) for name, entries in piece.numbers.items()}
             piece = piece._replace(numbers=numeric)
@@ -243,21 +240,7 @@ def _other_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]
 def _pieces(there: _Names, batches: Iterable[Any], numbers: _Names, texts: _Names) -> Iterator[Piece]:
     at = {name: there.index(own) for name, own in find_columns((*numbers, *texts), there).items()}
     for rows in batches:
-        columns = {name: [row[place] for row in rows] for name, place in at.items()}
-        coded = {}
-        for name in texts:
-            try:
-                coded[name] = as_coded(as_objects(columns[name]), partial(canonical, site=True))
-            except TypeError:  # lists and dicts
-                raise InputError(f"column {name!r} holds not one text or number for each row") from None
-        yield Piece({name: _numbers(columns[name]) for name in numbers}, coded)
-
-
-def _numbers(entries: list[Any]) -> Any:
-    """Return entries as float64 where all are floats, decimals, or missing; else as they are."""
-    if {*map(type, entries)} <= {float, Decimal, type(None)}:
-        return np.array([np.nan if entry is None else entry for entry in entries], np.float64)
-    return as_objects(entries)
+        yield piece_of({name: [row[place] for row in rows] for name, place in at.items()}, numbers, texts)
 
 
 def _first_line(error: Exception) -> str:

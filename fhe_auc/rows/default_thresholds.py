@@ -28,6 +28,7 @@ from fhe_auc.question.score_bins import listed, numbers, with_bins_of
 from fhe_auc.rows.own_checks import ROUNDING
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.row_store import BATCH, release
+from fhe_auc.rows.side_by_side import other_scales
 
 LEAST_ROWS = 10  # that have a value, or lie between two thresholds
 LEAST_OWN_ROWS = 100  # of who makes a session; of fewer, thresholds would tell more
@@ -50,12 +51,13 @@ def default_thresholds(
     """Return the thresholds of one process where none are given, for some of the `known` options of a protocol.
 
     They are of the rows, unless the protocol adds noise, or rounds scores. Raises `InputError` where some parties have
-    fractions and others percentages.
+    fractions and others percentages, or logits.
     """
     named = known.thresholds_for(several=analysis.coarse, compared=analysis.compared)
     if any(options.get(name) is not None for name in NOT_OF_ROWS):
         return Thresholds(grids.parse(named), named)
-    _require_one_scale(parties)
+    for told in other_scales(parties):
+        raise InputError(f"{told}; or, if all are right as they are, give thresholds that span them")
     return of_scores([scores for data in parties for scores in data.scores], named)
 
 
@@ -133,19 +135,3 @@ def _cuts(scores: NDArray[np.float64], most: int) -> NDArray[np.float64]:
 
 def _three_digits(number: float) -> float:
     return float(f"{number:.3g}")
-
-
-def _require_one_scale(parties: Sequence[PartyData]) -> None:
-    """Raise `InputError` where one party's scores are fractions, and another's percentages."""
-    most = max(parties, key=lambda data: data.span(0)[1])
-    if min(data.span(0)[0] for data in parties) < 0 or not 20 < (high := most.span(0)[1]) <= 100:
-        return
-    for data in parties:
-        scores = data.y_score
-        if len(scores) >= LEAST_ROWS and data.span(0)[1] <= 1 and (scores % 1).any() and np.median(most.y_score) > 1:
-            raise InputError(
-                f"{data.described(0)}: its scores run to {data.span(0)[1]:.4g}, as fractions do, and those of party "
-                f"{most.name!r} to {high:.4g}, as percentages do: convert one of them; or, if all are right as they "
-                "are, give thresholds",
-                party=data.name,
-            )

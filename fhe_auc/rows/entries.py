@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import reprlib
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,50 +18,53 @@ from fhe_auc.base.names import alike
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coded:
-    """A column of text: its names (None: missing), and for each row the index of its own.
+    """A column of text: its names (None: missing), which may be the same, and for each row the index of its own.
 
-    `order` are the levels of an ordered categorical, in their order; there are none otherwise.
+    `order` are the levels of an ordered categorical, in their order; there are none otherwise. Where names are labels
+    of values, `stored` has the values that the file has in their stead, by label. `taken` are the texts that `levels`
+    has taken for missing, by their codes.
     """
 
     codes: NDArray[np.int32]
     names: Sequence[str | None]
     order: tuple[str, ...] = ()
+    stored: Mapping[str, str] = field(default_factory=dict)
+    taken: Mapping[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def chosen(self, rows: NDArray[Any] | slice) -> Coded:
         """Return the column at some rows."""
-        return Coded(self.codes[rows], self.names, self.order)
+        return replace(self, codes=self.codes[rows])
 
-    def renamed(self, text_of: Callable[[object], str | None]) -> Coded:
-        """Return the column with other names, several of which may be the same."""
-        order = (text_of(name) for name in self.order)
-        return Coded(self.codes, list(map(text_of, self.names)), tuple(name for name in order if name is not None))
+    def levels(self) -> Coded:
+        """Return the column as one that names no sites: NA and the like are missing in it."""
+        own = self.named()
+        taken = {code: name for code, name in own.items() if _is_missing(name.lower())}
+        changed = {
+            code: canonical(name) for code, name in own.items() if name[0] in _WIDTHLESS or name[-1] in _WIDTHLESS
+        }
+        if not taken and not changed:
+            return self
+        changed |= dict.fromkeys(taken)
+        return replace(self, names=[changed.get(code, name) for code, name in enumerate(self.names)], taken=taken)
 
-    def present(self) -> NDArray[np.intp]:
+    def present(self) -> list[int]:
         """Return the codes that occur, ascending."""
-        if len(self.codes) and len(self.names) == 1:
-            return np.zeros(1, np.intp)
-        if len(self.codes) and len(self.names) == 2:
-            ends = {int(self.codes.min()), int(self.codes.max())}
-            return np.array(sorted(ends), np.intp)
-        return np.flatnonzero(np.bincount(self.codes, minlength=1))
+        found: list[int] = np.flatnonzero(np.bincount(self.codes, minlength=1)).tolist()
+        return found
 
-    def values(self, value_of: Callable[[str | None], Any]) -> NDArray[Any]:
-        """Return each row's value, as numbers where all that occur are numbers, else as objects."""
-        present = self.present()
-        values = [value_of(self.names[code]) for code in present]
-        numeric = all(isinstance(value, (bool, int, float)) for value in values)
-        kind = np.bool_ if numeric and set(values) <= {0, 1} else np.float64 if numeric else object
-        table = np.empty(max(len(self.names), 1), kind)
-        for code, value in zip(present, values, strict=True):
-            table[code] = value
-        return table.take(self.codes)
+    def named(self) -> dict[int, str]:
+        """Return the names that occur, by their codes, ascending."""
+        return {code: name for code in self.present() if (name := self.names[code]) is not None}
 
 
 def one_dimensional(values: ArrayLike, title: str, what: str) -> NDArray[Any]:
-    """Return a column as an array, shape (n,), with every entry as it is; raise `InputError` for other shapes."""
+    """Return a column as an array, shape (n,), every entry as it is, None where one is masked.
+
+    Raises `InputError` for other shapes.
+    """
     kind = type(values).__name__
     try:
         array = values if isinstance(values, np.ndarray) else np.asarray(values)
@@ -77,38 +80,44 @@ def one_dimensional(values: ArrayLike, title: str, what: str) -> NDArray[Any]:
     if array.ndim > 1:
         remedy = "give one column, as predict_proba(X)[:, 1]; a table has it once"
         raise InputError(f"{title}: {what} must be one-dimensional, but have shape {array.shape}: {remedy}")
+    if (mask := getattr(array, "mask", None)) is not None:
+        array = np.array(array.tolist(), object) if np.any(mask) else np.asarray(array)
     return array
 
 
-def checked_labels(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.uint8]:
-    """Return labels as read-only 0 and 1, or refuse the first that is neither."""
-    numbers = _real_numbers(values, what, refuse)
-    if numbers.dtype == np.bool_:
-        return frozen(numbers.view(np.uint8))
-    row = _first(~((numbers == 0) | (numbers == 1)))
-    if row is not None:
-        raise refuse(row, f"{what} is {shown_entry(numbers[row])}; {what}s must be 0 or 1")
-    return frozen((numbers == 1).view(np.uint8))
-
-
 def coded_entries(
-    values: NDArray[Any] | Coded, what: str, refuse: Callable[[int, str], InputError], names: Sequence[str]
+    values: NDArray[Any] | Coded, what: str, refuse: Callable[[int, str], InputError], names: Sequence[str] = ()
 ) -> NDArray[np.uint8]:
-    """Return each entry's index in `names`, or refuse the first that is none of them."""
-    coded = values if isinstance(values, Coded) else as_coded(values, canonical)
-    index = {canonical(name): code for code, name in enumerate(names)}
-    known = [-1 if name is None else index.get(name, -1) for name in coded.names]
+    """Return each entry's index in `names`, or refuse the first that is none of them; without names, labels 0 and 1."""
+    coded = _present(values, what, refuse, ": give such rows a level of their own" if names else "")
+    index = {canonical(name): code for code, name in enumerate(names)} or _LABELS
+    if twice := [name for code, name in enumerate(names) if index[canonical(name)] != code]:
+        raise InputError(
+            f"{what} {twice[0]!r} is also written {names[index[canonical(twice[0])]]!r}: write it in one way"
+        )
+    known = [index.get(name, index.get(coded.stored.get(name or ""), -1)) for name in coded.names]
     found = np.array(known or [0], np.int16)[coded.codes]
     row = _first(found < 0)
     if row is not None:
-        name = coded.names[coded.codes[row]]
-        if name is None:
-            raise refuse(row, f"{what} is missing (empty, NA, None or the like): give such rows a level of their own")
-        entry = name if isinstance(values, Coded) else values[row]
-        raise refuse(row, f"{what} is {shown_entry(entry)}, and can only be {', '.join(map(repr, names))}")
+        entry = coded.names[coded.codes[row]] if isinstance(values, Coded) else values[row]
+        possible = f", and can only be {', '.join(map(repr, names))}" if names else f"; {what}s must be 0 or 1"
+        raise refuse(row, f"{what} is {shown_entry(entry)}{possible}")
     return frozen(found.astype(np.uint8))
 
 
+def _present(
+    values: NDArray[Any] | Coded, what: str, refuse: Callable[[int, str], InputError], remedy: str = ""
+) -> Coded:
+    """Return a column as text, or refuse the first entry that is missing."""
+    coded = values if isinstance(values, Coded) else as_coded(values).levels()
+    row = _first(missing_entries(coded))
+    if row is not None:
+        word = coded.taken.get(int(coded.codes[row]))
+        raise refuse(row, f"{what} is " + (f"{word!r}, which counts as " if word else "") + f"missing{remedy}")
+    return coded
+
+
+_LABELS: dict[str | None, int] = {"0": 0, "1": 1, "False": 0, "True": 1}
 _MISSING_TEXTS = frozenset(
     (
         *("", "na", "n/a", "<na>", "nat", "null", "none", "nan", "-nan", "snan", "-nan(ind)", "?"),  # R, pandas, ARFF
@@ -121,9 +130,9 @@ _MISSING_FORMS = re.compile(
     r"|-?1\.#(?:ind|[qs]nan|nan|j)0*"  # NaN, as Windows has written it
 )
 """What stands for a missing entry in any column but that of sites, in small letters."""
-_NO_NAMES = ("", "nan", "<na>", "nat")  # as numpy and pandas write what is missing
+_NO_NAMES = frozenset(("", "nan", "<na>", "nat"))  # as numpy and pandas write what is missing
 
-_WIDTHLESS = "\0\u00ad\u200b\u200c\u200d\u2060\ufeff"
+WIDTHLESS = "\0\u00ad\u200b\u200c\u200d\u2060\ufeff"
 _MINUSES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63\uff0d", "-"))
 _NUMBER = re.compile(r"(-?)(?=\.?\d)(0|[1-9]\d*)?(\.\d*)?([eE](?:[-+]\d{1,2}|0|(?(3)\d{1,2}|(?!))))?", re.ASCII)
 
@@ -142,12 +151,16 @@ def canonical(entry: object, *, decimal: str = ".", site: bool = False) -> str |
     text = (entry if isinstance(entry, str) else _text_of(entry)).strip()
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
-    if not site:
-        text = text.strip(_WIDTHLESS).strip()
+    if not site and not text.isalnum():
+        text = text.strip(WIDTHLESS).strip()
     low = text.lower()
-    if low in _NO_NAMES or (not site and (low in _MISSING_TEXTS or _MISSING_FORMS.fullmatch(low))):
+    if low in _NO_NAMES or (not site and _is_missing(low)):
         return None
     return low.capitalize() if low in ("true", "false") else _one_spelling(text, decimal)
+
+
+def _is_missing(low: str) -> bool:
+    return low in _MISSING_TEXTS or (low[0] in ".#-1" and _MISSING_FORMS.fullmatch(low) is not None)
 
 
 def _text_of(entry: object) -> str:
@@ -201,12 +214,9 @@ def number_of(text: str, decimal: str = ".") -> float | None:
 
 
 def missing_entries(values: NDArray[Any] | Coded) -> NDArray[np.bool_]:
-    """Return which entries of a column, shape (n,), are missing or masked."""
+    """Return which entries of a column, shape (n,), are missing."""
     if isinstance(values, Coded):
         return np.array([name is None for name in values.names] or [False])[values.codes]
-    if getattr(values, "mask", None) is not None:  # a masked array; its class would load numpy.ma
-        masked: NDArray[np.bool_] = np.ma.getmaskarray(values)  # type: ignore[no-untyped-call, unused-ignore]
-        return masked | missing_entries(np.asarray(values))
     if values.dtype.kind == "f":
         nans: NDArray[np.bool_] = np.isnan(values)
         return nans
@@ -215,60 +225,56 @@ def missing_entries(values: NDArray[Any] | Coded) -> NDArray[np.bool_]:
     return np.fromiter((canonical(entry) is None for entry in values.tolist()), np.bool_, len(values))
 
 
-def incomplete_rows(columns: Iterable[NDArray[Any] | Coded]) -> NDArray[np.bool_]:
-    """Return the rows in which an entry of one of these columns is missing, as Booleans."""
-    return np.asarray(np.logical_or.reduce([missing_entries(values) for values in columns]))
+def site_name(entry: object) -> str | None:
+    """Return an entry of a column that may be that of sites, as `canonical`."""
+    return canonical(entry, site=True)
 
 
-def as_coded(entries: NDArray[Any], text_of: Callable[[object], str | None]) -> Coded:
-    """Return a column, shape (n,), as text; names come in the order of first appearance."""
-    if entries.dtype.kind in "biu" and type(entries) is np.ndarray:
+def as_coded(entries: NDArray[Any]) -> Coded:
+    """Return a column, shape (n,), as text."""
+    if entries.dtype.kind in "biuf":
         distinct, of_row = np.unique(entries, return_inverse=True)
-        return Coded(of_row.astype(np.int32), list(map(text_of, distinct.tolist())))
+        return Coded(of_row.astype(np.int32), [*map(site_name, distinct)])
     values, index = entries.tolist(), dict[tuple[type, Any], int]()  # with types, as True is 1 to a dict
     pairs = zip(map(type, values), values, strict=True)
     of_row = np.fromiter((index.setdefault(pair, len(index)) for pair in pairs), np.int32, len(values))
-    codes: dict[str | None, int] = {}
-    of_text = np.array([codes.setdefault(text_of(entry), len(codes)) for _, entry in index] or [0], np.int32)
-    return Coded(of_text[of_row], list(codes))
+    return Coded(of_row, [site_name(entry) for _, entry in index])
 
 
 def known_codes(
     values: NDArray[Any] | Coded, known: dict[str, int], refuse: Callable[[int, str], InputError]
 ) -> NDArray[np.int32]:
     """Return the code of each entry in `known`, which new ones are added to, or refuse the first that is missing."""
-    coded = values if isinstance(values, Coded) else as_coded(values, canonical)
-    row = _first(missing_entries(coded))
-    if row is not None:
-        raise refuse(row, "the patient is missing")
+    coded = _present(values, "the patient", refuse)
     codes = np.zeros(max(len(coded.names), 1), np.int32)
-    for code in coded.present():
-        codes[code] = known.setdefault(str(coded.names[code]), len(known))
+    for code, name in coded.named().items():
+        codes[code] = known.setdefault(name, len(known))
     return frozen(codes[coded.codes])
 
 
-def require_one_spelling(labels: Iterable[str], column: str) -> None:
+def require_one_spelling(labels: Iterable[str], column: str, what: str = "label", also: str = "") -> None:
     """Raise `InputError` for labels that differ in case, blanks, or how a number is written alone."""
     seen: dict[object, str] = {}
     for label in labels:
-        try:
-            looks: object = float(label)
-        except ValueError:
-            looks = "".join(alike(label).split())
+        number = number_of(label)
+        looks = "".join(alike(label).split()) if number is None else number
         if (first := seen.setdefault(looks, label)) != label:
-            what = f"label {first!r} is also written {label!r}"
-            raise InputError(f"{what}: write it in one way, so that all its rows count alike", column=column)
+            told = f"{what} {first!r} is also written {label!r}: write it in one way, so that all its rows count alike"
+            raise InputError(told + also, column=column)
 
 
 def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:
-    """Return the entries as read-only float64, shape (n,), each exactly, or refuse the first that is not one.
+    """Return the entries as read-only float64, shape (n,), or refuse the first that is none, or changes as such.
+
+    Decimals and fractions are rounded to the nearest, as numbers in text are.
 
     `what` is what an entry is, for the message; `refuse` makes the error from a row (from 0) and what is wrong with it.
     """
-    numbers = _real_numbers(values, what, refuse)
+    numbers = values if values.dtype.kind in "biuf" else _numbers_of(values, what, refuse)
     row = _first(~np.isfinite(numbers))
     if row is not None:
-        raise refuse(row, f"{what} is {shown_entry(numbers[row])}; {what}s must be finite")
+        wrong = f"{shown_entry(numbers[row])}; {what}s must be finite"
+        raise refuse(row, f"{what} is {'missing' if np.isnan(numbers[row]) else wrong}")
     if numbers.dtype == np.float64:
         return frozen(numbers)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -280,26 +286,17 @@ def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str],
     return frozen(scores)
 
 
-def _real_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[Any]:
-    """Return the values with a boolean, integer or floating dtype, or refuse the first that is no number."""
-    if getattr(values, "mask", None) is not None:  # a masked array; its class would load numpy.ma
-        row = _first(np.ma.getmaskarray(values))  # type: ignore[no-untyped-call, unused-ignore]
-        if row is not None:
-            raise refuse(row, f"{what} is masked; drop the row or fill in its value")
-        values = np.asarray(values)
-    if values.dtype.kind in "biuf":
-        if values.dtype.kind == "f" and (row := _first(np.isnan(values))) is not None:
-            raise refuse(row, f"{what} is missing")
-        return values
+def _numbers_of(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:
+    """Return entries of any types as float64, or refuse the first that is missing, no number or too large for that."""
     numbers = np.empty(len(values), dtype=np.float64)
     for row, entry in enumerate(values):
-        if canonical(entry) is None:
+        number: Any = plain_entry(entry)
+        if (not isinstance(number, (int, float)) and canonical(number) is None) or number != number:
             raise refuse(row, f"{what} is missing")
-        number = plain_entry(entry)
-        if not isinstance(number, (bool, int, float)):
+        if not hasattr(number, "as_integer_ratio"):
             told = "text, not a number" if isinstance(number, str) and number_of(number) is not None else "not a number"
             raise refuse(row, f"{what} is {shown_entry(number)}, which is {told}")
-        if isinstance(number, int) and abs(number) > 2**53:  # float64 no longer tells neighbours apart
+        if not isinstance(number, float) and abs(number) > 2**53:  # float64 no longer tells neighbours apart
             raise refuse(row, f"{what} is {shown_entry(number)}, which is too large")
         numbers[row] = number
     return numbers

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -11,77 +10,18 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.names import first_alike
-from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis, Questions
-from fhe_auc.rows.entries import Coded, as_coded, canonical, one_dimensional
-from fhe_auc.rows.party_data import AS_THEY_ARE, Entries, Label, PartyData, noted, rescaled
+from fhe_auc.question.analysis import Analysis, Questions
+from fhe_auc.rows.entries import Coded, as_coded, one_dimensional, site_name
+from fhe_auc.rows.party_data import AS_THEY_ARE, Entries, PartyData, noted, rescaled
 from fhe_auc.rows.party_rows import parties_in
 from fhe_auc.rows.pieces import KEYWORDS, Piece, Words, find_columns
+from fhe_auc.rows.side_by_side import compared
 
 Rows: TypeAlias = Any
 """A table with a column of sites; or an iterable of parties, or a mapping of their names to them.
 
 A party is a pair (y_true, y_score), a table, or `PartyData`.
 """
-
-
-def questions_of(
-    *,
-    score: str | Sequence[str],
-    by: str | Sequence[str] | Mapping[str, Sequence[Label]] | None = None,
-    cluster: str | None = None,
-    classes: Sequence[Label] | None = None,
-    min_cell: int = DEFAULT_MIN_CELL,
-    **flags: bool,
-) -> Questions:
-    """Return what is asked by the keywords of `fhe_auc.federated_auc`, with names, levels and classes as text.
-
-    Raises `InputError` where no column of scores is named, the name of a column is no text, levels or classes are no
-    list, one of these stands for a missing entry, or a value is of another type.
-    """
-    columns = [score] if isinstance(score, str) else _several(score, "score must be a column, or a list")
-    if not columns:
-        raise InputError("there is no column of scores: name one at least, as score='risk'")
-    if isinstance(min_cell, bool) or not isinstance(min_cell, (int, np.integer)):
-        raise InputError(f"min_cell must be a whole number, got {min_cell!r}")
-    given: Mapping[str, object] = flags
-    if odd := [name for name, value in given.items() if not isinstance(value, (bool, np.bool_))]:
-        raise InputError(f"{odd[0]} must be True or False, got {flags[odd[0]]!r}")
-    return Questions(
-        score_columns=tuple(map(_column_name, columns)),
-        by=_levels_of(() if by is None else by),
-        classes=_texts(() if classes is None else classes, "classes must be a list of labels"),
-        min_cell=int(min_cell),
-        cluster="" if cluster is None else _column_name(cluster),
-        **flags,
-    )
-
-
-def _column_name(name: object) -> str:
-    if not isinstance(name, str):
-        raise InputError(f"the name of a column must be text, got {name!r}: rename such columns")
-    return name
-
-
-def _levels_of(by: str | Sequence[str] | Mapping[str, Sequence[Label]]) -> dict[str, tuple[str, ...]]:
-    if isinstance(by, Mapping):
-        return {name: _texts(levels, f"by: the levels of {name!r} must be a list") for name, levels in by.items()}
-    named = [by] if isinstance(by, str) else by
-    return dict.fromkeys(_several(named, "by must be a column, a list, or a mapping of columns to their levels"), ())
-
-
-def _texts(labels: Sequence[Label], what: str) -> tuple[str, ...]:
-    """Return levels or classes as rows have them, as text (`canonical`)."""
-    texts = [canonical(label) for label in _several(labels, what)]
-    if None in texts:
-        raise InputError(f"{what}, and none may stand for a missing entry, got {labels!r}")
-    return tuple(map(str, texts))
-
-
-def _several(values: Any, what: str) -> Sequence[Any]:
-    """Return values as a list; raise `InputError` for what is none, a text too, which is a sequence of letters."""
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise InputError(f"{what}, got {values!r}")
-    return list(values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +57,8 @@ class MemoryTable:
             told = ", ".join(f"{name} {rows}" for name, rows in lengths.items())
             raise InputError(f"{self.title}: the columns differ in length: {told}; each row needs all")
         for name in (each for each in texts if each not in self._coded):
-            order = tuple(text for text in map(_name, _order_of(self.columns[name])) if text is not None)
-            self._coded[name] = replace(as_coded(arrays[name], _name), order=order)
+            order = tuple(text for text in map(site_name, _order_of(self.columns[name])) if text is not None)
+            self._coded[name] = replace(as_coded(arrays[name]), order=order)
         yield Piece({name: arrays[name] for name in numbers}, {name: self._coded[name] for name in texts})
 
     def _column(self, name: str) -> NDArray[Any]:
@@ -141,9 +81,6 @@ class MemoryTable:
         return array
 
 
-_name = partial(canonical, site=True)  # a column may be that of sites
-
-
 def _order_of(values: Any) -> Iterable[object]:
     """Return the levels of an ordered categorical of pandas, polars or Arrow, in their order; none otherwise."""
     kind: Any = getattr(values, "dtype", getattr(values, "type", None))
@@ -162,10 +99,10 @@ def parties_of(
     Parties without a name are "party 1" and so on; those of a column of sites come in order of first appearance.
     Raises `InputError` where there are no parties, or rows are no table; and as `fhe_auc.rows.party_rows.parties_in`.
     """
-    _column_name(label)
     _refuse_lazy_or_grouped(rows, "rows")
     if site is not None:
-        return parties_in([_one_table(rows, _column_name(site))], questions, site=site, label=label, entries=entries)
+        read, analysis = parties_in([_one_table(rows, site)], questions, site=site, label=label, entries=entries)
+        return compared(read, analysis, entries.score_scale), analysis
     given = list(_several_parties(rows, label, questions, entries))
     if not given:
         raise InputError("there are no parties")
@@ -174,9 +111,8 @@ def parties_of(
     tables, scale = [each for each in given if not isinstance(each, PartyData)], entries.score_scale
     read, analysis = parties_in(tables, questions, site=None, label=label, entries=entries)
     parties = iter(read)
-    return [
-        noted(rescaled(each, scale), scale) if isinstance(each, PartyData) else next(parties) for each in given
-    ], analysis
+    every = [noted(rescaled(each, scale), scale) if isinstance(each, PartyData) else next(parties) for each in given]
+    return compared(every, analysis, scale), analysis
 
 
 def _several_parties(

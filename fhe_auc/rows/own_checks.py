@@ -1,12 +1,12 @@
 """Rows that their owner looks at before a session: checks, and warnings for its own people.
 
 Thresholds that do not fit the scores make a meaningless AUC that looks like any other: percentages at thresholds from 0
-to 1 all lie in the last bin. Nobody else sees the rows, so each party has to notice by itself. The messages are for
-that party's own people, and never sent.
+to 1 all lie in the last bin. So do one site's scores that were turned. Nobody else sees the rows, so each party has to
+notice by itself. The messages are for that party's own people, and never sent.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -14,12 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.question.score_bins import listed, numbers
+from fhe_auc.question.analysis import PLAIN, Analysis
+from fhe_auc.question.score_bins import in_bins, listed, numbers, starts_of
 from fhe_auc.rows.party_data import PartyData
 
 _NEARLY_ALL = 0.99  # of a party's rows in one end bin: more likely another column than a classifier's scores
 _SIZEABLE = 0.05  # of a party's rows beyond either end are worth a warning
 _FEW = 10  # rows that are easily told from the pool's
+_LEAST, _LEAST_PERFECT = 20, 50  # rows of each label by which an AUC is judged
+_ERRORS = 4  # standard errors below 1/2: in truth at 1/2 or above, fewer than one party in 30,000 is so
+_EXPECTED = 10  # rows of a label that are missed
 ROUNDING = 1e-6  # by so much float32 arithmetic, as of a softmax, may leave [0, 1]
 
 
@@ -45,7 +49,7 @@ def _check(data: PartyData, model: int, thresholds: NDArray[np.float64]) -> None
     if values is not None or _for_probabilities(thresholds):
         if values is None and low >= 0 and high <= 1:
             return
-        if (others := _range(data, model, partial(_outside, values))).rows:
+        if (others := range_of(data, model, partial(_outside, values))).rows:
             place, score = data.place(others.first), float(data.scores[model][others.first])
             what = f"for probabilities; this party's scores run {span}: {_remedy(low, high)}"
             if values is not None:
@@ -67,7 +71,7 @@ def _check(data: PartyData, model: int, thresholds: NDArray[np.float64]) -> None
         (lambda scores: scores < first, f"below the first threshold, {first:g}"),
         (lambda scores: scores >= last, f"at or above the last threshold, {last:g}"),
     ):
-        of_these = _range(data, model, beyond)
+        of_these = range_of(data, model, beyond)
         if of_these.rows >= _NEARLY_ALL * data.rows and of_these.low < of_these.high:
             raise InputError(
                 f"{data.described(model)}: of its rows {100 * of_these.rows / data.rows:.3g} % lie {where}; its scores "
@@ -84,7 +88,7 @@ class _Range(NamedTuple):
     first: int  # row of them
 
 
-def _range(data: PartyData, model: int, chosen: Callable[[NDArray[np.float64]], NDArray[np.bool_]]) -> _Range:
+def range_of(data: PartyData, model: int, chosen: Callable[[NDArray[np.float64]], NDArray[np.bool_]]) -> _Range:
     """Return how many of the rows are chosen, and the least and greatest of their scores."""
     found, before = _Range(0, math.inf, -math.inf, 0), 0
     for batch in data.batches():
@@ -106,43 +110,110 @@ def _remedy(low: float, high: float) -> str:
         return "if this is a rounding error, clip them to 0 and 1"
     return (
         "check that this is the column of scores; then let thresholds span them: between sites score values that the "
-        "study lists, or a file of `fhe-auc thresholds --own-rows`, in one process none given; or set the score scale "
-        "to percent or logit (--score-scale, in Python score_scale=)"
+        "study lists, or a file of `fhe-auc thresholds --own-rows`, in one process none given; or, where those of all "
+        "parties are alike, set the score scale to percent or logit (--score-scale, in Python score_scale=)"
     )
 
 
-def warnings_of(parties: Sequence[PartyData], thresholds: NDArray[np.float64]) -> tuple[str, ...]:
-    """Return warnings about one party's own rows, or those of several in one place, at these ascending thresholds.
+def warnings_of(
+    parties: Sequence[PartyData], thresholds: NDArray[np.float64], analysis: Analysis = PLAIN
+) -> tuple[str, ...]:
+    """Return what was `left_out` of a party's own rows, or those of several in one place, and `doubts` about them."""
+    return (*left_out(parties), *doubts(parties, thresholds, analysis))
 
-    Rows, and sites with them, were left out; a party has fewer than 10 rows; or, with thresholds that are not for
-    probabilities, more than 5 % of its rows lie outside.
+
+def doubts(parties: Sequence[PartyData], thresholds: NDArray[np.float64], analysis: Analysis) -> tuple[str, ...]:
+    """Return what is odd about parties' rows at these ascending thresholds, in words that a log may have.
+
+    - A party has fewer than 10 rows; or 20 and more, all of one score.
+    - More than 5 % of its rows lie outside thresholds that are not for probabilities.
+    - Its own AUC, in bins, is more than 4 standard errors (Mann-Whitney) below 1/2, with 20 rows of both labels; or it
+      is 1, with 50.
+    - It has no row of a label of which 10 are expected by the others' share; or, where it is alone, by one of a tenth.
+    - It is alone, and has only `few_levels`.
     """
+    found, starts, models = dict[str, dict[str, None]](), starts_of(thresholds), range(len(parties[0].scores))
+    for model in models:
+        label = model if analysis.classes else 1
+        ranked = [_ranked(data, model, label, starts) for data in parties]
+        total = np.sum([sizes for sizes, _ in ranked], axis=0)
+        for data, (sizes, right) in zip(parties, ranked, strict=True):
+            for what in _odd(data, model, thresholds, sizes, right, total - sizes):
+                found.setdefault(what.format(f" of model {model + 1}" * (len(models) > 1), label), {})[data.name] = None
+    told = [f"{_who([*names], parties)} {what}" for what, names in found.items()]
+    return (*told, *(few_levels(parties[0], analysis) if len(parties) == 1 else ()))
+
+
+def _odd(
+    data: PartyData,
+    model: int,
+    thresholds: NDArray[np.float64],
+    sizes: NDArray[np.int64],
+    right: float,
+    others: NDArray[np.int64],
+) -> Iterator[str]:
+    """Yield what is odd about a party; `sizes`, `right` are of `_ranked`, and `others` the sizes of other parties."""
     first, last = thresholds[0], thresholds[-1]
-
-    def beyond(data: PartyData, model: int) -> int:
-        low, high = data.span(model)
-        if low >= first and high <= last:
-            return 0
-        return _range(data, model, lambda scores: (scores < first) | (scores > last)).rows
-
-    few = [data.name for data in parties if data.rows < _FEW]
-    outside = [
-        data.name
-        for data in parties
-        if max(beyond(data, model) for model in range(len(data.scores))) > _SIZEABLE * data.rows
-    ]
-    warnings = [*left_out(parties)]
-    if few:
-        warnings.append(
-            f"{_who(few, parties)} fewer than {_FEW} rows: who knows or guesses what the others have put in can tell "
-            "such rows from the result; only noise, as of dpauc-laplace, bounds that"
+    pairs, least = float(sizes[0]) * float(sizes[1]), int(sizes.min())
+    if data.rows < _FEW:
+        yield (
+            f"fewer than {_FEW} rows: who knows or guesses what the others have put in can tell such rows from the "
+            "result; only noise, as of dpauc-laplace, bounds that"
         )
-    if outside and not _for_probabilities(thresholds):
-        warnings.append(
-            f"{_who(outside, parties)} more than {_SIZEABLE:.0%} of the rows outside the thresholds ({first:g} to "
-            f"{last:g}), where they share one bin: take bin edges that span the scores"
+    beyond = range_of(data, model, lambda scores: (scores < first) | (scores > last))
+    if beyond.rows > _SIZEABLE * data.rows and not _for_probabilities(thresholds):
+        yield (
+            f"more than {_SIZEABLE:.0%} of the rows outside the thresholds ({first:g} to {last:g}), where they share one "
+            "bin: take bin edges that span the scores"
         )
-    return tuple(warnings)
+    if least >= _LEAST and right / pairs - 0.5 < -_ERRORS * math.sqrt((data.rows + 1) / (12 * pairs)):
+        yield "scores{} that fall where labels rise (its own AUC is far below 1/2): is one of them turned?"
+    if least >= _LEAST_PERFECT and right == pairs:
+        yield "scores{} that tell the labels without an error: are they made of these?"
+    if data.rows >= _LEAST and len({*data.span(model)}) == 1:
+        yield "one and the same score{} in all rows"
+    shares = others / others.sum() if others.any() else np.full(2, 0.1)
+    for missed, what in zip((sizes == 0) & (data.rows * shares >= _EXPECTED), ("but ", ""), strict=True):
+        if missed:
+            yield f"no row {what}of label {{1}}, where more are to be expected: is it written in another way there?"
+
+
+def _ranked(data: PartyData, model: int, label: int, starts: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]:
+    """Return how many rows are not of a label, and how many are; and the pairs of both in which the latter score more.
+
+    Of pairs in one bin, half count.
+    """
+    counts = np.zeros((2, len(starts)), np.int64)
+    for batch in data.batches():
+        at = in_bins(batch.scores[model], starts) + len(starts) * (batch.labels == label)
+        counts += np.bincount(at, minlength=counts.size).reshape(counts.shape)
+    return counts.sum(axis=1), float(counts[1] @ (counts[0].cumsum() - counts[0] / 2))
+
+
+def few_levels(data: PartyData, analysis: Analysis) -> tuple[str, ...]:
+    """Return of which columns half or more of the levels have no row, of 20 or more.
+
+    The result tells all parties the own AUC of who alone has a level, as where others write F and M for its 0 and 1. No
+    party knows which levels others have: it sees that it has only some. One that has more, and one whose levels others
+    only seem to have, since a maker lists them or lies about its rows, cannot see it. So a study's levels are read by a
+    person before the site agrees.
+    """
+    found = []
+    for place, variable in enumerate(analysis.by):
+        there = levels_in(data, place, len(variable.levels))
+        if data.rows >= _LEAST and 2 * there.sum() <= len(there):
+            own = ", ".join(repr(variable.levels[at]) for at in np.flatnonzero(there)[:5])
+            found.append(
+                f"party {data.name!r} has rows of {own} alone, of {len(there)} levels of {variable.name!r}: do others "
+                "write these levels otherwise? If no other party has such rows, the result tells all its own AUC"
+            )
+    return tuple(found)
+
+
+def levels_in(data: PartyData, place: int, levels: int) -> NDArray[np.bool_]:
+    """Return which levels rows have, of the variable at this place, which has so many; shape (levels,)."""
+    rows = [np.bincount(batch.groups[place], minlength=levels) for batch in data.batches()]
+    return np.asarray(np.any(rows, axis=0))
 
 
 def left_out(parties: Sequence[PartyData]) -> tuple[str, ...]:
@@ -152,7 +223,7 @@ def left_out(parties: Sequence[PartyData]) -> tuple[str, ...]:
         for data in parties
         if data.dropped
     ]
-    return (*told, *(text for data in parties for text in data.lost))
+    return (*told, *(text for data in parties for text in data.notes))
 
 
 def near_other_sessions(party: str, rows: int, others: Iterable[int]) -> tuple[str, ...]:

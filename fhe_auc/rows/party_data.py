@@ -10,7 +10,7 @@ the scores so converted.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -25,7 +25,6 @@ from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.rows.entries import (
     Coded,
     canonical,
-    checked_labels,
     coded_entries,
     finite_numbers,
     known_codes,
@@ -55,8 +54,18 @@ class Entries:
     drop_missing: bool = False
     score_scale: str = DEFAULT_SCALE
 
+    @property
+    def decimal(self) -> str:
+        """The decimal mark of numbers in text."""
+        return "."
+
+    @property
+    def positive(self) -> str | None:
+        """The positive label as rows have it, whichever decimal mark it is given with."""
+        return None if self.positive_label is None else canonical(canonical(self.positive_label, decimal=self.decimal))
+
     def __post_init__(self) -> None:
-        if self.positive_label is not None and canonical(self.positive_label) is None:
+        if self.positive_label is not None and self.positive is None:
             raise InputError(f"the positive label cannot be {self.positive_label!r}, which stands for a missing entry")
         if not isinstance(self.drop_missing, (bool, np.bool_)):
             raise InputError(f"drop_missing must be True or False, got {self.drop_missing!r}")
@@ -94,9 +103,9 @@ class PartyData:
         Names of the columns of the scores, for messages; empty where there are no columns.
     dropped : int
         Rows that were left out, since an entry was missing.
-    lost : tuple of str
-        Sites without a complete row, and rows without a site, in words; the first of the parties that are read together
-        has it.
+    notes : tuple of str
+        What is to be known of the rows, in words, as sites without a complete row, and which label counts as 0; the
+        first of the parties that are read together has what is of them all.
     place : callable
         Returns the place of the row with a given index (from 0); by default "row 12".
 
@@ -112,7 +121,7 @@ class PartyData:
     clusters: NDArray[np.int32] | None = field(repr=False, default=None)
     score_columns: tuple[str, ...] = field(repr=False, default=())
     dropped: int = field(repr=False, default=0)
-    lost: tuple[str, ...] = field(repr=False, default=())
+    notes: tuple[str, ...] = field(repr=False, default=())
     place: Callable[[int], Place] = field(repr=False, default=_numbered)
     _spans: dict[int, tuple[float, float]] = field(repr=False, init=False, default_factory=dict)
 
@@ -248,7 +257,7 @@ class PartyData:
             def refused(row: int, wrong: str) -> InputError:
                 if refuse is not None:
                     return refuse(row, wrong, column)
-                wrong += "; drop the row, as drop_missing=True does" * wrong.endswith(" is missing")
+                wrong += "; drop the row, as drop_missing=True does" * wrong.endswith(" missing")
                 return InputError(f"party {name!r}, row {row}: {wrong}", party=name, column=column or None)
 
             coded = isinstance(values, Coded)
@@ -266,7 +275,7 @@ class PartyData:
             raise InputError(f"party {name!r}: there are no rows")
         return cls(
             name,
-            coded_entries(*rows, analysis.classes) if analysis.classes else checked_labels(*rows),
+            coded_entries(*rows, analysis.classes),
             tuple(finite_numbers(*each) for each in of_models),
             tuple(
                 coded_entries(values, variable.name, refused, variable.levels)
@@ -285,18 +294,6 @@ def checked_name(name: object) -> str:
     if problem := problem_with(name):
         raise InputError(f"party {name[:MAX_CHARACTERS]!a}: the name of a party {problem}")
     return name
-
-
-def left_out_beside(parties: Collection[str], dropped: Mapping[str | None, int]) -> tuple[str, ...]:
-    """Say of which sites no row is left, and that rows had no site; `dropped` counts rows by site, None: of none."""
-    found = [
-        f"site {site!r}: all of its rows ({rows:,}) have a missing entry and were left out, and the site with them"
-        for site, rows in dropped.items()
-        if rows and site is not None and site not in parties
-    ]
-    if without := dropped.get(None, 0):
-        found.append(f"{without:,} rows were left out whose site is missing")
-    return tuple(found)
 
 
 def to_probabilities(scores: NDArray[np.float64], scale: str) -> NDArray[np.float64]:
@@ -334,4 +331,4 @@ def noted(data: PartyData, scale: str) -> PartyData:
         told = "read as percentages, no score is above 1: they may be fractions"
     if scale == _LOGIT and any({0, 1} & {*data.span(model)} for model in range(len(data.scores))):
         told = "logits beyond 36 tie, as probabilities: an AUC of logits as they are needs no score scale"
-    return replace(data, lost=(*data.lost, f"party {data.name!r}: {told}")) if told else data
+    return replace(data, notes=(*data.notes, f"party {data.name!r}: {told}")) if told else data

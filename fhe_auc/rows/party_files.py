@@ -17,6 +17,7 @@ from fhe_auc.rows.databases import Query, is_url
 from fhe_auc.rows.entries import finite_numbers
 from fhe_auc.rows.party_data import Entries, PartyData
 from fhe_auc.rows.party_rows import parties_in
+from fhe_auc.rows.side_by_side import compared
 from fhe_auc.rows.table_files import SUFFIXES, TableFile
 
 
@@ -33,6 +34,11 @@ class FileEntries(Entries):
     query: str | None = None
     password_file: Path | None = None
 
+    @property
+    def decimal(self) -> str:
+        """The decimal mark of numbers in text."""
+        return self.form.decimal
+
 
 def read_for(
     questions: Questions,
@@ -44,8 +50,9 @@ def read_for(
 ) -> tuple[list[PartyData], Analysis]:
     """Read the parties' test rows for questions, and what these are now that all levels are known.
 
-    Files are ``.csv``, ``.tsv`` (also ``.gz``), ``.parquet``, ``.feather`` or ``.npz``. ``-`` is standard input, CSV;
-    without a site column its party is called "stdin". A database's address is one of `fhe_auc.rows.databases.Query`.
+    Files are of `fhe_auc.rows.table_files.SUFFIXES`; a folder of Parquet files, or a pattern, is one party, named by the
+    folder. ``-`` is standard input, CSV; without a site column its party is called "stdin". A database's address is one
+    of `fhe_auc.rows.databases.Query`.
 
     Without `site_column` every file is one party, named by the file name without its suffix, or by its folder where
     files of several folders have one name. With it the rows of all files are grouped by the text in this column, which
@@ -54,14 +61,16 @@ def read_for(
     holds indices into it, and so does that of sites.
 
     Raises `InputError` for a file that is missing, given twice, no plain file, unreadable or of an unknown kind; lacks
-    a column (the message lists its columns); names the same party as another; or holds an entry that is missing or no
-    label, score or site (the message names file, line, column and value), or one label in two spellings.
+    a column (the message lists its columns); names the same party as another, or has all of its rows; or holds an entry
+    that is missing or no label, score or site (the message names file, line, column and value), or one label in two
+    spellings.
     """
     entries = entries or FileEntries()
     tables = _distinct([paths] if isinstance(paths, (str, os.PathLike)) else paths, entries)
     if site_column is None:
         tables = _with_party_names(tables)
-    return parties_in(tables, questions, site=site_column, label=label_column, entries=entries)
+    parties, analysis = parties_in(tables, questions, site=site_column, label=label_column, entries=entries)
+    return compared(parties, analysis, entries.score_scale, refuse=True), analysis
 
 
 def write_rows(path: Path, data: PartyData, analysis: Analysis) -> None:
@@ -98,7 +107,7 @@ def table_at(path: str | os.PathLike[str], entries: FileEntries) -> TableFile | 
     """Return the table of a file, or of a database's address; `InputError` where this one is not as it must be."""
     if is_url(text := str(path)):
         return Query(text, entries.query, entries.password_file)
-    return TableFile(Path(path), entries.form)
+    return TableFile(Path(path), entries.form, sheet=entries.sheet)
 
 
 def _distinct(paths: Sequence[str | os.PathLike[str]], entries: FileEntries) -> list[TableFile | Query]:
@@ -106,7 +115,7 @@ def _distinct(paths: Sequence[str | os.PathLike[str]], entries: FileEntries) -> 
         raise InputError(f"no files given; give at least one: {', '.join(SUFFIXES)}")
     tables = [table_at(path, entries) for path in paths]
     seen: dict[object, TableFile | Query] = {}
-    for table in tables:
+    for table in [part for each in tables for part in getattr(each, "parts", ()) or (each,)]:
         itself: object = table.name
         if isinstance(table, TableFile):
             with suppress(OSError):  # standard input, or what reading refuses

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,8 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.names import first_alike
 from fhe_auc.question.analysis import Analysis, Questions
-from fhe_auc.rows.entries import Coded, canonical, incomplete_rows, require_one_spelling, shown_entry
-from fhe_auc.rows.party_data import Entries, PartyData, checked_name, left_out_beside, noted, rescaled
+from fhe_auc.rows.entries import Coded, missing_entries, number_of, require_one_spelling
+from fhe_auc.rows.party_data import Entries, PartyData, checked_name, noted, rescaled
 from fhe_auc.rows.pieces import Piece, Table
 from fhe_auc.rows.row_store import Column, cut, parted
 
@@ -52,7 +53,8 @@ class _Part(NamedTuple):
     @property
     def missing(self) -> NDArray[np.bool_]:
         """In which rows an entry is missing."""
-        return incomplete_rows([*self.piece.texts.values(), *self.piece.numbers.values()])
+        columns: list[NDArray[Any] | Coded] = [*self.piece.texts.values(), *self.piece.numbers.values()]
+        return np.asarray(np.logical_or.reduce([missing_entries(values) for values in columns]))
 
     def chosen(self, which: NDArray[np.bool_]) -> _Part:
         """Return some of the rows."""
@@ -76,15 +78,23 @@ def parties_in(
         raise InputError(f"label, score, site, group and patient columns must differ, but {twice[0]!r} is there twice")
     for table in tables:
         table.keep(columns.scores, columns.texts)
-    found: dict[str, dict[str | None, None]] = {name: {} for name, levels in questions.by.items() if not levels}
+    found = {name: dict[str, None]() for name, levels in questions.by.items() if not levels}
     orders: dict[str, set[tuple[str, ...]]] = {name: set() for name in found}
+    taken = dict[str, None]()
     if found:  # they name the groups, whose codes the rows are to hold: so they are looked for first
         for part in _parts(tables, columns._replace(scores=(), cluster=None)):
             for name, seen in found.items():
                 coded = part.piece.texts[name]
-                seen.update(dict.fromkeys(coded.names[code] for code in coded.present()))
+                seen |= dict.fromkeys(coded.named().values())
                 orders[name].add(coded.order)
-    analysis = questions.analysis(found, {name: own.pop() for name, own in orders.items() if len(own) == 1})
+                taken |= _taken({name: coded})
+    for name, seen in found.items():
+        numbers = [level for level in seen if number_of(level) is not None]
+        require_one_spelling(numbers, name, f"column {name!r}: level", ", or name all levels")
+    try:
+        analysis = questions.analysis(found, {name: own.pop() for name, own in orders.items() if len(own) == 1})
+    except InputError as error:
+        raise error.within("; ".join(taken)) if taken else error from None
     kept = _Kept(tables, columns, analysis, entries)
     for part in _parts(tables, columns):
         kept.add(part)
@@ -96,13 +106,17 @@ def _parts(tables: Sequence[Table], columns: _Columns) -> Iterator[_Part]:
         start = 0
         for piece in table.pieces(columns.scores, columns.texts):
             size = len(piece.texts[columns.label])
-            texts = {
-                name: coded if name == columns.site else coded.renamed(canonical) for name, coded in piece.texts.items()
-            }
+            texts = {name: coded if name == columns.site else coded.levels() for name, coded in piece.texts.items()}
             one_site = Coded(np.zeros(size, np.int32), [table.party])
             sites = one_site if columns.site is None else piece.texts[columns.site]
             yield _Part(table, Piece(piece.numbers, texts), sites, range(start, start + size))
             start += size
+
+
+def _taken(texts: Mapping[str, Coded]) -> dict[str, None]:
+    """Return a sentence for each word that was taken for missing."""
+    words = [(name, text) for name, coded in texts.items() for text in coded.taken.values()]
+    return {f"column {name!r}: {text!r} counts as missing": None for name, text in words if re.search("[a-zA-Z]", text)}
 
 
 class _Kept:
@@ -114,7 +128,9 @@ class _Kept:
         self._patients: dict[str, int] = {}  # those of two parties are different ones, whatever their ids
         self._dropped: Counter[str | None] = Counter()  # None: of rows without a site
         self._with_rows: set[Table] = set()
-        self._labels_seen = dict.fromkeys([name for name in [canonical(entries.positive_label)] if name is not None])
+        self._shorter = dict[Table, None]()  # those that lost rows
+        self._labels_seen = dict[str, None](), dict[str, None]()  # those that count as 0, and as 1
+        self._taken = dict[str, None]()
         self._in_memory = all(table.file is None for table in tables)
         self._sites = Column(np.int32, in_memory=self._in_memory)  # of each row, where a column says so
         self._sizes: Counter[int] = Counter()  # rows of each party
@@ -133,7 +149,7 @@ class _Kept:
         def refuse(row: int, what: str, column: str) -> InputError:
             place = table.place(int(part.rows[row]), self._columns.names)
             party = part.sites.names[int(part.sites.codes[row])]
-            if re.match(r".* is missing\b", what):
+            if re.search(r" missing\b", what):
                 what += f"; {table.words.drop}"
             where = f", column {column!r}" if table.names_columns else ""
             message = f"party {party!r}, {place.text}{where}: {what}"
@@ -163,13 +179,15 @@ class _Kept:
         """Return the rows without a missing entry, where others are to be dropped, and count these."""
         if not self._entries.drop_missing or not (missing := part.missing).any():
             return part
+        self._shorter[part.table] = None
+        self._taken |= _taken(part.piece.texts)
         for code, times in zip(*np.unique(part.sites.codes[missing], return_counts=True), strict=True):
             self._dropped[part.sites.names[code]] += int(times)
         return part.chosen(~missing)
 
     def _named(self, part: _Part) -> NDArray[np.int32]:
         names = np.zeros(len(part.sites.names), np.int32)
-        present = part.sites.present().tolist()
+        present = part.sites.present()
         first = {int(np.argmax(part.sites.codes == code)) if len(present) > 1 else 0: code for code in present}
         for row, code in sorted(first.items()):
             name = part.sites.names[code]
@@ -181,40 +199,49 @@ class _Kept:
             names[code] = self._codes.setdefault(name, len(self._codes))
         return names
 
-    def _labels(self, part: _Part, refuse: partial[InputError]) -> Coded | NDArray[np.generic]:
-        """Return labels as numbers, or the codes of classes; `InputError` for what is none."""
-        coded, wanted = part.piece.texts[self._columns.label], canonical(self._entries.positive_label)
+    def _labels(self, part: _Part, refuse: partial[InputError]) -> Coded:
+        """Return labels as 0 and 1, or classes as they are; `InputError` for what is neither."""
+        coded = part.piece.texts[self._columns.label]
         if self._analysis.classes:
             return coded
-        if wanted is None:
-            odd = [code for code in coded.present() if _label(coded.names[code]) not in (0, 1, None)]
-            if odd:
-                row = int(np.isin(coded.codes, odd).argmax())
-                raise refuse(row, f"label is {shown_entry(coded.names[coded.codes[row]])}; {self._of_labels(part)}")
-            return coded.values(_label)
-        self._labels_seen |= dict.fromkeys(sorted({coded.names[code] or wanted for code in coded.present()}))
-        try:
-            require_one_spelling(self._labels_seen, self._columns.label)
-            if len(self._labels_seen) > 2:
-                _, first, second, *_ = self._labels_seen
-                two = f"there is one other label, and these are two: {first!r} and {second!r}"
-                raise InputError(f"with the positive label {wanted!r} {two}", column=self._columns.label)
-        except InputError as error:
-            raise error.within(part.table.title, file=part.table.file) from None
-        return coded.values(lambda name: None if name is None else name == wanted)
+        labels = coded.named()
+        ones = {code: self._counts_as_one(label, coded.stored) for code, label in labels.items()}
+        if odd := [code for code, one in ones.items() if one is None]:
+            row = int(np.isin(coded.codes, odd).argmax())
+            raise refuse(row, f"label is {labels[int(coded.codes[row])]!r}; {self._of_labels(part)}")
+        for code in sorted(labels, key=labels.__getitem__):
+            self._labels_seen[bool(ones[code])][labels[code]] = None
+        if (wanted := self._entries.positive) is not None:
+            others = self._labels_seen[False]
+            try:
+                require_one_spelling((wanted, *others), self._columns.label)
+                if len(others) > 1:
+                    first, second, *_ = others
+                    two = f"there is one other label, and these are two: {first!r} and {second!r}"
+                    raise InputError(f"with the positive label {wanted!r} {two}", column=self._columns.label)
+            except InputError as error:
+                raise error.within(part.table.title, file=part.table.file) from None
+        return replace(coded, names=["1" if ones.get(code) else name and "0" for code, name in enumerate(coded.names)])
+
+    def _counts_as_one(self, label: str, stored: Mapping[str, str]) -> bool | None:
+        """Return whether a label counts as 1, None where it is neither 0 nor 1 and nobody has said which one does."""
+        wanted = self._entries.positive
+        if wanted is not None:
+            same = {wanted, {"0": "False", "1": "True", "False": "0", "True": "1"}.get(wanted)}
+            return label in same or (wanted not in stored and stored.get(label) == wanted)
+        coding = "" if {*stored.values()} >= {"1", "2"} and "0" not in stored.values() else stored.get(label, "")
+        found = map(_number, (label, coding))
+        return next((bool(number) for number in found if number in (0, 1)), None)
 
     def _of_labels(self, part: _Part) -> str:
         """Say which labels there are, in all tables, and what to do about them."""
-        words, labels = part.table.words, dict[str, None]()
-        for each in _parts(self._tables, self._columns._replace(scores=(), groups=(), cluster=None)):
-            coded = each.piece.texts[self._columns.label]
-            labels.update(dict.fromkeys(name for name in map(coded.names.__getitem__, coded.present()) if name))
-        own = sorted(labels)
+        words, of_labels = part.table.words, self._columns._replace(scores=(), groups=(), cluster=None)
+        texts = (each.piece.texts[self._columns.label] for each in _parts(self._tables, of_labels))
+        own = sorted({label for coded in texts for label in coded.named().values()})
         if len(own) < 3:
             which = " or ".join(f"{words.positive}{name!r}" for name in own)
-            listed = "the labels are " if len(own) > 1 else "all labels are "
-            listed += " and ".join(map(repr, own))
-            return f"{listed}, not 0 and 1; say which one is positive: {which}"
+            listed = "the labels are" if len(own) > 1 else "all labels are"
+            return f"{listed} {_listed(own)}, not 0 and 1; say which one is positive: {which}"
         listed = ", ".join(map(repr, own[:5])) + " and others" * (len(own) > 5)
         return (
             f"the {len(own)} labels are {listed}: three classes or more are named with {words.classes}, the positive "
@@ -239,7 +266,7 @@ class _Kept:
         else:
             of_party = parted(self._sites.finished(), len(self._codes), columns)
         models, groups = len(self._columns.scores), len(self._columns.groups)
-        lost, named = left_out_beside(self._codes, self._dropped), any(table.names_columns for table in self._tables)
+        notes, named = self._notes(), any(table.names_columns for table in self._tables)
         made = (
             PartyData(
                 checked_name(name),
@@ -249,12 +276,30 @@ class _Kept:
                 next(iter(others[models + groups :]), None),
                 score_columns=self._columns.scores if named else (),
                 dropped=self._dropped[name],
-                lost=lost if code == 0 else (),
+                notes=notes if code == 0 else (),
                 place=partial(_place, tuple(self._tables), self._columns, self._entries, name),
             )
             for (name, code), (labels, *others) in zip(self._codes.items(), of_party, strict=True)
         )
         return [noted(data, self._entries.score_scale) for data in made]
+
+    def _notes(self) -> tuple[str, ...]:
+        """Say which rows and sites were left out, what was taken for missing, and which label counts as 0."""
+        found = [
+            f"site {site!r}: all of its rows ({rows:,}) have a missing entry and were left out, and the site with them"
+            for site, rows in self._dropped.items()
+            if rows and site is not None and site not in self._codes
+        ]
+        if without := self._dropped[None]:
+            found.append(f"{without:,} rows were left out whose site is missing")
+        found += [f"{table.title}: {table.words.left_out}" for table in self._shorter if table.words.left_out]
+        found += self._taken
+        zeros, ones = self._labels_seen
+        if self._entries.positive is not None or any(_number(label) is None for label in (*zeros, *ones)):
+            of_one = f"{_listed(ones)} as 1" if ones else f"and no row has {self._entries.positive!r}"
+            as_one = f"label {_listed(ones)} counts as 1, and no row has another"
+            found.append(f"label {_listed(zeros)} counts as 0, {of_one}" if zeros else as_one)
+        return tuple(found)
 
 
 def _place(tables: Sequence[Table], columns: _Columns, entries: Entries, party: str, row: int) -> Place:
@@ -269,13 +314,10 @@ def _place(tables: Sequence[Table], columns: _Columns, entries: Entries, party: 
     raise InputError(f"party {party!r}: its files have changed", party=party)
 
 
-def _label(name: str | None) -> float | str | None:
+def _number(label: str) -> float | None:
     """Return a label as a number, where it is one; True and False are 1 and 0, as data frames save Booleans."""
-    if name is None:
-        return None
-    if name.lower() in ("true", "false"):
-        return float(name.lower() == "true")
-    try:
-        return name if "_" in name else float(name)
-    except ValueError:
-        return name
+    return number_of({"False": "0", "True": "1"}.get(label, label))
+
+
+def _listed(names: Iterable[str]) -> str:
+    return " and ".join(map(repr, names))

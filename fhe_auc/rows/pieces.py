@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.names import known_names
-from fhe_auc.rows.entries import Coded
+from fhe_auc.rows.entries import WIDTHLESS, Coded
 from fhe_auc.rows.row_store import BATCH, Column, release
 
 
@@ -42,6 +43,7 @@ class Words(NamedTuple):
     classes: str
     label: str  # what names another column of labels, and of scores
     score: str
+    left_out: str = ""  # what is to be known where rows of a table with a missing entry were left out
 
 
 OPTIONS = Words(
@@ -88,8 +90,8 @@ class KeptPieces:
 
     def __init__(self, pieces: Iterable[Piece]) -> None:
         numbers, codes = dict[str, Column](), dict[str, Column]()
-        self._names = dict[str, dict[str | None, int]]()
-        self._orders = dict[str, tuple[str, ...]]()
+        known = dict[str, dict[str | None, int]]()
+        self._texts = dict[str, Coded]()  # of each column, without rows
         self._odd = dict[str, dict[int, object]]()  # entries by row, in columns of numbers, that are none
         self._rows = 0
         for piece in pieces:
@@ -97,22 +99,28 @@ class KeptPieces:
                 own = numbers.setdefault(name, Column(np.float64))
                 own.append(self._numbers(self._odd.setdefault(name, {}), entries))
             for name, coded in piece.texts.items():
-                known = self._names.setdefault(name, {})
-                table = [known.setdefault(text, len(known)) for text in coded.names]
+                own_names, before = known.setdefault(name, {}), self._texts.get(name, coded)
+                table = [own_names.setdefault(text, len(own_names)) for text in coded.names]
                 codes.setdefault(name, Column(np.int32)).append(np.array(table or [0], np.int32)[coded.codes])
-                self._orders[name] = coded.order
+                self._texts[name] = replace(coded, names=(), stored={**before.stored, **coded.stored})
             self._rows += piece.rows
+        self._texts = {name: replace(coded, names=[*known[name]]) for name, coded in self._texts.items()}
         self._columns = {name: column.finished() for name, column in (*numbers.items(), *codes.items())}
 
     def _numbers(self, odd: dict[int, object], entries: NDArray[Any]) -> NDArray[np.float64]:
-        """Return entries as float64, 0 where one is none, or would change, which is written down."""
+        """Return entries as float64, NaN where one is missing, or is none or would change, which is written down."""
         if entries.dtype == np.float64:
             return entries
-        found = np.zeros(len(entries))
-        for row, entry in enumerate(entries.tolist()):
-            if type(entry) in (int, float) and (entry != entry or float(entry) == entry):
+        found: NDArray[np.float64] = np.full(len(entries), np.nan)
+        rows: NDArray[np.intp] = np.arange(len(entries))
+        if entries.dtype.kind in "biuf":
+            with np.errstate(invalid="ignore"):
+                found = entries.astype(np.float64)
+                rows = np.flatnonzero((found.astype(entries.dtype) != entries) & (entries == entries))
+        for row, entry in zip(rows.tolist(), entries[rows].tolist(), strict=True):
+            if type(entry) in (int, float) and float(entry) == entry:
                 found[row] = entry
-            else:
+            elif entry is not None and entry == entry:
                 odd[self._rows + row] = entry
         return found
 
@@ -123,10 +131,7 @@ class KeptPieces:
             found = {name: self._entries(name, rows) for name in numbers}
             yield Piece(
                 found,
-                {
-                    name: Coded(np.asarray(self._columns[name][rows]), [*self._names[name]], self._orders[name])
-                    for name in texts
-                },
+                {name: replace(self._texts[name], codes=np.asarray(self._columns[name][rows])) for name in texts},
             )
             for name in (*numbers, *texts):
                 release(self._columns[name])
@@ -141,19 +146,29 @@ class KeptPieces:
         return found
 
 
-def find_columns(wanted: Sequence[str], there: Sequence[str], words: Words = OPTIONS) -> dict[str, str]:
+def find_columns(
+    wanted: Sequence[str],
+    there: Sequence[str],
+    words: Words = OPTIONS,
+    below: Iterable[tuple[str, Sequence[str]]] = (),
+) -> dict[str, str]:
     """Return how each column that is wanted is called in a table; raise `InputError` unless it is there once.
 
-    Blanks around a name do not count, nor whether an accent is a character of its own (NFC).
+    Blanks around a name do not count, nor whether an accent is a character of its own (NFC). `below` are places, such
+    as "line 3", with entries that may be the header: a title may stand above it.
     """
     usual = {"y_true": words.label, "y_score": words.score}  # who meets these names has not given any
     by_name = dict[str, list[str]]()
     for name in there:
-        by_name.setdefault(_canonical(name), []).append(name)
+        by_name.setdefault(_column_name(name), []).append(name)
     found = dict[str, str]()
     for name in wanted:
-        own = by_name.get(_canonical(name), [])
+        own = by_name.get(_column_name(name), [])
         if not own:
+            for place, entries in below:
+                if column_names(entries) >= column_names(wanted):
+                    told = f"the header is taken from the first line; {place} has these columns: remove all above it"
+                    raise InputError(told, column=name)
             hint = f"; {usual[name]} names the right one" if name in usual else ""
             raise InputError(f"there is no column {name!r}{known_names(name, by_name)}{hint}", column=name)
         if len(own) > 1:
@@ -162,5 +177,10 @@ def find_columns(wanted: Sequence[str], there: Sequence[str], words: Words = OPT
     return found
 
 
-def _canonical(name: str) -> str:
-    return unicodedata.normalize("NFC", name.strip())
+def _column_name(name: str) -> str:
+    return unicodedata.normalize("NFC", name.strip(WIDTHLESS).strip())
+
+
+def column_names(names: Iterable[str]) -> set[str]:
+    """Return names of columns in the form in which they are compared."""
+    return {_column_name(name) for name in names}

@@ -7,7 +7,6 @@ columns of numbers are): a note can look like this, but hardly by chance. Not fo
 quotes whose columns of numbers hold text.
 """
 
-import codecs
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -38,7 +37,7 @@ class Quotes:
     delimiter: bytes  # one character
     width: int  # number of columns
     numbers: Sequence[int]  # indices of the columns that hold numbers
-    number: Callable[[str], float]  # turns the text of one into a number, or raises `ValueError`
+    number: Callable[[str], float | None]  # the number that a text is
     longest: int  # bytes that an entry over several lines may have
 
     _rest: bytes = b"\n"  # an open entry and the character before it, or the last character
@@ -53,8 +52,6 @@ class Quotes:
 
     def feed(self, block: bytes) -> None:
         """Check more of the text; raise `QuoteError`."""
-        if self._start < 0 and block.startswith(codecs.BOM_UTF8):
-            self._start, block = self._start + 3, block[3:]
         if len(self._rest) == 1 and b'"' not in block:
             self._start, self._rest = self._start + len(block), block[-1:] or self._rest
             return
@@ -102,7 +99,4 @@ class Quotes:
         cells += [row[column] for column in self.numbers for row in rows[1:-1]]
         texts = [cell.decode(errors="replace").strip() for cell in cells]
         given = [text for text in texts if canonical(text) is not None]
-        try:
-            return bool([self.number(text) for text in given])
-        except ValueError:
-            return False
+        return bool(given) and all(self.number(text) is not None for text in given)

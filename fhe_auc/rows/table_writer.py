@@ -1,6 +1,5 @@
 """A copy of a table with one column more: CSV, Parquet and NPZ; what the table held stays as it was."""
 
-import codecs
 import csv
 import os
 import re
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import replacing
-from fhe_auc.rows.csv_files import TextFormat
+from fhe_auc.rows.csv_files import CSV, TextFormat
 from fhe_auc.rows.table_files import OBJECTS, TableFile
 
 _Column = NDArray[np.float64]
@@ -62,12 +61,11 @@ def _refuse_same(name: str, there: list[str]) -> None:
 def _add_to_csv(source: TableFile, read: Sequence[str], target: BinaryIO, name: str, values: _Column) -> None:
     delimiter = source.delimiter(read)
     with source.decoded(errors="ignore") as opened:
-        ended = re.search(r"\r\n|\r|\n", opened.read(_SAMPLE))
-    line = ended[0] if ended else "\n"
-    marked = source.open_bytes().read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8  # Excel takes it for ANSI without
-    text = TextIOWrapper(target, encoding="utf-8-sig" if marked else source.form.encoding, newline="")
-    if source.stated_delimiter() is not None:
-        text.write(f"sep={delimiter}{line}")
+        first = re.match(r"[^\r\n]*(\r\n|\r|\n)", opened.read(_SAMPLE))
+    line = first[1] if first else "\n"
+    text = TextIOWrapper(target, encoding=source.source[1], newline="")  # with a mark, as Excel needs it
+    if first and source.stated_delimiter() is not None:
+        text.write(first[0])
     writer = csv.writer(text, delimiter=delimiter, lineterminator=line)
     records = source.records(delimiter, errors="strict")
     try:
@@ -78,10 +76,10 @@ def _add_to_csv(source: TableFile, read: Sequence[str], target: BinaryIO, name: 
             writer.writerow([*row, str(value).replace(".", source.form.decimal)])
         text.detach()
     except UnicodeEncodeError:
-        raise InputError(f"column {name!r} cannot be written in its encoding, {source.form.encoding}") from None
+        raise InputError(f"column {name!r} cannot be written in its encoding, {source.source[1]}") from None
     except UnicodeDecodeError:
         raise InputError(source.wrong_encoding) from None
-    except csv.Error as error:
+    except CSV.Error as error:
         raise InputError(f"it is no well-formed CSV: {error}") from None
 
 

@@ -66,10 +66,8 @@ def run(
         aggregator = plugin.aggregator(manifest, delivery.aggregator)
     else:
         aggregator = attacks.aggregator(cheat, manifest, delivery.aggregator, rows=rows)
-    roles = [plugin.party(manifest, delivery.parties[data.name], data) for data in parties if data.name != liar]
     warned = plugin.own_warnings(manifest, parties)  # here nobody is to be kept from knowing about the others
-    for party in roles:
-        party.own_warnings = warned
+    roles = [plugin.party(manifest, delivery.parties[data.name], data, warned) for data in parties if data.name != liar]
     everyone: list[Party[R] | Party[Outcome] | Party[Evaluation]] = [*roles]
     if delivery.helper is not None:
         everyone.append(plugin.helper(manifest, delivery.helper))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import ClassVar, Generic, NamedTuple, TypeAlias, final
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, final
 
 import msgspec
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.options import Options, check_names
+from fhe_auc.base.python_options import count, plain
 from fhe_auc.base.serialise import encode
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.fleet import Fleet
@@ -35,7 +35,6 @@ DEFAULT_PROTOCOL = "verified"
 DEFAULT_MAX_ROWS = 10**6
 DEFAULT_MIN_ROWS = 100
 _NAMES = "session", "context", "common_secret", "fingerprints", "aggregator", "study", "fleet", "step", "turn"
-_MOST_INTEGER = 2**63 - 1  # that a manifest holds
 _KINDS = {"sealed": "sealed keys", "helper": "helpers; exact, verified and the histograms have"}
 
 
@@ -53,19 +52,13 @@ class Setup:
     row_caps: Mapping[str, int] | int | None = None
 
     def __post_init__(self) -> None:
-        self._make_integers("max_rows", "min_rows")
-        if isinstance(self.row_caps, Mapping):
-            caps = {party: _row_cap(cap, f" for {party!r}") for party, cap in self.row_caps.items()}
-            object.__setattr__(self, "row_caps", caps)
-        elif self.row_caps is not None:
-            object.__setattr__(self, "row_caps", _row_cap(self.row_caps))
-
-    def _make_integers(self, *names: str) -> None:
-        for name in names:
-            value = getattr(self, name)
-            if (number := integer(value)) is None or abs(number) > _MOST_INTEGER:
-                raise InputError(f"{name} must be an integer, and below 2^63, got {value!r}")
-            object.__setattr__(self, name, number)
+        for name in ("max_rows", "min_rows"):
+            object.__setattr__(self, name, count(plain(getattr(self, name)), name))
+        caps: Any = self.row_caps
+        caps = caps.to_dict() if hasattr(caps, "to_dict") else plain(caps)  # of a Series by party
+        if isinstance(caps, Mapping):
+            caps = {party: _row_cap(cap, f" for {party!r}") for party, cap in caps.items()}
+        object.__setattr__(self, "row_caps", caps if caps is None or isinstance(caps, dict) else _row_cap(caps))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,13 +77,8 @@ class Request(Setup):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "keys", self.keys or "sealed")
-        if self.min_parties is not None:
-            self._make_integers("min_parties")
         if self.interval is not None:
             quantile(self.interval)  # raises for what is no level
-        given: Mapping[str, object] = self.options
-        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
-        object.__setattr__(self, "options", plain)
 
     @property
     def size(self) -> int:
@@ -310,20 +298,22 @@ class Protocol(Generic[R]):
         return kinds[keys]()
 
     @final
-    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
-        """Return the party with the rows `data`, from its material.
+    def party(
+        self, manifest: Manifest, material: bytes, data: PartyData, warned: tuple[str, ...] | None = None
+    ) -> Party[R]:
+        """Return the party with the rows `data`, from its material; `warned` is what is said of them, if known.
 
         Every party is made here, so that all check their scores before anything is sent
         (`fhe_auc.rows.own_checks.check_scores`, with its `InputError`).
         """
         check_scores(data, manifest.thresholds)
         made = self.new_party(manifest, material, data)
-        made.own_warnings = self.own_warnings(manifest, [data])
+        made.own_warnings = self.own_warnings(manifest, [data]) if warned is None else warned
         return made
 
     def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
         """Return warnings about the parties' own rows (`fhe_auc.rows.own_checks.warnings_of`)."""
-        return warnings_of(parties, manifest.thresholds)
+        return warnings_of(parties, manifest.thresholds, self.analysis_of(manifest))
 
     def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return the party, for `party`, which has checked the scores."""
@@ -368,16 +358,6 @@ def new_manifest(
 
 
 def _row_cap(cap: object, whose: str = "") -> int:
-    if (number := integer(cap)) is None or not 1 <= number <= MOST_ROWS:
-        got = repr(cap) if isinstance(cap, (int, float, str, np.generic)) else type(cap).__name__
-        kinds = "" if whose else ", or a mapping of each party's name to one"
-        raise InputError(f"row_caps: a cap must be an integer from 1 to {MOST_ROWS}{kinds}; got {got}{whose}")
-    return number
-
-
-def integer(value: object) -> int | None:
-    """Return an integer of any type, numpy's too, as Python's; None for anything else."""
-    try:
-        return None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        return None
+    if not 1 <= (found := count(plain(cap), f"row_caps: a cap{whose}")) <= MOST_ROWS:
+        raise InputError(f"row_caps: a cap{whose} must lie between 1 and {MOST_ROWS}, got {found}")
+    return found

@@ -27,13 +27,13 @@ from fhe_auc.results.asked import Asked
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session, Spending
 from fhe_auc_keys.bundles.announcement import Announcement, claimed, open_announcement
-from fhe_auc_keys.bundles.sealed_bundles import check_bundle, open_for_aggregator, spend_seed
+from fhe_auc_keys.bundles.sealed_bundles import Kept, check_bundle, open_for_aggregator, spend_seed
 from fhe_auc_keys.errors import DamagedFileError
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.site import restored, session_files
 from fhe_auc_keys.site.key_erasure import close_ended, destroy_keys
 from fhe_auc_keys.site.making import NAME, make_due
-from fhe_auc_keys.site.policy import agreed, sessions_before
+from fhe_auc_keys.site.policy import agreed, ask_about_rows, sessions_before
 from fhe_auc_keys.store import audit, budget, fixed_lists, known_members
 from fhe_auc_keys.store.key_store import KeyStore, serving
 from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase, drop_variable, own_identity
@@ -75,6 +75,12 @@ class Records:
             audit.append(store, self.identity, event, manifest, holder, at=self.clock.now(), **facts)
             if event == "ended":
                 restored.settle(store)
+
+    def ask_about_rows(self, odd: str) -> None:
+        """Raise `WaitsForPersonError` until a person has agreed to this role's odd rows (`policy.ask_about_rows`)."""
+        with self.opened() as store:
+            document = Kept.stored(store, self.announced.manifest.session).announcement
+            ask_about_rows(store, self.announced, document, odd, at=self.clock.now())
 
     def signed(self, told: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the role tells as plain JSON with its signature; `told` has a ``time`` (ISO, with time zone)."""

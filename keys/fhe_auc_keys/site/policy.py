@@ -3,7 +3,8 @@
 A session is answered unasked if it is exactly what an agreed study makes (`fhe_auc.report.studies`), by the study's
 maker, with all its sites but those that are members no more; no more often than the study says, and not after its end.
 Two results that differ in one site tell about that site: a session whose parties are not those of the last one waits
-for a person, unless the study lets so many be away. Turns are those of the signed beginnings of sessions, which never
+for a person, unless the study lets so many be away. So does one in which this site's rows have few of the levels that
+the study lists (`ask_about_rows`). Turns are those of the signed beginnings of sessions, which never
 go back; the site's clock counts too, so that one that jumps allows little more.
 
 What waits is kept with its reason, for ``fhe-auc pending``. A yes agrees to the study, and to this session whatever is
@@ -16,12 +17,12 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, NoReturn, TypeAlias
 
 import msgspec
 import numpy as np
 
-from fhe_auc.base.errors import FheAucError
+from fhe_auc.base.errors import FheAucError, MessageError
 from fhe_auc.base.serialise import KeptFormat
 from fhe_auc.machines import outcomes
 from fhe_auc.question.study import Study
@@ -34,6 +35,7 @@ from fhe_auc_keys.store.key_store import KeyStore, Record
 from fhe_auc_keys.trust.public_keys import SKEW
 
 NAME = "studies"  # of the entry of kind "trust"
+_OF_ROWS = "its rows here: "  # begins why a session waits
 _LOST = "0"  # no step: of one that a site may have forgotten
 MOST_WAITING = 10
 """Sessions of each maker: any member can announce more, and hides no other's. None goes for a newer one: a maker could
@@ -71,6 +73,7 @@ class Agreed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     study: Study
     last: Newest = {}
     thresholds: bytes = b""  # that a person has agreed to where this site has not found them itself, float64
+    rows: str = ""  # what is odd about this site's rows, as a person has agreed to it
 
 
 class Waiting(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -89,7 +92,7 @@ class _Book(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     waiting: dict[str, Waiting] = {}  # by session
 
 
-_BOOK = Record("trust", NAME, KeptFormat(b"fhestud", _Book, "record of agreed studies"), _Book())
+_BOOK = Record("trust", NAME, KeptFormat(b"fhestud", _Book, "record of agreed studies", version=4), _Book())
 
 
 class Site(NamedTuple):
@@ -105,12 +108,13 @@ def agreed(store: KeyStore) -> tuple[Agreed, ...]:
     return _BOOK.stored(store).studies
 
 
-def agree(store: KeyStore, study: Study) -> None:
-    """Agree to a study, in place of one that it goes on with (`Study.series`)."""
+def agree(store: KeyStore, study: Study, *, rows: str = "") -> None:
+    """Agree to a study, in place of one that it goes on with (`Study.series`), and to `rows` that are odd, if any."""
     book = _BOOK.stored(store)
     old = next((each for each in book.studies if each.study.series == study.series), Agreed(study))
     others = tuple(each for each in book.studies if each.study.series != study.series)
-    _BOOK.keep(store, msgspec.structs.replace(book, studies=(*others, msgspec.structs.replace(old, study=study))))
+    new = msgspec.structs.replace(old, study=study, rows=rows or old.rows)
+    _BOOK.keep(store, msgspec.structs.replace(book, studies=(*others, new)))
 
 
 def note_restored(store: KeyStore, *, at: datetime) -> None:
@@ -147,18 +151,34 @@ def admit(store: KeyStore, announced: Announcement, site: Site, document: bytes,
     known = next((each for each in book.studies if each.study == announced.study), None)
     if not said_yes:
         if why := next(_objections(book, known, announced, site), ""):
-            new = Waiting(document, announced.holder.name, why, int(announced.not_after.timestamp()))
-            others = sum(each.maker == new.maker for name, each in book.waiting.items() if name != session)
-            if others >= MOST_WAITING:
-                raise WaitsForPersonError(
-                    f"{others} sessions of its maker wait already: decide on them (fhe-auc pending)"
-                )
-            if book.waiting.get(session) != new:
-                _BOOK.keep(store, msgspec.structs.replace(book, waiting={**book.waiting, session: new}))
-            raise WaitsForPersonError(f"it waits for a person (fhe-auc pending): {why}")
+            _wait(store, book, announced, document, why)
         assert known is not None  # noqa: S101 - else there is an objection
         _check_time(known, announced, at)
     _write_down(store, book, known or Agreed(announced.study), announced, at, by_person=said_yes)
+
+
+def ask_about_rows(store: KeyStore, announced: Announcement, document: bytes, odd: str, *, at: datetime) -> None:
+    """Let a session of an agreed study wait for a person where this site's rows are `odd`, before it is answered.
+
+    A yes is for all sessions of the study in which they are odd in this way. Raises `WaitsForPersonError`; and
+    `MessageError` where a person has refused the session.
+    """
+    book, why = _tidied(_BOOK.stored(store), at), _OF_ROWS + odd
+    if announced.manifest.session.hex() in book.decided:
+        raise MessageError("a person has refused this session here", field="missed")
+    if any(each.study == announced.study and each.rows != why for each in book.studies):
+        _wait(store, book, announced, document, why)
+
+
+def _wait(store: KeyStore, book: _Book, announced: Announcement, document: bytes, why: str) -> NoReturn:
+    session, ends = announced.manifest.session.hex(), int(announced.not_after.timestamp())
+    new = Waiting(document, announced.holder.name, why, ends)
+    others = sum(each.maker == new.maker for name, each in book.waiting.items() if name != session)
+    if others >= MOST_WAITING:
+        raise WaitsForPersonError(f"{others} sessions of its maker wait already: decide on them (fhe-auc pending)")
+    if book.waiting.get(session) != new:
+        _BOOK.keep(store, msgspec.structs.replace(book, waiting={**book.waiting, session: new}))
+    raise WaitsForPersonError(f"it waits for a person (fhe-auc pending): {why}")
 
 
 def waiting(store: KeyStore) -> Mapping[str, Waiting]:
@@ -174,7 +194,8 @@ def decide(store: KeyStore, announced: Announcement, *, yes: bool, at: datetime)
     decided[_yes(announced.manifest) if yes else session] = yes, int(announced.not_after.timestamp())
     _BOOK.keep(store, _tidied(msgspec.structs.replace(book, waiting=left, decided=decided), at))
     if yes:
-        agree(store, announced.study)
+        why = book.waiting[session].why if session in book.waiting else ""
+        agree(store, announced.study, rows=why if why.startswith(_OF_ROWS) else "")
 
 
 def _yes(manifest: Manifest) -> str:

@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.files import LONGEST, read_from_others, replacing, require_writable, write_atomically
+from fhe_auc.base.files import (
+    LONGEST,
+    read_config,
+    read_from_others,
+    read_secret,
+    read_text,
+    replacing,
+    require_writable,
+    write_atomically,
+)
 from tests.support.platforms import full_disk, needs_limits, needs_linux, needs_modes, needs_unix_files
 
 
@@ -137,3 +146,47 @@ def test_what_others_send_is_read_up_to_the_longest_of_our_files(tmp_path: Path)
         read_from_others(path)
     with pytest.raises(FileNotFoundError):
         read_from_others(tmp_path / "absent")
+
+
+TEXT = 'title = "Übung"\n'
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("marks", [0, 1, 2])
+def test_small_texts_are_read_as_editors_of_windows_and_powershell_write_them(
+    encoding: str, marks: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(("\ufeff" * marks + TEXT).encode(encoding))
+    assert read_text(path) == TEXT.encode()
+    assert read_config(path, ["title"]) == {"title": "Übung"}
+    path.chmod(0o600)
+    assert read_secret(path, "password") == TEXT.strip()
+
+
+def test_what_is_no_text_or_too_long_is_refused_and_signed_bytes_stay_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"\xef\xbb\xbfsigned")
+    assert read_from_others(path) == b"\xef\xbb\xbfsigned"
+    with pytest.raises(InputError, match="longer than 5 bytes"):
+        read_text(path, 5)
+    for data in (b"\xff", b"\xff\xfea", b"title = \xff"):
+        path.write_bytes(data)
+        with pytest.raises(InputError, match=r"^configuration file '.*file': .*can't decode"):
+            read_config(path, None)
+
+
+@needs_modes
+def test_a_secret_is_one_line_that_nobody_else_reads_and_no_message_shows_it(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for data in (b"", b"\n", b"secret\nsecret\n", b"\xffsecret", b"\xef\xbb\xbf\n", b"\xff\xfes"):
+        path.write_bytes(data)
+        path.chmod(0o600)
+        with pytest.raises(InputError, match=r"^password file '.*file' is not one line of text$"):
+            read_secret(path, "password")
+    path.write_text("secret")
+    path.chmod(0o640)
+    with pytest.raises(InputError, match=r"^password file '.*file' is open to other users: chmod 600 it$"):
+        read_secret(path, "password")
+    with pytest.raises(InputError, match=r"^password file '.*absent' cannot be read: No such file"):
+        read_secret(tmp_path / "absent", "password")

@@ -292,6 +292,10 @@ def test_what_is_no_map_is_refused(folder: Path, text: bytes, message: str) -> N
     Path("map.json").write_bytes(text)
     with pytest.raises(InputError, match=f"^calibration map 'map.json': .*{message}"):
         calibration_file.load_map("map.json")
+    sound = {"format": "fhe-auc calibration map", "version": 1, "method": "bbq"}
+    for encoding in ("utf-8-sig", "utf-16"):  # as Notepad and PowerShell save it
+        Path("map.json").write_text(json.dumps(dict(sound, edges=[0, 1], probabilities=[0.5])), encoding)
+        assert calibration_file.load_map("map.json").probabilities.tolist() == [0.5]
     for name, unreadable in (("none.json", "does not exist"), (".", "cannot be read")):
         with pytest.raises(InputError, match=unreadable):
             calibration_file.load_map(name)

@@ -50,8 +50,11 @@ def test_every_option_has_a_variable_or_a_reason_to_have_none() -> None:
     assert settings.WITHOUT_DEFAULT.keys() <= seen  # no reason is there for an option that is gone
 
 
-def test_the_command_line_goes_before_the_variable_and_that_before_the_file_and_mistakes_are_told() -> None:
-    Path("fhe-auc.toml").write_text('label-column = "died"\nscore-column = "from_file"\n')
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_the_command_line_goes_before_the_variable_and_that_before_the_file_and_mistakes_are_told(
+    encoding: str,
+) -> None:
+    Path("fhe-auc.toml").write_text('label-column = "died"\nscore-column = "from_file"\n', encoding)
     variable = {"FHE_AUC_EVALUATE_SCORE_COLUMN": "from_variable"}
     for arguments, variables, wanted in (
         ((), {}, "from_file"),
@@ -89,6 +92,13 @@ def test_tables_of_commands_in_groups_and_lists_are_understood() -> None:
     Path("s.toml").write_text('label-column = "died"\n[evaluate]\nscore-columns = ["risk", "none"]\n')
     told = call("--config", "s.toml", "evaluate", "north.csv").stderr
     assert "there is no column 'none'" in told
+
+
+@pytest.mark.parametrize("name", ["risk, 30 days", "risk=30", 'the "new" risk', "a,b"])
+def test_a_name_in_a_list_is_one_name_whatever_it_has(name: str) -> None:
+    Path("s.toml").write_text(f"label-column = 'died'\nscore-columns = ['risk', '{name}']\n")
+    told = call("--config", "s.toml", "evaluate", "north.csv").stderr
+    assert f"there is no column {name!r}" in told
 
 
 def test_an_option_may_be_called_as_a_command_is() -> None:

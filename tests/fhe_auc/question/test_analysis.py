@@ -1,9 +1,15 @@
 """Analyses: what is estimated, which questions are refused, and in what order levels come."""
 
+import shlex
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.question.analysis import ACROSS, ALL, PLAIN, Analysis, Cell, Questions, Variable
+from fhe_auc.base.names import names_in, quoted
+from fhe_auc.question.analysis import ACROSS, ALL, PLAIN, Analysis, Cell, Questions, Variable, levels_of
 from tests.support.several import AGE, CLASSES, SEX
 
 HUNDRED = Variable("v", tuple(f"level {k}" for k in range(100)))
@@ -94,3 +100,70 @@ def test_columns_that_are_no_groups_and_levels_that_nobody_can_see_are_refused()
         Questions(score_columns=("x",), by={"sex": ()}).analysis({})
     with pytest.raises(InputError, match="there is no column of scores"):
         Questions(score_columns=()).analysis({})
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a,b", ("a", "b")),
+        (" a , b ", ("a", "b")),
+        ('"Risk, 30 days","Risk, 1 year"', ("Risk, 30 days", "Risk, 1 year")),
+        ('"Risk, 30 days", b , "c=d"', ("Risk, 30 days", "b", "c=d")),
+        ('the "old" score,"5"" pipe"', ('the "old" score', '5" pipe')),
+        ('5" pipe,b', ('5" pipe', "b")),
+        ('"unfinished,b', ('"unfinished', "b")),
+        ("age>=65,sex=male", ("age>=65", "sex=male")),
+        ("a,,b,", ("a", "", "b", "")),
+        ('""', ("",)),
+        ("", ("",)),
+    ],
+)
+def test_names_stand_between_commas_and_what_has_one_within_quotes(text: str, names: tuple[str, ...]) -> None:
+    assert names_in(text) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "levels"),
+    [
+        ("sex", {"sex": ()}),
+        ("sex,band", {"sex": (), "band": ()}),
+        ("sex=F,M", {"sex": ("F", "M")}),
+        (" sex = F , M ", {"sex": ("F", "M")}),
+        ('"age>=65"', {"age>=65": ()}),
+        ('"age>=65"=0,1', {"age>=65": ("0", "1")}),
+        ('"age>=65","sex=male",ward', {"age>=65": (), "sex=male": (), "ward": ()}),
+        ('"Ward, first"', {"Ward, first": ()}),
+        (' "Ward, first" = "A, left" , B', {"Ward, first": ("A, left", "B")}),
+        ('band=<=5,">5, <9",≥9', {"band": ("<=5", ">5, <9", "≥9")}),
+        ('"a ""b"", c"=x,y', {'a "b", c': ("x", "y")}),
+        ("age>=65", {"age>": ("65",)}),
+    ],
+)
+def test_levels_come_after_an_equals_sign_that_is_not_within_quotes(text: str, levels: dict[str, Any]) -> None:
+    assert levels_of([text]) == levels
+    assert levels_of([text, "other"]) == {**levels, "other": ()}
+    assert levels_of([text], whole=[text.strip()]) == {text.strip(): ()}
+
+
+NAMES = st.text(st.sampled_from("ab ,=\"'é"), min_size=1).filter(lambda name: name == name.strip())
+
+
+@given(st.lists(NAMES, min_size=1, unique=True), NAMES)
+def test_names_that_are_quoted_are_read_back(names: list[str], column: str) -> None:
+    text = ",".join(map(quoted, names))
+    assert names_in(text) == tuple(names)
+    assert levels_of([text]) == dict.fromkeys(names, ())
+    assert levels_of([f"{quoted(column)}={text}"]) == {column: tuple(names)}
+
+
+def test_an_example_names_a_column_in_a_form_that_works_in_a_shell() -> None:
+    for name in ("sex", "age>=65", "Ward, first", "it's", 'the "old"=new', "Töd lich"):
+        with pytest.raises(InputError, match="all are named: --by ") as refused:
+            Questions(score_columns=("x",), by={name: ()}).analysis({})
+        _, example = shlex.split(str(refused.value).partition("are named: ")[2])
+        assert levels_of([example]) == {name: ("LEVEL", "LEVEL")}
+
+
+def test_one_level_may_be_a_part_of_a_name_and_the_remedy_is_told() -> None:
+    with pytest.raises(InputError, match=r"^level of 'age>': 2 to .*one column: --by '\"age>=65\"', within quotes\)$"):
+        Questions(score_columns=("x",), by=levels_of(["age>=65"])).analysis({})

@@ -39,10 +39,10 @@ def test_what_is_no_grid_is_refused() -> None:
         (0.5, "'uniform:100', 'hybrid:1000' or the like, or an array of numbers, not float$"),
         ({0.1: 0.2}, "or an array of numbers, not dict$"),
         (["0.1", "0.2"], "one-dimensional array of numbers"),
-        ([0.1, None], "one-dimensional array of numbers, not of type object"),
+        ([0.1, None], "threshold 1 must be a number, got None"),
         ([False, True], "one-dimensional array of numbers, not of type bool"),
         ([[0.1], [0.2, 0.3]], "one-dimensional array of numbers"),
-        (np.ma.masked_array([0.1, 0.2], mask=[0, 1]), "threshold 1 is masked"),
+        (np.ma.masked_array([0.1, 0.2], mask=[0, 1]), "threshold 1 must be a number, got None"),
     ]:
         with pytest.raises(InputError, match=shown):
             thresholds.explicit(points)
@@ -73,6 +73,8 @@ def test_specifications_and_files_that_are_no_grids_are_refused_with_the_remedy(
     for name, content, shown in [
         ("words.txt", b"0.1\nhalf\n", r"words.txt': line 2 is 'half', which is not a number"),
         ("header.csv", b"theta\n0.1\n0.2\n", r"header.csv': line 1 is 'theta', which is not a number"),
+        ("commas.txt", b"0,2\n0,4\n", r"line 1 is '0,2', which is not a number: a line has one, with a decimal point"),
+        ("both.txt", b"0.2\n0.4;0.6\n", r"line 2 is '0.4;0.6', which is not a number: a line has one, with a decimal"),
         ("falling.txt", b"0.2\n0.1\n", r"falling.txt': threshold 1 is 0\.1 after 0\.2"),
         ("empty.txt", b"", r"empty.txt': the number of thresholds must be from 2"),
         ("bytes.txt", b"\xff\xfe\x00", r"bytes.txt' cannot be read"),
@@ -82,6 +84,14 @@ def test_specifications_and_files_that_are_no_grids_are_refused_with_the_remedy(
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError, match=shown):
             thresholds.parse(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
+def test_a_file_of_thresholds_is_read_as_editors_and_spreadsheets_save_it(encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "grid.txt"
+    for text in ("-0.5\n0.25\n", "\N{MINUS SIGN}0.5\r\n\r\n 0.25 \r\n", "-5e-1\r0.25"):
+        path.write_bytes(text.encode(encoding))
+        assert thresholds.parse(str(path)).tolist() == [-0.5, 0.25]
 
 
 def test_quantiles_are_a_wish_that_no_grid_is_made_of() -> None:

@@ -118,8 +118,8 @@ def test_a_threshold_is_a_number_and_else_an_edge() -> None:
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"threshold": float("nan")}, "must be a finite number"),
-    ({"threshold": "half"}, "must be a number, or several"),
+    ({"threshold": float("inf")}, "must be a finite number"),
+    ({"threshold": "half"}, "threshold must be a number, or a list of numbers, got 'half'"),
     ({"threshold": [0.1, 0.1]}, "at most 10 different"),
     ({"threshold": range(11)}, "got 0, 1, .*; give at most 10"),
     ({"cost_ratio": 0.0}, "cost_ratio is 0"),

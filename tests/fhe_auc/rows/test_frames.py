@@ -13,7 +13,8 @@ from pyarrow import dataset
 
 from fhe_auc import InputError, PartyData, federated_auc, federated_report, federated_thresholds
 from fhe_auc.base.terminal import shown
-from fhe_auc.rows.frames import MemoryTable, parties_of, questions_of
+from fhe_auc.question.analysis import Questions
+from fhe_auc.rows.frames import MemoryTable, parties_of
 from fhe_auc.rows.party_data import Entries
 from fhe_auc.rows.party_files import read_for
 from fhe_auc.rows.party_rows import parties_in
@@ -145,12 +146,16 @@ TWICE = pd.concat([patients(), patients()[["risk"]]], axis=1)
         ({("north",): patients()}, {}, "the name of a party must be text, as "),
         (patients().iloc[:0], COLUMNS, "^the table: there are no rows$"),
         (patients(), {**COLUMNS, "by": {"sex": "FM"}}, "the levels of 'sex' must be a list, got 'FM'"),
-        (patients(), {**COLUMNS, "by": {"sex": ["F", None]}}, "none may stand for a missing entry"),
+        (
+            patients(),
+            {**COLUMNS, "by": {"sex": ["F", None]}},
+            "'sex' must be text, a number or a Boolean, got None",
+        ),
         (patients(), {**COLUMNS, "by": 3}, "by must be a column, a list, or a mapping of columns .*, got 3"),
         (patients(), {**COLUMNS, "score": 1}, "score must be a column, or a list, got 1"),
-        (patients(), {**COLUMNS, "label": 1}, "the name of a column must be text, got 1: rename such columns"),
+        (patients(), {**COLUMNS, "label": 1}, "label must be the name of a column, as text .rename.*, got 1"),
         (patients(), {**COLUMNS, "classes": "abc"}, "classes must be a list of labels, got 'abc'"),
-        (patients(), {**COLUMNS, "positive_label": "NA"}, "positive label cannot be 'NA', which stands for a missing"),
+        (patients(), {**COLUMNS, "positive_label": "NA"}, "positive_label cannot be 'NA', which stands for a missing"),
         (list(patients().groupby("hospital")), TABLES, NAMED),
         (list(pl.DataFrame(patients().to_dict("list")).group_by("hospital")), TABLES, NAMED),
         (list({"north": patients(), "south": patients()}.items()), TABLES, NAMED),
@@ -212,7 +217,7 @@ def test_levels_keep_the_order_of_an_ordered_categorical_else_a_natural_one(
 ) -> None:
     entries = levels if order is None else pd.Categorical(levels, categories=order, ordered=True)
     frame = pd.DataFrame({"y_true": 0, "y_score": 0.5, "group": entries}).sort_values("y_score")
-    questions = questions_of(score="y_score", by="group")
+    questions = Questions.asked(score="y_score", by="group")
     tables: list[Any] = [[frame], [pa.Table.from_pandas(frame)]]
     if order is not None:
         text = frame.astype({"group": str})
@@ -306,4 +311,4 @@ def test_two_tables_of_one_party_are_refused_by_whoever_gives_them() -> None:
     table = patients()
     own = [MemoryTable("party 'north'", "north", table), MemoryTable("party 'north'", "north", table)]
     with pytest.raises(InputError, match="party 'north' is there twice"):
-        parties_in(own, questions_of(score="risk"), site=None, label="died", entries=Entries())
+        parties_in(own, Questions.asked(score="risk"), site=None, label="died", entries=Entries())

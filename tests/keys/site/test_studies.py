@@ -14,8 +14,8 @@ from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.members import Members
 from tests.support.command_line import call, told
 from tests.support.keys_folder import ADDER
-from tests.support.served import PASSPHRASE, SITES, auc_of, look, results, serving, status, until
-from tests.support.studies import STUDY, agree, make, outcome, waits
+from tests.support.served import HELPER, PASSPHRASE, SITES, auc_of, look, results, serving, status, until
+from tests.support.studies import STUDY, agree, make, outcome, study_text, waits
 from tests.support.studies import roles as roles
 
 pytestmark = pytest.mark.usefixtures("roles")
@@ -100,3 +100,34 @@ def test_a_person_says_yes_or_no_and_takes_it_back_and_a_failed_turn_is_asked_ag
     assert told("pending", "south.toml") == {"waiting": {}, "agreed": {}}
     for wrong in ("--yes", "--no"):
         assert call("pending", "south.toml", wrong, "ffff").exit_code == 1
+
+
+def test_a_site_with_few_of_a_study_s_levels_asks_a_person_once_and_each_logs_what_is_odd_without_a_number(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """West writes 0 and 1 for F and M, so that its own AUC would go to all; and north's scores are turned."""
+    asked = {"protocol": "exact", "helper": HELPER, "by": ["sex=F,M,X,0,1"], "every": "day"}
+    Path("study.toml").write_text(study_text(SITES, ADDER, **asked))
+    for name, levels in (("north", "FMX"), ("south", "FMX"), ("west", "01")):
+        turned = -1 if name == "north" else 1
+        rows = [(row % 2, (row * 7 % 32 + 16 + 16 * turned * (row % 2)) / 64) for row in range(120)]
+        text = "".join(f"{label},{score},{levels[row % len(levels)]}\n" for row, (label, score) in enumerate(rows))
+        Path(f"{name}.csv").write_text("y_true,y_score,sex\n" + text)
+    make()
+    with serving(*SITES, HELPER, ADDER):
+        until(lambda: all(waits(name) for name in (*SITES[1:], HELPER)))
+        agree(*SITES[1:], HELPER)
+        until(lambda: bool(waits("west")))
+        (why,) = (each["why"] for each in waits("west").values())
+        assert why.startswith("its rows here: party 'west' has rows of '0', '1' alone, of 5 levels of 'sex'")
+        assert "it waits for a person" in status("west")["wrong"]
+        assert not results("north")
+        agree("west")
+        until(lambda: all(len(results(name)) == 1 for name in SITES))
+        told = {name: outcome(name).own_warnings for name in SITES}
+        assert not waits("west")
+    odd = {name: [text for text in texts if "fall where labels rise" in text] for name, texts in told.items()}
+    assert [len(odd[name]) for name in SITES] == [1, 0, 0]
+    assert sum("'west' has rows of '0', '1' alone" in text for text in told["west"]) == 1
+    logged = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert odd["north"][0] in logged

@@ -295,6 +295,17 @@ def test_a_passphrase_from_systemd_may_show_its_access_list_as_the_groups(
             vault.open()
 
 
+@needs_modes
+@pytest.mark.parametrize("data", [b"\xef\xbb\xbf%s\r\n", b"\xef\xbb\xbf%s", b"%s\r\n"])
+def test_a_passphrase_file_opens_the_store_however_an_editor_has_saved_it(
+    directory: Path, tmp_path: Path, data: bytes
+) -> None:
+    for content in (data % PASSPHRASE.encode(), (data % PASSPHRASE.encode()).decode("utf-8-sig").encode("utf-16")):
+        (tmp_path / "passphrase").write_bytes(content)
+        (tmp_path / "passphrase").chmod(0o600)
+        Vault(directory, tmp_path / "passphrase").open().close()
+
+
 def test_one_process_serves_with_a_store_and_others_open_it_meanwhile(directory: Path) -> None:
     with store_module.serving(directory):
         with KeyStore(directory, PASSPHRASE) as store:
