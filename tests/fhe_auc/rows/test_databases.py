@@ -129,7 +129,6 @@ def test_types_of_postgresql_are_read_as_what_they_say(addresses: Addresses) -> 
         "7::int2": 7.0,
         "true": 1.0,
         "null::float8": float("nan"),
-        "12.5::money": "$12.50",  # which no score is
         "'infinity'::date": "infinity",
     }
     sql = ", ".join(f"{each} as c{at}" for at, each in enumerate(asked))
@@ -141,6 +140,8 @@ def test_types_of_postgresql_are_read_as_what_they_say(addresses: Addresses) -> 
 def test_texts_of_postgresql_are_those_that_its_server_writes(addresses: Addresses) -> None:
     asked = {
         "1.00::numeric(5,2)": "1",
+        "1.50::numeric(5,2)": "1.5",
+        "'NaN'::numeric": None,
         "12345678901234567890123::numeric": "12345678901234567890123",
         "'a'::char(5)": "a",
         "'b'::name": "b",
@@ -148,7 +149,6 @@ def test_texts_of_postgresql_are_those_that_its_server_writes(addresses: Address
         "'-infinity'::timestamp": "-infinity",
         "'2020-01-02'::date": "2020-01-02",
         "interval '1 day'": "1 day",
-        "12.5::money": "$12.50",
         "('{\"a\": \"x\"}'::jsonb)->>'a'": "x",
         "'\\x4142'::bytea": "AB",
         "0.1::float4": "0.1",
@@ -289,9 +289,9 @@ def test_messages_name_the_database_the_row_and_the_column(addresses: Addresses)
     with pytest.raises(InputError, match=f"^party 'hospital', row {row} of the query, column 'risk': score is missing"):
         read(addresses["adbc"], odd)
     assert read(addresses["adbc"], odd, drop_missing=True).rows == sum(risk < 0.5 for risk in table()[1])
-    money = "select died, risk::numeric::money as risk from scores"
-    with pytest.raises(InputError, match=r"row 0 of the query, column 'risk': score is '\$.*', which is not a number"):
-        read(addresses["adbc"], money)
+    for label, score in (("died::numeric::money", "risk"), ("died", "risk::numeric::money")):  # whose cents would come
+        with pytest.raises(InputError, match="cannot cast type money to bigint: in the query, cast it to num"):
+            read(addresses["adbc"], f"select {label} as died, {score} as risk from scores")  # noqa: S608
 
 
 @needs_modes
