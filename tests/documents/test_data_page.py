@@ -6,6 +6,8 @@ import re
 import shlex
 import sqlite3
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 
 from fhe_auc.rows.entries import canonical, site_name
 from fhe_auc.rows.table_files import SUFFIXES
+from tests.support import postgresql
 from tests.support.command_line import told
 from tests.support.guides import GUIDES
 from tests.support.lazy import Lazy
@@ -44,7 +47,7 @@ def test_the_command_shown_reads_a_database(tmp_path: Path, monkeypatch: pytest.
         database.executemany("INSERT INTO result VALUES (?, ?, ?, ?)", rows)
     database.close()
     (command,) = re.findall(r"^```sh\n(fhe-auc .*?)```", PAGE, re.MULTILINE | re.DOTALL)
-    found = told(*shlex.split(command)[1:])
+    found = told(*shlex.split(command.replace("\\\n", ""))[1:])
     now = years == 2026
     assert (found["positives"], found["parties"]) == (died[now].sum(), 2)
     assert found["auc"] == pytest.approx(roc_auc_score(died[now], risks[now]), abs=found["binning_error"])
@@ -118,18 +121,34 @@ def fill(connection: Any) -> tuple[Any, Any]:
     return np.array(labels), np.array(scores)
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
-def test_an_omop_query_gives_outcomes_within_the_horizon_by_care_site(kind: str, tmp_path: Path) -> None:
+@contextmanager
+def database(kind: str, folder: Path) -> Iterator[tuple[str, Any]]:
+    """The address of an empty database, and a connection to it."""
     import duckdb
+    import psycopg
 
-    query, file = (EXAMPLES / "omop.sql").read_text("utf-8"), tmp_path / f"omop.{kind}"
-    with sqlite3.connect(file) if kind == "sqlite" else duckdb.connect(str(file)) as connection:
-        labels, scores = fill(connection)
-    connection.close()
+    file = folder / f"omop.{kind}"
+    if kind == "postgresql":
+        with postgresql.serving() as place:
+            yield (
+                f"postgresql://reader@/postgres?host={place}",
+                psycopg.connect(f"host={place} user=reader dbname=postgres"),
+            )
+    else:
+        yield f"{kind}:///{file}", sqlite3.connect(file) if kind == "sqlite" else duckdb.connect(str(file))
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb", "postgresql"])
+def test_an_omop_query_gives_outcomes_within_the_horizon_by_care_site(kind: str, tmp_path: Path) -> None:
+    query = (EXAMPLES / "omop.sql").read_text("utf-8")
     if kind == "sqlite":
         ((pattern, replacement),) = re.findall("sed -E 's/(.*)/(.*)/'", query)
         query = re.sub(pattern, replacement, query)
     columns = ["--label-column", "label", "--score-column", "score", "--site-column", "site"]
-    found = told("evaluate", f"{kind}:///{file}", "--query", query, *columns, "--drop-missing")
+    with database(kind, tmp_path) as (address, connection):
+        labels, scores = fill(connection)
+        connection.commit()
+        connection.close()
+        found = told("evaluate", address, "--query", query, *columns, "--drop-missing")
     assert (found["positives"], found["negatives"], found["parties"]) == (labels.sum(), (~labels).sum(), 2)
     assert found["auc"] == pytest.approx(roc_auc_score(labels, scores), abs=found["binning_error"])
