@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 from urllib.parse import parse_qsl, quote, unquote
 
-import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
@@ -32,6 +31,7 @@ _ROWS = 2**13  # of Python's objects at a time
 _BYTES = 2**21  # of a driver's buffer
 _LONGEST = 2**10  # bytes of a text that comes by ODBC
 _SELECT = re.compile(r"(\s|\(|--[^\n]*\n|/\*.*?\*/)*(select|with|values|table|from)\b", re.IGNORECASE | re.DOTALL)
+_MORE = re.compile(r";|\b(into|insert|update|delete|merge)\b", re.IGNORECASE)  # a SELECT can write by these
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _SECRETS = {"password", "passwd", "pwd", "sslpassword"}  # parameters of URLs and of ODBC
 _PLACES = ("server", "servername", "host", "port", "dsn", "dbq", "database")  # of ODBC; the last one names the party
@@ -41,6 +41,7 @@ _READ_ONLY = (
     "SET IMPLICIT_TRANSACTIONS ON",  # SQL Server, which commits nothing then
 )
 _Names: TypeAlias = Sequence[str]
+_Batch: TypeAlias = dict[str, Any]  # columns of some rows
 
 
 def is_url(text: str) -> bool:
@@ -64,11 +65,11 @@ class Query:
         self.kind = next((each for each in ("sqlite", "duckdb") if scheme.lower().startswith(each)), scheme.lower())
         self.name, self.party = self._names()
         self.file, self.title = self.name, f"database {self.name!r}"
-        self.query = (query or "").strip().rstrip("; \t\n")
+        self.query = (query or "").rstrip("; \r\t\n")
         self._password_file, self._kept = password_file, list[KeptPieces]()
         if not self.query:
             raise InputError(f"{self.title}: which rows of it? --query 'SELECT …' says that", file=self.name)
-        if not _SELECT.match(self.query) or ";" in _QUOTED.sub("", self.query):
+        if not _SELECT.match(self.query) or _MORE.search(_QUOTED.sub(" ", self.query)):
             raise InputError(f"{self.title}: the query must be one SELECT: it only reads", file=self.name)
 
     def _names(self) -> tuple[str, str]:
@@ -107,13 +108,16 @@ class Query:
     def _read(self, numbers: _Names, texts: _Names) -> Iterator[Piece]:
         password = self.password()
         try:
-            yield from _READERS.get(self.kind, _other_rows)(self, numbers, texts)
+            for columns in _READERS.get(self.kind, _over_sqlalchemy)(self, numbers, texts):
+                yield piece_of(columns, numbers, texts)
         except InputError as error:
             raise error.within(self.title, file=self.name) from None
         except Exception as error:  # every driver has its own, and may tell the address
             reason = _first_line(error)
-            for secret in filter(None, (self.rest, quote(password, safe=""), password)):
-                reason = reason.replace(secret, "…")
+            for told in filter(None, (self.url, self.rest, quote(password, safe=""), password)):
+                reason = reason.replace(told, "…")
+            if "type money" in reason:
+                reason += ": in the query, cast it to numeric"
             raise InputError(f"{self.title}: {reason}", file=self.name) from None
 
     def password(self) -> str:
@@ -133,48 +137,52 @@ class Query:
         return f"SELECT {', '.join(columns) or 'NULL'} FROM ({self.query}\n) AS rows"  # noqa: S608 - the user's own
 
 
-def _postgresql_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
+def _of_postgresql(table: Query, numbers: _Names, texts: _Names) -> Iterator[_Batch]:
     require("sql", "adbc_driver_postgresql", "adbc_driver_manager")
     from adbc_driver_postgresql import StatementOptions, dbapi
 
     size = {StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(_BYTES)}
     with dbapi.connect(table.url) as connection, connection.cursor(adbc_stmt_kwargs=size) as cursor:
         cursor.execute("SET TRANSACTION READ ONLY")
-        cursor.execute(table.selecting(_expressions(cursor.adbc_execute_schema(table.query), numbers, texts)))
-        for batch in cursor.fetch_record_batch():
-            yield piece_of(dict(zip((*numbers, *texts), batch.columns, strict=True)), numbers, texts)
+        columns = _expressions(cursor.adbc_execute_schema(table.query), numbers, texts)
+        cursor.execute(table.selecting(columns.values()))
+        yield from (dict(zip(columns, batch.columns, strict=False)) for batch in cursor.fetch_record_batch())
 
 
-def _duckdb_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
+def _of_duckdb(table: Query, numbers: _Names, texts: _Names) -> Iterator[_Batch]:
     require("sql", "duckdb")
     import duckdb
 
-    # Settings could be taken back, and a query could write files.
-    settings: dict[str, Any] = {"enable_external_access": False, "lock_configuration": True}
+    settings: dict[str, Any] = {"enable_external_access": False, "lock_configuration": True}  # or it may write files
     with duckdb.connect(table.rest.removeprefix("///"), read_only=True, config=settings) as connection:
-        schema = connection.execute(f"{table.selecting('*')} LIMIT 0").fetch_arrow_table().schema
-        connection.execute(table.selecting(_expressions(schema, numbers, texts)))
-        for batch in connection.fetch_record_batch(BATCH):
-            yield piece_of(dict(zip((*numbers, *texts), batch.columns, strict=True)), numbers, texts)
+
+        def batches(columns: Iterable[str], limit: str = "") -> Any:
+            return pa.RecordBatchReader.from_stream(connection.sql(table.selecting(columns) + limit))
+
+        columns = _expressions(batches("*", " LIMIT 0").read_all().schema, numbers, texts)
+        yield from (dict(zip(columns, batch.columns, strict=False)) for batch in batches(columns.values()))
 
 
-def _expressions(schema: Any, numbers: _Names, texts: _Names) -> list[str]:
-    """Return SQL for the columns: text that the server writes, where none of Arrow's types holds what is there."""
+def _expressions(schema: Any, numbers: _Names, texts: _Names) -> dict[str, str]:
+    """Return SQL for each column: text that the server writes, where none of Arrow's types holds what is there."""
     held = (types.is_integer, types.is_boolean, types.is_string, types.is_binary, types.is_dictionary, types.is_list)
-    found = []
+    found = {}
     for name, own in find_columns((*numbers, *texts), schema.names).items():
-        column, sql = schema.field(own), '"{}"'.format(own.replace('"', '""'))
-        kind = (column.metadata or {}).get(b"POSTGRESQL:type", b"")
-        also = types.is_floating if name in numbers else types.is_decimal
-        if not any(fits(column.type) for fits in (*held, also)) or kind == b"money":  # it comes in cents
+        kind, number, sql = schema.field(own).type, name in numbers, '"{}"'.format(own.replace('"', '""'))
+        is_numeric = getattr(kind, "type_name", "") == "numeric"
+        if types.is_int64(kind):
+            sql = f"CAST({sql} AS int8)"  # refuses money, whose cents would come
+        if is_numeric and not number:
+            sql = f"trim_scale({sql})"  # 1.50 is 1.5, as in other tables
+        if not any(fits(kind) for fits in (*held, types.is_floating if number else types.is_decimal)):
             sql = f"CAST({sql} AS text)"
-        if kind == b"numeric" or types.is_decimal(column.type):
-            sql = f"CAST({sql} AS float8)" if name in numbers else sql
-        found.append(sql)
+        if number and (is_numeric or types.is_decimal(kind)):
+            sql = f"CAST({sql} AS float8)"
+        found[name] = sql
     return found
 
 
-def _odbc_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
+def _over_odbc(table: Query, numbers: _Names, texts: _Names) -> Iterator[_Batch]:
     require("sql", "arrow_odbc")
     try:
         import arrow_odbc
@@ -187,40 +195,38 @@ def _odbc_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
         names.update(find_columns((*numbers, *texts), told.names))
         if dates := [name for name, own in names.items() if types.is_temporal(told.field(own).type)]:
             raise InputError(f"column {dates[0]!r} holds dates or times, which drivers change: CAST it to text")
-        whole = [types.is_integer(kind) or types.is_boolean(kind) for kind in told.types]
-        wide = [pa.float64() if types.is_floating(kind) else pa.string() for kind in told.types]
-        kinds = [kind if keep else other for kind, keep, other in zip(told.types, whole, wide, strict=True)]
+        kinds = [pa.float64() if types.is_floating(kind) else kind for kind in told.types]
+        held = (types.is_floating, types.is_integer, types.is_boolean)
+        kinds = [kind if any(fits(kind) for fits in held) else pa.string() for kind in kinds]
         return pa.schema([*zip(told.names, kinds, strict=True)])
 
-    connection = arrow_odbc.connect(table.rest, password=table.password() or None)
+    password = table.password().replace("}", "}}")  # `connect(password=…)` may make it the end of the user's name
+    connection = arrow_odbc.connect(f"{table.rest.rstrip('; ')};" + f"PWD={{{password}}};" * bool(password))
     for statement in _READ_ONLY:
         with suppress(arrow_odbc.Error):
             connection.read_arrow_batches(statement)
             break
-    limits = {"max_bytes_per_batch": 8 * _BYTES, "max_text_size": _LONGEST}
-    for batch in connection.read_arrow_batches(
-        table.query, BATCH, map_schema=exact, fetch_concurrently=False, **limits
-    ):
-        piece = piece_of({name: batch.column(own) for name, own in names.items()}, numbers, texts)
-        with suppress(ValueError, TypeError):  # of decimals, which are text
-            numeric = {name: entries.astype(np.float64) for name, entries in piece.numbers.items()}
-            piece = piece._replace(numbers=numeric)
-        yield piece
+    limits = {"max_bytes_per_batch": 8 * _BYTES, "max_text_size": _LONGEST, "map_schema": exact}
+    for batch in connection.read_arrow_batches(table.query, BATCH, fetch_concurrently=False, **limits):
+        columns = {name: batch.column(own) for name, own in names.items()}
+        for name in numbers:
+            with suppress(pa.ArrowInvalid):  # decimals come as text
+                columns[name] = columns[name].cast(pa.float64())
+        yield columns
 
 
-def _sqlite_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
+def _of_sqlite(table: Query, numbers: _Names, texts: _Names) -> Iterator[_Batch]:
     file = Path(table.rest.removeprefix("///")).absolute().as_uri()
     allowed = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
     with closing(sqlite3.connect(f"{file}?mode=ro", uri=True)) as connection:
         connection.text_factory = lambda text: text.decode(errors="backslashreplace")
         connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in allowed else sqlite3.SQLITE_DENY)
         rows = connection.execute(table.query)
-        yield from _pieces(
-            [name for name, *_ in rows.description], iter(lambda: rows.fetchmany(_ROWS), []), numbers, texts
-        )
+        there = [name for name, *_ in rows.description]
+        yield from _columns(there, iter(lambda: rows.fetchmany(_ROWS), []), (*numbers, *texts))
 
 
-def _other_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
+def _over_sqlalchemy(table: Query, numbers: _Names, texts: _Names) -> Iterator[_Batch]:
     require("sql", "sqlalchemy")
     import sqlalchemy
 
@@ -230,13 +236,13 @@ def _other_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]
         if engine.dialect.name in ("postgresql", "mysql", "mariadb", "oracle"):  # SQL Server has no such transactions
             connection.exec_driver_sql("SET TRANSACTION READ ONLY")
         rows = connection.exec_driver_sql(table.query, execution_options=how)
-        yield from _pieces([*rows.keys()], rows.partitions(_ROWS), numbers, texts)
+        yield from _columns([*rows.keys()], rows.partitions(_ROWS), (*numbers, *texts))
 
 
-def _pieces(there: _Names, batches: Iterable[Any], numbers: _Names, texts: _Names) -> Iterator[Piece]:
-    at = {name: there.index(own) for name, own in find_columns((*numbers, *texts), there).items()}
+def _columns(there: _Names, batches: Iterable[Any], names: _Names) -> Iterator[_Batch]:
+    at = {name: there.index(own) for name, own in find_columns(names, there).items()}
     for rows in batches:
-        yield piece_of({name: [row[place] for row in rows] for name, place in at.items()}, numbers, texts)
+        yield {name: [row[place] for row in rows] for name, place in at.items()}
 
 
 def _first_line(error: Exception) -> str:
@@ -246,10 +252,7 @@ def _first_line(error: Exception) -> str:
     return found[1] if found else type(error).__name__
 
 
-_READERS: dict[str, Callable[[Query, _Names, _Names], Iterator[Piece]]] = {
-    "postgresql": _postgresql_rows,
-    "postgres": _postgresql_rows,
-    "sqlite": _sqlite_rows,
-    "duckdb": _duckdb_rows,
-    "odbc": _odbc_rows,
+_READERS: dict[str, Callable[[Query, _Names, _Names], Iterator[_Batch]]] = {
+    **dict.fromkeys(("postgresql", "postgres"), _of_postgresql),
+    **{"sqlite": _of_sqlite, "duckdb": _of_duckdb, "odbc": _over_odbc},
 }
