@@ -134,11 +134,6 @@ class TextFile:
         """Return the names of the columns as they stand there; none in an empty file."""
         return next((names for _, names in self.records(delimiter)), [])
 
-    def first_lines(self) -> Iterator[tuple[str, list[str]]]:
-        """Yield names of the first lines, and what stands on them by each delimiter."""
-        for delimiter in self.form.delimiter or _DELIMITERS:
-            yield from ((f"line {line}", names) for line, names in islice(self.records(delimiter), _TOP))
-
     def records(self, delimiter: str, errors: str = "replace") -> Iterator[tuple[int, list[str]]]:
         """Yield the header and each row, blank lines apart, and the line where it begins; `errors` as for `open`."""
         begin = 0 if self.stated_delimiter() is None else 1
@@ -216,6 +211,7 @@ def text_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) ->
                     named = {name: coded(columns[name], file.form.decimal) for name in texts}
                     yield Piece(found, named).chosen(slice(skipped, None))
                     yielded += batch.num_rows - skipped
+            vars(file).pop("source", None)  # a copy takes room that the next file may need
             return
         except pa.ArrowInvalid as error:
             if "straddling" in str(error):
@@ -232,8 +228,13 @@ def _batches(
     file: TextFile, wanted: Sequence[str], delimiter: str, header: list[str], types: Mapping[str, Any], size: int
 ) -> Iterator[Any]:
     """Yield the rows in so many bytes of text at a time."""
+    below = (
+        (f"line {line}", names)
+        for each in file.form.delimiter or _DELIMITERS
+        for line, names in islice(file.records(each), _TOP)
+    )
     try:
-        raw = find_columns(wanted, header, below=file.first_lines())
+        raw = find_columns(wanted, header, below=below)
     except InputError:
         if "\N{REPLACEMENT CHARACTER}" in "".join(header) and not "".join(wanted).isascii():
             raise InputError(file.wrong_encoding) from None

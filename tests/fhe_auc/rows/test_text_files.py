@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.rows.csv_files import TextFile, TextFormat
+from fhe_auc.rows.csv_files import TextFile, TextFormat, text_pieces
 from fhe_auc.rows.party_files import FileEntries
 from fhe_auc.rows.table_writer import add_column
 from tests.support.platforms import full_disk, needs_limits
@@ -287,3 +287,6 @@ def test_what_is_plain_is_read_from_where_it_is_and_all_else_is_decoded_once() -
         assert (file.source[2] is not None) == kept
         Path("a.csv").write_bytes(b"")
         assert file.open_text().read() == (TEXT.encode() if kept else b"")
+        if kept:
+            rows = sum(len(piece.numbers["y_score"]) for piece in text_pieces(file, ["y_score"], ["y_true"]))
+            assert (rows, file.open_text().read()) == (4, b"")  # and it is gone once they are read
