@@ -12,7 +12,7 @@ from itertools import accumulate, cycle
 from typing import TYPE_CHECKING, NamedTuple
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.figures.plot import GREY, INK, blank_figure, current, tidy
+from fhe_auc.figures.plot import GREY, INK, blank_figure, current, tidy, written
 from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.intervals import Interval
@@ -106,7 +106,8 @@ def plot_forest(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)
     axes.tick_params(axis="x", labelsize=_SIZE)
-    axes.set_yticks(centres, [row.name for row in rows], fontsize=_SIZE, parse_math=False)
+    names, families = written(row.name for row in rows)
+    axes.set_yticks(centres, names, fontsize=_SIZE, fontfamily=families, parse_math=False)
     for row, centre in zip(rows, centres, strict=True):
         _write(axes, centre, row.n, row.events, "")
         for at, mark in enumerate(row.marks):
@@ -133,8 +134,11 @@ def _rows(evaluation: Evaluation) -> Iterator[_ForestRow]:
     of_row: dict[tuple[str, str], list[GroupEstimate]] = {}
     for each in evaluation.estimates:
         of_row.setdefault((each.group, each.contrast), []).append(each)
+    texts = {text for row in of_row for text in row}
+    names = dict(zip(texts, written(texts)[0], strict=True))
     for (group, contrast), estimates in of_row.items():
-        lines = [line for text in (group or "all rows", contrast) for line in textwrap.wrap(text, _WIDEST_NAME)]
+        named = names[group] or "all rows", names[contrast]
+        lines = [line for text in named for line in textwrap.wrap(text, _WIDEST_NAME)]
         first = estimates[0]
         n, events = ("" if number is None else f"{number:,}" for number in (first.rows, first.positives))
         marks = [_Mark(each.model, each.auc, each.interval) for each in estimates]
@@ -184,5 +188,6 @@ def _legend(axes: Axes, models: list[str], styles: dict[str, tuple[str, str]]) -
     legend = axes.legend(
         handles, ["model"] * len(models), loc="lower left", bbox_to_anchor=(0, 1.0), frameon=False, fontsize=_SIZE
     )
-    for text, model in zip(legend.get_texts(), models, strict=True):
-        text.set(text=model, parse_math=False)
+    names, families = written(models)
+    for text, name in zip(legend.get_texts(), names, strict=True):
+        text.set(text=name, fontfamily=families, parse_math=False)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.figures.plot import GREY, INK, LIGHT, blank_figure, current, tidy
+from fhe_auc.figures.plot import GREY, INK, LIGHT, blank_figure, current, tidy, written
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.results.decisions import Decision
 from fhe_auc.results.evaluation import Evaluation
@@ -105,7 +105,9 @@ def _named(card: ReportCard) -> str:
 def _labelled(axes: Axes, x: str, y: str, where: str, **looks: Any) -> Axes:
     """Label the axes, and draw the legend, without a frame unless its looks are given."""
     axes.set(xlabel=x, ylabel=y)
-    axes.legend(loc=where, fontsize=8, **(looks or {"frameon": False}))
+    handles, labels = axes.get_legend_handles_labels()
+    names, families = written(labels)
+    axes.legend(handles, names, loc=where, prop={"size": 8, "family": families}, **(looks or {"frameon": False}))
     return tidy(axes)
 
 

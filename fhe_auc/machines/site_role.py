@@ -87,7 +87,7 @@ def wrong_columns(config: Mapping[str, Any], scores: Sequence[str], others: Sequ
         table = table_at(str(config["data"]), _entries(config))
         if numbers or texts:
             next(table.pieces(numbers, texts), None)
-        elif isinstance(table, TableFile):
+        elif isinstance(table, TableFile) and not table.parts:
             table.path.stat()
     except (FheAucError, OSError) as error:
         return str(error)

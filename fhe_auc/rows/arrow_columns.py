@@ -36,8 +36,13 @@ def _values(column: Any) -> NDArray[Any]:
 
 
 def _texts(name: str, column: Any) -> Coded:
+    if isinstance(column, list):
+        try:
+            column = pa.array(column)  # of one type: the fast way
+        except (pa.ArrowException, UnicodeError):
+            column = as_objects(column)
     if not isinstance(column, pa.Array):
-        return as_coded(as_objects(column) if isinstance(column, list) else column)
+        return as_coded(column)
     if pa.types.is_float16(column.type):
         column = column.cast(pa.float32())
     try:
@@ -58,15 +63,12 @@ def coded(column: Any, decimal: str = ".") -> Coded:
         column = column.dictionary_encode()
     found, kind = column.dictionary, column.type.value_type
     values = _array(found) if pa.types.is_float32(kind) else found.to_pylist()  # 0.1 of 32 bits is 0.1
-    entries = [canonical(entry, decimal=decimal, site=True) for entry in values]
-    order = tuple(name for name in entries if name is not None) if column.type.ordered else ()
-    index = {name: code for code, name in enumerate(dict.fromkeys(entries))}
-    lookup = np.array([index[entry] for entry in entries] or [0], np.int32)
-    if not column.indices.null_count:
-        return Coded(lookup[_array(column.indices)], list(index), order)
-    missing = _array(column.indices.is_null())
-    codes = lookup[np.where(missing, 0, _array(column.indices))]
-    return Coded(np.where(missing, index.setdefault(None, len(index)), codes), list(index), order)
+    names = [canonical(entry, decimal=decimal, site=True) for entry in values]
+    order = tuple(name for name in names if name is not None) if column.type.ordered else ()
+    codes = _array(column.indices)
+    if column.indices.null_count:
+        codes = np.where(_array(column.indices.is_null()), len(names), codes)
+    return Coded(codes.astype(np.int32, copy=False), [*names, None], order)
 
 
 def arrow_values(column: Any) -> NDArray[Any]:

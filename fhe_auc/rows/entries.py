@@ -18,7 +18,7 @@ from fhe_auc.base.names import alike
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coded:
-    """A column of text: its names (None: missing), and for each row the index of its own.
+    """A column of text: its names (None: missing), which may be the same, and for each row the index of its own.
 
     `order` are the levels of an ordered categorical, in their order; there are none otherwise. Where names are labels
     of values, `stored` has the values that the file has in their stead, by label. `taken` are the texts that `levels`
@@ -39,23 +39,25 @@ class Coded:
         return replace(self, codes=self.codes[rows])
 
     def levels(self) -> Coded:
-        """Return a column that names no sites: NA and the like are missing in it, and several names may be the same."""
-        named = ((code, name) for code in self.present().tolist() if (name := self.names[code]) is not None)
-        own = {code: name for code, name in named if not name.isalnum() or name.lower() in _MISSING_TEXTS}
-        changed = {code: level for code, name in own.items() if (level := canonical(name)) != name}
-        if not changed:
+        """Return the column as one that names no sites: NA and the like are missing in it."""
+        own = self.named()
+        taken = {code: name for code, name in own.items() if _is_missing(name.lower())}
+        changed = {
+            code: canonical(name) for code, name in own.items() if name[0] in _WIDTHLESS or name[-1] in _WIDTHLESS
+        }
+        if not taken and not changed:
             return self
-        names = [changed.get(code, name) for code, name in enumerate(self.names)]
-        return replace(self, names=names, taken={code: own[code] for code, level in changed.items() if level is None})
+        changed |= dict.fromkeys(taken)
+        return replace(self, names=[changed.get(code, name) for code, name in enumerate(self.names)], taken=taken)
 
-    def present(self) -> NDArray[np.intp]:
+    def present(self) -> list[int]:
         """Return the codes that occur, ascending."""
-        if len(self.codes) and len(self.names) == 1:
-            return np.zeros(1, np.intp)
-        if len(self.codes) and len(self.names) == 2:
-            ends = {int(self.codes.min()), int(self.codes.max())}
-            return np.array(sorted(ends), np.intp)
-        return np.flatnonzero(np.bincount(self.codes, minlength=1))
+        found: list[int] = np.flatnonzero(np.bincount(self.codes, minlength=1)).tolist()
+        return found
+
+    def named(self) -> dict[int, str]:
+        """Return the names that occur, by their codes, ascending."""
+        return {code: name for code in self.present() if (name := self.names[code]) is not None}
 
 
 def one_dimensional(values: ArrayLike, title: str, what: str) -> NDArray[Any]:
@@ -83,25 +85,12 @@ def one_dimensional(values: ArrayLike, title: str, what: str) -> NDArray[Any]:
     return array
 
 
-def checked_labels(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.uint8]:
-    """Return labels as read-only 0 and 1, or refuse the first that is neither."""
-    numbers = _real_numbers(values, what, refuse)
-    if numbers.dtype == np.bool_:
-        return frozen(numbers.view(np.uint8))
-    row = _first(~((numbers == 0) | (numbers == 1)))
-    if row is not None:
-        raise refuse(row, f"{what} is {shown_entry(numbers[row])}; {what}s must be 0 or 1")
-    return frozen((numbers == 1).view(np.uint8))
-
-
 def coded_entries(
-    values: NDArray[Any] | Coded, what: str, refuse: Callable[[int, str], InputError], names: Sequence[str]
+    values: NDArray[Any] | Coded, what: str, refuse: Callable[[int, str], InputError], names: Sequence[str] = ()
 ) -> NDArray[np.uint8]:
-    """Return each entry's index in `names`, or refuse the first that is none of them."""
-    coded = require_present(
-        values, what, lambda row, wrong: refuse(row, f"{wrong}: give such rows a level of their own")
-    )
-    index = {canonical(name): code for code, name in enumerate(names)}
+    """Return each entry's index in `names`, or refuse the first that is none of them; without names, labels 0 and 1."""
+    coded = _present(values, what, refuse, ": give such rows a level of their own" if names else "")
+    index = {canonical(name): code for code, name in enumerate(names)} or _LABELS
     if twice := [name for code, name in enumerate(names) if index[canonical(name)] != code]:
         raise InputError(
             f"{what} {twice[0]!r} is also written {names[index[canonical(twice[0])]]!r}: write it in one way"
@@ -111,20 +100,24 @@ def coded_entries(
     row = _first(found < 0)
     if row is not None:
         entry = coded.names[coded.codes[row]] if isinstance(values, Coded) else values[row]
-        raise refuse(row, f"{what} is {shown_entry(entry)}, and can only be {', '.join(map(repr, names))}")
+        possible = f", and can only be {', '.join(map(repr, names))}" if names else f"; {what}s must be 0 or 1"
+        raise refuse(row, f"{what} is {shown_entry(entry)}{possible}")
     return frozen(found.astype(np.uint8))
 
 
-def require_present(values: NDArray[Any] | Coded, what: str, refuse: Callable[[int, str], InputError]) -> Coded:
+def _present(
+    values: NDArray[Any] | Coded, what: str, refuse: Callable[[int, str], InputError], remedy: str = ""
+) -> Coded:
     """Return a column as text, or refuse the first entry that is missing."""
     coded = values if isinstance(values, Coded) else as_coded(values).levels()
     row = _first(missing_entries(coded))
     if row is not None:
         word = coded.taken.get(int(coded.codes[row]))
-        raise refuse(row, f"{what} is " + ("missing" if word is None else f"{word!r}, which counts as missing"))
+        raise refuse(row, f"{what} is " + (f"{word!r}, which counts as " if word else "") + f"missing{remedy}")
     return coded
 
 
+_LABELS: dict[str | None, int] = {"0": 0, "1": 1, "False": 0, "True": 1}
 _MISSING_TEXTS = frozenset(
     (
         *("", "na", "n/a", "<na>", "nat", "null", "none", "nan", "-nan", "snan", "-nan(ind)", "?"),  # R, pandas, ARFF
@@ -161,11 +154,13 @@ def canonical(entry: object, *, decimal: str = ".", site: bool = False) -> str |
     if not site and not text.isalnum():
         text = text.strip(WIDTHLESS).strip()
     low = text.lower()
-    if low in (_NO_NAMES if site else _MISSING_TEXTS):
-        return None
-    if not site and low[0] in ".#-1" and _MISSING_FORMS.fullmatch(low):
+    if low in _NO_NAMES or (not site and _is_missing(low)):
         return None
     return low.capitalize() if low in ("true", "false") else _one_spelling(text, decimal)
+
+
+def _is_missing(low: str) -> bool:
+    return low in _MISSING_TEXTS or (low[0] in ".#-1" and _MISSING_FORMS.fullmatch(low) is not None)
 
 
 def _text_of(entry: object) -> str:
@@ -235,39 +230,37 @@ def site_name(entry: object) -> str | None:
     return canonical(entry, site=True)
 
 
-def as_coded(entries: NDArray[Any], text_of: Callable[[object], str | None] = site_name) -> Coded:
-    """Return a column, shape (n,), as text; names come in the order of first appearance."""
+def as_coded(entries: NDArray[Any]) -> Coded:
+    """Return a column, shape (n,), as text."""
     if entries.dtype.kind in "biuf":
         distinct, of_row = np.unique(entries, return_inverse=True)
-        return Coded(of_row.astype(np.int32), list(map(text_of, distinct)))
+        return Coded(of_row.astype(np.int32), [*map(site_name, distinct)])
     values, index = entries.tolist(), dict[tuple[type, Any], int]()  # with types, as True is 1 to a dict
     pairs = zip(map(type, values), values, strict=True)
     of_row = np.fromiter((index.setdefault(pair, len(index)) for pair in pairs), np.int32, len(values))
-    codes: dict[str | None, int] = {}
-    of_text = np.array([codes.setdefault(text_of(entry), len(codes)) for _, entry in index] or [0], np.int32)
-    return Coded(of_text[of_row], list(codes))
+    return Coded(of_row, [site_name(entry) for _, entry in index])
 
 
 def known_codes(
     values: NDArray[Any] | Coded, known: dict[str, int], refuse: Callable[[int, str], InputError]
 ) -> NDArray[np.int32]:
     """Return the code of each entry in `known`, which new ones are added to, or refuse the first that is missing."""
-    coded = require_present(values, "the patient", refuse)
+    coded = _present(values, "the patient", refuse)
     codes = np.zeros(max(len(coded.names), 1), np.int32)
-    for code in coded.present():
-        codes[code] = known.setdefault(str(coded.names[code]), len(known))
+    for code, name in coded.named().items():
+        codes[code] = known.setdefault(name, len(known))
     return frozen(codes[coded.codes])
 
 
-def require_one_spelling(labels: Iterable[str], column: str, what: str = "label") -> None:
+def require_one_spelling(labels: Iterable[str], column: str, what: str = "label", also: str = "") -> None:
     """Raise `InputError` for labels that differ in case, blanks, or how a number is written alone."""
     seen: dict[object, str] = {}
     for label in labels:
         number = number_of(label)
         looks = "".join(alike(label).split()) if number is None else number
         if (first := seen.setdefault(looks, label)) != label:
-            told = f"{what} {first!r} is also written {label!r}"
-            raise InputError(f"{told}: write it in one way, so that all its rows count alike", column=column)
+            told = f"{what} {first!r} is also written {label!r}: write it in one way, so that all its rows count alike"
+            raise InputError(told + also, column=column)
 
 
 def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:
@@ -277,10 +270,11 @@ def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str],
 
     `what` is what an entry is, for the message; `refuse` makes the error from a row (from 0) and what is wrong with it.
     """
-    numbers = _real_numbers(values, what, refuse)
+    numbers = values if values.dtype.kind in "biuf" else _numbers_of(values, what, refuse)
     row = _first(~np.isfinite(numbers))
     if row is not None:
-        raise refuse(row, f"{what} is {shown_entry(numbers[row])}; {what}s must be finite")
+        wrong = f"{shown_entry(numbers[row])}; {what}s must be finite"
+        raise refuse(row, f"{what} is {'missing' if np.isnan(numbers[row]) else wrong}")
     if numbers.dtype == np.float64:
         return frozen(numbers)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -292,12 +286,8 @@ def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str],
     return frozen(scores)
 
 
-def _real_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[Any]:
-    """Return the values with a boolean, integer or floating dtype, or refuse the first that is no number."""
-    if values.dtype.kind in "biuf":
-        if values.dtype.kind == "f" and (row := _first(np.isnan(values))) is not None:
-            raise refuse(row, f"{what} is missing")
-        return values
+def _numbers_of(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:
+    """Return entries of any types as float64, or refuse the first that is missing, no number or too large for that."""
     numbers = np.empty(len(values), dtype=np.float64)
     for row, entry in enumerate(values):
         number: Any = plain_entry(entry)

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from fhe_auc.base.errors import InputError
 from fhe_auc.rows.arrow_columns import piece_of
 from fhe_auc.rows.pieces import Piece, find_columns
@@ -42,15 +44,26 @@ def _lines(file: TextFile) -> Iterator[tuple[int, dict[str, Any]]]:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line, object_pairs_hook=_object)
-            except InputError as error:
-                raise InputError(f"line {number}: {error}", line=number) from None
-            except ValueError:
+                row = msgspec.json.decode(line)
+            except msgspec.DecodeError:
                 row = None
-            if not isinstance(row, dict):
-                whole = "; an array is made such lines by: jq -c '.[]'" if line.lstrip()[0] == "[" else ""
-                raise InputError(f"line {number}: it is not one JSON object, as each line is to be{whole}", line=number)
+            if not isinstance(row, dict) or line.count(":") != len(row):
+                row = _looked_at(line, number)
             yield number, row
+
+
+def _looked_at(line: str, number: int) -> dict[str, Any]:
+    """Return the object of a line in which there may be NaN, which Python writes, or a name twice."""
+    try:
+        row = json.loads(line, object_pairs_hook=_object)
+    except InputError as error:
+        raise InputError(f"line {number}: {error}", line=number) from None
+    except ValueError:
+        row = None
+    if not isinstance(row, dict):
+        whole = "; of an array such lines are made by: jq -c '.[]'" if line.lstrip()[0] == "[" else ""
+        raise InputError(f"line {number}: it is not one JSON object, as each line is to be{whole}", line=number)
+    return row
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

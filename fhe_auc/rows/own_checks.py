@@ -118,65 +118,54 @@ def _remedy(low: float, high: float) -> str:
 def warnings_of(
     parties: Sequence[PartyData], thresholds: NDArray[np.float64], analysis: Analysis = PLAIN
 ) -> tuple[str, ...]:
-    """Return warnings about one party's own rows, or those of several in one place, at these ascending thresholds.
-
-    Rows, and sites with them, were left out; a party has fewer than 10 rows; with thresholds that are not for
-    probabilities, more than 5 % of its rows lie outside; or there are `doubts`.
-    """
-    first, last = thresholds[0], thresholds[-1]
-
-    def beyond(data: PartyData, model: int) -> int:
-        low, high = data.span(model)
-        if low >= first and high <= last:
-            return 0
-        return range_of(data, model, lambda scores: (scores < first) | (scores > last)).rows
-
-    few = [data.name for data in parties if data.rows < _FEW]
-    outside = [
-        data.name
-        for data in parties
-        if max(beyond(data, model) for model in range(len(data.scores))) > _SIZEABLE * data.rows
-    ]
-    warnings = [*left_out(parties)]
-    if few:
-        warnings.append(
-            f"{_who(few, parties)} fewer than {_FEW} rows: who knows or guesses what the others have put in can tell "
-            "such rows from the result; only noise, as of dpauc-laplace, bounds that"
-        )
-    if outside and not _for_probabilities(thresholds):
-        warnings.append(
-            f"{_who(outside, parties)} more than {_SIZEABLE:.0%} of the rows outside the thresholds ({first:g} to "
-            f"{last:g}), where they share one bin: take bin edges that span the scores"
-        )
-    return (*warnings, *doubts(parties, thresholds, analysis))
+    """Return what was `left_out` of a party's own rows, or those of several in one place, and `doubts` about them."""
+    return (*left_out(parties), *doubts(parties, thresholds, analysis))
 
 
 def doubts(parties: Sequence[PartyData], thresholds: NDArray[np.float64], analysis: Analysis) -> tuple[str, ...]:
-    """Return what is odd about parties' rows, in words for a log: they tell no number of rows, and no AUC.
+    """Return what is odd about parties' rows at these ascending thresholds, in words that a log may have.
 
-    - A party's own AUC, in bins, is more than 4 standard errors (Mann-Whitney) below 1/2, with 20 rows of both labels;
-      or it is 1, with 50.
-    - It has 20 rows or more, all of one score.
+    - A party has fewer than 10 rows; or 20 and more, all of one score.
+    - More than 5 % of its rows lie outside thresholds that are not for probabilities.
+    - Its own AUC, in bins, is more than 4 standard errors (Mann-Whitney) below 1/2, with 20 rows of both labels; or it
+      is 1, with 50.
     - It has no row of a label of which 10 are expected by the others' share; or, where it is alone, by one of a tenth.
     - It is alone, and has only `few_levels`.
     """
-    found, starts = dict[str, dict[str, None]](), starts_of(thresholds)
-    for model in range(len(parties[0].scores)):
+    found, starts, models = dict[str, dict[str, None]](), starts_of(thresholds), range(len(parties[0].scores))
+    for model in models:
         label = model if analysis.classes else 1
         ranked = [_ranked(data, model, label, starts) for data in parties]
         total = np.sum([sizes for sizes, _ in ranked], axis=0)
-        of_model = f" of model {model + 1}" * (len(parties[0].scores) > 1)
         for data, (sizes, right) in zip(parties, ranked, strict=True):
-            for what in _odd(data, model, sizes, right, total - sizes):
-                found.setdefault(what.format(of_model, label), {})[data.name] = None
+            for what in _odd(data, model, thresholds, sizes, right, total - sizes):
+                found.setdefault(what.format(f" of model {model + 1}" * (len(models) > 1), label), {})[data.name] = None
     told = [f"{_who([*names], parties)} {what}" for what, names in found.items()]
     return (*told, *(few_levels(parties[0], analysis) if len(parties) == 1 else ()))
 
 
 def _odd(
-    data: PartyData, model: int, sizes: NDArray[np.int64], right: float, others: NDArray[np.int64]
+    data: PartyData,
+    model: int,
+    thresholds: NDArray[np.float64],
+    sizes: NDArray[np.int64],
+    right: float,
+    others: NDArray[np.int64],
 ) -> Iterator[str]:
+    """Yield what is odd about a party; `sizes`, `right` are of `_ranked`, and `others` the sizes of other parties."""
+    first, last = thresholds[0], thresholds[-1]
     pairs, least = float(sizes[0]) * float(sizes[1]), int(sizes.min())
+    if data.rows < _FEW:
+        yield (
+            f"fewer than {_FEW} rows: who knows or guesses what the others have put in can tell such rows from the "
+            "result; only noise, as of dpauc-laplace, bounds that"
+        )
+    beyond = range_of(data, model, lambda scores: (scores < first) | (scores > last))
+    if beyond.rows > _SIZEABLE * data.rows and not _for_probabilities(thresholds):
+        yield (
+            f"more than {_SIZEABLE:.0%} of the rows outside the thresholds ({first:g} to {last:g}), where they share one "
+            "bin: take bin edges that span the scores"
+        )
     if least >= _LEAST and right / pairs - 0.5 < -_ERRORS * math.sqrt((data.rows + 1) / (12 * pairs)):
         yield "scores{} that fall where labels rise (its own AUC is far below 1/2): is one of them turned?"
     if least >= _LEAST_PERFECT and right == pairs:
@@ -190,9 +179,9 @@ def _odd(
 
 
 def _ranked(data: PartyData, model: int, label: int, starts: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]:
-    """Return how many rows are not of a label, and how many are; and in how many pairs of both the latter score higher.
+    """Return how many rows are not of a label, and how many are; and the pairs of both in which the latter score more.
 
-    Of equal scores, in bins that start there, half count.
+    Of pairs in one bin, half count.
     """
     counts = np.zeros((2, len(starts)), np.int64)
     for batch in data.batches():

@@ -25,7 +25,6 @@ from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.rows.entries import (
     Coded,
     canonical,
-    checked_labels,
     coded_entries,
     finite_numbers,
     known_codes,
@@ -62,8 +61,8 @@ class Entries:
 
     @property
     def positive(self) -> str | None:
-        """The positive label as rows have it."""
-        return None if self.positive_label is None else canonical(self.positive_label, decimal=self.decimal)
+        """The positive label as rows have it, whichever decimal mark it is given with."""
+        return None if self.positive_label is None else canonical(canonical(self.positive_label, decimal=self.decimal))
 
     def __post_init__(self) -> None:
         if self.positive_label is not None and self.positive is None:
@@ -276,7 +275,7 @@ class PartyData:
             raise InputError(f"party {name!r}: there are no rows")
         return cls(
             name,
-            coded_entries(*rows, analysis.classes) if analysis.classes else checked_labels(*rows),
+            coded_entries(*rows, analysis.classes),
             tuple(finite_numbers(*each) for each in of_models),
             tuple(
                 coded_entries(values, variable.name, refused, variable.levels)

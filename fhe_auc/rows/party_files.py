@@ -50,8 +50,9 @@ def read_for(
 ) -> tuple[list[PartyData], Analysis]:
     """Read the parties' test rows for questions, and what these are now that all levels are known.
 
-    Files are ``.csv``, ``.tsv`` (also ``.gz``), ``.parquet``, ``.feather`` or ``.npz``. ``-`` is standard input, CSV;
-    without a site column its party is called "stdin". A database's address is one of `fhe_auc.rows.databases.Query`.
+    Files are of `fhe_auc.rows.table_files.SUFFIXES`; a folder of Parquet files, or a pattern, is one party, named by the
+    folder. ``-`` is standard input, CSV; without a site column its party is called "stdin". A database's address is one
+    of `fhe_auc.rows.databases.Query`.
 
     Without `site_column` every file is one party, named by the file name without its suffix, or by its folder where
     files of several folders have one name. With it the rows of all files are grouped by the text in this column, which
@@ -106,7 +107,7 @@ def table_at(path: str | os.PathLike[str], entries: FileEntries) -> TableFile | 
     """Return the table of a file, or of a database's address; `InputError` where this one is not as it must be."""
     if is_url(text := str(path)):
         return Query(text, entries.query, entries.password_file)
-    return TableFile(Path(path), entries.form)
+    return TableFile(Path(path), entries.form, sheet=entries.sheet)
 
 
 def _distinct(paths: Sequence[str | os.PathLike[str]], entries: FileEntries) -> list[TableFile | Query]:
@@ -114,7 +115,7 @@ def _distinct(paths: Sequence[str | os.PathLike[str]], entries: FileEntries) -> 
         raise InputError(f"no files given; give at least one: {', '.join(SUFFIXES)}")
     tables = [table_at(path, entries) for path in paths]
     seen: dict[object, TableFile | Query] = {}
-    for table in tables:
+    for table in [part for each in tables for part in getattr(each, "parts", ()) or (each,)]:
         itself: object = table.name
         if isinstance(table, TableFile):
             with suppress(OSError):  # standard input, or what reading refuses

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.names import first_alike
 from fhe_auc.question.analysis import Analysis, Questions
-from fhe_auc.rows.entries import Coded, missing_entries, number_of, require_one_spelling, require_present
+from fhe_auc.rows.entries import Coded, missing_entries, number_of, require_one_spelling
 from fhe_auc.rows.party_data import Entries, PartyData, checked_name, noted, rescaled
 from fhe_auc.rows.pieces import Piece, Table
 from fhe_auc.rows.row_store import Column, cut, parted
@@ -77,18 +78,19 @@ def parties_in(
         raise InputError(f"label, score, site, group and patient columns must differ, but {twice[0]!r} is there twice")
     for table in tables:
         table.keep(columns.scores, columns.texts)
-    found: dict[str, dict[str | None, None]] = {name: {} for name, levels in questions.by.items() if not levels}
+    found = {name: dict[str, None]() for name, levels in questions.by.items() if not levels}
     orders: dict[str, set[tuple[str, ...]]] = {name: set() for name in found}
     taken = dict[str, None]()
     if found:  # they name the groups, whose codes the rows are to hold: so they are looked for first
         for part in _parts(tables, columns._replace(scores=(), cluster=None)):
             for name, seen in found.items():
                 coded = part.piece.texts[name]
-                seen.update(dict.fromkeys(coded.names[code] for code in coded.present()))
+                seen |= dict.fromkeys(coded.named().values())
                 orders[name].add(coded.order)
                 taken |= _taken({name: coded})
     for name, seen in found.items():
-        require_one_spelling([level for level in seen if level and number_of(level) is not None], name, "level")
+        numbers = [level for level in seen if number_of(level) is not None]
+        require_one_spelling(numbers, name, f"column {name!r}: level", ", or name all levels")
     try:
         analysis = questions.analysis(found, {name: own.pop() for name, own in orders.items() if len(own) == 1})
     except InputError as error:
@@ -185,7 +187,7 @@ class _Kept:
 
     def _named(self, part: _Part) -> NDArray[np.int32]:
         names = np.zeros(len(part.sites.names), np.int32)
-        present = part.sites.present().tolist()
+        present = part.sites.present()
         first = {int(np.argmax(part.sites.codes == code)) if len(present) > 1 else 0: code for code in present}
         for row, code in sorted(first.items()):
             name = part.sites.names[code]
@@ -197,12 +199,12 @@ class _Kept:
             names[code] = self._codes.setdefault(name, len(self._codes))
         return names
 
-    def _labels(self, part: _Part, refuse: partial[InputError]) -> Coded | NDArray[np.bool_]:
-        """Return labels as Booleans, or the codes of classes; `InputError` for what is none."""
+    def _labels(self, part: _Part, refuse: partial[InputError]) -> Coded:
+        """Return labels as 0 and 1, or classes as they are; `InputError` for what is neither."""
         coded = part.piece.texts[self._columns.label]
         if self._analysis.classes:
             return coded
-        labels = {code: name for code in coded.present().tolist() if (name := coded.names[code]) is not None}
+        labels = coded.named()
         ones = {code: self._counts_as_one(label, coded.stored) for code, label in labels.items()}
         if odd := [code for code, one in ones.items() if one is None]:
             row = int(np.isin(coded.codes, odd).argmax())
@@ -219,8 +221,7 @@ class _Kept:
                     raise InputError(f"with the positive label {wanted!r} {two}", column=self._columns.label)
             except InputError as error:
                 raise error.within(part.table.title, file=part.table.file) from None
-        require_present(coded, "label", refuse)
-        return np.array([bool(ones.get(code)) for code in range(len(coded.names))])[coded.codes]
+        return replace(coded, names=["1" if ones.get(code) else name and "0" for code, name in enumerate(coded.names)])
 
     def _counts_as_one(self, label: str, stored: Mapping[str, str]) -> bool | None:
         """Return whether a label counts as 1, None where it is neither 0 nor 1 and nobody has said which one does."""
@@ -234,11 +235,9 @@ class _Kept:
 
     def _of_labels(self, part: _Part) -> str:
         """Say which labels there are, in all tables, and what to do about them."""
-        words, labels = part.table.words, dict[str, None]()
-        for each in _parts(self._tables, self._columns._replace(scores=(), groups=(), cluster=None)):
-            coded = each.piece.texts[self._columns.label]
-            labels.update(dict.fromkeys(name for name in map(coded.names.__getitem__, coded.present()) if name))
-        own = sorted(labels)
+        words, of_labels = part.table.words, self._columns._replace(scores=(), groups=(), cluster=None)
+        texts = (each.piece.texts[self._columns.label] for each in _parts(self._tables, of_labels))
+        own = sorted({label for coded in texts for label in coded.named().values()})
         if len(own) < 3:
             which = " or ".join(f"{words.positive}{name!r}" for name in own)
             listed = "the labels are" if len(own) > 1 else "all labels are"

@@ -111,8 +111,13 @@ class KeptPieces:
         """Return entries as float64, NaN where one is missing, or is none or would change, which is written down."""
         if entries.dtype == np.float64:
             return entries
-        found = np.full(len(entries), np.nan)
-        for row, entry in enumerate(entries.tolist()):
+        found: NDArray[np.float64] = np.full(len(entries), np.nan)
+        rows: NDArray[np.intp] = np.arange(len(entries))
+        if entries.dtype.kind in "biuf":
+            with np.errstate(invalid="ignore"):
+                found = entries.astype(np.float64)
+                rows = np.flatnonzero((found.astype(entries.dtype) != entries) & (entries == entries))
+        for row, entry in zip(rows.tolist(), entries[rows].tolist(), strict=True):
             if type(entry) in (int, float) and float(entry) == entry:
                 found[row] = entry
             elif entry is not None and entry == entry:

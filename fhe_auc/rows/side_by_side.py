@@ -85,35 +85,30 @@ def _lone_levels(parties: Sequence[PartyData], analysis: Analysis) -> Iterator[s
 
 
 class _Look(NamedTuple):
-    """What tells a party's rows: the sum of their hashes; and the least ones, ascending, of a sample or of all rows."""
+    """What tells a party's rows: the sum of their hashes; and the different ones up to a share of 2^64, ascending."""
 
     data: PartyData
-    total: np.uint64
+    total: int
     least: NDArray[np.uint64]
-    sample: bool
-
-    @property
-    def varied(self) -> bool:
-        """Whether nine in ten rows differ, as far as the sample tells."""
-        different = len(self.least) * (2.0**64 / float(self.least[-1]) if self.sample else 1.0)
-        return different >= 0.9 * self.data.rows
+    share: float
 
     def has_all(self, other: _Look) -> bool:
-        """Whether all rows of another party are among these."""
-        own = other.least[other.least <= self.least[-1]] if self.sample else other.least
-        return self.varied and other.varied and len(own) >= _DIFFERENT and bool(np.isin(own, self.least).all())
+        """Whether all rows of another party are among these; of both, nine in ten rows differ."""
+        varied = all(len(each.least) >= 0.9 * each.share * each.data.rows for each in (self, other))
+        own = other.least[other.least <= self.share * 2.0**64]
+        return varied and len(own) >= _DIFFERENT and bool(np.isin(own, self.least).all())
 
 
 def _looked_at(data: PartyData, most: int) -> _Look:
-    total, least = np.uint64(0), np.empty(0, np.uint64)
+    share = min(1.0, most / data.rows)
+    total, least = 0, np.empty(0, np.uint64)
     for batch in data.batches():
         hashes: NDArray[np.uint64] = np.zeros(batch.rows, np.uint64)
         for column in batch.arrays[: 1 + len(batch.scores) + len(batch.groups)]:
             hashes = _mixed(hashes ^ (column.astype(np.float64) + 0.0).view(np.uint64))  # -0.0 is 0.0
-        total += hashes.sum(dtype=np.uint64)
-        some = hashes[hashes <= least[-1]] if len(least) == most else hashes
-        least = np.unique(np.concatenate([least, some]))[:most]
-    return _Look(data, total, least, len(least) == most)
+        total = (total + int(hashes.sum(dtype=np.uint64))) % 2**64
+        least = np.unique(np.concatenate([least, hashes[hashes <= share * 2.0**64]]))
+    return _Look(data, total, least, share)
 
 
 def _mixed(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -128,12 +123,12 @@ def _counted_twice(parties: Sequence[PartyData]) -> str:
     """Say which party has all rows of others; "" where none has."""
     looks = [_looked_at(data, min(_KEPT, _KEPT_IN_ALL // len(parties))) for data in parties]
     _, times = np.unique(np.concatenate([each.least for each in looks]), return_counts=True)
-    if times.max() == 1:
+    if times.max(initial=1) == 1:
         return ""
-    rows, totals = np.array([data.rows for data in parties]), np.array([each.total for each in looks])
-    first = np.array([each.least[0] for each in looks])
+    rows, totals = np.array([data.rows for data in parties]), np.array([each.total for each in looks], np.uint64)
+    first = np.array([each.least[:1].sum() for each in looks])
     for place, whole in enumerate(looks):
-        if len(whole.least) >= _DIFFERENT:
+        if len(whole.least) >= _DIFFERENT * whole.share:
             others = (rows <= whole.data.rows) & (np.arange(len(rows)) != place)
             near = np.flatnonzero(others & np.isin(first, whole.least)).tolist()
             parts = [at for at in near if whole.has_all(looks[at])]

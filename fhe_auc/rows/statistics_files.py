@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import pyarrow as pa
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
 from fhe_auc.base.names import alike
-from fhe_auc.rows.arrow_columns import as_objects, piece_of
-from fhe_auc.rows.entries import Coded, as_coded, site_name
+from fhe_auc.rows.arrow_columns import piece_of
+from fhe_auc.rows.entries import Coded, site_name
 from fhe_auc.rows.pieces import Piece, find_columns
 
 if TYPE_CHECKING:
@@ -47,23 +47,23 @@ def statistics_pieces(file: TableFile, numbers: Sequence[str], texts: Sequence[s
         _refuse_other_rows(path, sum(about.variable_storage_width.values()))
     names = find_columns((*texts, *numbers), about.column_names)
     columns, _ = read(path, usecols=[*names.values()], **how)
-    text = {name for name, kind in about.readstat_variable_types.items() if kind == "string"}
+    kinds = {name: about.readstat_variable_types[own] for name, own in names.items()}
+    found = {
+        name: pa.array(columns[own], pa.float32()) if kinds[name] == "float" else columns[own]  # 0.1 is 0.1 then
+        for name, own in names.items()
+    }
 
-    def coded(name: str) -> Coded:
-        entries = columns[name]
-        if about.readstat_variable_types[name] == "float":  # 0.1 of 32 bits is 0.1
-            entries = [entry if entry is None else np.float32(entry) for entry in entries]
-        missing = about.missing_ranges.get(name, ())
-        labels = {
+    def labels(name: str) -> dict[Any, str]:
+        missing = about.missing_ranges.get(names[name], ())
+        return {
             code: label
-            for code, label in about.variable_value_labels.get(name, {}).items()
-            if isinstance(code, str) == (name in text)  # the others are special values
+            for code, label in about.variable_value_labels.get(names[name], {}).items()
+            if isinstance(code, str) == (kinds[name] == "string")  # the others are special values
             and not any(each["lo"] <= code <= each["hi"] for each in missing)
         }
-        return _named(as_coded(as_objects(entries)), labels)
 
-    values = piece_of({name: columns[names[name]] for name in numbers}, numbers, ())
-    yield values._replace(texts={name: coded(names[name]) for name in texts})
+    piece = piece_of(found, numbers, texts)
+    yield piece._replace(texts={name: _named(coded, labels(name)) for name, coded in piece.texts.items()})
 
 
 def _named(coded: Coded, labels: Mapping[Any, str]) -> Coded:

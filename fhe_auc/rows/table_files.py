@@ -29,6 +29,7 @@ from fhe_auc.rows.quotes import QuoteError
 from fhe_auc.rows.statistics_files import PACKAGES, statistics_pieces
 from fhe_auc.rows.workbooks import WORDS, WORKBOOKS, sheet_row, workbook_pieces
 
+_EMPTY = FileKind("empty", ("",), "nothing was saved in it")
 OBJECTS = "it holds Python objects, which could run code; save numbers or text, as with astype(float) or astype(str)"
 
 
@@ -48,10 +49,10 @@ class TableFile(TextFile):
     @property
     def party(self) -> str:
         """The file's name without its suffix, or that of its folder."""
-        if (folder := folder_of(self.path)) is not None:
-            return folder.resolve().name.removesuffix(PARQUET)
         if self.folder_names:
             return self.path.parent.name
+        if (folder := folder_of(self.path)) is not None:
+            return folder.resolve().name.removesuffix(PARQUET)
         return "stdin" if self.path == STDIN else self.path.name[: len(self.path.name) - len(self.suffix)]
 
     @property
@@ -138,7 +139,8 @@ class TableFile(TextFile):
             mode = self.path.stat().st_mode
             if stat.S_ISREG(mode):
                 with self.path.open("rb") as opened:
-                    return kind_of(opened.read(LOOK))
+                    first = opened.read(LOOK)
+                return kind_of(first) if first else _EMPTY
         except FileNotFoundError:
             many = "" if folder_of(self.path) is None else "; a pattern is for Parquet files, other files are named"
             raise InputError(f"file {self.name!r} does not exist{many}", file=self.name) from None

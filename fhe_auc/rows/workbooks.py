@@ -40,7 +40,9 @@ def workbook_pieces(file: TableFile, numbers: Sequence[str], texts: Sequence[str
                     "ids so long need cells of text, and the numbers that they were",
                     column=name,
                 )
-            columns[name].append(cell.isoformat() if isinstance(cell, (date, time)) else None if cell == "" else cell)
+            if isinstance(cell, (date, time)):
+                cell = cell.isoformat().removesuffix("T00:00:00")
+            columns[name].append(None if cell == "" else cell)
     yield piece_of(columns, numbers, texts)
 
 
@@ -52,13 +54,13 @@ def sheet_row(file: TableFile, row: int, _: Sequence[str]) -> int:
 def _rows(file: TableFile) -> Iterator[tuple[int, list[Any]]]:
     """Yield the rows that are not empty, and their numbers in the sheet, from 1."""
     require("files")
-    from python_calamine import CalamineWorkbook, PasswordError  # an extra's
+    from python_calamine import CalamineError, CalamineWorkbook  # an extra's
 
     with file.path.open("rb") as opened:
         try:
             book = CalamineWorkbook.from_filelike(opened)
-        except PasswordError:
-            raise InputError("it has a password: save it without one, or its sheet as CSV") from None
+        except CalamineError:
+            raise InputError("it cannot be opened: it is damaged, or is to be saved without its password") from None
         for number, cells in enumerate(book.get_sheet_by_name(_sheet(book, file.sheet)).iter_rows(), start=1):
             if any(cell != "" for cell in cells):
                 yield number, cells

@@ -1,6 +1,10 @@
 """Figures are legible, and say what was found."""
 
-from collections.abc import Callable
+import logging
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,3 +130,86 @@ def test_it_is_drawn_on_the_axes_given_and_written_to_each_kind_of_file(tmp_path
         file = tmp_path / f"forest{suffix}"
         plot.save_figure(forest_plot.draw(two_models()), file)
         assert file.read_bytes().startswith(magic)
+
+
+UNASSIGNED = "\u0378\u0379"  # characters that Unicode does not have, and no font
+
+
+@pytest.fixture
+def font(tmp_path: Path) -> Iterator[str]:
+    """A font that has them, each with an outline of its own; returns its family."""
+    from fontTools.fontBuilder import FontBuilder  # type: ignore[import-untyped, unused-ignore]
+    from fontTools.pens.ttGlyphPen import TTGlyphPen  # type: ignore[import-untyped, unused-ignore]
+    from matplotlib.font_manager import fontManager
+
+    glyphs = {}
+    for name, width in ((".notdef", 100), ("first", 300), ("second", 500)):
+        pen = TTGlyphPen(None)
+        for at, to in enumerate([(0, 0), (width, 0), (width, 700)]):
+            (pen.lineTo if at else pen.moveTo)(to)
+        pen.closePath()
+        glyphs[name] = pen.glyph()
+    made = FontBuilder(1000)
+    made.setupGlyphOrder(list(glyphs))
+    made.setupCharacterMap(dict(zip(map(ord, UNASSIGNED), ("first", "second"), strict=True)))
+    made.setupGlyf(glyphs)
+    made.setupHorizontalMetrics(dict.fromkeys(glyphs, (600, 0)))
+    made.setupHorizontalHeader(ascent=800, descent=-200)
+    made.setupNameTable({"familyName": "Made Up", "styleName": "Regular", "psName": "MadeUp"})
+    made.setupOS2()
+    made.setupPost()
+    made.save(tmp_path / "font.ttf")
+    before = list(fontManager.ttflist)
+    plot._fonts_with.cache_clear()
+    fontManager.addfont(tmp_path / "font.ttf")
+    yield "Made Up"
+    fontManager.ttflist[:] = before
+    plot._fonts_with.cache_clear()
+
+
+def in_odd_letters() -> Evaluation:
+    groups = ("", *(f"group {each}: Größe" for each in UNASSIGNED))
+    return forest_of([make_estimate(model, group, 0.8) for model in ("a", f"model {UNASSIGNED}") for group in groups])
+
+
+def saved(figure: Any, folder: Path) -> list[list[str]]:
+    """Saves a figure without a warning; returns the shapes of the made up font in each label with odd letters."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for suffix in plot.SUFFIXES:
+            plot.save_figure(figure, folder / f"forest{suffix}")
+    labels = (folder / "forest.svg").read_text(encoding="utf-8").split("<!-- ")[1:]
+    return [re.findall('href="(#MadeUp[^"]+)"', each) for each in labels if each.startswith("group")]
+
+
+def test_names_are_drawn_with_an_installed_font_that_has_their_characters(font: str, tmp_path: Path) -> None:
+    figure = forest_plot.draw(in_odd_letters())
+    labels = figure.axes[0].get_yticklabels()
+    assert [label.get_text() for label in labels[1:]] == [f"group {each}: Größe" for each in UNASSIGNED]
+    legend = figure.axes[0].get_legend()
+    assert legend is not None
+    assert {each.get_fontfamily()[-1] for each in (*labels, legend.get_texts()[1])} == {font}
+    (first,), (second,) = saved(figure, tmp_path)
+    assert first != second
+
+
+def test_what_no_font_has_is_written_as_its_code_point_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    plot._fonts_with.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        figure = forest_plot.draw(in_odd_letters())
+        assert saved(figure, tmp_path) == [[], []]
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()[1:]]
+    assert names == ["group \\u0378: Größe", "group \\u0379: Größe"]
+    told = [record.getMessage() for record in caplog.records if record.name == "fhe_auc"]
+    assert len(told) == len(set(told))
+    assert all(f"(U+{ord(each):04X})" in " ".join(told) for each in UNASSIGNED)
+    assert all(each.startswith("no installed font has ") for each in told)
+
+
+def test_usual_letters_look_for_no_font() -> None:
+    plot._fonts_with.cache_clear()
+    assert plot.written(["all rows", "sex: F"])[0] == ["all rows", "sex: F"]
+    assert plot._fonts_with.cache_info().misses == 0
+    assert plot.written(["Größe: weiß", "Ελληνικά", "пол"])[1] == plot.written(["sex"])[1]

@@ -1,5 +1,6 @@
 """Counts are exact and additive, the trapezoid is an exact fraction, and bad rows are named."""
 
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -54,16 +55,23 @@ def unzip(pairs: list[tuple[bool, float]]) -> tuple[list[bool], list[float]]:
         ([0, 1, 0.5], "label is 0.5;"),
         ([0, 1, float("nan")], "label is missing;"),
         ([0, 1, None], "label is missing"),
-        ([0, 1, "1"], "label is '1', which is text, not a number"),
-        (np.array([0, 1, "yes"], dtype=object), "label is 'yes', which is not a number"),
-        ([0, 1, 1 + 0j], r"label is \(1\+0j\), which is not a number"),
-        ([0, 1, 10**400], r"label is 1000.*\.\.\..*0, which is too large"),
+        ([0, 1, ".a"], "label is '.a', which counts as missing; drop the row, as drop_missing=True does"),
+        (np.array([0, 1, "yes"], dtype=object), "label is 'yes'; labels must be 0 or 1"),
+        ([0, 1, 1 + 0j], r"label is \(1\+0j\); labels must be 0 or 1"),
+        ([0, 1, 10**400], r"label is 1000.*\.\.\..*0; labels must be 0 or 1"),
         (np.ma.masked_array([0, 1, 1], mask=[0, 0, 1]), "label is missing"),
     ],
 )
 def test_a_bad_label_is_refused_with_party_row_and_value(y_true: Any, shown: str) -> None:
     with pytest.raises(InputError, match=rf"^party 'north', row 2: {shown}"):
         party(y_true, [0.1, 0.2, 0.3])
+
+
+def test_labels_are_0_and_1_however_they_are_written() -> None:
+    entries = [0, 1, 1.0, np.float32(0), True, np.False_, "1", "0.00", "TRUE", b"1", Decimal("1.0"), Fraction(0)]
+    labels = [0, 1, 1, 0, 1, 0, 1, 0, 1, 1, 1, 0]
+    for own in (entries, np.array(entries, dtype=object)):
+        assert party(own, [0.5] * 12).labels.tolist() == labels
 
 
 @pytest.mark.parametrize(

@@ -294,7 +294,8 @@ def test_one_site_with_fractions_among_percentages_is_refused() -> None:
         south = PartyData.from_arrays("south", np.arange(len(rows)) % 2, rows)
         if refused:
             with pytest.raises(
-                InputError, match=r"party 'south': its scores run to 0\.99, as fractions do, .* 'north' to 99"
+                InputError,
+                match="'south': its scores lie between 0 and 1, .* 'north' beyond, as percent.* of party 'south'",
             ):
                 default_thresholds([percent, south], PLAIN, registry.load("exact").options, {})
         else:

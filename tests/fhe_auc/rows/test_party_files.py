@@ -77,7 +77,7 @@ def test_what_does_not_exist_is_a_folder_or_has_an_unknown_suffix_is_not_a_table
         Path(f"folder.{suffix}").mkdir()
         with pytest.raises(InputError, match=f"^file 'folder.{suffix}' is a folder: name the files in it$"):
             read_parties([f"folder.{suffix}"])
-    for name in ("rows.xlsx", "rows", "rows.gz"):
+    for name in ("rows.ppt", "rows", "rows.gz"):
         Path(name).touch()
         with pytest.raises(
             InputError, match=rf"file '{name}': unknown suffix .*; known are \.csv, .*\.parquet, .*\.npz"
