@@ -68,7 +68,9 @@ class TextFormat:
         try:
             "".encode(self.encoding)
         except (LookupError, ValueError):
-            raise InputError(f"the encoding {self.encoding!r} is unknown") from None
+            raise InputError(
+                f"the encoding {self.encoding!r} is unknown; some are utf-8, utf-16, windows-1252"
+            ) from None
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,7 +43,7 @@ class Coded:
         own = self.named()
         taken = {code: name for code, name in own.items() if _is_missing(name.lower())}
         changed = {
-            code: canonical(name) for code, name in own.items() if name[0] in _WIDTHLESS or name[-1] in _WIDTHLESS
+            code: canonical(name) for code, name in own.items() if name[0] in WIDTHLESS or name[-1] in WIDTHLESS
         }
         if not taken and not changed:
             return self

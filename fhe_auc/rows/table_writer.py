@@ -41,7 +41,9 @@ def add_column(
     """
     given, wanted = Path(source), Path(target)
     writer = _WRITERS.get(given.suffix.lower())
-    if writer is None or wanted.suffix.lower() != given.suffix.lower():
+    if writer is None:
+        raise InputError(f"file {str(given)!r}: copies are made of {', '.join(_WRITERS)} files", file=str(given))
+    if wanted.suffix.lower() != given.suffix.lower():
         raise InputError(
             f"file {str(wanted)!r}: its name must end in {given.suffix}, as that of {str(given)!r} does",
             file=str(wanted),
@@ -107,5 +109,5 @@ def _add_to_npz(source: TableFile, _: Sequence[str], target: BinaryIO, name: str
 
 
 _WRITERS: Mapping[str, Callable[[TableFile, Sequence[str], BinaryIO, str, _Column], None]] = MappingProxyType(
-    {".csv": _add_to_csv, ".parquet": _add_to_parquet, ".npz": _add_to_npz}
+    {".csv": _add_to_csv, ".tsv": _add_to_csv, ".parquet": _add_to_parquet, ".npz": _add_to_npz}
 )
