@@ -105,11 +105,8 @@ class TextFile:
     def source(self) -> tuple[FileKind, str, Any]:
         """What it is, its encoding, and its text in UTF-8 where the file itself has it not; errors as `open_text`."""
         kind, encoding, blocks = text_in(self._open(), self.form.encoding)
-        if blocks is None:
-            return kind, encoding, None
-        copy = _kept(blocks)
-        kind = kind_of(_opened(copy).read(LOOK))
-        if not kind.encoding:
+        copy = None if blocks is None else _kept(blocks)
+        if copy and not (kind := kind_of(_opened(copy).read(LOOK))).encoding:
             raise InputError(kind.told)
         return kind, encoding, copy
 
@@ -292,32 +289,17 @@ def _numbers_of(column: Any, decimal: str) -> NDArray[Any]:
     """Return numbers, or each entry by itself where one is none; with None for what is missing."""
     if pa.types.is_floating(column.type):
         return arrow_values(column)
-    texts = column.to_pylist()
-    if decimal == ".":
-        _refuse_commas([text.strip() for text in texts])
-    return as_objects([_number_or_text(entry, decimal) for entry in texts])
+    texts = [text.strip() for text in column.to_pylist()]
+    for marks, pattern, told in _MISWRITTEN:
+        if decimal in marks and (odd := next(filter(re.compile(pattern).fullmatch, texts), None)):
+            raise InputError(told.format(odd, odd.replace(",", ""), odd.replace(",", ".")))
+    numbers = zip(texts, (number_of(text, decimal) for text in texts), strict=True)
+    return as_objects([text if number is None and canonical(text) else number for text, number in numbers])
 
 
-def _refuse_commas(texts: list[str]) -> None:
-    """Raise `InputError` where numbers have a comma, with the remedy: in 1,200 it may part thousands, in 0,25 not."""
-    commas = [text for text in texts if re.fullmatch(r"\W?\d+,\d+", text)]
-    if sure := [text for text in commas if not re.fullmatch(r"\W?[1-9]\d{0,2},\d{3}", text)]:
-        raise InputError(f"{sure[0]!r} has a decimal comma; say so with --decimal ,")
-    if commas:
-        raise InputError(
-            f"{commas[0]!r} may be {commas[0].replace(',', '')} or {commas[0].replace(',', '.')}: write numbers with a "
-            "decimal point, and without a mark between thousands"
-        )
-
-
-def _number_or_text(text: str, decimal: str) -> float | str | None:
-    if canonical(text) is None:
-        return None
-    if decimal == "," and re.fullmatch(r"\s*\W?\d+(\.\d+)+(,\d+)?\s*", text):
-        raise InputError(
-            f"{text.strip()!r} has a point, and the decimal mark is a comma: a point between thousands is to be removed"
-        )
-    if re.fullmatch(r"\s*\W?\d+([.,]\d+)?\s*%\s*", text):
-        raise InputError(f"{text.strip()!r} has a percent sign; remove it and give --score-scale percent")
-    number = number_of(text, decimal)
-    return text if number is None else number
+_MISWRITTEN = (  # with which decimal mark, what, and what to say of it; in 1,200 a comma may part thousands
+    (".", r"\W?(?![1-9]\d{0,2},\d{3}$)\d+,\d+", "{0!r} has a decimal comma; say so with --decimal ,"),
+    (".", r"\W?\d+,\d+", "{0!r} may be {1} or {2}: write numbers with a decimal point, and thousands plain"),
+    (",", r"\W?\d+(\.\d+)+(,\d+)?", "{0!r} has a point, and the decimal mark is a comma: remove it between thousands"),
+    (".,", r"\W?\d+([.,]\d+)?\s*%", "{0!r} has a percent sign; remove it and give --score-scale percent"),
+)

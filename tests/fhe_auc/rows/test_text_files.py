@@ -256,6 +256,15 @@ def test_a_copy_has_notes_of_any_length_and_the_encoding_of_what_it_is_a_copy_of
         assert [row[:2] + row[-1:] for row in rows[1:]] == [[f"0{i}", note, f"{i}.0"] for i in range(4)]
 
 
+def test_a_copy_is_made_of_tsv_too_and_where_none_is_it_is_said_of_what() -> None:
+    Path("a.tsv").write_text(TEXT.replace(",", "\t"))
+    add_column("a.tsv", "b.tsv", "more", np.zeros(4), read=["y_score"])
+    assert Path("b.tsv").read_text().splitlines()[:2] == ["y_true\ty_score\tmore", "1\t0.9\t0.0"]
+    for name in ("a.csv.gz", "-"):
+        with pytest.raises(InputError, match=f"^file '{name}': copies are made of .csv, .tsv, .parquet, .npz files$"):
+            add_column(name, "b.csv", "more", np.zeros(4))
+
+
 def test_any_minus_is_one_also_beside_a_decimal_comma_and_in_messages() -> None:
     for minus in "-\N{MINUS SIGN}":
         text = f"y_true;y_score\n1;0.9\n0;{minus}1.5\n"
