@@ -171,7 +171,7 @@ class _Turn:
         if last is None and not joined.helps:
             if few := few_levels(data, joined.analysis):
                 joined.records.ask_about_rows("; ".join(few))
-            for doubt in doubts([data], self._manifest.thresholds, joined.analysis):
+            for doubt in (*data.notes, *doubts([data], self._manifest.thresholds, joined.analysis)):
                 LOGGER.warning("%s", doubt, extra=self._log)
         if data.rows == 0 and not joined.helps and not is_between:
             self._warn(_GONE.format(party=party.name))

@@ -163,8 +163,8 @@ def _odd(
     beyond = range_of(data, model, lambda scores: (scores < first) | (scores > last))
     if beyond.rows > _SIZEABLE * data.rows and not _for_probabilities(thresholds):
         yield (
-            f"more than {_SIZEABLE:.0%} of the rows outside the thresholds ({first:g} to {last:g}), where they share one "
-            "bin: take bin edges that span the scores"
+            f"more than {_SIZEABLE:.0%} of the rows outside the thresholds ({first:g} to {last:g}), where they share "
+            "one bin: take bin edges that span the scores"
         )
     if least >= _LEAST and right / pairs - 0.5 < -_ERRORS * math.sqrt((data.rows + 1) / (12 * pairs)):
         yield "scores{} that fall where labels rise (its own AUC is far below 1/2): is one of them turned?"

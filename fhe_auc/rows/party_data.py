@@ -327,8 +327,10 @@ def rescaled(data: PartyData, scale: str, *, refuse: Callable[[int, str, str], I
 def noted(data: PartyData, scale: str) -> PartyData:
     """Return a party's rows, whose scores were on this scale, with what its people are told where that seems wrong."""
     told = ""
-    if scale == _PERCENT and all(data.span(model)[1] <= 0.01 for model in range(len(data.scores))):
-        told = "read as percentages, no score is above 1: they may be fractions"
-    if scale == _LOGIT and any({0, 1} & {*data.span(model)} for model in range(len(data.scores))):
-        told = "logits beyond 36 tie, as probabilities: an AUC of logits as they are needs no score scale"
-    return replace(data, notes=(*data.notes, f"party {data.name!r}: {told}")) if told else data
+    for model in range(len(data.scores)):
+        if scale == _PERCENT and data.span(model)[1] <= 0.01:
+            told = f"{data.described(model)}: read as percentages, no score is above 1: they may be fractions"
+        if scale == _LOGIT and {0, 1} & {*data.span(model)}:
+            told = f"{data.described(model)}: logits beyond 36 tie, as probabilities: an AUC of logits as they are "
+            told += "needs no score scale"
+    return replace(data, notes=(*data.notes, told)) if told else data

@@ -4,9 +4,9 @@ Between sites nobody can: each sees its own rows alone (`fhe_auc.rows.own_checks
 
 A copy of a file, or a pooled file beside its parts, counts rows twice and makes intervals too narrow. A row's hash is
 of its label, scores and levels. Sums of hashes modulo 2^64 add up over parties: so one is found that has exactly the
-rows of others, if 20 of them differ. The least hashes of two parties are those of the same rows, if both have these: so
-one is found that has all rows of another, and more; of parties of whose rows nine in ten differ, as few values agree
-by chance: another row is among those with a chance of 0.2 at most, and 20 with one of 10^-13.
+rows of others, if 20 of them differ, or 10 of 1,000. The least hashes of two parties are those of the same rows, if
+both have these: so one is found that has all rows of another, and more; of parties of whose rows nine in ten differ, as
+few values agree by chance: another row is among those with a chance of 0.2 at most, and 20 with one of 10^-13.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fhe_auc.question.analysis import Analysis
 from fhe_auc.rows.own_checks import levels_in, range_of
 from fhe_auc.rows.party_data import DEFAULT_SCALE, PartyData, to_probabilities
 
-_DIFFERENT = 20  # rows that tell a party's rows from others'
+_DIFFERENT, _MANY = 20, 1000  # rows that tell a party's rows from others'; of so many, half as many do
 _KEPT, _KEPT_IN_ALL = 2**14, 2**20  # hashes of a party, and of all
 _MOST_SUMMED = 12  # parties any of which may be another one in sum; of more, one or all
 _LEAST_ROWS = 10  # of a party whose scores are on another scale, but for a chance of
@@ -128,7 +128,7 @@ def _counted_twice(parties: Sequence[PartyData]) -> str:
     rows, totals = np.array([data.rows for data in parties]), np.array([each.total for each in looks], np.uint64)
     first = np.array([each.least[:1].sum() for each in looks])
     for place, whole in enumerate(looks):
-        if len(whole.least) >= _DIFFERENT * whole.share:
+        if len(whole.least) >= whole.share * _DIFFERENT / (1 + (whole.data.rows >= _MANY)):
             others = (rows <= whole.data.rows) & (np.arange(len(rows)) != place)
             near = np.flatnonzero(others & np.isin(first, whole.least)).tolist()
             parts = [at for at in near if whole.has_all(looks[at])]

@@ -32,12 +32,15 @@ def check_time(at: datetime) -> datetime:
 def counts(begins: datetime | float, ends: datetime | float, at: datetime) -> str:
     """Return from when until when something counts, which is not now, for an error that says what else can be done.
 
-    Of the present it says the hour only: a process that stays does not log each minute that it is wrong still.
+    Of the present it says the minute within an hour of that, else the hour only: a process that stays does not log each
+    minute that it is wrong still.
     """
     seconds = [each.timestamp() if isinstance(each, datetime) else each for each in (begins, ends)]
     dates = [datetime.fromtimestamp(min(max(each, 0), 2**37), timezone.utc) for each in seconds]  # whatever is signed
     first, last = (f"{each:%Y-%m-%d %H:%M}" for each in dates)
-    return f"{first} to {last} UTC only, and the clock says {check_time(at):%Y-%m-%d %Hh}: set the clock"
+    near = min(abs(at.timestamp() - each) for each in seconds) < 3600
+    says = f"{check_time(at):{'%Y-%m-%d %H:%M' if near else '%Y-%m-%d, after %H:00'}}"
+    return f"{first} to {last} UTC only, and the clock says {says} UTC: set the clock"
 
 
 @lru_cache(maxsize=8192)

@@ -1,5 +1,6 @@
 """Scores that cannot be what thresholds are for are refused by every protocol, however a party is made."""
 
+import json
 import math
 import re
 from collections.abc import Sequence
@@ -15,12 +16,15 @@ from numpy.typing import NDArray
 
 from fhe_auc import federated_auc, federated_thresholds
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.special_functions import expit
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
 from fhe_auc.question.score_bins import bins_of, listed, numbers, of_one_number
+from fhe_auc.rows.datasets import NAMES as BUNDLED
+from fhe_auc.rows.datasets import load
 from fhe_auc.rows.default_thresholds import Thresholds, default_thresholds, of_scores
-from fhe_auc.rows.own_checks import check_scores, near_other_sessions, warnings_of
+from fhe_auc.rows.own_checks import check_scores, doubts, near_other_sessions, warnings_of
 from fhe_auc.rows.party_data import SCALES, PartyData, rescaled, to_probabilities
 from fhe_auc.rows.party_files import FileEntries
 from fhe_auc.session import registry
@@ -140,7 +144,7 @@ def test_every_command_names_site_column_and_remedy_and_takes_the_scale(
     assert CliRunner().invoke(main, [*asked, "--score-scale", "percent"]).exit_code == 0
 
 
-PROBABILITIES = thresholds.parse("uniform:20")
+PROBABILITIES, FINE = thresholds.parse("uniform:20"), thresholds.parse("uniform:5000")
 
 
 def test_a_party_of_fewer_than_ten_rows_or_with_a_sizeable_part_outside_its_own_thresholds_is_warned() -> None:
@@ -295,7 +299,7 @@ def test_one_site_with_fractions_among_percentages_is_refused() -> None:
         if refused:
             with pytest.raises(
                 InputError,
-                match="'south': its scores lie between 0 and 1, .* 'north' beyond, as percent.* of party 'south'",
+                match=r"'south': its scores lie between 0 and 1, .* 'north' beyond, as percent.* of party 'south'",
             ):
                 default_thresholds([percent, south], PLAIN, registry.load("exact").options, {})
         else:
@@ -364,3 +368,166 @@ def test_the_auc_is_scikit_learns_of_the_scores_as_they_were(scale: str, scores:
         np.savez(names[-1], y_true=labels, y_score=part)
     read = read_parties(names, entries=FileEntries(score_scale=scale))
     assert federated_auc(read, thresholds="hybrid:200", interval=None).fraction == found.fraction
+
+
+NAMES = ("north", "south", "west")
+
+
+def hospitals(**changed: Any) -> dict[str, dict[str, Any]]:
+    """Three with an AUC of 0.71 or so, 1,500 rows each; one by name is changed by its function."""
+    random, found = np.random.default_rng(67), dict[str, dict[str, Any]]()
+    for name in NAMES:
+        labels = (random.random(1500) < 0.3).astype(int)
+        scores = 1 / (1 + np.exp(1.2 - random.normal(0.78 * labels, 1)))
+        found[name] = {"y_true": labels, "y_score": scores, "sex": np.array(["F", "M"])[random.integers(0, 2, 1500)]}
+    return {name: own | changed.get(name, dict)(own) for name, own in found.items()}
+
+
+def without_event(rows: dict[str, Any]) -> dict[str, Any]:
+    return {"y_true": 0 * rows["y_true"]}
+
+
+STORIES: dict[str, tuple[dict[str, Any], list[str], int, str]] = {
+    "turned": (
+        {"south": lambda rows: {"y_score": np.where(rows["y_true"], 0.4, 0.6) - rows["y_score"] / 3}},
+        [],
+        0,
+        "party 'south' has scores that fall where labels rise (its own AUC is far below 1/2)",
+    ),
+    "labels turned": (
+        {"west": lambda rows: {"y_true": 1 - rows["y_true"]}},
+        ["--by", "sex"],
+        0,
+        "party 'west' has scores that fall where labels rise",
+    ),
+    "per cent": (
+        {"south": lambda rows: {"y_score": 100 * rows["y_score"]}},
+        [],
+        2,
+        "as percentages do: convert those of party 'south'",
+    ),
+    "per cent, as was proposed": (
+        {"south": lambda rows: {"y_score": 100 * rows["y_score"]}},
+        ["--score-scale", "percent"],
+        0,
+        "as percentages do: convert those of party 'south'",
+    ),
+    "no event": ({"south": without_event}, [], 0, "party 'south' has no row of label 1, where more are to be expected"),
+    "events alone": (
+        {"south": lambda rows: {"y_true": 0 * rows["y_true"] + 1}},
+        [],
+        0,
+        "party 'south' has no row but of label 1, where more",
+    ),
+    "two without event": (
+        {"south": without_event, "west": without_event},
+        [],
+        0,
+        "2 of 3 parties, 'south' first, have no row of label 1",
+    ),
+    "levels": (
+        {"west": lambda rows: {"sex": (rows["sex"] == "F").astype(int)}},
+        ["--by", "sex"],
+        0,
+        "column 'sex': one party alone has rows of '0' (party 'west'), '1' (party 'west')",
+    ),
+    "one score": (
+        {"south": lambda rows: {"y_score": np.full(1500, 0.25)}},
+        [],
+        0,
+        "party 'south' has one and the same score in all rows",
+    ),
+    "labels for scores": (
+        {"south": lambda rows: {"y_score": rows["y_true"].astype(float)}},
+        [],
+        0,
+        "party 'south' has scores that tell the labels without an error",
+    ),
+    "honest": ({}, ["--by", "sex"], 0, ""),
+}
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_what_is_odd_at_one_hospital_of_three_is_told_with_its_name(story: str, tmp_path: Path) -> None:
+    changed, options, code, expected = STORIES[story]
+    paths = []
+    for name, rows in hospitals(**changed).items():
+        lines = map(",".join, zip(*(map(str, rows[each].tolist()) for each in rows), strict=True))
+        paths.append(str(tmp_path / f"{name}.csv"))
+        Path(paths[-1]).write_text("\n".join(["y_true,y_score,sex", *lines]))
+    found = CliRunner().invoke(main, ["evaluate", *paths, *options, "--json"])
+    assert found.exit_code == code
+    said = " ".join(json.loads(found.stdout)["warnings"]) if not code else found.stderr
+    assert expected in said
+    assert bool(expected) == bool(said)
+
+
+@pytest.mark.parametrize("copied", [(), ("south",), ("north", "west")])
+def test_a_pooled_file_beside_its_parts_or_a_copy_is_refused_by_name(copied: tuple[str, ...], tmp_path: Path) -> None:
+    rows = hospitals()
+    texts = {
+        name: "".join(f"{y},{s}\n" for y, s in zip(own["y_true"].tolist(), own["y_score"].tolist(), strict=True))
+        for name, own in rows.items()
+    }
+    texts["pooled"] = "".join(texts[name] for name in copied or NAMES)
+    paths = [str(tmp_path / f"{name}.csv") for name in texts]
+    for path, text in zip(paths, texts.values(), strict=True):
+        Path(path).write_text("y_true,y_score\n" + text)
+    found = CliRunner().invoke(main, ["evaluate", *paths])
+    everyone = "all rows of parties 'north', 'south', 'west'"
+    what = [everyone, "the same rows as party 'pooled'", "all rows of parties 'north', 'west'"][len(copied)]
+    assert found.exit_code == 2
+    assert f"has {what}, which count twice" in " ".join(found.stderr.split())
+
+
+def test_a_site_alone_is_told_of_its_own_rows_with_words_that_tell_no_number() -> None:
+    analysis = Analysis(by=(Variable("sex", ("F", "M", "0", "1")),))
+    random = np.random.default_rng(1)
+    labels, scores = np.arange(200) % 2, random.random(200)
+
+    def told(labels: Any, scores: Any, levels: str = "FM01", analysis: Analysis = analysis) -> tuple[str, ...]:
+        sexes = {"sex": [levels[row % len(levels)] for row in range(len(labels))]}
+        data = PartyData.from_columns("north", labels, {"risk": scores}, sexes if analysis.by else {}, analysis)
+        return doubts([data], PROBABILITIES, analysis)
+
+    assert told(labels, scores) == told(labels[:99] * 0, scores[:99]) == ()
+    for texts, expected in (
+        (told(labels, 0.9 - 0.5 * labels), "party 'north' has scores that fall where labels rise"),
+        (told(labels[:100] * 0, scores[:100]), "party 'north' has no row of label 1, where more"),
+        (told(labels, scores, "01"), "party 'north' has rows of '0', '1' alone, of 4 levels of 'sex': do others"),
+        (told(labels, scores, "F"), "party 'north' has rows of 'F' alone, of 4 levels"),
+    ):
+        (text,) = texts
+        assert text.startswith(expected)
+    assert told(labels[:19], scores[:19], "01") == told(labels, scores, "FM0") == told(labels, scores, "F", PLAIN) == ()
+
+
+@pytest.mark.parametrize("strength", [-0.6, -0.4, -0.2, 0.0])
+def test_an_auc_is_far_below_a_half_where_the_test_of_mann_and_whitney_says_so(strength: float) -> None:
+    from scipy.stats import mannwhitneyu
+
+    random, sites, expected = np.random.default_rng(2), list[PartyData](), list[str]()
+    for number in range(200):
+        labels = np.repeat([1, 0], random.integers(20, 120, 2))
+        scores = expit(random.normal(strength * labels, 1))
+        two = scores[labels == 1], scores[labels == 0]
+        below = mannwhitneyu(*two, alternative="less", method="asymptotic", use_continuity=False).pvalue
+        sites.append(PartyData.from_arrays(f"site {number}", labels, scores))
+        expected += [f"site {number}"] * bool(below < 3.167e-5)  # of four standard errors
+    found = [site.name for site in sites if any("fall where" in text for text in doubts([site], FINE, PLAIN))]
+    assert found == expected
+    assert bool(found) == (strength < -0.2)
+
+
+def test_of_honest_parties_hardly_one_in_thirty_thousand_is_suspected_and_none_of_the_bundled_ones() -> None:
+    """Whose AUC is 1/2 in truth; of one that is better, far fewer."""
+    random = np.random.default_rng(3)
+    sizes = random.integers(20, 80, (4000, 2))
+    sites = [
+        PartyData.from_arrays(f"site {place}", np.repeat([1, 0], own), random.random(own.sum()))
+        for place, own in enumerate(sizes)
+    ]
+    suspected = [text for text in doubts(sites, PROBABILITIES, PLAIN) if "fall where" in text]
+    assert not suspected or suspected[0].startswith("party")  # one, not "2 of 4000 parties"
+    for name in BUNDLED:
+        assert all("fewer than 10 rows" in text for text in doubts(load(name), FINE, PLAIN))
