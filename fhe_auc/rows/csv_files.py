@@ -22,7 +22,7 @@ import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.file_kinds import JSON, LOOK, TEXT, FileKind, kind_of, text_in, utf8_marks
+from fhe_auc.base.file_kinds import LOOK, TEXT, kind_of, text_in, utf8_marks
 from fhe_auc.rows.arrow_columns import arrow_values, as_objects, coded
 from fhe_auc.rows.entries import canonical, number_of
 from fhe_auc.rows.pieces import Piece, column_names, find_columns
@@ -94,7 +94,7 @@ class TextFile:
         Arrow reads ahead in threads. With a file of Python's these abort the process where it ends while they read.
         Raises `InputError` where it is no text, or in another encoding than is said.
         """
-        opened = self._open() if self.source[2] is None else _opened(self.source[2])
+        opened = self._open() if self.source[1] is None else _opened(self.source[1])
         opened.seek(utf8_marks(opened.read(LOOK)))
         return opened
 
@@ -102,13 +102,10 @@ class TextFile:
         return _opened(_standard_input()) if self.path == STDIN else pa.OSFile(os.fsencode(self.path))  # whatever bytes
 
     @cached_property
-    def source(self) -> tuple[FileKind, str, Any]:
-        """What it is, its encoding, and its text in UTF-8 where the file itself has it not; errors as `open_text`."""
-        kind, encoding, blocks = text_in(self._open(), self.form.encoding)
-        copy = None if blocks is None else _kept(blocks)
-        if copy and not (kind := kind_of(_opened(copy).read(LOOK))).encoding:
-            raise InputError(kind.told)
-        return kind, encoding, copy
+    def source(self) -> tuple[str, Any]:
+        """Its encoding, and its text in UTF-8 where the file itself has it not; errors as of `open_text`."""
+        encoding, blocks = text_in(self._open(), self.form.encoding)
+        return encoding, None if blocks is None else _kept(blocks)
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the bytes of the text, as of `open_text`."""
@@ -189,8 +186,8 @@ def _opened(kept: Any) -> Any:
 
 def text_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
     """Yield the rows of these columns, in order; raise `InputError`, or what Arrow raises on what is no CSV."""
-    if file.source[0] is JSON:
-        raise InputError(JSON.told)
+    if (other := kind_of(file.open_text().read(LOOK))) is not TEXT:
+        raise InputError(other.told)
     wanted = (*texts, *numbers)
     delimiter = file.delimiter(wanted)
     header = file.header(delimiter)

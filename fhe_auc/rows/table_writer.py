@@ -65,7 +65,7 @@ def _add_to_csv(source: TableFile, read: Sequence[str], target: BinaryIO, name: 
     with source.decoded(errors="ignore") as opened:
         first = re.match(r"[^\r\n]*(\r\n|\r|\n)", opened.read(_SAMPLE))
     line = first[1] if first else "\n"
-    text = TextIOWrapper(target, encoding=source.source[1], newline="")  # with a mark, as Excel needs it
+    text = TextIOWrapper(target, encoding=source.source[0], newline="")  # with a mark, as Excel needs it
     if first and source.stated_delimiter() is not None:
         text.write(first[0])
     writer = csv.writer(text, delimiter=delimiter, lineterminator=line)
@@ -78,7 +78,7 @@ def _add_to_csv(source: TableFile, read: Sequence[str], target: BinaryIO, name: 
             writer.writerow([*row, str(value).replace(".", source.form.decimal)])
         text.detach()
     except UnicodeEncodeError:
-        raise InputError(f"column {name!r} cannot be written in its encoding, {source.source[1]}") from None
+        raise InputError(f"column {name!r} cannot be written in its encoding, {source.source[0]}") from None
     except UnicodeDecodeError:
         raise InputError(source.wrong_encoding) from None
     except CSV.Error as error:
