@@ -62,19 +62,14 @@ _KINDS = (  # how they begin; the first that fits
     (rb"\x80[\x02-\x05]|\x93NUMPY|\xff{4}|\x89(?:PNG|HDF)|\xff\xd8\xff|ORC.{0,9}[\0-\x08]|RD[AX][23]\n|X\n\0", _BINARY),
 )
 _PATTERNS = [(re.compile(pattern, re.DOTALL), kind) for pattern, kind in _KINDS]
-_MARKS = {  # that of UTF-32 begins as that of UTF-16
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
+_WIDE = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")  # the mark of UTF-32 begins as that of UTF-16
 
 
 def kind_of(first: bytes) -> FileKind:
     """Return what a file is whose first `LOOK` bytes these are; text is `TEXT`, or of another encoding."""
-    for mark, encoding in _MARKS.items():
-        if first.startswith(mark):
-            return _encoded(encoding)
+    for encoding in _WIDE:
+        if first.startswith("\ufeff".encode(encoding)):
+            return _encoded(encoding[:6])
     marks = utf8_marks(first)
     known = next((kind for pattern, kind in _PATTERNS if pattern.match(first, marks)), None)
     return known or (_MARKED if marks else _unmarked(first))
@@ -86,11 +81,11 @@ def utf8_marks(first: bytes) -> int:
 
 
 def _unmarked(first: bytes) -> FileKind:
-    """Return which text it is: in the right encoding it has line breaks or, where there are none, delimiters."""
+    """Return which text it is: in the right encoding it has line breaks or, where none are, delimiters."""
     if 20 * first.count(0) <= len(first):
         return TEXT
     breaks = "[\r\n]" if re.search(rb"[\r\n]", first) else "[,;\t|]"
-    for encoding in ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be"):
+    for encoding in _WIDE:
         with suppress(UnicodeDecodeError):
             text = codecs.getincrementaldecoder(encoding)().decode(first)
             if "\0" not in text and re.search(breaks, text):

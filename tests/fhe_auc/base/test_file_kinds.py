@@ -108,6 +108,11 @@ def test_other_text_is_text_in_any_encoding(encoding: str) -> None:
         assert kind_of(text.encode(encoding, "ignore")) == TEXT
 
 
+def test_entries_that_are_a_zero_byte_make_no_other_encoding() -> None:
+    for times in (1, 2, 50):
+        assert "--encoding" not in kind_of(b"a,b,c\n1,\0,3\n\0,\0,2\n" * times).told
+
+
 def test_half_a_file_is_what_the_whole_is() -> None:
     data = io.BytesIO()
     parquet.write_table(TABLE, data)
