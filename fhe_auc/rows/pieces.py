@@ -28,7 +28,7 @@ class Piece(NamedTuple):
     @property
     def rows(self) -> int:
         """Number of rows."""
-        return len(next(iter((*self.numbers.values(), *self.texts.values())), ()))
+        return max((*map(len, self.numbers.values()), *map(len, self.texts.values())), default=0)
 
     def chosen(self, rows: NDArray[Any] | slice) -> Piece:
         """Return some of the rows."""
