@@ -116,18 +116,13 @@ def _remedy(low: float, high: float) -> str:
     )
 
 
-def warnings_of(
+def doubts(
     parties: Sequence[PartyData], thresholds: NDArray[np.float64], analysis: Analysis = PLAIN
 ) -> tuple[str, ...]:
-    """Return what was `left_out` of a party's own rows, or those of several in one place, and `doubts` about them."""
-    return (*left_out(parties), *doubts(parties, thresholds, analysis))
-
-
-def doubts(parties: Sequence[PartyData], thresholds: NDArray[np.float64], analysis: Analysis) -> tuple[str, ...]:
-    """Return what is odd about parties' rows at these ascending thresholds, in words that a log may have.
+    """Return what is odd about one party's own rows, or those of several in one place, in words that a log may have.
 
     - A party has fewer than 10 rows; or 20 and more, all of one score.
-    - More than 5 % of its rows lie outside thresholds that are not for probabilities.
+    - More than 5 % of its rows lie outside the ascending thresholds, unless these are for probabilities.
     - Its own AUC, in bins, is more than 3 standard errors (Mann-Whitney) below 1/2, with 10 rows of both labels; or it
       is 1, with 50.
     - It has no row of a label of which 10 are expected by the others' share; or, where it is alone, by one of a tenth.
@@ -158,8 +153,8 @@ def _odd(
             f"fewer than {_FEW} rows: who knows or guesses what the others have put in can tell such rows from the "
             "result; only noise, as of dpauc-laplace, bounds that"
         )
-    beyond = range_of(data, model, lambda scores: (scores < first) | (scores > last))
-    if beyond.rows > _SIZEABLE * data.rows and not _for_probabilities(grid):
+    beyond = partial(range_of, data, model, lambda scores: (scores < first) | (scores > last))
+    if not _for_probabilities(grid) and beyond().rows > _SIZEABLE * data.rows:
         yield (
             f"more than {_SIZEABLE:.0%} of the rows outside the thresholds ({first:g} to {last:g}), where they share "
             "one bin: take bin edges that span the scores"
@@ -175,10 +170,7 @@ def _odd(
 
 
 def _ranked(data: PartyData, model: int, label: int, starts: NDArray[np.float64]) -> _Ranked:
-    """Return how many rows are not of a label, and how many are; and the pairs of both in which the latter score more.
-
-    Of pairs in one bin, half count.
-    """
+    """Return the numbers of rows that are not of a label, and that are; and of pairs of both in the right order."""
     counts = np.zeros((2, len(starts)), np.int64)
     for batch in data.batches():
         at = in_bins(batch.scores[model], starts) + len(starts) * (batch.labels == label)

@@ -79,14 +79,13 @@ class _Look(NamedTuple):
     least: NDArray[np.uint64]
     share: float
 
-    @property
-    def different(self) -> float:
-        """About how many rows differ."""
-        return len(self.least) / self.share
+    def differ(self, rows: float) -> bool:
+        """Whether about so many rows differ."""
+        return len(self.least) >= self.share * rows
 
     def has_all(self, other: "_Look") -> bool:
         """Whether all rows of another party are among these."""
-        if min(each.different / each.data.rows for each in (self, other)) < 0.9:
+        if not all(each.differ(0.9 * each.data.rows) for each in (self, other)):
             return False
         own = other.least[other.least <= self.share * 2.0**64]
         return len(own) >= 20 and bool(np.isin(own, self.least).all())
@@ -112,7 +111,7 @@ def _counted_twice(parties: Sequence[PartyData]) -> str:
     for whole in looks if times.max(initial=1) > 1 else ():
         others = [each for each in looks if each is not whole and each.data.rows <= whole.data.rows]
         parts = [each for each in others if whole.has_all(each)]
-        if not parts and whole.different >= (10 if whole.data.rows >= 1000 else 20):
+        if not parts and whole.differ(10 if whole.data.rows >= 1000 else 20):
             sizes = range(1, len(others) + 1) if len(others) <= _MOST_SUMMED else {1, len(others)}
             choices = (choice for size in sizes for choice in combinations(others, size))
             sums = (choice for choice in choices if sum(each.total for each in choice) % 2**64 == whole.total)

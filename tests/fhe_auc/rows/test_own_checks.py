@@ -24,7 +24,7 @@ from fhe_auc.question.score_bins import bins_of, listed, numbers, of_one_number
 from fhe_auc.rows.datasets import NAMES as BUNDLED
 from fhe_auc.rows.datasets import load
 from fhe_auc.rows.default_thresholds import Thresholds, default_thresholds, of_scores
-from fhe_auc.rows.own_checks import check_scores, doubts, near_other_sessions, warnings_of
+from fhe_auc.rows.own_checks import check_scores, doubts, near_other_sessions
 from fhe_auc.rows.party_data import SCALES, PartyData, rescaled, to_probabilities
 from fhe_auc.rows.party_files import FileEntries
 from fhe_auc.session import registry
@@ -149,14 +149,14 @@ PROBABILITIES, FINE = thresholds.parse("uniform:20"), thresholds.parse("uniform:
 
 def test_a_party_of_fewer_than_ten_rows_or_with_a_sizeable_part_outside_its_own_thresholds_is_warned() -> None:
     for rows, expected in ((1, True), (9, True), (10, False)):
-        found = warnings_of([party([0.5] * rows)], PROBABILITIES)
+        found = doubts([party([0.5] * rows)], PROBABILITIES)
         assert len(found) == expected
         assert all(text.startswith("party 'odd' has fewer than 10 rows: who knows or guesses") for text in found)
     inside, outside = party([0.0] * 95 + [9.0] * 5), party([0.0] * 94 + [9.0] * 3 + [-9.0] * 3)
-    assert warnings_of([inside], LOGITS) == ()
-    (told,) = warnings_of([outside], LOGITS)
+    assert doubts([inside], LOGITS) == ()
+    (told,) = doubts([outside], LOGITS)
     assert told.startswith("party 'odd' has more than 5% of the rows outside the thresholds (-5 to 5)")
-    assert warnings_of([outside], PROBABILITIES) == ()  # they are refused
+    assert doubts([outside], PROBABILITIES) == ()  # they are refused
 
 
 def test_each_party_is_told_of_its_own_rows_only_and_who_holds_all_of_all() -> None:
