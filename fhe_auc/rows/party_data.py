@@ -47,7 +47,7 @@ class Entries:
     `positive_label` counts as 1; all other rows have one other label, which counts as 0. None: labels are 0 and 1. With
     `drop_missing`, rows in which an entry is missing are left out, and counted; otherwise they are refused. Scores are
     on `score_scale`, one of `SCALES`, and turned into probabilities. Raises `InputError` where the positive label
-    stands for a missing entry, or `drop_missing` is neither true nor false.
+    stands for a missing entry.
     """
 
     positive_label: Label | None = None
@@ -67,8 +67,6 @@ class Entries:
     def __post_init__(self) -> None:
         if self.positive_label is not None and self.positive is None:
             raise InputError(f"the positive label cannot be {self.positive_label!r}, which stands for a missing entry")
-        if not isinstance(self.drop_missing, (bool, np.bool_)):
-            raise InputError(f"drop_missing must be True or False, got {self.drop_missing!r}")
 
 
 AS_THEY_ARE = Entries()
