@@ -34,7 +34,8 @@ from fhe_auc.rows.whole_files import PACKAGES, WORDS, WORKBOOKS, sheet_row, stat
 
 _PARQUET = ".parquet"
 _BUFFER = 2**18  # bytes of a column at a time
-_EMPTY = FileKind("empty", ("",), "nothing was saved in it")
+_EMPTY = FileKind("empty", (), "nothing was saved in it")
+_UNSURE = ("a zip archive", "a binary file")  # names of kinds that may be others
 OBJECTS = "it holds Python objects, which could run code; save numbers or text, as with astype(float) or astype(str)"
 
 
@@ -84,7 +85,7 @@ class TableFile(TextFile):
 
     @cached_property
     def parts(self) -> list[TableFile]:
-        """The Parquet files of a folder, with those in it, or of a pattern, sorted; none for a file, and no hidden ones.
+        """The Parquet files of a folder, with those in it, or of a pattern, sorted; none for a file, no hidden ones.
 
         Raises `InputError` where others are beside them, but for "_SUCCESS" and its like.
         """
@@ -133,7 +134,7 @@ class TableFile(TextFile):
         if kind is None:
             raise self._error(f": unknown suffix {self.suffix!r}; known are {', '.join(SUFFIXES)}")
         try:
-            if what.suffixes and self.suffix not in what.suffixes and kind.word != "line":
+            if kind.word != "line" and self.suffix not in what.suffixes and what.name not in _UNSURE:
                 raise InputError(what.told)
             yield from kind.pieces(self, numbers, texts)
             pa.default_memory_pool().release_unused()  # Arrow would keep it for its next file
@@ -143,8 +144,7 @@ class TableFile(TextFile):
         except InputError as error:
             raise error.within(self.title, file=self.name) from None
         except Exception as error:  # what the libraries raise on damaged files has no end
-            reason = what.told if what.advice and not what.suffixes else _reason(error, self.wrong_encoding)
-            raise self._error(f" cannot be read: {reason}") from None
+            raise self._error(f" cannot be read: {_reason(error, self.wrong_encoding)}") from None
 
     def _what(self) -> FileKind:
         """Return what a file is; raise `InputError` for what is not there, a folder, or a pipe: it is read twice."""
@@ -225,8 +225,6 @@ def native(path: Path) -> Any:
 def _npz_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
     with file.path.open("rb") as opened:  # numpy leaves files open that it cannot read
         archive = np.load(opened, allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise InputError("holds one array, not named columns; save it with numpy.savez")
         there = find_columns((*texts, *numbers), archive.files)
         arrays = {name: _load_column(archive, own) for name, own in there.items()}
         lengths = {name: len(array) for name, array in arrays.items()}
