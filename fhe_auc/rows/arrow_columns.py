@@ -39,8 +39,10 @@ def _texts(name: str, column: Any) -> Coded:
     if isinstance(column, list):
         try:
             column = pa.array(column)  # of one type: the fast way
-        except (pa.ArrowException, UnicodeError):
+        except (pa.ArrowException, UnicodeError, OverflowError):
             column = as_objects(column)
+    if isinstance(column, pa.ExtensionArray):  # of UUIDs
+        column = as_objects(column.to_pylist())
     if not isinstance(column, pa.Array):
         return as_coded(column)
     if pa.types.is_float16(column.type):
