@@ -35,7 +35,7 @@ from fhe_auc.rows.whole_files import PACKAGES, WORDS, WORKBOOKS, sheet_row, stat
 _PARQUET = ".parquet"
 _BUFFER = 2**18  # bytes of a column at a time
 _EMPTY = FileKind("empty", (), "nothing was saved in it")
-_UNSURE = ("a zip archive", "a binary file")  # names of kinds that may be others
+_UNSURE = ("an archive", "a binary file")  # names of kinds that may be others, and are tried
 OBJECTS = "it holds Python objects, which could run code; save numbers or text, as with astype(float) or astype(str)"
 
 
@@ -111,7 +111,7 @@ class TableFile(TextFile):
     def place(self, row: int, wanted: Sequence[str]) -> Place:
         """Return where a row, from 0, is; `wanted` are the columns that were read."""
         for part in self.parts:
-            if row < (rows := sum(piece.rows for piece in part.pieces((), wanted))):
+            if row < (rows := sum(len(piece.texts[wanted[0]]) for piece in part.pieces((), wanted[:1]))):
                 return part.place(row, wanted)
             row -= rows
         kind = self._kind or _TEXT
@@ -131,10 +131,11 @@ class TableFile(TextFile):
 
     def _read(self, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
         what, kind = self._what(), self._kind
-        if kind is None:
+        tried = what.name.startswith(_UNSURE)
+        if kind is None and (tried or what.encoding or what is _EMPTY):
             raise self._error(f": unknown suffix {self.suffix!r}; known are {', '.join(SUFFIXES)}")
         try:
-            if kind.word != "line" and self.suffix not in what.suffixes and what.name not in _UNSURE:
+            if kind is None or not (kind.word == "line" or tried or self.suffix in what.suffixes):
                 raise InputError(what.told)
             yield from kind.pieces(self, numbers, texts)
             pa.default_memory_pool().release_unused()  # Arrow would keep it for its next file
@@ -225,6 +226,8 @@ def native(path: Path) -> Any:
 def _npz_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
     with file.path.open("rb") as opened:  # numpy leaves files open that it cannot read
         archive = np.load(opened, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise InputError("it is one array, not named columns: save these with numpy.savez")
         there = find_columns((*texts, *numbers), archive.files)
         arrays = {name: _load_column(archive, own) for name, own in there.items()}
         lengths = {name: len(array) for name, array in arrays.items()}
