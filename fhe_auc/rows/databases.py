@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
-from urllib.parse import parse_qsl, quote, unquote
+from urllib.parse import quote, unquote
 
-import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
@@ -25,22 +24,14 @@ from fhe_auc.base.extras import require
 from fhe_auc.base.files import read_secret
 from fhe_auc.rows.arrow_columns import piece_of
 from fhe_auc.rows.pieces import OPTIONS, KeptPieces, Piece, Words, find_columns
-from fhe_auc.rows.row_store import BATCH
 
 _PASSWORD = "FHE_AUC_DATABASE_PASSWORD"  # noqa: S105 - the variable that has it; another, with _FILE, names a file
-_ROWS = 2**13  # of Python's objects at a time
-_BYTES = 2**21  # of a driver's buffer
+_ROWS, _BYTES = 2**13, 2**21  # that drivers fetch at a time
 _LONGEST = 2**10  # bytes of a text that comes by ODBC
-_SELECT = re.compile(r"(\s|\(|--[^\n]*\n|/\*.*?\*/)*(select|with|values|table|from)\b", re.IGNORECASE | re.DOTALL)
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
-_SECRETS = {"password", "passwd", "pwd", "sslpassword"}  # parameters of URLs and of ODBC
-_PLACES = ("server", "servername", "host", "port", "dsn", "dbq", "database")  # of ODBC; the last one names the party
-_READ_ONLY = (
-    "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",  # PostgreSQL
-    "SET SESSION TRANSACTION READ ONLY",  # MySQL
-    "SET IMPLICIT_TRANSACTIONS ON",  # SQL Server, which commits nothing then
-)
+_NOT_SAID = re.compile(r"'[^']*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)  # texts, names and comments
+_SELECT = r"(?is)[\s(]*(select|with|values|table|from)\b(?!.*(;|\b(into|insert|update|delete|merge)\b))"
 _Names: TypeAlias = Sequence[str]
+_Batch: TypeAlias = dict[str, Any]  # columns of some rows
 
 
 def is_url(text: str) -> bool:
@@ -62,35 +53,37 @@ class Query:
     def __init__(self, url: str, query: str | None, password_file: Path | None = None) -> None:
         scheme, _, self.rest = url.partition(":")
         self.kind = next((each for each in ("sqlite", "duckdb") if scheme.lower().startswith(each)), scheme.lower())
-        self.name, self.party = self._names()
-        self.file, self.title = self.name, f"database {self.name!r}"
-        self.query = (query or "").strip().rstrip("; \t\n")
+        self.path = self.rest.removeprefix("///")
+        place, self.party = self._called()
+        self.name = self.file = f"{self.kind}:{place}"
+        self.title = f"database {self.name!r}"
+        self.query = (query or "").rstrip("; \r\t\n")
         self._password_file, self._kept = password_file, list[KeptPieces]()
         if not self.query:
             raise InputError(f"{self.title}: which rows of it? --query 'SELECT …' says that", file=self.name)
-        if not _SELECT.match(self.query) or ";" in _QUOTED.sub("", self.query):
+        if not re.match(_SELECT, _NOT_SAID.sub(" ", self.query)):
             raise InputError(f"{self.title}: the query must be one SELECT: it only reads", file=self.name)
 
-    def _names(self) -> tuple[str, str]:
-        """Return how messages name the database, without who asks, and its own name."""
+    def _called(self) -> tuple[str, str]:
+        """Return where the database is, for messages, and its own name; `InputError` where a password is told."""
+
+        def given(*names: str) -> list[str]:
+            return re.findall(rf"(?i)(?:^|[?&;])\s*(?:{'|'.join(names)})\s*=\s*([^&;]*)", self.rest)
+
         if self.kind in ("sqlite", "duckdb"):
-            return f"{self.kind}:{self.rest}", Path(self.rest).stem
-        is_odbc = self.kind == "odbc"
-        user, _, rest = ("", "", self.rest) if is_odbc else self.rest.removeprefix("//").rpartition("@")
-        place, _, more = rest.partition("?")
-        pairs = re.findall(r"([^=;]+)=({(?:[^}]|}})*}|[^;]*)", rest) if is_odbc else parse_qsl(more)
-        parameters = {name.strip().lower(): value.strip() for name, value in pairs}
-        if _SECRETS & parameters.keys() or re.search("[:/?#]", user):
+            return self.rest, Path(self.path).stem
+        user, _, place = self.rest.removeprefix("//").rpartition("@")
+        place = place.partition("?")[0]
+        if self.kind == "odbc":
+            user, place = "", ";".join(given("server(?:name)?", "host", "port", "dsn", "dbq", "database"))
+        if re.search("[:/?#]", user) or given("(?:ssl)?password", "passwd", "pwd"):
             raise InputError(
                 "a database's address holds a password, or an @ that is not written as %40; others see addresses: put "
                 f"the password into the variable {_PASSWORD}, or into a file that {_PASSWORD}_FILE names"
             )
         host, _, database = place.partition("/")
-        if is_odbc:
-            places = [parameters[name] for name in _PLACES if name in parameters]
-            place, database, host = ";".join(places), (places or [""])[-1], ""
-        own = unquote(database), parameters.get("dbname"), parameters.get("service"), host, "database"
-        return f"{self.kind}:{'//' * (not is_odbc)}{place}", next(filter(None, own))
+        names = *given("database", "dbname", "dbq", "dsn", "service"), unquote(database), host, "database"
+        return place if self.kind == "odbc" else f"//{place}", next(filter(None, names))
 
     def place(self, row: int, wanted: _Names) -> Place:
         """Return where a row, from 0, is."""
@@ -107,14 +100,17 @@ class Query:
     def _read(self, numbers: _Names, texts: _Names) -> Iterator[Piece]:
         password = self.password()
         try:
-            yield from _READERS.get(self.kind, _other_rows)(self, numbers, texts)
+            for columns in _READERS.get(self.kind, _over_sqlalchemy)(self, numbers, texts):
+                yield piece_of(columns, numbers, texts)
         except InputError as error:
             raise error.within(self.title, file=self.name) from None
         except Exception as error:  # every driver has its own, and may tell the address
-            reason = _first_line(error)
-            for secret in filter(None, (self.rest, quote(password, safe=""), password)):
-                reason = reason.replace(secret, "…")
-            raise InputError(f"{self.title}: {reason}", file=self.name) from None
+            text = str(getattr(error, "orig", None) or error) or type(error).__name__
+            reason = re.split("(?:ERROR|FATAL|Message): +", text)[-1].splitlines()[0]
+            for told in filter(None, (self.url, self.rest, quote(password, safe=""), password)):
+                reason = reason.replace(told, "…")
+            remedy = ": in the query, cast it to numeric" if "type money" in reason else ""
+            raise InputError(f"{self.title}: {reason}{remedy}", file=self.name) from None
 
     def password(self) -> str:
         """Return it, "" where there is none; raise `InputError` where its file cannot be read."""
@@ -133,48 +129,49 @@ class Query:
         return f"SELECT {', '.join(columns) or 'NULL'} FROM ({self.query}\n) AS rows"  # noqa: S608 - the user's own
 
 
-def _postgresql_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
+def _of_postgresql(table: Query, numbers: _Names, texts: _Names) -> Iterator[_Batch]:
     require("sql", "adbc_driver_postgresql", "adbc_driver_manager")
     from adbc_driver_postgresql import StatementOptions, dbapi
 
     size = {StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(_BYTES)}
     with dbapi.connect(table.url) as connection, connection.cursor(adbc_stmt_kwargs=size) as cursor:
         cursor.execute("SET TRANSACTION READ ONLY")
-        cursor.execute(table.selecting(_expressions(cursor.adbc_execute_schema(table.query), numbers, texts)))
-        for batch in cursor.fetch_record_batch():
-            yield piece_of(dict(zip((*numbers, *texts), batch.columns, strict=True)), numbers, texts)
+        columns = _expressions(cursor.adbc_execute_schema(table.query), numbers, texts)
+        cursor.execute(table.selecting(columns.values()))
+        yield from (dict(zip(columns, batch.columns, strict=False)) for batch in cursor.fetch_record_batch())
 
 
-def _duckdb_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
+def _of_duckdb(table: Query, numbers: _Names, texts: _Names) -> Iterator[_Batch]:
     require("sql", "duckdb")
     import duckdb
 
-    # Settings could be taken back, and a query could write files.
-    settings: dict[str, Any] = {"enable_external_access": False, "lock_configuration": True}
-    with duckdb.connect(table.rest.removeprefix("///"), read_only=True, config=settings) as connection:
-        schema = connection.execute(f"{table.selecting('*')} LIMIT 0").fetch_arrow_table().schema
-        connection.execute(table.selecting(_expressions(schema, numbers, texts)))
-        for batch in connection.fetch_record_batch(BATCH):
-            yield piece_of(dict(zip((*numbers, *texts), batch.columns, strict=True)), numbers, texts)
+    settings: dict[str, Any] = {"enable_external_access": False, "lock_configuration": True}  # or it may write files
+    stream = pa.RecordBatchReader.from_stream
+    with duckdb.connect(table.path, read_only=True, config=settings) as connection:
+        schema = stream(connection.sql(f"{table.selecting('*')} LIMIT 0")).read_all().schema
+        columns = _expressions(schema, numbers, texts)
+        batches = stream(connection.sql(table.selecting(columns.values())))
+        yield from (dict(zip(columns, batch.columns, strict=False)) for batch in batches)
 
 
-def _expressions(schema: Any, numbers: _Names, texts: _Names) -> list[str]:
-    """Return SQL for the columns: text that the server writes, where none of Arrow's types holds what is there."""
+def _expressions(schema: Any, numbers: _Names, texts: _Names) -> dict[str, str]:
+    """Return SQL for each column: text that the server writes, where none of Arrow's types holds what is there."""
     held = (types.is_integer, types.is_boolean, types.is_string, types.is_binary, types.is_dictionary, types.is_list)
-    found = []
+    found = {}
     for name, own in find_columns((*numbers, *texts), schema.names).items():
-        column, sql = schema.field(own), '"{}"'.format(own.replace('"', '""'))
-        kind = (column.metadata or {}).get(b"POSTGRESQL:type", b"")
-        also = types.is_floating if name in numbers else types.is_decimal
-        if not any(fits(column.type) for fits in (*held, also)) or kind == b"money":  # it comes in cents
+        kind, number, sql = schema.field(own).type, name in numbers, '"{}"'.format(own.replace('"', '""'))
+        is_numeric = getattr(kind, "type_name", "") == "numeric"
+        if types.is_int64(kind):
+            sql = f"CAST({sql} AS int8)"  # refuses money, whose cents would come
+        if is_numeric and not number:
+            sql = f"trim_scale({sql})"  # 1.50 is 1.5, as in other tables
+        if not any(fits(kind) for fits in (*held, types.is_floating if number else types.is_decimal)):
             sql = f"CAST({sql} AS text)"
-        if kind == b"numeric" or types.is_decimal(column.type):
-            sql = f"CAST({sql} AS float8)" if name in numbers else sql
-        found.append(sql)
+        found[name] = f"CAST({sql} AS float8)" if number and (is_numeric or types.is_decimal(kind)) else sql
     return found
 
 
-def _odbc_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
+def _over_odbc(table: Query, numbers: _Names, texts: _Names) -> Iterator[_Batch]:
     require("sql", "arrow_odbc")
     try:
         import arrow_odbc
@@ -187,40 +184,35 @@ def _odbc_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
         names.update(find_columns((*numbers, *texts), told.names))
         if dates := [name for name, own in names.items() if types.is_temporal(told.field(own).type)]:
             raise InputError(f"column {dates[0]!r} holds dates or times, which drivers change: CAST it to text")
-        whole = [types.is_integer(kind) or types.is_boolean(kind) for kind in told.types]
-        wide = [pa.float64() if types.is_floating(kind) else pa.string() for kind in told.types]
-        kinds = [kind if keep else other for kind, keep, other in zip(told.types, whole, wide, strict=True)]
-        return pa.schema([*zip(told.names, kinds, strict=True)])
+        floats = {kind: pa.float64() for kind in told.types if types.is_floating(kind)}
+        same = {kind: kind for kind in told.types if types.is_integer(kind) or types.is_boolean(kind)}
+        return pa.schema([(each.name, (floats | same).get(each.type, pa.string())) for each in told])
 
-    connection = arrow_odbc.connect(table.rest, password=table.password() or None)
-    for statement in _READ_ONLY:
-        with suppress(arrow_odbc.Error):
-            connection.read_arrow_batches(statement)
-            break
-    limits = {"max_bytes_per_batch": 8 * _BYTES, "max_text_size": _LONGEST}
-    for batch in connection.read_arrow_batches(
-        table.query, BATCH, map_schema=exact, fetch_concurrently=False, **limits
-    ):
-        piece = piece_of({name: batch.column(own) for name, own in names.items()}, numbers, texts)
-        with suppress(ValueError, TypeError):  # of decimals, which are text
-            numeric = {name: entries.astype(np.float64) for name, entries in piece.numbers.items()}
-            piece = piece._replace(numbers=numeric)
-        yield piece
+    password = table.password().replace("}", "}}")  # `connect(password=…)` may make it the end of the user's name
+    connection = arrow_odbc.connect(f"{table.rest.rstrip('; ')};" + f"PWD={{{password}}};" * bool(password))
+    for session in ("CHARACTERISTICS AS TRANSACTION READ ONLY", "TRANSACTION READ ONLY"):  # PostgreSQL; MySQL
+        with suppress(arrow_odbc.Error):  # others have none
+            connection.read_arrow_batches(f"SET SESSION {session}")
+    limits = {"max_bytes_per_batch": 8 * _BYTES, "max_text_size": _LONGEST, "fetch_concurrently": False}
+    for batch in connection.read_arrow_batches(table.query, 8 * _ROWS, map_schema=exact, **limits):
+        columns = {name: batch.column(own) for name, own in names.items()}
+        for name in numbers:
+            with suppress(pa.ArrowInvalid):  # decimals come as text
+                columns[name] = columns[name].cast(pa.float64())
+        yield columns
 
 
-def _sqlite_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
-    file = Path(table.rest.removeprefix("///")).absolute().as_uri()
+def _of_sqlite(table: Query, numbers: _Names, texts: _Names) -> Iterator[_Batch]:
     allowed = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
-    with closing(sqlite3.connect(f"{file}?mode=ro", uri=True)) as connection:
+    with closing(sqlite3.connect(f"{Path(table.path).absolute().as_uri()}?mode=ro", uri=True)) as connection:
         connection.text_factory = lambda text: text.decode(errors="backslashreplace")
         connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in allowed else sqlite3.SQLITE_DENY)
         rows = connection.execute(table.query)
-        yield from _pieces(
-            [name for name, *_ in rows.description], iter(lambda: rows.fetchmany(_ROWS), []), numbers, texts
-        )
+        there = [name for name, *_ in rows.description]
+        yield from _columns(there, iter(lambda: rows.fetchmany(_ROWS), []), (*numbers, *texts))
 
 
-def _other_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]:
+def _over_sqlalchemy(table: Query, numbers: _Names, texts: _Names) -> Iterator[_Batch]:
     require("sql", "sqlalchemy")
     import sqlalchemy
 
@@ -230,26 +222,16 @@ def _other_rows(table: Query, numbers: _Names, texts: _Names) -> Iterator[Piece]
         if engine.dialect.name in ("postgresql", "mysql", "mariadb", "oracle"):  # SQL Server has no such transactions
             connection.exec_driver_sql("SET TRANSACTION READ ONLY")
         rows = connection.exec_driver_sql(table.query, execution_options=how)
-        yield from _pieces([*rows.keys()], rows.partitions(_ROWS), numbers, texts)
+        yield from _columns([*rows.keys()], rows.partitions(_ROWS), (*numbers, *texts))
 
 
-def _pieces(there: _Names, batches: Iterable[Any], numbers: _Names, texts: _Names) -> Iterator[Piece]:
-    at = {name: there.index(own) for name, own in find_columns((*numbers, *texts), there).items()}
+def _columns(there: _Names, batches: Iterable[Any], names: _Names) -> Iterator[_Batch]:
+    at = {name: there.index(own) for name, own in find_columns(names, there).items()}
     for rows in batches:
-        yield piece_of({name: [row[place] for row in rows] for name, place in at.items()}, numbers, texts)
+        yield {name: [row[place] for row in rows] for name, place in at.items()}
 
 
-def _first_line(error: Exception) -> str:
-    """Return what the server says first, or else the library."""
-    text = str(getattr(error, "orig", None) or error)
-    found = re.search(r"(?:ERROR|FATAL): +(.+)", text) or re.search(r"Message: (.+)", text) or re.search(r"(.+)", text)
-    return found[1] if found else type(error).__name__
-
-
-_READERS: dict[str, Callable[[Query, _Names, _Names], Iterator[Piece]]] = {
-    "postgresql": _postgresql_rows,
-    "postgres": _postgresql_rows,
-    "sqlite": _sqlite_rows,
-    "duckdb": _duckdb_rows,
-    "odbc": _odbc_rows,
+_READERS: dict[str, Callable[[Query, _Names, _Names], Iterator[_Batch]]] = {
+    **dict.fromkeys(("postgresql", "postgres"), _of_postgresql),
+    **{"sqlite": _of_sqlite, "duckdb": _of_duckdb, "odbc": _over_odbc},
 }

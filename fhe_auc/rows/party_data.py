@@ -265,10 +265,12 @@ class PartyData:
         of_score = "score" if len(scores) == 1 else "{!r} score"
         of_models = [column(of_score.format(model), model, values) for model, values in scores.items()]
         of_groups = [column(f"{variable!r} level", variable, values) for variable, values in groups.items()]
-        of_patients = [] if clusters is None else [column("patient", analysis.cluster or "", clusters)]
+        of_patients = [] if clusters is None else [column("the patient", analysis.cluster or "", clusters)]
         for values, what, _ in (*of_models, *of_groups, *of_patients):
             if (n := len(values)) != len(rows[0]):
-                raise InputError(f"party {name!r}: {len(rows[0])} labels but {n} {what}s; each row needs both")
+                raise InputError(
+                    f"party {name!r}: {len(rows[0])} labels but {n} {what.removeprefix('the ')}s; each row needs both"
+                )
         if not len(rows[0]):
             raise InputError(f"party {name!r}: there are no rows")
         return cls(
@@ -280,7 +282,7 @@ class PartyData:
                 for variable, (values, _, refused) in zip(analysis.by, of_groups, strict=True)
             ),
             score_columns=tuple(each for each in scores if each),
-            clusters=next((known_codes(values, known, refused) for values, _, refused in of_patients), None),
+            clusters=next((known_codes(*each, known) for each in of_patients), None),
         )
 
 

@@ -180,6 +180,12 @@ def test_bad_input_is_one_line_and_status_2(hospitals: list[str], arguments: str
     assert ESCAPE not in result.stderr
 
 
+def test_the_value_of_an_option_may_begin_with_a_dash(tmp_path: Path) -> None:
+    labels, scores = np.repeat([-1, 1], 20), np.arange(40) / 40
+    file = write_csv(tmp_path / "north.csv", y_true=labels, y_score=scores)
+    assert told("evaluate", file, "--positive-label", "-1")["auc"] == 0
+
+
 def test_the_figure_is_refused_before_anything_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SessionOptions, "run", lambda *_: pytest.fail("computed first"))
     Path("taken.png").mkdir()
