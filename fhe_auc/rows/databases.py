@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
-from urllib.parse import parse_qsl, quote, unquote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 from pyarrow import types
@@ -24,22 +24,12 @@ from fhe_auc.base.extras import require
 from fhe_auc.base.files import read_secret
 from fhe_auc.rows.arrow_columns import piece_of
 from fhe_auc.rows.pieces import OPTIONS, KeptPieces, Piece, Words, find_columns
-from fhe_auc.rows.row_store import BATCH
 
 _PASSWORD = "FHE_AUC_DATABASE_PASSWORD"  # noqa: S105 - the variable that has it; another, with _FILE, names a file
-_ROWS = 2**13  # of Python's objects at a time
-_BYTES = 2**21  # of a driver's buffer
+_ROWS, _BYTES = 2**13, 2**21  # that drivers fetch at a time
 _LONGEST = 2**10  # bytes of a text that comes by ODBC
-_SELECT = re.compile(r"(\s|\(|--[^\n]*\n|/\*.*?\*/)*(select|with|values|table|from)\b", re.IGNORECASE | re.DOTALL)
-_MORE = re.compile(r";|\b(into|insert|update|delete|merge)\b", re.IGNORECASE)  # a SELECT can write by these
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
-_SECRETS = {"password", "passwd", "pwd", "sslpassword"}  # parameters of URLs and of ODBC
-_PLACES = ("server", "servername", "host", "port", "dsn", "dbq", "database")  # of ODBC; the last one names the party
-_READ_ONLY = (
-    "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",  # PostgreSQL
-    "SET SESSION TRANSACTION READ ONLY",  # MySQL
-    "SET IMPLICIT_TRANSACTIONS ON",  # SQL Server, which commits nothing then
-)
+_NOT_SAID = re.compile(r"'[^']*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)  # texts, names and comments
+_SELECT = r"(?is)[\s(]*(select|with|values|table|from)\b(?!.*(;|\b(into|insert|update|delete|merge)\b))"
 _Names: TypeAlias = Sequence[str]
 _Batch: TypeAlias = dict[str, Any]  # columns of some rows
 
@@ -63,35 +53,37 @@ class Query:
     def __init__(self, url: str, query: str | None, password_file: Path | None = None) -> None:
         scheme, _, self.rest = url.partition(":")
         self.kind = next((each for each in ("sqlite", "duckdb") if scheme.lower().startswith(each)), scheme.lower())
-        self.name, self.party = self._names()
-        self.file, self.title = self.name, f"database {self.name!r}"
+        self.path = self.rest.removeprefix("///")
+        place, self.party = self._called()
+        self.name = self.file = f"{self.kind}:{place}"
+        self.title = f"database {self.name!r}"
         self.query = (query or "").rstrip("; \r\t\n")
         self._password_file, self._kept = password_file, list[KeptPieces]()
         if not self.query:
             raise InputError(f"{self.title}: which rows of it? --query 'SELECT …' says that", file=self.name)
-        if not _SELECT.match(self.query) or _MORE.search(_QUOTED.sub(" ", self.query)):
+        if not re.match(_SELECT, _NOT_SAID.sub(" ", self.query)):
             raise InputError(f"{self.title}: the query must be one SELECT: it only reads", file=self.name)
 
-    def _names(self) -> tuple[str, str]:
-        """Return how messages name the database, without who asks, and its own name."""
+    def _called(self) -> tuple[str, str]:
+        """Return where the database is, for messages, and its own name; `InputError` where a password is told."""
+
+        def given(*names: str) -> list[str]:
+            return re.findall(rf"(?i)(?:^|[?&;])\s*(?:{'|'.join(names)})\s*=\s*([^&;]*)", self.rest)
+
         if self.kind in ("sqlite", "duckdb"):
-            return f"{self.kind}:{self.rest}", Path(self.rest).stem
-        is_odbc = self.kind == "odbc"
-        user, _, rest = ("", "", self.rest) if is_odbc else self.rest.removeprefix("//").rpartition("@")
-        place, _, more = rest.partition("?")
-        pairs = re.findall(r"([^=;]+)=({(?:[^}]|}})*}|[^;]*)", rest) if is_odbc else parse_qsl(more)
-        parameters = {name.strip().lower(): value.strip() for name, value in pairs}
-        if _SECRETS & parameters.keys() or re.search("[:/?#]", user):
+            return self.rest, Path(self.path).stem
+        user, _, place = self.rest.removeprefix("//").rpartition("@")
+        place = place.partition("?")[0]
+        if self.kind == "odbc":
+            user, place = "", ";".join(given("server(?:name)?", "host", "port", "dsn", "dbq", "database"))
+        if re.search("[:/?#]", user) or given("(?:ssl)?password", "passwd", "pwd"):
             raise InputError(
                 "a database's address holds a password, or an @ that is not written as %40; others see addresses: put "
                 f"the password into the variable {_PASSWORD}, or into a file that {_PASSWORD}_FILE names"
             )
         host, _, database = place.partition("/")
-        if is_odbc:
-            places = [parameters[name] for name in _PLACES if name in parameters]
-            place, database, host = ";".join(places), (places or [""])[-1], ""
-        own = unquote(database), parameters.get("dbname"), parameters.get("service"), host, "database"
-        return f"{self.kind}:{'//' * (not is_odbc)}{place}", next(filter(None, own))
+        names = *given("database", "dbname", "dbq", "dsn", "service"), unquote(database), host, "database"
+        return place if self.kind == "odbc" else f"//{place}", next(filter(None, names))
 
     def place(self, row: int, wanted: _Names) -> Place:
         """Return where a row, from 0, is."""
@@ -113,12 +105,12 @@ class Query:
         except InputError as error:
             raise error.within(self.title, file=self.name) from None
         except Exception as error:  # every driver has its own, and may tell the address
-            reason = _first_line(error)
+            text = str(getattr(error, "orig", None) or error) or type(error).__name__
+            reason = re.split("(?:ERROR|FATAL|Message): +", text)[-1].splitlines()[0]
             for told in filter(None, (self.url, self.rest, quote(password, safe=""), password)):
                 reason = reason.replace(told, "…")
-            if "type money" in reason:
-                reason += ": in the query, cast it to numeric"
-            raise InputError(f"{self.title}: {reason}", file=self.name) from None
+            remedy = ": in the query, cast it to numeric" if "type money" in reason else ""
+            raise InputError(f"{self.title}: {reason}{remedy}", file=self.name) from None
 
     def password(self) -> str:
         """Return it, "" where there is none; raise `InputError` where its file cannot be read."""
@@ -154,13 +146,12 @@ def _of_duckdb(table: Query, numbers: _Names, texts: _Names) -> Iterator[_Batch]
     import duckdb
 
     settings: dict[str, Any] = {"enable_external_access": False, "lock_configuration": True}  # or it may write files
-    with duckdb.connect(table.rest.removeprefix("///"), read_only=True, config=settings) as connection:
-
-        def batches(columns: Iterable[str], limit: str = "") -> Any:
-            return pa.RecordBatchReader.from_stream(connection.sql(table.selecting(columns) + limit))
-
-        columns = _expressions(batches("*", " LIMIT 0").read_all().schema, numbers, texts)
-        yield from (dict(zip(columns, batch.columns, strict=False)) for batch in batches(columns.values()))
+    stream = pa.RecordBatchReader.from_stream
+    with duckdb.connect(table.path, read_only=True, config=settings) as connection:
+        schema = stream(connection.sql(f"{table.selecting('*')} LIMIT 0")).read_all().schema
+        columns = _expressions(schema, numbers, texts)
+        batches = stream(connection.sql(table.selecting(columns.values())))
+        yield from (dict(zip(columns, batch.columns, strict=False)) for batch in batches)
 
 
 def _expressions(schema: Any, numbers: _Names, texts: _Names) -> dict[str, str]:
@@ -176,9 +167,7 @@ def _expressions(schema: Any, numbers: _Names, texts: _Names) -> dict[str, str]:
             sql = f"trim_scale({sql})"  # 1.50 is 1.5, as in other tables
         if not any(fits(kind) for fits in (*held, types.is_floating if number else types.is_decimal)):
             sql = f"CAST({sql} AS text)"
-        if number and (is_numeric or types.is_decimal(kind)):
-            sql = f"CAST({sql} AS float8)"
-        found[name] = sql
+        found[name] = f"CAST({sql} AS float8)" if number and (is_numeric or types.is_decimal(kind)) else sql
     return found
 
 
@@ -195,19 +184,17 @@ def _over_odbc(table: Query, numbers: _Names, texts: _Names) -> Iterator[_Batch]
         names.update(find_columns((*numbers, *texts), told.names))
         if dates := [name for name, own in names.items() if types.is_temporal(told.field(own).type)]:
             raise InputError(f"column {dates[0]!r} holds dates or times, which drivers change: CAST it to text")
-        kinds = [pa.float64() if types.is_floating(kind) else kind for kind in told.types]
-        held = (types.is_floating, types.is_integer, types.is_boolean)
-        kinds = [kind if any(fits(kind) for fits in held) else pa.string() for kind in kinds]
-        return pa.schema([*zip(told.names, kinds, strict=True)])
+        floats = {kind: pa.float64() for kind in told.types if types.is_floating(kind)}
+        same = {kind: kind for kind in told.types if types.is_integer(kind) or types.is_boolean(kind)}
+        return pa.schema([(each.name, (floats | same).get(each.type, pa.string())) for each in told])
 
     password = table.password().replace("}", "}}")  # `connect(password=…)` may make it the end of the user's name
     connection = arrow_odbc.connect(f"{table.rest.rstrip('; ')};" + f"PWD={{{password}}};" * bool(password))
-    for statement in _READ_ONLY:
-        with suppress(arrow_odbc.Error):
-            connection.read_arrow_batches(statement)
-            break
-    limits = {"max_bytes_per_batch": 8 * _BYTES, "max_text_size": _LONGEST, "map_schema": exact}
-    for batch in connection.read_arrow_batches(table.query, BATCH, fetch_concurrently=False, **limits):
+    for session in ("CHARACTERISTICS AS TRANSACTION READ ONLY", "TRANSACTION READ ONLY"):  # PostgreSQL; MySQL
+        with suppress(arrow_odbc.Error):  # others have none
+            connection.read_arrow_batches(f"SET SESSION {session}")
+    limits = {"max_bytes_per_batch": 8 * _BYTES, "max_text_size": _LONGEST, "fetch_concurrently": False}
+    for batch in connection.read_arrow_batches(table.query, 8 * _ROWS, map_schema=exact, **limits):
         columns = {name: batch.column(own) for name, own in names.items()}
         for name in numbers:
             with suppress(pa.ArrowInvalid):  # decimals come as text
@@ -216,9 +203,8 @@ def _over_odbc(table: Query, numbers: _Names, texts: _Names) -> Iterator[_Batch]
 
 
 def _of_sqlite(table: Query, numbers: _Names, texts: _Names) -> Iterator[_Batch]:
-    file = Path(table.rest.removeprefix("///")).absolute().as_uri()
     allowed = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
-    with closing(sqlite3.connect(f"{file}?mode=ro", uri=True)) as connection:
+    with closing(sqlite3.connect(f"{Path(table.path).absolute().as_uri()}?mode=ro", uri=True)) as connection:
         connection.text_factory = lambda text: text.decode(errors="backslashreplace")
         connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in allowed else sqlite3.SQLITE_DENY)
         rows = connection.execute(table.query)
@@ -243,13 +229,6 @@ def _columns(there: _Names, batches: Iterable[Any], names: _Names) -> Iterator[_
     at = {name: there.index(own) for name, own in find_columns(names, there).items()}
     for rows in batches:
         yield {name: [row[place] for row in rows] for name, place in at.items()}
-
-
-def _first_line(error: Exception) -> str:
-    """Return what the server says first, or else the library."""
-    text = str(getattr(error, "orig", None) or error)
-    found = re.search(r"(?:ERROR|FATAL): +(.+)", text) or re.search(r"Message: (.+)", text) or re.search(r"(.+)", text)
-    return found[1] if found else type(error).__name__
 
 
 _READERS: dict[str, Callable[[Query, _Names, _Names], Iterator[_Batch]]] = {

@@ -35,13 +35,23 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGQUIT)  # PR_SET_PDEATHSIG, even if somebody kills the tests
 
 
+def odbc_driver() -> Path | None:
+    """Debian's, of unixODBC."""
+    return next(iter(Path("/usr/lib").glob("*/odbc/psqlodbcw.so")), None)
+
+
+def missing(what: str) -> None:
+    """Skip a test, or fail it where nothing may be missing."""
+    (pytest.fail if os.environ.get(NEEDED) else pytest.skip)(what)
+
+
 @contextmanager
 def serving() -> Iterator[Path]:
     """The folder of a server's socket; user ``reader`` needs no password, ``careful`` has one: of `_PASSWORDS`."""
     folder = programs()
-    if folder is None and not os.environ.get(NEEDED):
-        pytest.skip("PostgreSQL's server is not installed here")
-    assert folder, "there is no PostgreSQL server: initdb is missing"
+    if folder is None:
+        missing("PostgreSQL's server is not installed here: there is no initdb")
+        return
     user: dict[str, Any] = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if is_root else {}
     place = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
     try:

@@ -156,7 +156,7 @@ def test_the_figure_is_saved_before_json_is_shown(
         ("evaluate north.csv --round-scores 3 -o round_scores=4", "given twice, as --round-scores and with -o"),
         ("evaluate north.csv -o release_digits=4", "protocol 'verified' has no option 'release_digits'"),
         ("evaluate north.csv --protocol semi-honest --round-scores 3", "'semi-honest' has no option 'round_scores'"),
-        ("evaluate north.csv --protocol exact -o plain_interval=yes", "must be true or false, got 'yes'"),
+        ("evaluate north.csv --protocol exact -o plain_interval=yes", "must be True or False, got 'yes'"),
         ("evaluate north.csv --round-scores 3 --thresholds hybrid:1000", "every rounded score is a"),
         ("evaluate north.csv --protocol exact -o round_scores=3 --thresholds quantile:9", "every rounded score is a"),
         ("evaluate north.csv --keys helper --protocol semi-honest", "'semi-honest' has no helpers; exact"),
