@@ -34,11 +34,6 @@ _Names: TypeAlias = Sequence[str]
 _Batch: TypeAlias = dict[str, Any]  # columns of some rows
 
 
-def is_url(text: str) -> bool:
-    """Return whether a text is a database's address, and no file's name."""
-    return re.match(r"[a-z][\w+.-]+://|odbc:", text, re.IGNORECASE) is not None
-
-
 class Query:
     """What a query gives: a `fhe_auc.rows.pieces.Table`, read once, whose party is called as the database.
 
@@ -60,7 +55,7 @@ class Query:
         self.query = (query or "").rstrip("; \r\t\n")
         self._password_file, self._kept = password_file, list[KeptPieces]()
         if not self.query:
-            raise InputError(f"{self.title}: which rows of it? --query 'SELECT …' says that", file=self.name)
+            raise InputError(f"{self.title}: which rows of it? Give a query, one SELECT", file=self.name)
         if not re.match(_SELECT, _NOT_SAID.sub(" ", self.query)):
             raise InputError(f"{self.title}: the query must be one SELECT: it only reads", file=self.name)
 

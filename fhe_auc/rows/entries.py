@@ -42,9 +42,7 @@ class Coded:
         """Return the column as one that names no sites: NA and the like are missing in it."""
         own = self.named()
         taken = {code: name for code, name in own.items() if _is_missing(name.lower())}
-        changed = {
-            code: canonical(name) for code, name in own.items() if name[0] in WIDTHLESS or name[-1] in WIDTHLESS
-        }
+        changed = {code: canonical(name) for code, name in own.items() if name[0] in WIDTHLESS or name[-1] in WIDTHLESS}
         if not taken and not changed:
             return self
         changed |= dict.fromkeys(taken)

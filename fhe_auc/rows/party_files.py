@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.files import is_database
 from fhe_auc.question.analysis import PLAIN, Analysis, Questions
 from fhe_auc.rows.csv_files import TextFormat
-from fhe_auc.rows.databases import Query, is_url
+from fhe_auc.rows.databases import Query
 from fhe_auc.rows.entries import finite_numbers
 from fhe_auc.rows.party_data import Entries, PartyData
 from fhe_auc.rows.party_rows import parties_in
@@ -50,9 +51,9 @@ def read_for(
 ) -> tuple[list[PartyData], Analysis]:
     """Read the parties' test rows for questions, and what these are now that all levels are known.
 
-    Files are of `fhe_auc.rows.table_files.SUFFIXES`; a folder of Parquet files, or a pattern, is one party, named by the
-    folder. ``-`` is standard input, CSV; without a site column its party is called "stdin". A database's address is one
-    of `fhe_auc.rows.databases.Query`.
+    Files are of `fhe_auc.rows.table_files.SUFFIXES`; a folder of Parquet files, or a pattern, is one party, named by
+    the folder. ``-`` is standard input, CSV; without a site column its party is called "stdin". A database's address is
+    one of `fhe_auc.rows.databases.Query`.
 
     Without `site_column` every file is one party, named by the file name without its suffix, or by its folder where
     files of several folders have one name. With it the rows of all files are grouped by the text in this column, which
@@ -105,7 +106,7 @@ def read_column(path: str | os.PathLike[str], column: str, form: TextFormat | No
 
 def table_at(path: str | os.PathLike[str], entries: FileEntries) -> TableFile | Query:
     """Return the table of a file, or of a database's address; `InputError` where this one is not as it must be."""
-    if is_url(text := str(path)):
+    if is_database(text := str(path)):
         return Query(text, entries.query, entries.password_file)
     return TableFile(Path(path), entries.form, sheet=entries.sheet)
 

@@ -18,12 +18,14 @@ from click.testing import CliRunner
 
 from fhe_auc.base import extras
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.files import read_config
 from fhe_auc.cli import main
 from fhe_auc.machines import site_role
 from fhe_auc.question.analysis import Questions
 from fhe_auc.rows.databases import Query
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import FileEntries, read_for
+from fhe_auc_keys.site.joining_files import NewRole
 from tests.support import postgresql
 from tests.support.platforms import needs_linux, needs_modes
 from tests.support.programs import output_of
@@ -417,6 +419,8 @@ def test_commands_take_addresses_and_settings_a_query(folder: Path, addresses: A
     told = run("evaluate", addresses["sqlite"], "other.csv", "--json")
     assert told.exit_code == 0, told.stderr + told.stdout
     assert json.loads(told.stdout)["estimates"][0]["n"] == 20 + table()[2].count("F"), told.stderr
+    told = run("evaluate", "other.csv", "--query", "select 1")
+    assert "--query goes with a database's address in place of a file" in told.stderr
     again = run("evaluate", addresses["sqlite"], addresses["sqlite"])
     assert "is given twice, which would count its rows twice" in again.stderr
 
@@ -430,8 +434,10 @@ def test_a_site_is_configured_with_an_address_and_a_query(folder: Path, addresse
     }
     assert site_role.wrong_columns(config, [], []) == ""
     assert "no column 'age'" in site_role.wrong_columns({**config, "score-column": "age"}, [], [])
-    assert "which rows of it?" in site_role.wrong_columns({**config, "query": ""}, [], [])
+    assert "which rows of it? Give a query" in site_role.wrong_columns({**config, "query": ""}, [], [])
     assert "'nowhere'" in site_role.wrong_columns({**config, "database-password-file": "nowhere"}, [], [])
+    role = NewRole("north", "site", addresses["adbc"], folder)  # as `fhe-auc join --data` has it
+    assert read_config(role.configured("/exchange"), None)["data"] == addresses["adbc"]
 
 
 @needs_linux("/proc, which says what memory a process has used")
