@@ -11,22 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fhe_auc.base import python_options as kinds
 from fhe_auc.base.errors import InputError, UnknownProtocolError
-from fhe_auc.base.options import NO_WEIGHTS, WEIGHTS, converted
-from fhe_auc.base.python_options import (
-    SCALARS,
-    Kind,
-    column,
-    converts,
-    count,
-    flag,
-    number,
-    one_or_several,
-    plain,
-    refused,
-    several,
-    text,
-)
+from fhe_auc.base.options import NO_WEIGHTS, WEIGHTS
 from fhe_auc.base.terminal import Progress, shown
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis, Questions
@@ -68,18 +55,28 @@ _CALLED_ELSEWHERE = {
 
 def _label(value: Any, name: str) -> str:
     """Return a label, a level or a class as rows have it."""
-    if not isinstance(value, SCALARS):
-        raise refused(name, "text, a number or a Boolean", value)
+    if not isinstance(value, kinds.SCALARS):
+        raise kinds.refused(name, "text, a number or a Boolean", value)
     if (found := canonical(value)) is None:
         raise InputError(f"{name} cannot be {value!r}, which stands for a missing entry")
     return found
 
 
-def _by(value: Any, name: str) -> Any:
+def _column(value: Any, name: str) -> str:
+    return kinds.text(value, name, "the name of a column, as text (rename columns with others)").strip()
+
+
+_columns = kinds.one_or_several(_column, "a column, a list, or a mapping of columns to their levels")
+
+
+def _by(value: Any, name: str) -> dict[str, tuple[str, ...]]:
+    """Return columns with their levels, none where they are to be found."""
     if not isinstance(value, Mapping):
-        return one_or_several(column, "a column, a list, or a mapping of columns to their levels")(value, name)
-    own = {column(plain(each), name): plain(levels) for each, levels in value.items()}
-    return {each: several(levels, f"by: the levels of {each!r}", _label, "a list") for each, levels in own.items()}
+        return dict.fromkeys(_columns(value, name), ())
+    named = {_column(kinds.plain(each), name): kinds.plain(levels) for each, levels in value.items()}
+    return {
+        each: tuple(kinds.several(own, f"by: the levels of {each!r}", _label, "a list")) for each, own in named.items()
+    }
 
 
 def _thresholds(value: Any, name: str) -> Any:
@@ -88,20 +85,20 @@ def _thresholds(value: Any, name: str) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else grids.resolve(value)
 
 
-OPTIONS: Mapping[str, Kind] = {
-    **dict.fromkeys(("label", "site", "cluster"), column),
-    "score": one_or_several(column, "a column, or a list"),
+OPTIONS: Mapping[str, kinds.Kind] = {
+    **dict.fromkeys(("label", "site", "cluster"), _column),
+    "score": kinds.one_or_several(_column, "a column, or a list"),
     "by": _by,
-    "protocol": partial(text, what="a name, such as 'verified'"),
-    **dict.fromkeys(("score_scale", "keys", "backend", "cheat", "title"), text),
+    "protocol": partial(kinds.text, what="a name, such as 'verified'"),
+    **dict.fromkeys(("score_scale", "keys", "backend", "cheat", "title"), kinds.text),
     "thresholds": _thresholds,
-    **dict.fromkeys(("interval", "cost_ratio", "alert_rate"), number),
-    "threshold": one_or_several(number, "a number, or a list of numbers"),
-    "progress": lambda value, name: value if callable(value) else flag(value, name),
+    **dict.fromkeys(("interval", "cost_ratio", "alert_rate"), kinds.number),
+    "threshold": kinds.one_or_several(kinds.number, "a number, or a list of numbers"),
+    "progress": lambda value, name: value if callable(value) else kinds.flag(value, name),
     "positive_label": _label,
-    "classes": lambda value, name: several(value, name, _label, "a list of labels"),
-    **dict.fromkeys(("drop_missing", "cross_groups", "heterogeneity", "each_pair"), flag),
-    **dict.fromkeys(("bins", "min_cell", "max_rows", "min_rows"), count),
+    "classes": partial(kinds.several, kind=_label, what="a list of labels"),
+    **dict.fromkeys(("drop_missing", "cross_groups", "heterogeneity", "each_pair"), kinds.flag),
+    **dict.fromkeys(("bins", "min_cell", "max_rows", "min_rows"), kinds.count),
 }
 """What the public functions take by keyword, but for rows, `row_caps` and the options of protocols."""
 
@@ -115,13 +112,14 @@ def options_for(
     the keyword that may be meant, or the protocols that have it; their names begin with `among`. Raises `InputError`
     for a value of another type; errors as `fhe_auc.session.registry.load`.
     """
-    known = (own := registry.load(protocol).options).known
+    known = registry.load(protocol).options.known
     if taken := set(known) & set(inspect.signature(federated_auc).parameters):
         raise InputError(f"protocol {protocol!r} has an option {min(taken)!r}, a keyword of all; rename it")
     for name in options:
         if name not in known:
             raise TypeError(f"{function.__name__} has no argument {name!r}{_remedy(function, protocol, name, among)}")
-    return converted(own, options)
+    given = {name: kinds.plain(value) for name, value in options.items() if value is not None}
+    return {name: kinds.OF_TYPE[known[name].kind](value, name) for name, value in given.items()}
 
 
 def _remedy(function: Callable[..., object], protocol: str, name: str, among: str) -> str:
@@ -151,7 +149,7 @@ def _loaded(among: str) -> Iterator[Protocol[Outcome]]:
                 yield registry.load(name)
 
 
-@converts(OPTIONS)
+@kinds.converts(OPTIONS)
 def federated_auc(
     rows: Rows,
     *,
@@ -184,6 +182,7 @@ def federated_auc(
 
     All roles run in this process and exchange the same bytes as between sites. The result shows itself as a table in a
     notebook; `Evaluation.to_frame` returns a pandas data frame.
+    Keywords take values of numpy, pandas, polars and Arrow, too.
 
     Parameters
     ----------
@@ -266,7 +265,7 @@ def federated_auc(
     Raises
     ------
     InputError
-        Bad input; the message names the party, row, column and value, and lists the known columns for an unknown one.
+        Bad input; the message names the keyword, or party, row, column and value, and what is known in their place.
     UndefinedAucError
         All rows have the same label.
     EvaluationError
@@ -366,7 +365,7 @@ def evaluate(
     return replace(evaluation, warnings=warnings, settings={**evaluation.settings, **told})
 
 
-@converts(OPTIONS)
+@kinds.converts(OPTIONS)
 def federated_thresholds(
     rows: Rows,
     bins: int,

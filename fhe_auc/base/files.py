@@ -183,7 +183,10 @@ def read_text(path: str | os.PathLike[str], longest: int = LONGEST) -> bytes:
     Editors put a mark before it, and PowerShell's ``>`` writes UTF-16. Errors as `read_from_others`, and
     `UnicodeDecodeError`.
     """
-    return _utf8(read_from_others(path, longest))
+    data = read_from_others(path, longest)
+    if not (kind := kind_of(data[:LOOK])).encoding:
+        raise InputError(f"{os.fspath(path)!r} is {kind.name}")
+    return _utf8(data)
 
 
 def _utf8(data: bytes) -> bytes:
@@ -229,7 +232,8 @@ def read_toml(file: Path, shape: type[T], what: str) -> T:
     try:
         return msgspec.toml.decode(read_text(file), type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError, InputError) as error:
-        raise InputError(f"{what} file {str(file)!r}: {error}", file=str(file)) from None
+        why = f"{error}: save it as UTF-8" if isinstance(error, UnicodeDecodeError) else error
+        raise InputError(f"{what} file {str(file)!r}: {why}", file=str(file)) from None
 
 
 def read_config(file: Path, known: Iterable[str] | None) -> dict[str, Any]:

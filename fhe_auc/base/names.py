@@ -10,7 +10,7 @@ HELPER = "helper-1"  # sender name of a session's helper; no party may have it
 MAX_CHARACTERS = 64
 """X.509's upper bound for a common name (RFC 5280, ub-common-name): enough for any site's."""
 
-_QUOTED = r'\s*"((?:[^"]|"")*)"\s*'
+QUOTED = r'\s*"((?:[^"]|"")*)"\s*'
 NAME_BYTES = 4 * MAX_CHARACTERS + 8  # more than the longest name takes, encoded
 
 
@@ -68,14 +68,8 @@ def known_names(name: str, known: Iterable[str], *, most: int = 12) -> str:
 
 def names_in(text: str) -> tuple[str, ...]:
     """Return names with commas between them; one within double quotes, as `quoted` writes it, may have any."""
-    found = re.findall(rf"{_QUOTED},|([^,]*),", text + ",")
+    found = re.findall(rf"{QUOTED},|([^,]*),", text + ",")
     return tuple((plain or name.replace('""', '"')).strip() for name, plain in found)
-
-
-def name_before_levels(text: str) -> tuple[str, str] | None:
-    """Return NAME, which may be `quoted`, and LEVELS of "NAME=LEVELS", None where the text is another."""
-    found = re.match(rf"{_QUOTED}=|(?!{_QUOTED}(?:,|$))([^,=]*)=", text)
-    return found and ((found[3] or found[1] or "").replace('""', '"').strip(), text[found.end() :])
 
 
 def quoted(name: str) -> str:

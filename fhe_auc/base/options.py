@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.names import known_names
-from fhe_auc.base.python_options import Kind, count, flag, number, plain, text
 
 _NOISE = ("epsilon", "epsilon_unit")
 WEIGHTS = ("sample_weight", "sample_weights", "weight", "weights")  # as other packages call them
 NO_WEIGHTS = "weights are not supported; leave them out: every row counts once"
-_FROM_PYTHON: Mapping[type, Kind] = {bool: flag, int: count, float: number, str: text}
 _KINDS = {bool: "true or false", int: "whole number", float: "number", str: "text"}
 
 COMPARED_THRESHOLDS = "hybrid:1500"
@@ -65,12 +63,6 @@ def check_names(options: Options, protocol: str, names: Iterable[str]) -> None:
         if name in WEIGHTS:
             raise InputError(f"{name}: {NO_WEIGHTS}")
         raise InputError(f"protocol {protocol!r} has no option {name!r}{known_names(name, options.known)}")
-
-
-def converted(options: Options, given: Mapping[str, object]) -> dict[str, bool | int | float | str]:
-    """Return the known options that Python gives, without None; raise `InputError` for a value of another type."""
-    own = {name: plain(value) for name, value in given.items() if value is not None}
-    return {name: _FROM_PYTHON[options.known[name].kind](value, name) for name, value in own.items()}
 
 
 def described(options: Options) -> dict[str, str]:

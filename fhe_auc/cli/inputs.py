@@ -79,7 +79,8 @@ def option(usage: str, about: str, *, name: str | None = None, **more: Any) -> D
     words = usage.split()
     value = None if words[-1].startswith("-") else words.pop()
     names = words if name is None else [*words, name]
-    return click.option(*names, metavar=value, is_flag=value is None, help=about, **more)
+    flag = value is None or None  # told that it is no flag, click takes a value that begins with "-" for an option
+    return click.option(*names, metavar=value, is_flag=flag, help=about, **more)
 
 
 def gathered(name: str, make: Callable[..., Any] | str, *options: Decorator) -> Decorator:

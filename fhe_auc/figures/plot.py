@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".png", ".pdf", ".svg")  # kinds of file that a figure can be saved as
 
-_SELECTORS = re.compile("[\ufe00-\ufe0f]")  # of a character's looks, as that of an emoji in colours
-
 INK, GREY, LIGHT = "black", "0.45", "0.8"  # the colours of every figure: lines, what stands back, areas
 
 
@@ -56,12 +54,11 @@ def written(texts: Iterable[str]) -> tuple[list[str], list[str]]:
     """
     from matplotlib import font_manager, rcParams
 
-    own = [_SELECTORS.sub("", text) for text in texts]
-    families, missing = tuple[str, ...](), frozenset(each for each in "".join(own) if not each.isascii())
+    own = [re.sub("[\ufe00-\ufe0f]", "", text) for text in texts]  # which choose looks: an emoji in colours
+    missing = frozenset(each for each in "".join(own) if not each.isascii())
     if missing:
         missing -= _drawable(font_manager.findfont(font_manager.FontProperties()), missing)
-    if missing:
-        families, missing = _fonts_with(missing)
+    families, missing = _fonts_with(missing) if missing else ((), missing)
     escaped = {ord(each): each.encode("ascii", "backslashreplace").decode() for each in missing}
     return [text.translate(escaped) for text in own], [*rcParams["font.family"], *families]
 
@@ -78,13 +75,11 @@ def _fonts_with(left: frozenset[str]) -> tuple[tuple[str, ...], frozenset[str]]:
     for file in set(font_manager.findSystemFonts()) - {font.fname for font in manager.ttflist}:
         with suppress(Exception):  # its list is from a file, made when fonts were others; some fonts it cannot read
             manager.addfont(file)
-    order = sorted(manager.ttflist, key=lambda own: (own.style != "normal", own.weight != 400, "Sans" not in own.name))
-    files = dict[str, str]()
-    for font in order:
-        files.setdefault(font.name, font.fname)
+    order = sorted(manager.ttflist, key=lambda own: (own.style == "normal", own.weight == 400, "Sans" in own.name))
+    files = {font.name: font.fname for font in order}
     covers = {name: _drawable(file, left) for name, file in files.items() if "Last Resort" not in name}
     families = list[str]()
-    while here := covers[best := max(covers, key=lambda name: len(covers[name] & left))] & left:
+    while here := covers[best := max(reversed(covers), key=lambda name: len(covers[name] & left))] & left:
         families.append(best)
         left -= here
     if left:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.names import first_alike, name_before_levels, names_in, quoted
+from fhe_auc.base.names import QUOTED, first_alike, names_in, quoted
 
 MOST_LEVELS_FOUND = 20
 MOST_MODELS, MOST_GROUPS, MOST_CLASSES = 16, 100, 20
@@ -248,30 +248,11 @@ class Questions:
         )
 
     @classmethod
-    def asked(
-        cls,
-        *,
-        score: str | Sequence[str],
-        by: str | Iterable[str] | Mapping[str, Iterable[object]] | None = None,
-        cluster: str | None = None,
-        classes: Sequence[object] | None = None,
-        **others: Any,
-    ) -> Questions:
-        """Return what is asked by the keywords of `fhe_auc.federated_auc`; `InputError`: there is no column of scores.
-
-        Levels and classes are texts.
-        """
+    def asked(cls, score: Any, by: Any = None, cluster: str | None = None, classes: Any = (), **more: Any) -> Questions:
+        """Return what is asked by keywords as `fhe_auc.api.OPTIONS` makes them; `InputError`: there is no score."""
         if not score:
             raise InputError("there is no column of scores: name one at least, as score='risk'")
-        named = [by] if isinstance(by, str) else by or ()
-        levels: Mapping[str, Iterable[object]] = named if isinstance(named, Mapping) else dict.fromkeys(named, ())
-        return cls(
-            score_columns=(score,) if isinstance(score, str) else tuple(score),
-            by={name: tuple(map(str, own)) for name, own in levels.items()},
-            classes=tuple(map(str, classes or ())),
-            cluster=cluster or "",
-            **others,
-        )
+        return cls(score_columns=tuple(score), by=by or {}, classes=tuple(classes or ()), cluster=cluster or "", **more)
 
     @property
     def several(self) -> bool:
@@ -322,14 +303,14 @@ class Questions:
 def levels_of(texts: Iterable[str], whole: Collection[str] = ()) -> dict[str, tuple[str, ...]]:
     """Return the levels of each column of "NAME=LEVEL,LEVEL", none where they are to be found: "NAME,NAME" or "NAME".
 
-    What has a comma or an equals sign of its own is within quotes, as of `names_in`, or a text of `whole` names. Raises
-    `InputError` for a column that is there twice.
+    What has a comma or an equals sign of its own is within quotes, as of `names_in`, or one of the `whole` texts.
+    Raises `InputError` for a column that is there twice.
     """
     found: dict[str, tuple[str, ...]] = {}
-    for text in texts:
-        cut = None if text.strip() in whole else name_before_levels(text)
-        names = (text.strip(),) if text.strip() in whole else names_in(text)
-        named = dict.fromkeys(names, ()) if cut is None else {cut[0]: names_in(cut[1])}
+    for text in map(str.strip, texts):
+        names = (text,) if text in whole else names_in(text)
+        levels = None if text in whole else re.match(rf"{QUOTED}=|(?!{QUOTED}(?:,|$))([^,=]*)=", text)
+        named = {names_in(levels[0][:-1])[0]: names_in(text[levels.end() :])} if levels else dict.fromkeys(names, ())
         if twice := sorted(found.keys() & named.keys()):
             raise InputError(f"{twice[0]!r} is given twice")
         found.update(named)

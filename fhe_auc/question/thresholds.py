@@ -9,7 +9,6 @@ which the tables of [DPAUC] come out, which does not say what its points are.
 its own has to find (`fhe_auc.results.evaluation.QuantileThresholds`, docs/security/histograms.md).
 """
 
-import operator
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_text, write_atomically
-from fhe_auc.base.python_options import number, plain
+from fhe_auc.base.python_options import count, number, plain
 from fhe_auc.question import score_bins
 from fhe_auc.question.score_bins import numbers
 
@@ -128,19 +127,16 @@ def explicit(thresholds: ArrayLike) -> NDArray[np.float64]:
     as minus infinity, whatever its value. Raises `InputError` for anything else, with the position (from 0) and value.
     """
     try:
-        given = thresholds if type(thresholds) is np.ndarray else np.asarray(plain(thresholds))
+        given = thresholds if type(thresholds) is np.ndarray else np.asarray(plain(thresholds), dtype=object)
     except (ValueError, TypeError, OverflowError) as error:
         raise InputError(f"thresholds must be a one-dimensional array of numbers ({error})") from None
-    if given.ndim == 0:
-        raise InputError(
-            "thresholds must be 'uniform:100', 'hybrid:1000' or the like, or an array of numbers, not "
-            f"{type(thresholds).__name__}"
-        )
     if given.ndim == 1 and given.dtype == object:
-        given = np.array([number(plain(each), f"threshold {at}") for at, each in enumerate(given)])
+        given = np.array([number(plain(each), f"threshold {at}") for at, each in enumerate(given)], np.float64)
     if given.ndim != 1 or given.dtype.kind not in "iuf":
+        got = f"of type {given.dtype} and shape {given.shape}" if given.ndim else type(thresholds).__name__
         raise InputError(
-            f"thresholds must be a one-dimensional array of numbers, not of type {given.dtype} and shape {given.shape}"
+            "thresholds must be 'uniform:100', 'hybrid:1000' or the like, or a one-dimensional array of numbers, not "
+            f"{got}"
         )
     _checked_size(len(given))
     with np.errstate(over="ignore"):  # a long double that becomes infinite is refused below
@@ -314,10 +310,7 @@ def with_asked(grid: NDArray[np.float64], asked: Sequence[float]) -> NDArray[np.
 
 
 def _checked_size(m: int) -> int:
-    try:
-        size = operator.index(m)
-    except TypeError:
-        raise InputError(f"the number of thresholds must be an integer, not {m!r}") from None
+    size = count(plain(m), "the number of thresholds")
     if not MIN_SIZE <= size <= MAX_SIZE:
         raise InputError(f"the number of thresholds must be from {MIN_SIZE} to {MAX_SIZE:,}, not {size:,}")
     return size

@@ -113,7 +113,7 @@ def federated_report(
     wanted = ReportAsked(
         protocol=protocol,
         options=own,
-        threshold=() if threshold is None else tuple(np.ravel(threshold).tolist()),
+        threshold=tuple(np.ravel(threshold or ()).tolist()),
         cost_ratio=cost_ratio,
         alert_rate=alert_rate,
         min_cell=min_cell,

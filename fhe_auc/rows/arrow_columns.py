@@ -12,7 +12,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.rows.entries import Coded, as_coded, canonical, site_name
 from fhe_auc.rows.pieces import Piece
 
-_EXACT = 2**53  # below which float64 tells whole numbers apart
+_EXACT = 2**53  # below it, float64 tells whole numbers apart
 _FEW = 256  # neighbouring integers, which are codes as they are
 
 
@@ -30,7 +30,7 @@ def _values(column: Any) -> NDArray[Any]:
         return column if column.dtype.kind in "biuf" else as_objects(column.tolist())
     if (kinds := set(map(type, column))) <= {int, float, Decimal, type(None)}:
         values = np.array(column, np.float64)
-        if int not in kinds or not (np.abs(values) > _EXACT).any():
+        if int not in kinds or not (np.abs(values) >= _EXACT).any():
             return values
     return as_objects(column)
 

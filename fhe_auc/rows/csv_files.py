@@ -22,7 +22,7 @@ import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.file_kinds import JSON, LOOK, TEXT, FileKind, kind_of, text_in, utf8_marks
+from fhe_auc.base.file_kinds import LOOK, TEXT, kind_of, text_in, utf8_marks
 from fhe_auc.rows.arrow_columns import arrow_values, as_objects, coded
 from fhe_auc.rows.entries import canonical, number_of
 from fhe_auc.rows.pieces import Piece, column_names, find_columns
@@ -68,15 +68,18 @@ class TextFormat:
         try:
             "".encode(self.encoding)
         except (LookupError, ValueError):
-            raise InputError(f"the encoding {self.encoding!r} is unknown") from None
+            raise InputError(
+                f"the encoding {self.encoding!r} is unknown; some are utf-8, utf-16, windows-1252"
+            ) from None
 
 
 @dataclass(frozen=True, eq=False)
 class TextFile:
-    """One text file; `path` "-" is standard input."""
+    """One file, as text; `path` "-" is standard input, and `sheet` that of a workbook, which is no text."""
 
     path: Path
     form: TextFormat = field(default_factory=TextFormat)
+    sheet: str | None = None
 
     @property
     def wrong_encoding(self) -> str:
@@ -92,7 +95,7 @@ class TextFile:
         Arrow reads ahead in threads. With a file of Python's these abort the process where it ends while they read.
         Raises `InputError` where it is no text, or in another encoding than is said.
         """
-        opened = self._open() if self.source[2] is None else _opened(self.source[2])
+        opened = self._open() if self.source[1] is None else _opened(self.source[1])
         opened.seek(utf8_marks(opened.read(LOOK)))
         return opened
 
@@ -100,16 +103,10 @@ class TextFile:
         return _opened(_standard_input()) if self.path == STDIN else pa.OSFile(os.fsencode(self.path))  # whatever bytes
 
     @cached_property
-    def source(self) -> tuple[FileKind, str, Any]:
-        """What it is, its encoding, and its text in UTF-8 where the file itself has it not; errors as `open_text`."""
-        kind, encoding, blocks = text_in(self._open(), self.form.encoding)
-        if blocks is None:
-            return kind, encoding, None
-        copy = _kept(blocks)
-        kind = kind_of(_opened(copy).read(LOOK))
-        if not kind.encoding:
-            raise InputError(kind.told)
-        return kind, encoding, copy
+    def source(self) -> tuple[str, Any]:
+        """Its encoding, and its text in UTF-8 where the file itself has it not; errors as of `open_text`."""
+        encoding, blocks = text_in(self._open(), self.form.encoding)
+        return encoding, None if blocks is None else _kept(blocks)
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the bytes of the text, as of `open_text`."""
@@ -133,11 +130,6 @@ class TextFile:
     def header(self, delimiter: str) -> list[str]:
         """Return the names of the columns as they stand there; none in an empty file."""
         return next((names for _, names in self.records(delimiter)), [])
-
-    def first_lines(self) -> Iterator[tuple[str, list[str]]]:
-        """Yield names of the first lines, and what stands on them by each delimiter."""
-        for delimiter in self.form.delimiter or _DELIMITERS:
-            yield from ((f"line {line}", names) for line, names in islice(self.records(delimiter), _TOP))
 
     def records(self, delimiter: str, errors: str = "replace") -> Iterator[tuple[int, list[str]]]:
         """Yield the header and each row, blank lines apart, and the line where it begins; `errors` as for `open`."""
@@ -195,8 +187,8 @@ def _opened(kept: Any) -> Any:
 
 def text_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
     """Yield the rows of these columns, in order; raise `InputError`, or what Arrow raises on what is no CSV."""
-    if file.source[0] is JSON:
-        raise InputError(JSON.told)
+    if (other := kind_of(file.open_text().read(LOOK))) is not TEXT:
+        raise InputError(other.told)
     wanted = (*texts, *numbers)
     delimiter = file.delimiter(wanted)
     header = file.header(delimiter)
@@ -216,6 +208,7 @@ def text_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) ->
                     named = {name: coded(columns[name], file.form.decimal) for name in texts}
                     yield Piece(found, named).chosen(slice(skipped, None))
                     yielded += batch.num_rows - skipped
+            vars(file).pop("source", None)  # a copy takes room that the next file may need
             return
         except pa.ArrowInvalid as error:
             if "straddling" in str(error):
@@ -232,8 +225,13 @@ def _batches(
     file: TextFile, wanted: Sequence[str], delimiter: str, header: list[str], types: Mapping[str, Any], size: int
 ) -> Iterator[Any]:
     """Yield the rows in so many bytes of text at a time."""
+    below = (
+        (f"line {line}", names)
+        for each in file.form.delimiter or _DELIMITERS
+        for line, names in islice(file.records(each), _TOP)
+    )
     try:
-        raw = find_columns(wanted, header, below=file.first_lines())
+        raw = find_columns(wanted, header, below=below)
     except InputError:
         if "\N{REPLACEMENT CHARACTER}" in "".join(header) and not "".join(wanted).isascii():
             raise InputError(file.wrong_encoding) from None
@@ -289,32 +287,17 @@ def _numbers_of(column: Any, decimal: str) -> NDArray[Any]:
     """Return numbers, or each entry by itself where one is none; with None for what is missing."""
     if pa.types.is_floating(column.type):
         return arrow_values(column)
-    texts = column.to_pylist()
-    if decimal == ".":
-        _refuse_commas([text.strip() for text in texts])
-    return as_objects([_number_or_text(entry, decimal) for entry in texts])
+    texts = [text.strip() for text in column.to_pylist()]
+    for marks, pattern, told in _MISWRITTEN:
+        if decimal in marks and (odd := next(filter(re.compile(pattern).fullmatch, texts), None)):
+            raise InputError(told.format(odd, odd.replace(",", ""), odd.replace(",", ".")))
+    numbers = zip(texts, (number_of(text, decimal) for text in texts), strict=True)
+    return as_objects([text if number is None and canonical(text) else number for text, number in numbers])
 
 
-def _refuse_commas(texts: list[str]) -> None:
-    """Raise `InputError` where numbers have a comma, with the remedy: in 1,200 it may part thousands, in 0,25 not."""
-    commas = [text for text in texts if re.fullmatch(r"\W?\d+,\d+", text)]
-    if sure := [text for text in commas if not re.fullmatch(r"\W?[1-9]\d{0,2},\d{3}", text)]:
-        raise InputError(f"{sure[0]!r} has a decimal comma; say so with --decimal ,")
-    if commas:
-        raise InputError(
-            f"{commas[0]!r} may be {commas[0].replace(',', '')} or {commas[0].replace(',', '.')}: write numbers with a "
-            "decimal point, and without a mark between thousands"
-        )
-
-
-def _number_or_text(text: str, decimal: str) -> float | str | None:
-    if canonical(text) is None:
-        return None
-    if decimal == "," and re.fullmatch(r"\s*\W?\d+(\.\d+)+(,\d+)?\s*", text):
-        raise InputError(
-            f"{text.strip()!r} has a point, and the decimal mark is a comma: a point between thousands is to be removed"
-        )
-    if re.fullmatch(r"\s*\W?\d+([.,]\d+)?\s*%\s*", text):
-        raise InputError(f"{text.strip()!r} has a percent sign; remove it and give --score-scale percent")
-    number = number_of(text, decimal)
-    return text if number is None else number
+_MISWRITTEN = (  # with which decimal mark, what, and what to say of it; in 1,200 a comma may part thousands
+    (".", r"\W?(?![1-9]\d{0,2},\d{3}$)\d+,\d+", "{0!r} has a decimal comma; say so with --decimal ,"),
+    (".", r"\W?\d+,\d+", "{0!r} may be {1} or {2}: write numbers with a decimal point, and thousands plain"),
+    (",", r"\W?\d+(\.\d+)+(,\d+)?", "{0!r} has a point, and the decimal mark is a comma: remove it between thousands"),
+    (".,", r"\W?\d+([.,]\d+)?\s*%", "{0!r} has a percent sign; remove it and give --score-scale percent"),
+)

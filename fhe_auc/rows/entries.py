@@ -48,31 +48,22 @@ class Coded:
         changed |= dict.fromkeys(taken)
         return replace(self, names=[changed.get(code, name) for code, name in enumerate(self.names)], taken=taken)
 
-    def present(self) -> list[int]:
-        """Return the codes that occur, ascending."""
-        found: list[int] = np.flatnonzero(np.bincount(self.codes, minlength=1)).tolist()
-        return found
-
     def named(self) -> dict[int, str]:
         """Return the names that occur, by their codes, ascending."""
-        return {code: name for code in self.present() if (name := self.names[code]) is not None}
+        present = np.flatnonzero(np.bincount(self.codes, minlength=1)).tolist()
+        return {code: name for code in present if (name := self.names[code]) is not None}
 
 
 def one_dimensional(values: ArrayLike, title: str, what: str) -> NDArray[Any]:
-    """Return a column as an array, shape (n,), every entry as it is, None where one is masked.
-
-    Raises `InputError` for other shapes.
-    """
+    """Return a column as an array, shape (n,), None where an entry is masked; raise `InputError` for other shapes."""
     kind = type(values).__name__
     try:
         array = values if isinstance(values, np.ndarray) else np.asarray(values)
         if array is not values and array.dtype.kind not in "biuf":  # numpy may have made numbers beside a text text
             array = np.asarray(values, dtype=object)
     except Exception as error:  # each library has its own
-        raise InputError(
-            f"{title}: {what}: {kind} makes no array of one dimension ({type(error).__name__}): convert it to "
-            "one of numpy first"
-        ) from None
+        told = f"{kind} makes no array of one dimension ({type(error).__name__}): convert it to one of numpy first"
+        raise InputError(f"{title}: {what}: {told}") from None
     if not array.ndim:
         raise InputError(f"{title}: {what} must be one-dimensional, an entry for each row, got {kind}")
     if array.ndim > 1:
@@ -89,10 +80,9 @@ def coded_entries(
     """Return each entry's index in `names`, or refuse the first that is none of them; without names, labels 0 and 1."""
     coded = _present(values, what, refuse, ": give such rows a level of their own" if names else "")
     index = {canonical(name): code for code, name in enumerate(names)} or _LABELS
-    if twice := [name for code, name in enumerate(names) if index[canonical(name)] != code]:
-        raise InputError(
-            f"{what} {twice[0]!r} is also written {names[index[canonical(twice[0])]]!r}: write it in one way"
-        )
+    for code, name in enumerate(names):
+        if (other := index[canonical(name)]) != code:
+            raise InputError(f"{what} {name!r} is also written {names[other]!r}: write it in one way")
     known = [index.get(name, index.get(coded.stored.get(name or ""), -1)) for name in coded.names]
     found = np.array(known or [0], np.int16)[coded.codes]
     row = _first(found < 0)
@@ -168,8 +158,8 @@ def _text_of(entry: object) -> str:
     entry = plain_entry(entry)
     if isinstance(entry, (bytes, bytearray)):
         return entry.decode(errors="backslashreplace")
-    if entry is None or isinstance(entry, (bool, int)):
-        return "" if entry is None else str(entry)
+    if isinstance(entry, (bool, int)):
+        return str(entry)
     try:
         numerator, denominator = entry.as_integer_ratio()  # type: ignore[attr-defined]
         if denominator == 1:
@@ -177,7 +167,7 @@ def _text_of(entry: object) -> str:
         short = repr(float(entry))  # type: ignore[arg-type]
         return short if type(entry)(short) == entry else str(entry)  # type: ignore[call-arg]
     except (AttributeError, ValueError, OverflowError):  # no number, or none that is finite
-        return str(entry)
+        return "" if entry is None else str(entry)
 
 
 def _one_spelling(text: str, decimal: str) -> str:
@@ -201,25 +191,22 @@ def number_of(text: str, decimal: str = ".") -> float | None:
 
     `decimal` is "." or ","; with a comma, a number with a point is none. What counts as missing is no number.
     """
-    plain = text.strip().translate(_MINUSES)
+    plain = text if text.isascii() else text.strip().strip(WIDTHLESS).translate(_MINUSES)
     if decimal == ",":
         plain = plain.replace(".", "_").replace(",", ".")
     try:
         number = float("_" if "_" in plain else plain)
     except ValueError:
         return None
-    return None if number != number else number
+    return number if number == number else None
 
 
 def missing_entries(values: NDArray[Any] | Coded) -> NDArray[np.bool_]:
     """Return which entries of a column, shape (n,), are missing."""
     if isinstance(values, Coded):
         return np.array([name is None for name in values.names] or [False])[values.codes]
-    if values.dtype.kind == "f":
-        nans: NDArray[np.bool_] = np.isnan(values)
-        return nans
-    if values.dtype.kind in "biu":
-        return np.zeros(len(values), np.bool_)
+    if values.dtype.kind in "biuf":
+        return np.asarray(np.isnan(values))
     return np.fromiter((canonical(entry) is None for entry in values.tolist()), np.bool_, len(values))
 
 
@@ -240,12 +227,13 @@ def as_coded(entries: NDArray[Any]) -> Coded:
 
 
 def known_codes(
-    values: NDArray[Any] | Coded, known: dict[str, int], refuse: Callable[[int, str], InputError]
+    values: NDArray[Any] | Coded, what: str, refuse: Callable[[int, str], InputError], known: dict[str, int]
 ) -> NDArray[np.int32]:
-    """Return the code of each entry in `known`, which new ones are added to, or refuse the first that is missing."""
-    coded = _present(values, "the patient", refuse)
-    codes = np.zeros(max(len(coded.names), 1), np.int32)
-    for code, name in coded.named().items():
+    """Return the code of each entry in `known`, which new ones are added to as they come, or refuse a missing one."""
+    coded = _present(values, what, refuse)
+    first, codes = np.zeros((2, len(coded.names)), np.int32)
+    first[coded.codes[::-1]] = np.arange(len(coded))[::-1]
+    for code, name in sorted(coded.named().items(), key=lambda item: first[item[0]]):
         codes[code] = known.setdefault(name, len(known))
     return frozen(codes[coded.codes])
 

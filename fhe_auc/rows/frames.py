@@ -57,28 +57,30 @@ class MemoryTable:
             told = ", ".join(f"{name} {rows}" for name, rows in lengths.items())
             raise InputError(f"{self.title}: the columns differ in length: {told}; each row needs all")
         for name in (each for each in texts if each not in self._coded):
-            order = tuple(text for text in map(site_name, _order_of(self.columns[name])) if text is not None)
+            order = tuple(text for text in map(site_name, _order_of(self._values(name))) if text is not None)
             self._coded[name] = replace(as_coded(arrays[name]), order=order)
         yield Piece({name: arrays[name] for name in numbers}, {name: self._coded[name] for name in texts})
 
     def _column(self, name: str) -> NDArray[Any]:
         """Return a column as an array, shape (n,), in which every entry is one value."""
-        try:
-            values = self.columns[name]
-        except Exception:  # each library has its own
-            there = [each for each in _column_names(self.columns) or () if each != name]
-            if "," in name and set(several := [part.strip() for part in name.split(",")]) <= set(there):
-                raise InputError(f"{self.title}: {name!r} is no column: score={several!r} names several") from None
-            try:
-                values = self.columns[find_columns([name], there, self.words)[name]]
-            except InputError as error:
-                raise error.within(self.title) from None
-        array = one_dimensional(values, self.title, name)
+        array = one_dimensional(self._values(name), self.title, name)
         entries = array.tolist() if array.dtype == object else []
         if odd := set(map(type, entries)) & {list, tuple, dict, set, np.ndarray}:
             row, got = next((row, type(entry).__name__) for row, entry in enumerate(entries) if type(entry) in odd)
             raise InputError(f"{self.title}, row {row}: {name} must be one value for each row, got a {got}")
         return array
+
+    def _values(self, name: str) -> Any:
+        try:
+            return self.columns[name]
+        except Exception:  # each library has its own
+            there = [each for each in _column_names(self.columns) or () if each != name]
+            if "," in name and set(several := [part.strip() for part in name.split(",")]) <= set(there):
+                raise InputError(f"{self.title}: {name!r} is no column: score={several!r} names several") from None
+            try:
+                return self.columns[find_columns([name], there, self.words)[name]]
+            except InputError as error:
+                raise error.within(self.title) from None
 
 
 def _order_of(values: Any) -> Iterable[object]:

@@ -47,7 +47,7 @@ class Entries:
     `positive_label` counts as 1; all other rows have one other label, which counts as 0. None: labels are 0 and 1. With
     `drop_missing`, rows in which an entry is missing are left out, and counted; otherwise they are refused. Scores are
     on `score_scale`, one of `SCALES`, and turned into probabilities. Raises `InputError` where the positive label
-    stands for a missing entry, or `drop_missing` is neither true nor false.
+    stands for a missing entry.
     """
 
     positive_label: Label | None = None
@@ -67,8 +67,6 @@ class Entries:
     def __post_init__(self) -> None:
         if self.positive_label is not None and self.positive is None:
             raise InputError(f"the positive label cannot be {self.positive_label!r}, which stands for a missing entry")
-        if not isinstance(self.drop_missing, (bool, np.bool_)):
-            raise InputError(f"drop_missing must be True or False, got {self.drop_missing!r}")
 
 
 AS_THEY_ARE = Entries()
@@ -267,10 +265,12 @@ class PartyData:
         of_score = "score" if len(scores) == 1 else "{!r} score"
         of_models = [column(of_score.format(model), model, values) for model, values in scores.items()]
         of_groups = [column(f"{variable!r} level", variable, values) for variable, values in groups.items()]
-        of_patients = [] if clusters is None else [column("patient", analysis.cluster or "", clusters)]
+        of_patients = [] if clusters is None else [column("the patient", analysis.cluster or "", clusters)]
         for values, what, _ in (*of_models, *of_groups, *of_patients):
             if (n := len(values)) != len(rows[0]):
-                raise InputError(f"party {name!r}: {len(rows[0])} labels but {n} {what}s; each row needs both")
+                raise InputError(
+                    f"party {name!r}: {len(rows[0])} labels but {n} {what.removeprefix('the ')}s; each row needs both"
+                )
         if not len(rows[0]):
             raise InputError(f"party {name!r}: there are no rows")
         return cls(
@@ -282,7 +282,7 @@ class PartyData:
                 for variable, (values, _, refused) in zip(analysis.by, of_groups, strict=True)
             ),
             score_columns=tuple(each for each in scores if each),
-            clusters=next((known_codes(values, known, refused) for values, _, refused in of_patients), None),
+            clusters=next((known_codes(*each, known) for each in of_patients), None),
         )
 
 

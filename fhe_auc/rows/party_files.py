@@ -51,9 +51,9 @@ def read_for(
 ) -> tuple[list[PartyData], Analysis]:
     """Read the parties' test rows for questions, and what these are now that all levels are known.
 
-    Files are of `fhe_auc.rows.table_files.SUFFIXES`; a folder of Parquet files, or a pattern, is one party, named by
-    the folder. ``-`` is standard input, CSV; without a site column its party is called "stdin". A database's address is
-    one of `fhe_auc.rows.databases.Query`.
+    Files are of `fhe_auc.rows.table_files.SUFFIXES`; a folder of Parquet files, or a pattern, is one party and has the
+    folder's name. ``-`` is standard input, CSV; without a site column its party is called "stdin". A database's address
+    is one of `fhe_auc.rows.databases.Query`.
 
     Without `site_column` every file is one party, named by the file name without its suffix, or by its folder where
     files of several folders have one name. With it the rows of all files are grouped by the text in this column, which

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.names import first_alike
 from fhe_auc.question.analysis import Analysis, Questions
-from fhe_auc.rows.entries import Coded, missing_entries, number_of, require_one_spelling
+from fhe_auc.rows.entries import Coded, known_codes, missing_entries, number_of, require_one_spelling
 from fhe_auc.rows.party_data import Entries, PartyData, checked_name, noted, rescaled
 from fhe_auc.rows.pieces import Piece, Table
 from fhe_auc.rows.row_store import Column, cut, parted
@@ -143,8 +143,7 @@ class _Kept:
         if self._columns.site is None and part.table.party in self._codes and part.table not in self._with_rows:
             raise InputError(f"party {part.table.party!r} is there twice; every party needs its own name")
         self._with_rows.add(part.table)
-        names = self._named(part)
-        (label, scores, groups, cluster, _), piece, table = self._columns, part.piece, part.table
+        (label, scores, groups, cluster, site), piece, table = self._columns, part.piece, part.table
 
         def refuse(row: int, what: str, column: str) -> InputError:
             place = table.place(int(part.rows[row]), self._columns.names)
@@ -152,9 +151,12 @@ class _Kept:
             if re.search(r" missing\b", what):
                 what += f"; {table.words.drop}"
             where = f", column {column!r}" if table.names_columns else ""
-            message = f"party {party!r}, {place.text}{where}: {what}"
-            return InputError(message, party=party, file=place.file, line=place.line, column=column)
+            whose = "" if party is None else f"party {party!r}, "
+            return InputError(
+                f"{whose}{place.text}{where}: {what}", party=party, file=place.file, line=place.line, column=column
+            )
 
+        codes = known_codes(part.sites, "the site", lambda row, what: refuse(row, what, str(site)), self._codes)
         data = PartyData.from_columns(
             "rows",
             self._labels(part, partial(refuse, column=label)),
@@ -168,9 +170,9 @@ class _Kept:
         )
         data = rescaled(data, self._entries.score_scale, refuse=refuse)
         if self._columns.site is None:
-            self._sizes[int(names[0])] += data.rows
+            self._sizes[int(codes[0])] += data.rows
         else:
-            self._sites.append(names[part.sites.codes])
+            self._sites.append(codes)
         self._rows = self._rows or [Column(array.dtype, in_memory=self._in_memory) for array in data.arrays]
         for kept, array in zip(self._rows, data.arrays, strict=True):
             kept.append(array)
@@ -184,20 +186,6 @@ class _Kept:
         for code, times in zip(*np.unique(part.sites.codes[missing], return_counts=True), strict=True):
             self._dropped[part.sites.names[code]] += int(times)
         return part.chosen(~missing)
-
-    def _named(self, part: _Part) -> NDArray[np.int32]:
-        names = np.zeros(len(part.sites.names), np.int32)
-        present = part.sites.present()
-        first = {int(np.argmax(part.sites.codes == code)) if len(present) > 1 else 0: code for code in present}
-        for row, code in sorted(first.items()):
-            name = part.sites.names[code]
-            if name is None:
-                place = part.table.place(int(part.rows[row]), self._columns.names)
-                column = self._columns.site
-                message = f"{place.text}, column {column!r}: the site is missing; {part.table.words.drop}"
-                raise InputError(message, file=place.file, line=place.line, column=column)
-            names[code] = self._codes.setdefault(name, len(self._codes))
-        return names
 
     def _labels(self, part: _Part, refuse: partial[InputError]) -> Coded:
         """Return labels as 0 and 1, or classes as they are; `InputError` for what is neither."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import pickle
+import tempfile
 import unicodedata
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, Place
+from fhe_auc.base.files import naming
 from fhe_auc.base.names import known_names
 from fhe_auc.rows.entries import WIDTHLESS, Coded
-from fhe_auc.rows.row_store import BATCH, Column, release
+
+_IN_MEMORY = 2**24  # bytes of columns that are kept in memory; more go to a file
 
 
 class Piece(NamedTuple):
@@ -21,11 +24,6 @@ class Piece(NamedTuple):
 
     numbers: dict[str, NDArray[Any]]
     texts: dict[str, Coded]
-
-    @property
-    def rows(self) -> int:
-        """Number of rows, of one column at least."""
-        return max([*map(len, self.numbers.values()), *map(len, self.texts.values())])
 
     def chosen(self, rows: NDArray[Any] | slice) -> Piece:
         """Return some of the rows."""
@@ -86,64 +84,27 @@ class Table(Protocol):
 
 
 class KeptPieces:
-    """The pieces of a table that is read once: in memory, or, where rows are many, in unnamed temporary files."""
+    """The pieces of a table that is read once: in memory, or, where rows are many, in an unnamed temporary file."""
 
     def __init__(self, pieces: Iterable[Piece]) -> None:
-        numbers, codes = dict[str, Column](), dict[str, Column]()
-        known = dict[str, dict[str | None, int]]()
-        self._texts = dict[str, Coded]()  # of each column, without rows
-        self._odd = dict[str, dict[int, object]]()  # entries by row, in columns of numbers, that are none
-        self._rows = 0
-        for piece in pieces:
-            for name, entries in piece.numbers.items():
-                own = numbers.setdefault(name, Column(np.float64))
-                own.append(self._numbers(self._odd.setdefault(name, {}), entries))
-            for name, coded in piece.texts.items():
-                own_names, before = known.setdefault(name, {}), self._texts.get(name, coded)
-                table = [own_names.setdefault(text, len(own_names)) for text in coded.names]
-                codes.setdefault(name, Column(np.int32)).append(np.array(table or [0], np.int32)[coded.codes])
-                self._texts[name] = replace(coded, names=(), stored={**before.stored, **coded.stored})
-            self._rows += piece.rows
-        self._texts = {name: replace(coded, names=[*known[name]]) for name, coded in self._texts.items()}
-        self._columns = {name: column.finished() for name, column in (*numbers.items(), *codes.items())}
-
-    def _numbers(self, odd: dict[int, object], entries: NDArray[Any]) -> NDArray[np.float64]:
-        """Return entries as float64, NaN where one is missing, or is none or would change, which is written down."""
-        if entries.dtype == np.float64:
-            return entries
-        found: NDArray[np.float64] = np.full(len(entries), np.nan)
-        rows: NDArray[np.intp] = np.arange(len(entries))
-        if entries.dtype.kind in "biuf":
-            with np.errstate(invalid="ignore"):
-                found = entries.astype(np.float64)
-                rows = np.flatnonzero((found.astype(entries.dtype) != entries) & (entries == entries))
-        for row, entry in zip(rows.tolist(), entries[rows].tolist(), strict=True):
-            if type(entry) in (int, float) and float(entry) == entry:
-                found[row] = entry
-            elif entry is not None and entry == entry:
-                odd[self._rows + row] = entry
-        return found
+        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - closed with this object
+        weakref.finalize(self, self._file.close)
+        self._starts = list[dict[str, int]]()  # of each column of a piece
+        with naming(tempfile.gettempdir()):
+            for piece in pieces:
+                self._starts.append({})
+                for name, column in (*piece.numbers.items(), *piece.texts.items()):
+                    self._starts[-1][name] = self._file.tell()
+                    pickle.dump(column, self._file, pickle.HIGHEST_PROTOCOL)
 
     def pieces(self, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
         """Yield the rows of some of the columns, in order."""
-        for start in range(0, self._rows, BATCH):
-            rows = slice(start, start + BATCH)
-            found = {name: self._entries(name, rows) for name in numbers}
-            yield Piece(
-                found,
-                {name: replace(self._texts[name], codes=np.asarray(self._columns[name][rows])) for name in texts},
-            )
+        for starts in self._starts:
+            found = dict[str, Any]()
             for name in (*numbers, *texts):
-                release(self._columns[name])
-
-    def _entries(self, name: str, rows: slice) -> NDArray[Any]:
-        found: NDArray[Any] = np.asarray(self._columns[name][rows])
-        odd = {row - rows.start: entry for row, entry in self._odd[name].items() if rows.start <= row < rows.stop}
-        if odd:
-            found = found.astype(object)
-            for row, entry in odd.items():
-                found[row] = entry
-        return found
+                self._file.seek(starts[name])
+                found[name] = pickle.load(self._file)  # noqa: S301 - our own
+            yield Piece({name: found[name] for name in numbers}, {name: found[name] for name in texts})
 
 
 def find_columns(

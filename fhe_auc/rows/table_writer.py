@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import replacing
 from fhe_auc.rows.csv_files import CSV, TextFormat
-from fhe_auc.rows.table_files import OBJECTS, TableFile
+from fhe_auc.rows.table_files import OBJECTS, TableFile, native
 
 _Column = NDArray[np.float64]
 _SAMPLE = 2**16  # characters, in which a line ends
@@ -41,7 +41,9 @@ def add_column(
     """
     given, wanted = Path(source), Path(target)
     writer = _WRITERS.get(given.suffix.lower())
-    if writer is None or wanted.suffix.lower() != given.suffix.lower():
+    if writer is None:
+        raise InputError(f"file {str(given)!r}: copies are made of {', '.join(_WRITERS)} files", file=str(given))
+    if wanted.suffix.lower() != given.suffix.lower():
         raise InputError(
             f"file {str(wanted)!r}: its name must end in {given.suffix}, as that of {str(given)!r} does",
             file=str(wanted),
@@ -63,7 +65,7 @@ def _add_to_csv(source: TableFile, read: Sequence[str], target: BinaryIO, name: 
     with source.decoded(errors="ignore") as opened:
         first = re.match(r"[^\r\n]*(\r\n|\r|\n)", opened.read(_SAMPLE))
     line = first[1] if first else "\n"
-    text = TextIOWrapper(target, encoding=source.source[1], newline="")  # with a mark, as Excel needs it
+    text = TextIOWrapper(target, encoding=source.source[0], newline="")  # with a mark, as Excel needs it
     if first and source.stated_delimiter() is not None:
         text.write(first[0])
     writer = csv.writer(text, delimiter=delimiter, lineterminator=line)
@@ -76,7 +78,7 @@ def _add_to_csv(source: TableFile, read: Sequence[str], target: BinaryIO, name: 
             writer.writerow([*row, str(value).replace(".", source.form.decimal)])
         text.detach()
     except UnicodeEncodeError:
-        raise InputError(f"column {name!r} cannot be written in its encoding, {source.source[1]}") from None
+        raise InputError(f"column {name!r} cannot be written in its encoding, {source.source[0]}") from None
     except UnicodeDecodeError:
         raise InputError(source.wrong_encoding) from None
     except CSV.Error as error:
@@ -84,7 +86,7 @@ def _add_to_csv(source: TableFile, read: Sequence[str], target: BinaryIO, name: 
 
 
 def _add_to_parquet(source: TableFile, _: Sequence[str], target: BinaryIO, name: str, values: _Column) -> None:
-    with source.open_native() as opened, pq.ParquetFile(opened) as file:
+    with native(source.path) as opened, pq.ParquetFile(opened) as file:
         table = file.read()
     _refuse_same(name, table.column_names)
     pq.write_table(table.append_column(name, pa.array(values)), target)
@@ -107,5 +109,5 @@ def _add_to_npz(source: TableFile, _: Sequence[str], target: BinaryIO, name: str
 
 
 _WRITERS: Mapping[str, Callable[[TableFile, Sequence[str], BinaryIO, str, _Column], None]] = MappingProxyType(
-    {".csv": _add_to_csv, ".parquet": _add_to_parquet, ".npz": _add_to_npz}
+    {".csv": _add_to_csv, ".tsv": _add_to_csv, ".parquet": _add_to_parquet, ".npz": _add_to_npz}
 )

@@ -9,6 +9,7 @@ and accept it by `result_check.accept`. What this is worth against which attack:
 from collections.abc import Sequence
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.python_options import number
 from fhe_auc.ckks import Slots
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
@@ -70,9 +71,7 @@ class Malicious(BlindedAuc):
         if request.min_parties not in (None, request.size):
             raise InputError("min_parties does not apply: with malicious no party can be left out")
         tolerance = request.options.get("tolerance")
-        if tolerance is not None and not isinstance(tolerance, (int, float)):
-            raise InputError(f"tolerance must be a number, got {tolerance!r}")
-        return None if tolerance is None else float(tolerance)
+        return None if tolerance is None else number(tolerance, "tolerance")
 
 
 def _loose(plan: AucPlan) -> tuple[str, ...]:

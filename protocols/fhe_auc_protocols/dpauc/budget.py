@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.python_options import flag
 from fhe_auc.question.thresholds import MAX_SIZE
 from fhe_auc.results.intervals import expit
 from fhe_auc_protocols.dpauc.roc import STATISTICS, Curve
@@ -88,7 +89,7 @@ class Budget:
             delta=delta,
             budget_thresholds=budget_thresholds,
             score_epsilon=score_epsilon,
-            curve=Curve(*(_flag(options, name, default) for name, default in asdict(Curve()).items())),
+            curve=Curve(*(flag(options.get(name, default), name) for name, default in asdict(Curve()).items())),
         )
         if mechanism == RANDOMIZED_RESPONSE and budget.flip_probability >= _COIN:
             raise InputError(f"epsilon {epsilon:g} is too small: labels would be coins")
@@ -157,13 +158,6 @@ def _size(value: Any, thresholds: int) -> int:
         f"budget_thresholds must be an integer and at least the number of thresholds, {thresholds}, got {value!r}: "
         "with less, the session would spend more than epsilon"
     )
-
-
-def _flag(options: Mapping[str, Any], name: str, default: bool) -> bool:
-    value = options.get(name, default)
-    if not isinstance(value, (bool, str)) or value not in (True, False, "true", "false"):
-        raise InputError(f"{name} must be true or false, got {value!r}")
-    return value in (True, "true")
 
 
 def delta_of(sigma: float, epsilon: float, sensitivity: float) -> float:

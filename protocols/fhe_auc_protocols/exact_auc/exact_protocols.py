@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import CapacityError, InputError
+from fhe_auc.base.python_options import flag
 from fhe_auc.bfv.parameters import CHAINS, MAX_PLAIN_MODULI, BfvParameters
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import PLAIN, Analysis
@@ -92,7 +93,8 @@ class Exact(Protocol[Evaluation]):
         level = {} if request.interval is None else {INTERVAL: request.interval}
         decimals = request.options.get(ROUND_SCORES)
         rounding = {} if decimals is None else {ROUND_SCORES: _checked_decimals(decimals)}
-        plain = {PLAIN_INTERVAL: _checked_plain(request.options)} if PLAIN_INTERVAL in request.options else {}
+        asked = request.options.get(PLAIN_INTERVAL)
+        plain = {} if asked is None else {PLAIN_INTERVAL: flag(asked, PLAIN_INTERVAL)}
         return {**rounding, **plain, **_budget(request.options), **level}
 
     def set_up(self, setup: Setup, options: Mapping[str, object], rows: Mapping[str, int]) -> Setup:
@@ -156,7 +158,7 @@ class Exact(Protocol[Evaluation]):
             raise InputError(f"the session's manifest is not one for protocol {self.name!r}")
         if manifest.fleet is not None and self.authenticated:
             raise InputError(_NO_FLEET)
-        _checked_plain(manifest.options)
+        flag(manifest.options.get(PLAIN_INTERVAL, False), PLAIN_INTERVAL)
         level = manifest.options.get(INTERVAL)
         if level is None:
             fits = not plan.interval
@@ -220,13 +222,6 @@ def _budget(options: Mapping[str, object]) -> dict[str, bool | int | float | str
     """Return the options of a private AUC, with defaults; none where nobody has asked for one."""
     asked = any(options.get(name) is not None for name in epsilon_noise.NAMES)
     return epsilon_noise.agreed(options) if asked else {}
-
-
-def _checked_plain(options: Mapping[str, object]) -> bool:
-    value = options.get(PLAIN_INTERVAL, False)
-    if not isinstance(value, bool):
-        raise InputError(f"{PLAIN_INTERVAL} must be true or false, got {value!r}")
-    return value
 
 
 def _checked_decimals(value: object) -> int:

@@ -170,9 +170,15 @@ def test_what_is_no_text_or_too_long_is_refused_and_signed_bytes_stay_as_they_ar
     assert read_from_others(path) == b"\xef\xbb\xbfsigned"
     with pytest.raises(InputError, match="longer than 5 bytes"):
         read_text(path, 5)
-    for data in (b"\xff", b"\xff\xfea", b"title = \xff"):
+    for data, told in (
+        (b"\xff", ".*codec can't decode .*: save it as UTF-8$"),
+        (b"\xff\xfea", ".*codec can't decode .*: save it as UTF-8$"),
+        ("title = 'Übung'".encode("windows-1252"), ".*codec can't decode .*: save it as UTF-8$"),
+        (b"PK\x03\x04 xl/workbook.xml", "'.*file' is an Excel workbook$"),
+        (b"\x1f\x8b\x08", "'.*file' is a file compressed by gzip$"),
+    ):
         path.write_bytes(data)
-        with pytest.raises(InputError, match=r"^configuration file '.*file': .*can't decode"):
+        with pytest.raises(InputError, match=rf"^configuration file '.*file': {told}"):
             read_config(path, None)
 
 

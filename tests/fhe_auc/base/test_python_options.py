@@ -80,11 +80,13 @@ def taken(name: str, value: Any) -> Any:
         ),
         (
             "by",
-            {"sex": ["0", "1"]},
+            {"sex": ("0", "1")},
             [{"sex": np.arange(2)}, {np.str_("sex"): pd.Series([0.0, 1.0])}, {"sex": pa.array([0, 1])}],
         ),
         ("threshold", [0.25, 0.5], [np.array([0.25, 0.5]), pd.Series([0.25, 0.5]), [Decimal("0.25"), Fraction(1, 2)]]),
         ("positive_label", "1", [1, 1.0, np.int8(1), np.float32(1), pa.scalar(1), "1", " 1 ", b"1"]),
+        ("interval", 0.9, [np.float32(0.9), np.array(0.9, "f4"), np.float16(0.9), np.longdouble("0.9")]),
+        ("by", {"dose": ("0.1", "0.2")}, [{"dose": np.array([0.1, 0.2], kind)} for kind in ("f2", "f4", "f8")]),
         ("thresholds", "grid.txt", [Path("grid.txt"), np.str_("grid.txt")]),
     ],
 )
@@ -121,7 +123,7 @@ def test_thresholds_come_from_columns_of_any_library(make: Any) -> None:
 @pytest.mark.parametrize(
     "missing",
     [
-        np.ma.masked_array(GRID, [0, 1, 0]),
+        np.ma.masked_array(GRID, [0, 1, 0]),  # type: ignore[no-untyped-call, unused-ignore]
         pd.Series([0.0, None, 0.5], dtype="Float64"),
         pl.Series([0.0, None, 0.5]),
         pa.array([0.0, None, 0.5]),
@@ -191,6 +193,14 @@ def test_none_is_taken_where_the_signature_says_so(function: Any) -> None:
         function(None, **dict.fromkeys(optional), **{"bins": 5} if function is federated_thresholds else {})
 
 
+@pytest.mark.parametrize("bins", [5.0, "5", True, None, [5]])
+def test_a_number_of_bins_is_one_by_its_place_too(bins: Any) -> None:
+    with pytest.raises(InputError, match=r"^bins must be a whole number, got "):
+        federated_thresholds(None, bins)
+    with pytest.raises(InputError, match=r"^parties must be a list of pairs"):
+        federated_thresholds(None, np.uint16(5))  # type: ignore[arg-type]
+
+
 def test_no_message_shows_rows() -> None:
     rows = pd.DataFrame({"died": [0, 1], "ssn": ["078-05-1120", "219-09-9999"]})
     kinds: tuple[Any, ...] = (
@@ -202,7 +212,7 @@ def test_no_message_shows_rows() -> None:
     )
     for name in ("label", "positive_label", "interval", "min_cell", "keys"):
         for value in kinds:
-            with pytest.raises(InputError, match=f"^{name} .*, got a (list|DataFrame)$"):
+            with pytest.raises(InputError, match=f"^{name} .*, got (list|DataFrame)$"):
                 federated_auc(rows, **{name: value})
 
 

@@ -156,7 +156,7 @@ def test_the_figure_is_saved_before_json_is_shown(
         ("evaluate north.csv --round-scores 3 -o round_scores=4", "given twice, as --round-scores and with -o"),
         ("evaluate north.csv -o release_digits=4", "protocol 'verified' has no option 'release_digits'"),
         ("evaluate north.csv --protocol semi-honest --round-scores 3", "'semi-honest' has no option 'round_scores'"),
-        ("evaluate north.csv --protocol exact -o plain_interval=yes", "must be true or false, got 'yes'"),
+        ("evaluate north.csv --protocol exact -o plain_interval=yes", "must be True or False, got 'yes'"),
         ("evaluate north.csv --round-scores 3 --thresholds hybrid:1000", "every rounded score is a"),
         ("evaluate north.csv --protocol exact -o round_scores=3 --thresholds quantile:9", "every rounded score is a"),
         ("evaluate north.csv --keys helper --protocol semi-honest", "'semi-honest' has no helpers; exact"),
@@ -178,6 +178,12 @@ def test_bad_input_is_one_line_and_status_2(hospitals: list[str], arguments: str
     result = call(*arguments.split(" "))
     assert_fails(result, 2, message)
     assert ESCAPE not in result.stderr
+
+
+def test_the_value_of_an_option_may_begin_with_a_dash(tmp_path: Path) -> None:
+    labels, scores = np.repeat([-1, 1], 20), np.arange(40) / 40
+    file = write_csv(tmp_path / "north.csv", y_true=labels, y_score=scores)
+    assert told("evaluate", file, "--positive-label", "-1")["auc"] == 0
 
 
 def test_the_figure_is_refused_before_anything_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

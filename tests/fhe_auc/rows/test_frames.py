@@ -217,7 +217,7 @@ def test_levels_keep_the_order_of_an_ordered_categorical_else_a_natural_one(
 ) -> None:
     entries = levels if order is None else pd.Categorical(levels, categories=order, ordered=True)
     frame = pd.DataFrame({"y_true": 0, "y_score": 0.5, "group": entries}).sort_values("y_score")
-    questions = Questions.asked(score="y_score", by="group")
+    questions = Questions(score_columns=("y_score",), by={"group": ()})
     tables: list[Any] = [[frame], [pa.Table.from_pandas(frame)]]
     if order is not None:
         text = frame.astype({"group": str})
@@ -307,8 +307,15 @@ def test_progress_is_a_bar_on_the_terminal_or_told_to_a_callable(monkeypatch: py
     assert (err.split("\r")[-2].strip(), err[-1]) == ("", "\r")  # nothing of it is left
 
 
+@pytest.mark.parametrize("make", [dict, pd.DataFrame, pl.DataFrame, pa.table])
+def test_columns_are_found_whatever_blanks_and_normal_form_their_names_have(make: Callable[..., Any]) -> None:
+    table = make({"Gro\u0308ße ": ["a", "b"] * 2, " To\u0308d": [1, 0] * 2, "risk ": [0.9, 0.1, 0.3, 0.5]})
+    found = federated_auc({"north": table}, label="Töd", score=" risk", by={"Größe": ["b", "a"]}, thresholds=GRID)
+    assert (found.auc, [each.group for each in found.estimates[1:]]) == (3 / 4, ["Größe: b", "Größe: a"])
+
+
 def test_two_tables_of_one_party_are_refused_by_whoever_gives_them() -> None:
     table = patients()
     own = [MemoryTable("party 'north'", "north", table), MemoryTable("party 'north'", "north", table)]
     with pytest.raises(InputError, match="party 'north' is there twice"):
-        parties_in(own, Questions.asked(score="risk"), site=None, label="died", entries=Entries())
+        parties_in(own, Questions(score_columns=("risk",)), site=None, label="died", entries=Entries())

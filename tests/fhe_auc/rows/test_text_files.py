@@ -1,6 +1,5 @@
 """Text files as portals, editors and spreadsheets leave them: read right, or refused with what leads to the rows."""
 
-import bz2
 import csv
 import gzip
 import io
@@ -15,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.rows.csv_files import TextFile, TextFormat
+from fhe_auc.rows.csv_files import TextFile, TextFormat, text_pieces
 from fhe_auc.rows.party_files import FileEntries
 from fhe_auc.rows.table_writer import add_column
 from tests.support.platforms import full_disk, needs_limits
@@ -100,13 +99,12 @@ OLE = bytes.fromhex("d0cf11e0a1b11ae1") + bytes(500)
 KINDS = {
     "an Excel workbook: give it a name that ends in .xlsx": _workbook("[Content_Types].xml", "xl/workbook.xml"),
     "an old Excel workbook, or one with a password: give it a name that ends in .xls": OLE,
-    "a zip archive: unpack it": _workbook("a.csv"),
+    "an archive (zip or the like): unpack it": _workbook("a.csv"),
     "an archive of NumPy's: give it a name that ends in .npz": _saved(lambda file: np.savez(file, y_true=[1])),
     "a Parquet file: give it a name that ends in .parquet": _saved(
         lambda file: pq.write_table(pa.table({"y_true": [1]}), file)
     ),
-    "a file compressed by bzip2: decompress it, or compress it by gzip": bz2.compress(TEXT.encode()),
-    "a file compressed by xz: decompress it, or compress it by gzip": lzma.compress(TEXT.encode()),
+    "a compressed file: unpack it, or use gzip": lzma.compress(TEXT.encode()),
     "a file compressed by gzip: decompress it": gzip.compress(TEXT.encode()),
     "an SQLite database: name it as sqlite:///FILE, with a --query": b"SQLite format 3\0" + bytes(84),
     "a document (PDF or RTF): save its rows as CSV": b"%PDF-1.7\n%\xe2\xe3",
@@ -256,6 +254,15 @@ def test_a_copy_has_notes_of_any_length_and_the_encoding_of_what_it_is_a_copy_of
         assert [row[:2] + row[-1:] for row in rows[1:]] == [[f"0{i}", note, f"{i}.0"] for i in range(4)]
 
 
+def test_a_copy_is_made_of_tsv_too_and_where_none_is_it_is_said_of_what() -> None:
+    Path("a.tsv").write_text(TEXT.replace(",", "\t"))
+    add_column("a.tsv", "b.tsv", "more", np.zeros(4), read=["y_score"])
+    assert Path("b.tsv").read_text().splitlines()[:2] == ["y_true\ty_score\tmore", "1\t0.9\t0.0"]
+    for name in ("a.csv.gz", "-"):
+        with pytest.raises(InputError, match=f"^file '{name}': copies are made of .csv, .tsv, .parquet, .npz files$"):
+            add_column(name, "b.csv", "more", np.zeros(4))
+
+
 def test_any_minus_is_one_also_beside_a_decimal_comma_and_in_messages() -> None:
     for minus in "-\N{MINUS SIGN}":
         text = f"y_true;y_score\n1;0.9\n0;{minus}1.5\n"
@@ -284,6 +291,9 @@ def test_what_is_plain_is_read_from_where_it_is_and_all_else_is_decoded_once() -
         Path("a.csv").write_bytes(data)
         file = TextFile(Path("a.csv"), TextFormat(encoding=encoding))
         assert file.open_text().read() == TEXT.encode()
-        assert (file.source[2] is not None) == kept
+        assert (file.source[1] is not None) == kept
         Path("a.csv").write_bytes(b"")
         assert file.open_text().read() == (TEXT.encode() if kept else b"")
+        if kept:
+            rows = sum(len(piece.numbers["y_score"]) for piece in text_pieces(file, ["y_score"], ["y_true"]))
+            assert (rows, file.open_text().read()) == (4, b"")  # and it is gone once they are read

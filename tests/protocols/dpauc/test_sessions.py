@@ -205,12 +205,12 @@ FINITE, NOTHING = "epsilon must be positive and finite, got {}", "epsilon {} pro
 SMALL, NO_OPTION = "epsilon {} is too small: noise of scale {} fits no count", "no option '{}'"
 REFUSED = {
     "dpauc-laplace": [
-        *(({"epsilon": value}, FINITE.format(value)) for value in (0, -1.0, math.nan)),
-        ({"epsilon": "1"}, "epsilon must be a number, got '1'"),
+        *(({"epsilon": value}, FINITE.format(value)) for value in (0, -1.0, math.inf)),
+        *(({"epsilon": value}, f"epsilon must be a number, got {value!r}") for value in ("1", math.nan)),
         ({"epsilon": 100.001}, NOTHING.format("100.001")),
         ({"epsilon": 1e-17}, SMALL.format("1e-17", "4.4e+18")),
         ({"delta": 0.1}, "no option 'delta' (there are: epsilon, clip, endpoints"),
-        ({"monotone": "yes"}, "monotone must be true or false, got 'yes'"),
+        ({"monotone": "yes"}, "monotone must be True or False, got 'yes'"),
         ({"budget_thresholds": 10}, "at least the number of thresholds, 11, got 10"),
         ({"budget_thresholds": 2**20 + 1}, "budget_thresholds must be at most 1,048,576"),
     ],
