@@ -5,6 +5,7 @@ import logging
 import sqlite3
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -26,7 +27,8 @@ from fhe_auc.rows.databases import Query
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import FileEntries, read_for
 from fhe_auc_keys.site.joining_files import NewRole
-from tests.support import postgresql
+from tests.support import postgresql, served
+from tests.support.keys_folder import ADDER
 from tests.support.platforms import needs_linux, needs_modes
 from tests.support.programs import output_of
 from tests.support.tables import write_table
@@ -438,6 +440,24 @@ def test_a_site_is_configured_with_an_address_and_a_query(folder: Path, addresse
     assert "'nowhere'" in site_role.wrong_columns({**config, "database-password-file": "nowhere"}, [], [])
     role = NewRole("north", "site", addresses["adbc"], folder)  # as `fhe-auc join --data` has it
     assert read_config(role.configured("/exchange"), None)["data"] == addresses["adbc"]
+
+
+def test_a_session_counts_the_rows_that_sites_have_in_databases(folder: Path, server: Path) -> None:
+    served.copy_roles(folder)
+    rows = {name: Path(f"{name}.csv").read_text().splitlines()[1:] for name in ("north", "south")}
+    with psycopg.connect(f"host={server} user=reader dbname=hospital") as connection:
+        connection.execute("create table north (y_true int, y_score numeric)")
+        connection.cursor().executemany("insert into north values (%s, %s)", [row.split(",") for row in rows["north"]])
+    with closing(sqlite3.connect("south.db")) as made:
+        made.execute("create table t (y_true, y_score)")
+        made.executemany("insert into t values (?, ?)", [map(float, row.split(",")) for row in rows["south"]])
+        made.commit()
+    served.change("north", data=f"postgresql://reader@/hospital?host={server}", query="select * from north")
+    served.change("south", data="sqlite:///south.db", query="select * from t")
+    with served.serving(*served.SITES, ADDER):
+        served.make_session()
+        served.until(lambda: served.delivered(*served.SITES))
+        served.check_results(*served.SITES)
 
 
 @needs_linux("/proc, which says what memory a process has used")
