@@ -450,7 +450,7 @@ def test_a_session_counts_the_rows_that_sites_have_in_databases(folder: Path, se
         connection.cursor().executemany("insert into north values (%s, %s)", [row.split(",") for row in rows["north"]])
     with closing(sqlite3.connect("south.db")) as made:
         made.execute("create table t (y_true, y_score)")
-        made.executemany("insert into t values (?, ?)", [map(float, row.split(",")) for row in rows["south"]])
+        made.executemany("insert into t values (?, ?)", [[*map(float, row.split(","))] for row in rows["south"]])
         made.commit()
     served.change("north", data=f"postgresql://reader@/hospital?host={server}", query="select * from north")
     served.change("south", data="sqlite:///south.db", query="select * from t")
