@@ -19,7 +19,7 @@ import click
 from click.core import ParameterSource
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.files import is_database, require_writable
+from fhe_auc.base.files import require_writable
 from fhe_auc.base.names import names_in
 from fhe_auc.ckks import BACKENDS
 from fhe_auc.cli import output
@@ -132,9 +132,6 @@ class PartyFiles:
 
         if given("score_columns") and given("score_column"):
             raise InputError("--score-column and --score-columns contradict each other")
-        query = click.get_current_context().get_parameter_source("query")
-        if query is ParameterSource.COMMANDLINE and not any(map(is_database, self.paths)):
-            raise InputError("--query goes with a database's address in place of a file")
         if not questions.score_columns:
             questions = replace(questions, score_columns=(self.score_column,))
         try:

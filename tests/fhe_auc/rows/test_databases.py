@@ -421,8 +421,6 @@ def test_commands_take_addresses_and_settings_a_query(folder: Path, addresses: A
     told = run("evaluate", addresses["sqlite"], "other.csv", "--json")
     assert told.exit_code == 0, told.stderr + told.stdout
     assert json.loads(told.stdout)["estimates"][0]["n"] == 20 + table()[2].count("F"), told.stderr
-    told = run("evaluate", "other.csv", "--query", "select 1")
-    assert "--query goes with a database's address in place of a file" in told.stderr
     again = run("evaluate", addresses["sqlite"], addresses["sqlite"])
     assert "is given twice, which would count its rows twice" in again.stderr
 
