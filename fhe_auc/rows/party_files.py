@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.files import is_database
 from fhe_auc.question.analysis import PLAIN, Analysis, Questions
 from fhe_auc.rows.csv_files import TextFormat
-from fhe_auc.rows.databases import Query, is_url
+from fhe_auc.rows.databases import Query
 from fhe_auc.rows.entries import finite_numbers
 from fhe_auc.rows.party_data import Entries, PartyData
 from fhe_auc.rows.party_rows import parties_in
@@ -106,7 +107,7 @@ def read_column(path: str | os.PathLike[str], column: str, form: TextFormat | No
 
 def table_at(path: str | os.PathLike[str], entries: FileEntries) -> TableFile | Query:
     """Return the table of a file, or of a database's address; `InputError` where this one is not as it must be."""
-    if is_url(text := str(path)):
+    if is_database(text := str(path)):
         return Query(text, entries.query, entries.password_file)
     return TableFile(Path(path), entries.form, sheet=entries.sheet)
 
