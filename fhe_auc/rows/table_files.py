@@ -84,7 +84,7 @@ class TableFile(TextFile):
 
     @cached_property
     def parts(self) -> list[TableFile]:
-        """The Parquet files of a folder, with those in it, or of a pattern, sorted; none for a file, and no hidden ones.
+        """The Parquet files of a folder and those in it, or of a pattern, sorted, but for hidden ones; of a file none.
 
         Raises `InputError` where others are beside them, but for "_SUCCESS" and its like.
         """
