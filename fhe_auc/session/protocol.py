@@ -79,6 +79,7 @@ class Request(Setup):
         object.__setattr__(self, "keys", self.keys or "sealed")
         if self.interval is not None:
             quantile(self.interval)  # raises for what is no level
+        object.__setattr__(self, "options", {name: plain(value) for name, value in self.options.items()})
 
     @property
     def size(self) -> int:
