@@ -25,6 +25,11 @@ class Piece(NamedTuple):
     numbers: dict[str, NDArray[Any]]
     texts: dict[str, Coded]
 
+    @property
+    def rows(self) -> int:
+        """Number of rows, of one column at least."""
+        return max([*map(len, self.numbers.values()), *map(len, self.texts.values())])
+
     def chosen(self, rows: NDArray[Any] | slice) -> Piece:
         """Return some of the rows."""
         return Piece(

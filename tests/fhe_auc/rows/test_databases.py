@@ -140,12 +140,12 @@ def test_types_of_postgresql_are_read_as_what_they_say(addresses: Addresses) -> 
         "7::int2": 7.0,
         "true": 1.0,
         "null::float8": float("nan"),
-        "'infinity'::date": "infinity",
+        "'infinity'::date": float("inf"),  # which no score is
     }
     sql = ", ".join(f"{each} as c{at}" for at, each in enumerate(asked))
     found = one(addresses["adbc"], f"select {sql}", **{f"c{at}": "number" for at in range(len(asked))})
     for (each, expected), entry in zip(asked.items(), found.values(), strict=True):
-        assert repr(entry) == repr(expected) or (entry != entry and expected != expected), each
+        assert entry == expected or (entry != entry and expected != expected), each
 
 
 def test_texts_of_postgresql_are_those_that_its_server_writes(addresses: Addresses) -> None:
