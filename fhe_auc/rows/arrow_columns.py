@@ -68,8 +68,8 @@ def _plain(entries: list[Any], decimal: str) -> list[Any]:
 _MISWRITTEN = (  # with which decimal mark, what, and what to say of it; in 1,200 a comma may part thousands
     (".", r"\W?(?![1-9]\d{0,2},\d{3}$)\d+,\d+", "{0!r} has a decimal comma; say so with --decimal ,"),
     (".", r"\W?\d+,\d+", "{0!r} may be {1} or {2}: write numbers with a decimal point, and thousands plain"),
-    (",", r"\W?\d+(\.\d+)+(,\d+)?", "{0!r} has a point, and the decimal mark is a comma: remove it between thousands"),
-    (".,", r"\W?\d+([.,]\d+)?\s*%", "{0!r} has a percent sign; remove it and give --score-scale percent"),
+    (",", r"\W?\d+(\.\d+)+(,\d+)?", "{0!r} has a point, and the decimal mark is a comma: remove points for thousands"),
+    (".,", r"\W?\d+([.,]\d+)?\s*[%\uff05]", "{0!r} has a percent sign; remove it and give --score-scale percent"),
 )
 
 

@@ -57,11 +57,10 @@ class TextFormat:
     encoding: str = "utf-8"
 
     def __post_init__(self) -> None:
-        given = self.delimiter
-        if given is not None and given.lower() in ("\\t", "tab"):
+        if (self.delimiter or "").lower() in ("\\t", "tab"):
             object.__setattr__(self, "delimiter", "\t")
-        elif given is not None and (len(given) != 1 or not given.isascii() or given in '"\r\n'):
-            raise InputError(f"the delimiter is one ASCII character, no quote, or tab, got {given!r}")
+        if self.delimiter is not None and not re.fullmatch("[\t -!#-~]", self.delimiter):
+            raise InputError(f"the delimiter is one ASCII character, no quote, or tab, got {self.delimiter!r}")
         if self.decimal not in (".", ","):
             raise InputError(f"the decimal mark is a point or a comma, got {self.decimal!r}")
         try:
@@ -85,8 +84,8 @@ class TextFile:
         """What to say of a text file that is not in the encoding given."""
         if codecs.lookup(self.form.encoding).name.startswith(TEXT.encoding):
             return "it is not UTF-8 text; say its encoding, as in --encoding windows-1252"
-        named = self.form.encoding
-        return f"it is not {named} text, and --encoding is that of all text files: save it again in that one"
+        told = "text, and --encoding is that of all text files: save it again in that one"
+        return f"it is not {self.form.encoding} {told}"
 
     def open_text(self) -> Any:
         """Return the text in UTF-8, decompressed and without marks, as a file of Arrow's own.
@@ -199,12 +198,11 @@ def text_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) ->
         types, behind = dict.fromkeys(numbers, kind) | dict.fromkeys(texts, _TEXT), yielded
         try:
             for batch in _batches(file, wanted, delimiter, header, types, size):
-                skipped = min(behind, batch.num_rows)
-                behind -= skipped
-                if rows := batch.num_rows - skipped:
-                    columns = dict(zip(batch.schema.names, batch.slice(skipped).columns, strict=True))
-                    yield piece_of(columns, numbers, texts, file.form.decimal)
-                    yielded += rows
+                more = batch.slice(behind)
+                behind = max(behind - batch.num_rows, 0)
+                if more.num_rows:
+                    yield piece_of(dict(zip(wanted, more.columns, strict=True)), numbers, texts, file.form.decimal)
+                    yielded += more.num_rows
             vars(file).pop("source", None)  # a copy takes room that the next file may need
             return
         except pa.ArrowInvalid as error:

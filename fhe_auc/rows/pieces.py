@@ -27,8 +27,8 @@ class Piece(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Number of rows, of one column at least."""
-        return max([*map(len, self.numbers.values()), *map(len, self.texts.values())])
+        """Number of rows."""
+        return max((*map(len, self.numbers.values()), *map(len, self.texts.values())), default=0)
 
     def chosen(self, rows: NDArray[Any] | slice) -> Piece:
         """Return some of the rows."""
