@@ -117,7 +117,9 @@ def _distinct(paths: Sequence[str | os.PathLike[str]], entries: FileEntries) -> 
         raise InputError(f"no files given; give at least one: {', '.join(SUFFIXES)}")
     tables = [table_at(path, entries) for path in paths]
     if entries.query is not None and not any(isinstance(table, Query) for table in tables):
-        raise InputError("a query is asked of a database, and no FILE is the address of one")
+        raise InputError(
+            "a query is for a database: FILE is to be its address, as sqlite:///FILE or postgresql://HOST/NAME"
+        )
     if entries.sheet is not None and not any(table.words is WORDS for table in tables):
         raise InputError("a sheet is one of a workbook, and no FILE is a workbook")
     seen: dict[object, TableFile | Query] = {}
