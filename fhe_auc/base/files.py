@@ -180,19 +180,15 @@ def is_private(status: os.stat_result) -> bool:
 def read_text(path: str | os.PathLike[str], longest: int = LONGEST) -> bytes:
     """Return a small text, as people write and edit them, as UTF-8 without a mark.
 
-    Editors put a mark before it, and PowerShell's ``>`` writes UTF-16. Errors as `read_from_others`, and
-    `UnicodeDecodeError`.
+    Editors put a mark before it, and PowerShell's ``>`` writes UTF-16. Raises as `read_from_others`, `InputError` for
+    what is no text, and `UnicodeDecodeError`.
     """
     data = read_from_others(path, longest)
-    if not (kind := kind_of(data[:LOOK])).encoding:
+    kind = kind_of(data[:LOOK])
+    if not kind.encoding:
         raise InputError(f"{os.fspath(path)!r} is {kind.name}")
-    return _utf8(data)
-
-
-def _utf8(data: bytes) -> bytes:
-    encoding = kind_of(data[:LOOK]).encoding
-    if encoding not in ("", TEXT.encoding):
-        data = data.decode(encoding).encode()
+    if kind.encoding != TEXT.encoding:
+        data = data.decode(kind.encoding).encode()
     return data[utf8_marks(data) :]
 
 
@@ -210,16 +206,13 @@ def read_secret(
     others = 0o007 if str(path.parent) == os.environ.get(CREDENTIALS_VARIABLE) else 0o077
     title = f"{what} file {str(path)!r}"
     try:
-        opened = path.open("rb")
+        if sys.platform != "win32" and path.stat().st_mode & others:  # there, modes say nothing
+            raise unsafe(f"{title} is open to other users: chmod 600 it")
+        lines = read_text(path).decode().splitlines()
     except OSError as error:
         raise unreadable(f"{title} cannot be read: {error.strerror}") from None
-    with opened as file:
-        if sys.platform != "win32" and os.fstat(file.fileno()).st_mode & others:  # there, modes say nothing
-            raise unsafe(f"{title} is open to other users: chmod 600 it")
-        try:
-            lines = _utf8(file.read(LONGEST)).decode().splitlines()
-        except UnicodeDecodeError:
-            lines = []
+    except UnicodeDecodeError:
+        lines = []
     if len(lines) != 1 or not lines[0]:
         raise InputError(f"{title} is not one line of text", file=str(path))
     return lines[0]

@@ -58,11 +58,10 @@ class TextFormat:
     encoding: str = "utf-8"
 
     def __post_init__(self) -> None:
-        given = self.delimiter
-        if given is not None and given.lower() in ("\\t", "tab"):
+        if (self.delimiter or "").lower() in ("\\t", "tab"):
             object.__setattr__(self, "delimiter", "\t")
-        elif given is not None and (len(given) != 1 or not given.isascii() or given in '"\r\n'):
-            raise InputError(f"the delimiter is one ASCII character, no quote, or tab, got {given!r}")
+        if self.delimiter is not None and not re.fullmatch("[\t -!#-~]", self.delimiter):
+            raise InputError(f"the delimiter is one ASCII character, no quote, or tab, got {self.delimiter!r}")
         if self.decimal not in (".", ","):
             raise InputError(f"the decimal mark is a point or a comma, got {self.decimal!r}")
         try:
@@ -86,8 +85,8 @@ class TextFile:
         """What to say of a text file that is not in the encoding given."""
         if codecs.lookup(self.form.encoding).name.startswith(TEXT.encoding):
             return "it is not UTF-8 text; say its encoding, as in --encoding windows-1252"
-        named = self.form.encoding
-        return f"it is not {named} text, and --encoding is that of all text files: save it again in that one"
+        told = "text, and --encoding is that of all text files: save it again in that one"
+        return f"it is not {self.form.encoding} {told}"
 
     def open_text(self) -> Any:
         """Return the text in UTF-8, decompressed and without marks, as a file of Arrow's own.
@@ -200,14 +199,12 @@ def text_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) ->
         types, behind = dict.fromkeys(numbers, kind) | dict.fromkeys(texts, _TEXT), yielded
         try:
             for batch in _batches(file, wanted, delimiter, header, types, size):
-                skipped = min(behind, batch.num_rows)
-                behind -= skipped
-                if skipped < batch.num_rows:
-                    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-                    found = {name: _numbers_of(columns[name], file.form.decimal) for name in numbers}
-                    named = {name: coded(columns[name], file.form.decimal) for name in texts}
-                    yield Piece(found, named).chosen(slice(skipped, None))
-                    yielded += batch.num_rows - skipped
+                more = batch.slice(behind)
+                behind = max(behind - batch.num_rows, 0)
+                if more.num_rows:
+                    found = {name: _numbers_of(more.column(name), file.form.decimal) for name in numbers}
+                    yield Piece(found, {name: coded(more.column(name), file.form.decimal) for name in texts})
+                    yielded += more.num_rows
             vars(file).pop("source", None)  # a copy takes room that the next file may need
             return
         except pa.ArrowInvalid as error:
@@ -298,6 +295,6 @@ def _numbers_of(column: Any, decimal: str) -> NDArray[Any]:
 _MISWRITTEN = (  # with which decimal mark, what, and what to say of it; in 1,200 a comma may part thousands
     (".", r"\W?(?![1-9]\d{0,2},\d{3}$)\d+,\d+", "{0!r} has a decimal comma; say so with --decimal ,"),
     (".", r"\W?\d+,\d+", "{0!r} may be {1} or {2}: write numbers with a decimal point, and thousands plain"),
-    (",", r"\W?\d+(\.\d+)+(,\d+)?", "{0!r} has a point, and the decimal mark is a comma: remove it between thousands"),
-    (".,", r"\W?\d+([.,]\d+)?\s*%", "{0!r} has a percent sign; remove it and give --score-scale percent"),
+    (",", r"\W?\d+(\.\d+)+(,\d+)?", "{0!r} has a point, and the decimal mark is a comma: remove points for thousands"),
+    (".,", r"\W?\d+([.,]\d+)?\s*[%\uff05]", "{0!r} has a percent sign; remove it and give --score-scale percent"),
 )

@@ -20,6 +20,7 @@ from fhe_auc.rows.party_data import Entries, PartyData
 from fhe_auc.rows.party_rows import parties_in
 from fhe_auc.rows.side_by_side import compared
 from fhe_auc.rows.table_files import SUFFIXES, TableFile
+from fhe_auc.rows.whole_files import WORDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +116,10 @@ def _distinct(paths: Sequence[str | os.PathLike[str]], entries: FileEntries) -> 
     if not paths:
         raise InputError(f"no files given; give at least one: {', '.join(SUFFIXES)}")
     tables = [table_at(path, entries) for path in paths]
+    if entries.query is not None and not any(isinstance(table, Query) for table in tables):
+        raise InputError("a query is asked of a database, and no FILE is the address of one")
+    if entries.sheet is not None and not any(table.words is WORDS for table in tables):
+        raise InputError("a sheet is one of a workbook, and no FILE is a workbook")
     seen: dict[object, TableFile | Query] = {}
     for table in [part for each in tables for part in getattr(each, "parts", ()) or (each,)]:
         itself: object = table.name

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.question.analysis import Analysis, Questions, Variable
+from fhe_auc.rows import pieces
 from fhe_auc.rows.csv_files import TextFormat
 from fhe_auc.rows.entries import Coded, canonical, finite_numbers, number_of
 from fhe_auc.rows.frames import parties_of
@@ -219,7 +220,7 @@ def test_two_spellings_of_a_number_among_levels_are_refused_and_may_be_named(
 def test_levels_of_options_fit_those_of_rows_in_any_spelling(given: tuple[str, str]) -> None:
     sign = -1 if MINUS in given[1] else 1
     for two in (2, "2.0", 2.0, Decimal("2.00"), b"2"):
-        ward = [1, "1.00", f"{MINUS}2.0" if sign < 0 else two]
+        ward: Any = [1, "1.00", f"{MINUS}2.0" if sign < 0 else two]
         analysis = Analysis(by=(Variable("ward", given),))
         party = PartyData.from_columns("a", [1, 0, 1], {"": [0.5] * 3}, {"ward": ward}, analysis)
         assert party.groups[0].tolist() == [0, 0, 1]
@@ -267,8 +268,32 @@ def labelled(stored: dict[str, str], *names: str) -> Labelled:
     """A file whose labels are read in two pieces, the first of which has one row."""
     column = Coded(np.arange(len(names), dtype=np.int32), names, stored=stored)
     risk = np.full(len(names), 0.5)
-    pieces = [Piece({"risk": risk[rows]}, {"died": column.chosen(rows)}) for rows in (slice(0, 1), slice(1, None))]
-    return Labelled(KeptPieces(pieces))
+    parts = (slice(0, 1), slice(1, None))
+    return Labelled(KeptPieces(Piece({"risk": risk[rows]}, {"died": column.chosen(rows)}) for rows in parts))
+
+
+@pytest.mark.parametrize("limit", [10, 2**24])
+def test_what_is_read_once_comes_back_as_it_was_time_and_again_in_memory_or_from_a_file(
+    monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    monkeypatch.setattr(pieces, "_IN_MEMORY", limit)
+    entries = [0.5, None, "text", 2**53 + 1, 2**60, Decimal("0.1"), float("nan"), True]
+    columns = [np.array(entries, object), np.array([0.1], np.float32), np.array([2**64 - 1, 0], np.uint64)]
+    sex = Coded(np.array([1, 0], np.int32), ["F", None], ("F",), {"F": "2"})
+    kept = KeptPieces(Piece({"x": column, "y": column}, {"sex": sex}) for column in columns)
+    for _ in range(2):
+        together = zip(kept.pieces(["x"], []), kept.pieces(["y"], ["sex"]), columns, strict=True)
+        for one, other, column in together:
+            assert (one.texts, [*other.numbers]) == ({}, ["y"])
+            for found in (one.numbers["x"], other.numbers["y"]):
+                assert (found.dtype, repr(found.tolist())) == (column.dtype, repr(column.tolist()))
+            back = other.texts["sex"]
+            assert (back.codes.tolist(), back.names, back.order, back.stored) == (
+                [1, 0],
+                ["F", None],
+                ("F",),
+                {"F": "2"},
+            )
 
 
 YES = {"Yes": "1", "No": "0"}

@@ -57,7 +57,7 @@ def test_no_files_and_files_of_one_array_are_refused(folder: Path) -> None:
         read_parties([])
     with Path("a.npz").open("wb") as file:
         np.save(file, np.arange(3))
-    with pytest.raises(InputError, match=r"file 'a\.npz': holds one array, not named columns"):
+    with pytest.raises(InputError, match=r"file 'a\.npz': it is one array, not named columns"):
         read_parties(["a.npz"])
 
 

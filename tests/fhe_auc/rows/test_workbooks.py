@@ -13,7 +13,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import FileEntries
 from fhe_auc.rows.table_files import TableFile
-from tests.support.tables import read_parties
+from tests.support.tables import read_parties, write_table
 
 FILES = Path(__file__).parent / "files"
 HEADER = ["y_true", "y_score", "site"]
@@ -103,6 +103,14 @@ def test_one_sheet_is_read_unless_another_is_named(folder: Path) -> None:
     book["lists"].sheet_state = "hidden"
     book.save("a.xlsx")
     assert scores("a.xlsx") == [0.9, 0.1, 0.3, 0.5]
+
+
+def test_a_sheet_without_a_workbook_is_refused(folder: Path) -> None:
+    write_table("a.csv", y_true=[1, 0], y_score=[0.5, 0.25])
+    with pytest.raises(InputError, match=r"^a sheet is one of a workbook, and no FILE is a workbook$"):
+        read("a.csv", "x")
+    with pytest.raises(InputError, match=r"^a query is asked of a database, and no FILE is the address of one$"):
+        read_parties("a.csv", entries=FileEntries(query="select 1"))
 
 
 def test_rows_are_named_as_the_sheet_does_and_empty_ones_are_none(folder: Path) -> None:
