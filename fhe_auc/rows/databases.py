@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -186,6 +185,8 @@ def _over_odbc(table: Query, numbers: _Names, texts: _Names) -> Iterator[_Batch]
 
 
 def _of_sqlite(table: Query, numbers: _Names, texts: _Names) -> Iterator[_Batch]:
+    import sqlite3  # no command on files needs it
+
     allowed = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
     with closing(sqlite3.connect(f"{Path(table.path).absolute().as_uri()}?mode=ro", uri=True)) as connection:
         connection.text_factory = lambda text: text.decode(errors="backslashreplace")
