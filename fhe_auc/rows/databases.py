@@ -46,7 +46,7 @@ class Query:
     def __init__(self, url: str, query: str | None, password_file: Path | None = None) -> None:
         scheme, _, self.rest = url.partition(":")
         self.kind = next((each for each in ("sqlite", "duckdb") if scheme.lower().startswith(each)), scheme.lower())
-        self.path = self.rest.removeprefix("///")
+        self.path = self.rest.removeprefix("//").removeprefix("/")
         user, _, place = self.rest.removeprefix("//").rpartition("@")
         self.name, self.party = self._names(user, place.partition("?")[0])
         self.file, self.title = self.name, f"database {self.name!r}"
@@ -57,7 +57,7 @@ class Query:
         self.query = (query or "").rstrip("; \r\t\n")
         self._kept = list[KeptPieces]()
         if not self.query:
-            raise InputError(f"{self.title}: which rows of it? Give a query, one SELECT", file=self.name)
+            raise InputError(f"{self.title}: which rows of it? Give a SELECT as --query, or as query", file=self.name)
         if not re.match(_SELECT, _NOT_SAID.sub(" ", self.query)):
             raise InputError(f"{self.title}: the query must be one SELECT: it only reads", file=self.name)
 

@@ -434,7 +434,7 @@ def test_a_site_is_configured_with_an_address_and_a_query(folder: Path, addresse
     }
     assert site_role.wrong_columns(config, [], []) == ""
     assert "no column 'age'" in site_role.wrong_columns({**config, "score-column": "age"}, [], [])
-    assert "which rows of it? Give a query" in site_role.wrong_columns({**config, "query": ""}, [], [])
+    assert "which rows of it? Give a SELECT as --query, or as query" in site_role.wrong_columns({**config, "query": ""}, [], [])
     assert "'nowhere'" in site_role.wrong_columns({**config, "database-password-file": "nowhere"}, [], [])
     role = NewRole("north", "site", addresses["adbc"], folder)  # as `fhe-auc join --data` has it
     assert read_config(role.configured("/exchange"), None)["data"] == addresses["adbc"]
