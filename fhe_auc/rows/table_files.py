@@ -206,7 +206,7 @@ def _parquet_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]
         for batch in source.iter_batches(BATCH, columns=[there for there in names.values() if there in own]):
             folders = {there: [value] * batch.num_rows for there, value in named.items()}
             columns = {name: folders[at] if at in folders else batch.column(at) for name, at in names.items()}
-            yield piece_of(columns, numbers, texts)
+            yield piece_of(columns, numbers, texts, file.form.decimal)
 
 
 def _feather_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
@@ -215,7 +215,8 @@ def _feather_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]
         for batch in map(source.get_batch, range(source.num_record_batches)):
             for start in range(0, batch.num_rows, BATCH):
                 rows = batch.slice(start, BATCH)
-                yield piece_of({name: rows.column(there) for name, there in names.items()}, numbers, texts)
+                columns = {name: rows.column(there) for name, there in names.items()}
+                yield piece_of(columns, numbers, texts, file.form.decimal)
 
 
 def native(path: Path) -> Any:
@@ -237,7 +238,7 @@ def _npz_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) ->
             if (names := f"{there[name]}_names") in archive.files:
                 indices, known = pa.array(arrays[name]), pa.array(_load_column(archive, names))
                 arrays[name] = pa.DictionaryArray.from_arrays(indices, known)
-        yield piece_of(arrays, numbers, texts)
+        yield piece_of(arrays, numbers, texts, file.form.decimal)
 
 
 def _load_column(archive: Mapping[str, Any], name: str) -> NDArray[Any]:

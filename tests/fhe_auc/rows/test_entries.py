@@ -1,5 +1,6 @@
 """One entry, one rule: labels, levels, sites, patients and options are read alike, however they are written."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -25,6 +27,7 @@ from fhe_auc.rows.party_files import FileEntries, read_for
 from fhe_auc.rows.party_rows import parties_in
 from fhe_auc.rows.pieces import OPTIONS, KeptPieces, Piece, Words
 from tests.support import missing
+from tests.support.tables import write_table
 
 MINUS = "\u2212"  # of Swedish, Norwegian and Finnish numbers
 RISK = Questions(score_columns=("risk",))
@@ -87,6 +90,33 @@ def test_a_number_in_text_is_the_nearest_float_with_either_mark_and_any_minus(nu
     assert found == float(number)
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "feather", "npz", "jsonl", "xlsx", "py"])
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_numbers_in_text_are_numbers_wherever_they_stand(folder: Path, suffix: str, decimal: str) -> None:
+    texts = [text.replace(".", decimal) for text in ("0.9", f"{MINUS}0.1", " 3e-1", "0.50", "NA")]
+    columns: dict[str, list[Any]] = {"died": [1, 0, 1, 0, 1], "risk": texts}
+    if suffix == "py":
+        parties, _ = parties_of(
+            {"a": {**columns, "risk": [each.replace(",", ".") for each in texts]}},
+            RISK,
+            label="died",
+            entries=Entries(drop_missing=True),
+        )
+    else:
+        write(f"a.{suffix}", columns)
+        parties, _ = read(f"a.{suffix}", drop_missing=True, form=TextFormat(decimal=decimal))
+    assert [(each.labels.tolist(), each.scores[0].tolist()) for each in parties] == [
+        ([1, 0, 1, 0], [0.9, -0.1, 0.3, 0.5])
+    ]
+    if suffix != "py":
+        other = {".": "0,9", ",": "1.200"}[decimal]
+        write(f"a.{suffix}", columns | {"risk": [other, *texts[1:]]})
+        with pytest.raises(
+            InputError, match=f"'{other}' has a (decimal comma; say so|point, and the decimal mark is a comma)"
+        ):
+            read(f"a.{suffix}", drop_missing=True, form=TextFormat(decimal=decimal))
+
+
 @pytest.mark.parametrize("text", ["", "NA", "nan", "1_000", "0x1", "1,5", "1.000,5", "--1", "1-2", "yes", "1 000", "."])
 def test_what_is_no_number_is_none(text: str) -> None:
     assert number_of(text) is None
@@ -118,6 +148,21 @@ def test_decimals_of_parquet_files_and_of_python_are_the_nearest_floats(folder: 
         assert party.scores[0].tolist() == list(map(float, own))
         (party,), _ = parties_of([([1, 0, 1, 0, 1], own)], RISK)
         assert party.scores[0].tolist() == list(map(float, own))
+
+
+def write(file: str, columns: dict[str, list[Any]]) -> None:
+    rows = list(zip(*columns.values(), strict=True))
+    if file.endswith("xlsx"):
+        book = openpyxl.Workbook()
+        for row in ([*columns], *rows):
+            book.active.append(row)
+        book.save(file)
+    elif file.endswith(("csv", "jsonl")):
+        lines = [json.dumps(dict(zip(columns, row, strict=True))) for row in rows]
+        lines = lines if file.endswith("jsonl") else ["\t".join(map(str, row)) for row in ([*columns], *rows)]
+        Path(file).write_text("\n".join((*lines, "")))
+    else:
+        write_table(file, **columns)
 
 
 def table(names: str, *rows: str, file: str = "a.csv") -> str:
