@@ -177,11 +177,7 @@ def _over_odbc(table: Query, numbers: _Names, texts: _Names) -> Iterator[_Batch]
             connection.read_arrow_batches(f"SET SESSION {session}")
     limits = {"max_bytes_per_batch": 8 * _BYTES, "max_text_size": _LONGEST, "fetch_concurrently": False}
     for batch in connection.read_arrow_batches(table.query, 8 * _ROWS, map_schema=exact, **limits):
-        columns = {name: batch.column(own) for name, own in names.items()}
-        for name in numbers:
-            with suppress(pa.ArrowInvalid):  # decimals come as text
-                columns[name] = columns[name].cast(pa.float64())
-        yield columns
+        yield {name: batch.column(own) for name, own in names.items()}  # decimals as text
 
 
 def _of_sqlite(table: Query, numbers: _Names, texts: _Names) -> Iterator[_Batch]:
