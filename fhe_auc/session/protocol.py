@@ -58,7 +58,7 @@ class Setup:
         caps = caps.to_dict() if hasattr(caps, "to_dict") else plain(caps)  # of a Series by party
         if isinstance(caps, Mapping):
             caps = {party: _row_cap(cap, f" for {party!r}") for party, cap in caps.items()}
-        object.__setattr__(self, "row_caps", caps if caps is None or isinstance(caps, dict) else _row_cap(caps))
+        object.__setattr__(self, "row_caps", caps if caps is None or isinstance(caps, dict) else _row_cap(caps, _ONE))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -358,7 +358,10 @@ def new_manifest(
     )
 
 
-def _row_cap(cap: object, whose: str = "") -> int:
+_ONE = " of any party, or a mapping of each party's name to one,"
+
+
+def _row_cap(cap: object, whose: str) -> int:
     if not 1 <= (found := count(plain(cap), f"row_caps: a cap{whose}")) <= MOST_ROWS:
         raise InputError(f"row_caps: a cap{whose} must lie between 1 and {MOST_ROWS}, got {found}")
     return found

@@ -410,7 +410,7 @@ def test_caps_that_cannot_be_proved_are_refused_with_what_to_give() -> None:
         ({"row_caps": {1: 5, "party 2": 5}}, "1 is not a party of the session, and party 'party 1' has none"),
         ({"row_caps": 0}, "between 1 and .* got 0$"),
         ({"row_caps": {"party 1": 5, "party 2": 2.5}}, r"a cap for 'party 2' must be a whole number, got 2\.5$"),
-        ({"row_caps": [5, 5]}, "or a mapping of each party's name to one; got list$"),
+        ({"row_caps": [5, 5]}, "or a mapping of each party's name to one, must be a whole number, got list$"),
         ({"row_caps": 2}, "has 3 rows, more than its row cap, 2"),
         ({"row_caps": 10**6}, r"\(196,607 would do\): lower the row caps or --max-rows, leave the interval out"),
         ({"row_caps": 10**8, "max_rows": 10**8, "interval": None}, r"\(33,554,431 would do\): .*-max-rows, or"),
