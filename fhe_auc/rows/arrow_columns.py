@@ -38,7 +38,7 @@ def _values(column: Any, decimal: str) -> NDArray[Any]:
             values = _array(column)
             if not column.null_count:
                 return values
-            if values.dtype.kind not in "iu" or (abs(values.max()) <= _EXACT and abs(values.min()) <= _EXACT):
+            if values.dtype.kind not in "iu" or (values.max() <= _EXACT and values.min() >= -_EXACT):
                 return np.where(_array(column.is_null()), np.nan, values)
         column = column.to_pylist()
     elif isinstance(column, np.ndarray):
