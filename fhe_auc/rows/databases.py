@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -47,7 +46,7 @@ class Query:
     def __init__(self, url: str, query: str | None, password_file: Path | None = None) -> None:
         scheme, _, self.rest = url.partition(":")
         self.kind = next((each for each in ("sqlite", "duckdb") if scheme.lower().startswith(each)), scheme.lower())
-        self.path = self.rest.removeprefix("///")
+        self.path = self.rest.removeprefix("//").removeprefix("/")
         user, _, place = self.rest.removeprefix("//").rpartition("@")
         self.name, self.party = self._names(user, place.partition("?")[0])
         self.file, self.title = self.name, f"database {self.name!r}"
@@ -58,7 +57,7 @@ class Query:
         self.query = (query or "").rstrip("; \r\t\n")
         self._kept = list[KeptPieces]()
         if not self.query:
-            raise InputError(f"{self.title}: which rows of it? Give a query, one SELECT", file=self.name)
+            raise InputError(f"{self.title}: which rows of it? Give a SELECT as --query, or as query", file=self.name)
         if not re.match(_SELECT, _NOT_SAID.sub(" ", self.query)):
             raise InputError(f"{self.title}: the query must be one SELECT: it only reads", file=self.name)
 
@@ -178,14 +177,12 @@ def _over_odbc(table: Query, numbers: _Names, texts: _Names) -> Iterator[_Batch]
             connection.read_arrow_batches(f"SET SESSION {session}")
     limits = {"max_bytes_per_batch": 8 * _BYTES, "max_text_size": _LONGEST, "fetch_concurrently": False}
     for batch in connection.read_arrow_batches(table.query, 8 * _ROWS, map_schema=exact, **limits):
-        columns = {name: batch.column(own) for name, own in names.items()}
-        for name in numbers:
-            with suppress(pa.ArrowInvalid):  # decimals come as text
-                columns[name] = columns[name].cast(pa.float64())
-        yield columns
+        yield {name: batch.column(own) for name, own in names.items()}  # decimals as text
 
 
 def _of_sqlite(table: Query, numbers: _Names, texts: _Names) -> Iterator[_Batch]:
+    import sqlite3  # no command on files needs it
+
     allowed = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
     with closing(sqlite3.connect(f"{Path(table.path).absolute().as_uri()}?mode=ro", uri=True)) as connection:
         connection.text_factory = lambda text: text.decode(errors="backslashreplace")

@@ -20,6 +20,7 @@ from fhe_auc.rows.party_data import PartyData
 
 _NEARLY_ALL = 0.99  # of a party's rows in one end bin: more likely another column than a classifier's scores
 _SIZEABLE = 0.05  # of a party's rows beyond either end are worth a warning
+ONLY_NOISE = "only noise"  # in a warning that is beside the point where there is noise
 _FEW = 10  # rows that are easily told from the pool's
 _LEAST, _LEAST_PERFECT = 20, 50  # rows of one score, or with few levels; rows of each label with an AUC of 1
 _ERRORS = 3  # standard errors below 1/2: in truth at 1/2, one party in 740 is so; of better ones, far fewer
@@ -151,7 +152,7 @@ def _odd(
     if data.rows < _FEW:
         yield (
             f"fewer than {_FEW} rows: who knows or guesses what the others have put in can tell such rows from the "
-            "result; only noise, as of dpauc-laplace, bounds that"
+            f"result; {ONLY_NOISE}, as of dpauc-laplace, bounds that"
         )
     beyond = partial(range_of, data, model, lambda scores: (scores < first) | (scores > last))
     if not _for_probabilities(grid) and beyond().rows > _SIZEABLE * data.rows:

@@ -132,6 +132,19 @@ def test_a_query_gives_what_a_file_with_its_rows_gives(folder: Path, addresses: 
                 np.testing.assert_array_equal(own, other)
 
 
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_what_is_null_is_missing(addresses: Addresses, scheme: str) -> None:
+    gaps = """select case when sex = 'F' then died end as died, case when risk < 0.5 then risk end as risk,
+        case when site = 'NA' then site end as site from scores"""
+    labels, scores, _, _ = zip(
+        *(row for row in zip(*table(), strict=True) if row[2] == "F" and row[1] < 0.5 and row[3] == "NA"), strict=True
+    )
+    found = read(addresses[scheme], gaps, drop_missing=True, site="site")
+    assert (found.name, found.y_true.tolist(), found.y_score.tolist()) == ("NA", [*labels], [*scores])
+    with pytest.raises(InputError, match=r"row \d+ of the query, column '(died|risk|site)': .* is missing"):
+        read(addresses[scheme], gaps, site="site")
+
+
 def test_types_of_postgresql_are_read_as_what_they_say(addresses: Addresses) -> None:
     asked = {
         "0.1::numeric": 0.1,
@@ -434,13 +447,17 @@ def test_a_site_is_configured_with_an_address_and_a_query(folder: Path, addresse
     }
     assert site_role.wrong_columns(config, [], []) == ""
     assert "no column 'age'" in site_role.wrong_columns({**config, "score-column": "age"}, [], [])
-    assert "which rows of it? Give a query" in site_role.wrong_columns({**config, "query": ""}, [], [])
+    assert "which rows of it? Give a SELECT as --query, or as query" in site_role.wrong_columns(
+        {**config, "query": ""}, [], []
+    )
     assert "'nowhere'" in site_role.wrong_columns({**config, "database-password-file": "nowhere"}, [], [])
     role = NewRole("north", "site", addresses["adbc"], folder)  # as `fhe-auc join --data` has it
     assert read_config(role.configured("/exchange"), None)["data"] == addresses["adbc"]
 
 
-def test_a_session_counts_the_rows_that_sites_have_in_databases(folder: Path, server: Path) -> None:
+def test_a_session_counts_the_rows_that_sites_have_in_databases_in_whatever_order_they_come(
+    folder: Path, server: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     served.copy_roles(folder)
     rows = {name: Path(f"{name}.csv").read_text().splitlines()[1:] for name in ("north", "south")}
     with psycopg.connect(f"host={server} user=reader dbname=hospital") as connection:
@@ -450,12 +467,15 @@ def test_a_session_counts_the_rows_that_sites_have_in_databases(folder: Path, se
         made.execute("create table t (y_true, y_score)")
         made.executemany("insert into t values (?, ?)", [[*map(float, row.split(","))] for row in rows["south"]])
         made.commit()
-    served.change("north", data=f"postgresql://reader@/hospital?host={server}", query="select * from north")
+    served.change(
+        "north", data=f"postgresql://reader@/hospital?host={server}", query="select * from north order by random()"
+    )
     served.change("south", data="sqlite:///south.db", query="select * from t")
     with served.serving(*served.SITES, ADDER):
         served.make_session()
         served.until(lambda: served.delivered(*served.SITES))
         served.check_results(*served.SITES)
+    assert "have changed" not in caplog.text
 
 
 @needs_linux("/proc, which says what memory a process has used")

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -365,6 +365,21 @@ def test_labels_of_values_are_labels_and_so_are_the_values(
     assert party.labels.tolist() == labels
     zero, one = (dict(zip(labels, names.split(), strict=True))[number] for number in (0, 1))
     assert party.notes == (f"label {zero!r} counts as 0, {one!r} as 1",)
+
+
+@pytest.mark.parametrize("positive", [None, "1", "Yes", "True"])
+def test_labels_of_values_in_one_table_are_the_values_in_another(positive: str | None) -> None:
+    tables = [labelled(YES, "Yes", "No"), replace(labelled({}, "0", "1", "False"), party="b")]
+    parties, _ = parties_in(tables, RISK, site=None, label="died", entries=Entries(positive_label=positive))
+    assert [each.labels.tolist() for each in parties] == [[1, 0], [0, 1, 0]]
+    assert parties[0].notes == ("labels 'No' and '0' and 'False' count as 0, 'Yes' and '1' as 1",)
+    other = replace(labelled({}, "2"), party="b")
+    with pytest.raises(InputError, match="there is one other label, and these are two: 'No' and '2'"):
+        parties_in([tables[0], other], RISK, site=None, label="died", entries=Entries(positive_label="Yes"))
+    with pytest.raises(InputError, match="label is '2'; the 3 labels are '2', 'No', 'Yes'"):
+        parties_in([tables[0], other], RISK, site=None, label="died", entries=Entries())
+    (party,), _ = parties_in([labelled(YES, "No", "No")], RISK, site=None, label="died", entries=Entries())
+    assert party.notes == ("label 'No' counts as 0, and no row has another",)
 
 
 def test_values_1_and_2_of_labels_are_asked_about_even_where_all_rows_have_the_first() -> None:
