@@ -221,6 +221,14 @@ def test_damaged_files_are_refused_with_one_line_that_names_the_file(name: str, 
     assert all(message.startswith(f"file {str(path)!r}") and "\n" not in message for message in refusals)
 
 
+def test_rows_that_a_file_cannot_have_are_not_made_room_for(folder: Path) -> None:
+    whole = (FILES / "sample.dta").read_bytes()
+    at = whole.index(b"<N>") + len(b"<N>")
+    Path("a.dta").write_bytes(whole[:at] + b"\xff\xff\xff\x7f" + whole[at + 4 :])
+    with pytest.raises(InputError, match=r"^file 'a\.dta': it is damaged: so short a file does not have 2,147,483,6"):
+        columns(Path("a.dta"), ["mynum"])
+
+
 def test_a_file_of_another_kind_is_named_as_what_it_is(folder: Path) -> None:
     Path("a.sav").write_bytes((FILES / "sample.dta").read_bytes())
     with pytest.raises(InputError, match=r"^file 'a\.sav': it is a Stata file: give it a name that ends in \.dta$"):
