@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import secrets
 import stat
 import sys
@@ -160,6 +161,11 @@ def open_descriptor(path: str | os.PathLike[str], flags: int, mode: int = 0o600)
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
         return os.open(path, flags | os.O_BINARY, mode)
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, mode)
+
+
+def is_database(name: str) -> bool:
+    """Return whether what is given in place of a file's name is a database's address."""
+    return re.match(r"(?!(https?|s?ftp|file|s3|gs):)[a-z][\w+.-]+://|odbc:", name, re.IGNORECASE) is not None
 
 
 def is_private(status: os.stat_result) -> bool:

@@ -134,7 +134,7 @@ def _rows(evaluation: Evaluation) -> Iterator[_ForestRow]:
     of_row: dict[tuple[str, str], list[GroupEstimate]] = {}
     for each in evaluation.estimates:
         of_row.setdefault((each.group, each.contrast), []).append(each)
-    texts = {text for row in of_row for text in row}
+    texts = {text for row in of_row for text in row} | {each.model for each in evaluation.estimates}
     names = dict(zip(texts, written(texts)[0], strict=True))
     for (group, contrast), estimates in of_row.items():
         named = names[group] or "all rows", names[contrast]

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".png", ".pdf", ".svg")  # kinds of file that a figure can be saved as
 
+_TOLD = set[str]()  # characters that no font has
+
 INK, GREY, LIGHT = "black", "0.45", "0.8"  # the colours of every figure: lines, what stands back, areas
 
 
@@ -49,7 +51,7 @@ def blank_figure(width: float, height: float, title: str = "") -> Figure:
 def written(texts: Iterable[str]) -> tuple[list[str], list[str]]:
     r"""Return texts as figures have them, and the families of fonts that have their characters.
 
-    What no installed font has is written as its code point, "\u7537", which is told on stderr. Matplotlib writes
+    What no installed font has is written as its code point, "\u7537", which is told once on stderr. Matplotlib writes
     letters from left to right, as they come, and joins none until 3.11: Arabic and Hebrew read backwards there.
     """
     from matplotlib import font_manager, rcParams
@@ -82,7 +84,8 @@ def _fonts_with(left: frozenset[str]) -> tuple[tuple[str, ...], frozenset[str]]:
     while here := covers[best := max(reversed(covers), key=lambda name: len(covers[name] & left))] & left:
         families.append(best)
         left -= here
-    if left:
+    if left - _TOLD:
+        _TOLD.update(left)
         told = ", ".join(f"{each} (U+{ord(each):04X})" for each in sorted(left)[:8]) + ", …" * (len(left) > 8)
         LOGGER.warning("no installed font has %s: install one, such as Noto; the figure has code points instead", told)
     return tuple(families), left

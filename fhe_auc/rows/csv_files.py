@@ -19,12 +19,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.file_kinds import LOOK, TEXT, kind_of, text_in, utf8_marks
-from fhe_auc.rows.arrow_columns import arrow_values, as_objects, coded
-from fhe_auc.rows.entries import canonical, number_of
+from fhe_auc.rows.arrow_columns import piece_of
+from fhe_auc.rows.entries import number_of
 from fhe_auc.rows.pieces import Piece, column_names, find_columns
 from fhe_auc.rows.quotes import Quotes
 
@@ -202,8 +201,7 @@ def text_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) ->
                 more = batch.slice(behind)
                 behind = max(behind - batch.num_rows, 0)
                 if more.num_rows:
-                    found = {name: _numbers_of(more.column(name), file.form.decimal) for name in numbers}
-                    yield Piece(found, {name: coded(more.column(name), file.form.decimal) for name in texts})
+                    yield piece_of(dict(zip(wanted, more.columns, strict=True)), numbers, texts, file.form.decimal)
                     yielded += more.num_rows
             vars(file).pop("source", None)  # a copy takes room that the next file may need
             return
@@ -278,23 +276,3 @@ def _refuse_other_lengths(file: TextFile, delimiter: str) -> None:
             advice = "" if number else "; --delimiter says what stands between columns"
             found = f"{len(row)} column{'s' * (len(row) != 1)}"
             raise InputError(f"line {line}: {found}, and the header has {len(header)}{advice}", line=line)
-
-
-def _numbers_of(column: Any, decimal: str) -> NDArray[Any]:
-    """Return numbers, or each entry by itself where one is none; with None for what is missing."""
-    if pa.types.is_floating(column.type):
-        return arrow_values(column)
-    texts = [text.strip() for text in column.to_pylist()]
-    for marks, pattern, told in _MISWRITTEN:
-        if decimal in marks and (odd := next(filter(re.compile(pattern).fullmatch, texts), None)):
-            raise InputError(told.format(odd, odd.replace(",", ""), odd.replace(",", ".")))
-    numbers = zip(texts, (number_of(text, decimal) for text in texts), strict=True)
-    return as_objects([text if number is None and canonical(text) else number for text, number in numbers])
-
-
-_MISWRITTEN = (  # with which decimal mark, what, and what to say of it; in 1,200 a comma may part thousands
-    (".", r"\W?(?![1-9]\d{0,2},\d{3}$)\d+,\d+", "{0!r} has a decimal comma; say so with --decimal ,"),
-    (".", r"\W?\d+,\d+", "{0!r} may be {1} or {2}: write numbers with a decimal point, and thousands plain"),
-    (",", r"\W?\d+(\.\d+)+(,\d+)?", "{0!r} has a point, and the decimal mark is a comma: remove points for thousands"),
-    (".,", r"\W?\d+([.,]\d+)?\s*[%\uff05]", "{0!r} has a percent sign; remove it and give --score-scale percent"),
-)

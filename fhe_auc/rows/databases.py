@@ -1,15 +1,13 @@
 """Rows that a database's query gives: read once, in one transaction, which can write nothing and is rolled back.
 
-ADBC reads PostgreSQL, their own libraries the files of SQLite and DuckDB, SQLAlchemy or ODBC anything else. Drivers are
-not asked for what they get wrong: servers write decimals, dates and their like as text, and a score that is a decimal
-is the float64 nearest to it.
+Drivers are not asked for what they get wrong: servers write decimals, dates and their like as text, and a score that is
+a decimal is the float64 nearest to it.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -34,11 +32,6 @@ _Names: TypeAlias = Sequence[str]
 _Batch: TypeAlias = dict[str, Any]  # columns of some rows
 
 
-def is_url(text: str) -> bool:
-    """Return whether a text is a database's address, and no file's name."""
-    return re.match(r"[a-z][\w+.-]+://|odbc:", text, re.IGNORECASE) is not None
-
-
 class Query:
     """What a query gives: a `fhe_auc.rows.pieces.Table`, read once, whose party is called as the database.
 
@@ -53,27 +46,29 @@ class Query:
     def __init__(self, url: str, query: str | None, password_file: Path | None = None) -> None:
         scheme, _, self.rest = url.partition(":")
         self.kind = next((each for each in ("sqlite", "duckdb") if scheme.lower().startswith(each)), scheme.lower())
-        self.path = self.rest.removeprefix("///")
-        place, self.party = self._called()
-        self.name = self.file = f"{self.kind}:{place}"
-        self.title = f"database {self.name!r}"
+        self.path = self.rest.removeprefix("//").removeprefix("/")
+        user, _, place = self.rest.removeprefix("//").rpartition("@")
+        self.name, self.party = self._names(user, place.partition("?")[0])
+        self.file, self.title = self.name, f"database {self.name!r}"
+        file = password_file or os.environ.get(f"{_PASSWORD}_FILE")
+        self.password = read_secret(Path(file), "password") if file else os.environ.get(_PASSWORD, "")
+        own = f"//{user}:{quote(self.password, safe='')}@{place}" if self.password else self.rest
+        self.url = f"{self.kind}:{own}"  # with the password
         self.query = (query or "").rstrip("; \r\t\n")
-        self._password_file, self._kept = password_file, list[KeptPieces]()
+        self._kept = list[KeptPieces]()
         if not self.query:
-            raise InputError(f"{self.title}: which rows of it? --query 'SELECT …' says that", file=self.name)
+            raise InputError(f"{self.title}: which rows of it? Give a SELECT as --query, or as query", file=self.name)
         if not re.match(_SELECT, _NOT_SAID.sub(" ", self.query)):
             raise InputError(f"{self.title}: the query must be one SELECT: it only reads", file=self.name)
 
-    def _called(self) -> tuple[str, str]:
-        """Return where the database is, for messages, and its own name; `InputError` where a password is told."""
+    def _names(self, user: str, place: str) -> tuple[str, str]:
+        """Return how messages name the database, and what it is called; `InputError` for a password in the address."""
 
         def given(*names: str) -> list[str]:
             return re.findall(rf"(?i)(?:^|[?&;])\s*(?:{'|'.join(names)})\s*=\s*([^&;]*)", self.rest)
 
         if self.kind in ("sqlite", "duckdb"):
-            return self.rest, Path(self.path).stem
-        user, _, place = self.rest.removeprefix("//").rpartition("@")
-        place = place.partition("?")[0]
+            return f"{self.kind}:{self.rest}", Path(self.path).stem
         if self.kind == "odbc":
             user, place = "", ";".join(given("server(?:name)?", "host", "port", "dsn", "dbq", "database"))
         if re.search("[:/?#]", user) or given("(?:ssl)?password", "passwd", "pwd"):
@@ -83,7 +78,7 @@ class Query:
             )
         host, _, database = place.partition("/")
         names = *given("database", "dbname", "dbq", "dsn", "service"), unquote(database), host, "database"
-        return place if self.kind == "odbc" else f"//{place}", next(filter(None, names))
+        return f"{self.kind}:{'//' * (self.kind != 'odbc')}{place}", next(filter(None, names))
 
     def place(self, row: int, wanted: _Names) -> Place:
         """Return where a row, from 0, is."""
@@ -98,7 +93,6 @@ class Query:
         yield from self._kept[0].pieces(numbers, texts) if self._kept else self._read(numbers, texts)
 
     def _read(self, numbers: _Names, texts: _Names) -> Iterator[Piece]:
-        password = self.password()
         try:
             for columns in _READERS.get(self.kind, _over_sqlalchemy)(self, numbers, texts):
                 yield piece_of(columns, numbers, texts)
@@ -106,23 +100,11 @@ class Query:
             raise error.within(self.title, file=self.name) from None
         except Exception as error:  # every driver has its own, and may tell the address
             text = str(getattr(error, "orig", None) or error) or type(error).__name__
-            reason = re.split("(?:ERROR|FATAL|Message): +", text)[-1].splitlines()[0]
-            for told in filter(None, (self.url, self.rest, quote(password, safe=""), password)):
+            reason = (re.split("(?:ERROR|FATAL|Message): +", text)[-1] or text).splitlines()[0]
+            for told in filter(None, (self.url, self.rest, quote(self.password, safe=""), self.password)):
                 reason = reason.replace(told, "…")
             remedy = ": in the query, cast it to numeric" if "type money" in reason else ""
             raise InputError(f"{self.title}: {reason}{remedy}", file=self.name) from None
-
-    def password(self) -> str:
-        """Return it, "" where there is none; raise `InputError` where its file cannot be read."""
-        file = self._password_file or os.environ.get(f"{_PASSWORD}_FILE")
-        return read_secret(Path(file), "password") if file else os.environ.get(_PASSWORD, "")
-
-    @property
-    def url(self) -> str:
-        """The address with the password."""
-        user, _, place = self.rest.removeprefix("//").rpartition("@")
-        password = quote(self.password(), safe="")
-        return f"{self.kind}://{user}:{password}@{place}" if password else f"{self.kind}:{self.rest}"
 
     def selecting(self, columns: Iterable[str]) -> str:
         """Return a query for expressions of the columns, as PostgreSQL and DuckDB understand it."""
@@ -188,21 +170,19 @@ def _over_odbc(table: Query, numbers: _Names, texts: _Names) -> Iterator[_Batch]
         same = {kind: kind for kind in told.types if types.is_integer(kind) or types.is_boolean(kind)}
         return pa.schema([(each.name, (floats | same).get(each.type, pa.string())) for each in told])
 
-    password = table.password().replace("}", "}}")  # `connect(password=…)` may make it the end of the user's name
+    password = table.password.replace("}", "}}")  # `connect(password=…)` may make it the end of the user's name
     connection = arrow_odbc.connect(f"{table.rest.rstrip('; ')};" + f"PWD={{{password}}};" * bool(password))
     for session in ("CHARACTERISTICS AS TRANSACTION READ ONLY", "TRANSACTION READ ONLY"):  # PostgreSQL; MySQL
         with suppress(arrow_odbc.Error):  # others have none
             connection.read_arrow_batches(f"SET SESSION {session}")
     limits = {"max_bytes_per_batch": 8 * _BYTES, "max_text_size": _LONGEST, "fetch_concurrently": False}
     for batch in connection.read_arrow_batches(table.query, 8 * _ROWS, map_schema=exact, **limits):
-        columns = {name: batch.column(own) for name, own in names.items()}
-        for name in numbers:
-            with suppress(pa.ArrowInvalid):  # decimals come as text
-                columns[name] = columns[name].cast(pa.float64())
-        yield columns
+        yield {name: batch.column(own) for name, own in names.items()}  # decimals as text
 
 
 def _of_sqlite(table: Query, numbers: _Names, texts: _Names) -> Iterator[_Batch]:
+    import sqlite3  # no command on files needs it
+
     allowed = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
     with closing(sqlite3.connect(f"{Path(table.path).absolute().as_uri()}?mode=ro", uri=True)) as connection:
         connection.text_factory = lambda text: text.decode(errors="backslashreplace")

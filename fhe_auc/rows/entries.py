@@ -215,15 +215,15 @@ def site_name(entry: object) -> str | None:
     return canonical(entry, site=True)
 
 
-def as_coded(entries: NDArray[Any]) -> Coded:
-    """Return a column, shape (n,), as text."""
+def as_coded(entries: NDArray[Any], decimal: str = ".") -> Coded:
+    """Return a column, shape (n,), as text, in which numbers have this decimal mark."""
     if entries.dtype.kind in "biuf":
         distinct, of_row = np.unique(entries, return_inverse=True)
         return Coded(of_row.astype(np.int32), [*map(site_name, distinct)])
     values, index = entries.tolist(), dict[tuple[type, Any], int]()  # with types, as True is 1 to a dict
     pairs = zip(map(type, values), values, strict=True)
     of_row = np.fromiter((index.setdefault(pair, len(index)) for pair in pairs), np.int32, len(values))
-    return Coded(of_row, [site_name(entry) for _, entry in index])
+    return Coded(of_row, [canonical(entry, decimal=decimal, site=True) for _, entry in index])
 
 
 def known_codes(
@@ -279,9 +279,10 @@ def _numbers_of(values: NDArray[Any], what: str, refuse: Callable[[int, str], In
         number: Any = plain_entry(entry)
         if (not isinstance(number, (int, float)) and canonical(number) is None) or number != number:
             raise refuse(row, f"{what} is missing")
+        if isinstance(number, str):
+            number = number if (read := number_of(number)) is None else read
         if not hasattr(number, "as_integer_ratio"):
-            told = "text, not a number" if isinstance(number, str) and number_of(number) is not None else "not a number"
-            raise refuse(row, f"{what} is {shown_entry(number)}, which is {told}")
+            raise refuse(row, f"{what} is {shown_entry(number)}, which is not a number")
         if not isinstance(number, float) and abs(number) > 2**53:  # float64 no longer tells neighbours apart
             raise refuse(row, f"{what} is {shown_entry(number)}, which is too large")
         numbers[row] = number

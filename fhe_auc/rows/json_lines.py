@@ -25,7 +25,7 @@ def json_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) ->
                 line = next(line for (line, _), entry in zip(some, entries, strict=True) if type(entry) in odd)
                 what = f"line {line}, column {name!r}: there is more than one text or number"
                 raise InputError(what, line=line, column=name)
-        yield piece_of(columns, numbers, texts)
+        yield piece_of(columns, numbers, texts, file.form.decimal)
 
 
 def json_line(file: TextFile, row: int, _: Sequence[str]) -> int | None:

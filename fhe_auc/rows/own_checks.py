@@ -8,7 +8,7 @@ notice by itself. The messages are for that party's own people, and never sent.
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,12 @@ from fhe_auc.rows.party_data import PartyData
 
 _NEARLY_ALL = 0.99  # of a party's rows in one end bin: more likely another column than a classifier's scores
 _SIZEABLE = 0.05  # of a party's rows beyond either end are worth a warning
+ONLY_NOISE = "only noise"  # in a warning that is beside the point where there is noise
 _FEW = 10  # rows that are easily told from the pool's
-_LEAST, _LEAST_PERFECT = 20, 50  # rows of each label by which an AUC is judged
-_ERRORS = 4  # standard errors below 1/2: in truth at 1/2 or above, fewer than one party in 30,000 is so
+_LEAST, _LEAST_PERFECT = 20, 50  # rows of one score, or with few levels; rows of each label with an AUC of 1
+_ERRORS = 3  # standard errors below 1/2: in truth at 1/2, one party in 740 is so; of better ones, far fewer
 _EXPECTED = 10  # rows of a label that are missed
+_Ranked: TypeAlias = tuple[NDArray[np.int64], float]
 ROUNDING = 1e-6  # by so much float32 arithmetic, as of a softmax, may leave [0, 1]
 
 
@@ -115,74 +117,61 @@ def _remedy(low: float, high: float) -> str:
     )
 
 
-def warnings_of(
+def doubts(
     parties: Sequence[PartyData], thresholds: NDArray[np.float64], analysis: Analysis = PLAIN
 ) -> tuple[str, ...]:
-    """Return what was `left_out` of a party's own rows, or those of several in one place, and `doubts` about them."""
-    return (*left_out(parties), *doubts(parties, thresholds, analysis))
-
-
-def doubts(parties: Sequence[PartyData], thresholds: NDArray[np.float64], analysis: Analysis) -> tuple[str, ...]:
-    """Return what is odd about parties' rows at these ascending thresholds, in words that a log may have.
+    """Return what is odd about one party's own rows, or those of several in one place, in words that a log may have.
 
     - A party has fewer than 10 rows; or 20 and more, all of one score.
-    - More than 5 % of its rows lie outside thresholds that are not for probabilities.
-    - Its own AUC, in bins, is more than 4 standard errors (Mann-Whitney) below 1/2, with 20 rows of both labels; or it
+    - More than 5 % of its rows lie outside the ascending thresholds, unless these are for probabilities.
+    - Its own AUC, in bins, is more than 3 standard errors (Mann-Whitney) below 1/2, with 10 rows of both labels; or it
       is 1, with 50.
     - It has no row of a label of which 10 are expected by the others' share; or, where it is alone, by one of a tenth.
     - It is alone, and has only `few_levels`.
     """
-    found, starts, models = dict[str, dict[str, None]](), starts_of(thresholds), range(len(parties[0].scores))
-    for model in models:
-        label = model if analysis.classes else 1
-        ranked = [_ranked(data, model, label, starts) for data in parties]
+    found, starts, several = dict[str, dict[str, None]](), starts_of(thresholds), len(parties[0].scores) > 1
+    for model in range(len(parties[0].scores)):
+        labels = ("others", analysis.classes[model]) if analysis.classes else ("0", "1")
+        ranked = [_ranked(data, model, model if analysis.classes else 1, starts) for data in parties]
         total = np.sum([sizes for sizes, _ in ranked], axis=0)
         for data, (sizes, right) in zip(parties, ranked, strict=True):
-            for what in _odd(data, model, thresholds, sizes, right, total - sizes):
-                found.setdefault(what.format(f" of model {model + 1}" * (len(models) > 1), label), {})[data.name] = None
+            others = total - sizes
+            shares = others / others.sum() if others.any() else np.full(2, 0.1)
+            for what in _odd(data, model, thresholds, (sizes, right), data.rows * shares):
+                found.setdefault(what.format(f" of model {model + 1}" * several, labels), {})[data.name] = None
     told = [f"{_who([*names], parties)} {what}" for what, names in found.items()]
     return (*told, *(few_levels(parties[0], analysis) if len(parties) == 1 else ()))
 
 
 def _odd(
-    data: PartyData,
-    model: int,
-    thresholds: NDArray[np.float64],
-    sizes: NDArray[np.int64],
-    right: float,
-    others: NDArray[np.int64],
+    data: PartyData, model: int, grid: NDArray[np.float64], ranked: _Ranked, expected: NDArray[np.float64]
 ) -> Iterator[str]:
-    """Yield what is odd about a party; `sizes`, `right` are of `_ranked`, and `others` the sizes of other parties."""
-    first, last = thresholds[0], thresholds[-1]
+    """Yield what is odd about a party of which as many rows are `expected` of other labels, and of the model's."""
+    (sizes, right), (first, last) = ranked, grid[[0, -1]].tolist()
     pairs, least = float(sizes[0]) * float(sizes[1]), int(sizes.min())
     if data.rows < _FEW:
         yield (
             f"fewer than {_FEW} rows: who knows or guesses what the others have put in can tell such rows from the "
-            "result; only noise, as of dpauc-laplace, bounds that"
+            f"result; {ONLY_NOISE}, as of dpauc-laplace, bounds that"
         )
-    beyond = range_of(data, model, lambda scores: (scores < first) | (scores > last))
-    if beyond.rows > _SIZEABLE * data.rows and not _for_probabilities(thresholds):
+    beyond = partial(range_of, data, model, lambda scores: (scores < first) | (scores > last))
+    if not _for_probabilities(grid) and beyond().rows > _SIZEABLE * data.rows:
         yield (
             f"more than {_SIZEABLE:.0%} of the rows outside the thresholds ({first:g} to {last:g}), where they share "
             "one bin: take bin edges that span the scores"
         )
-    if least >= _LEAST and right / pairs - 0.5 < -_ERRORS * math.sqrt((data.rows + 1) / (12 * pairs)):
-        yield "scores{} that fall where labels rise (its own AUC is far below 1/2): is one of them turned?"
+    if least >= _FEW and right / pairs - 0.5 < -_ERRORS * math.sqrt((data.rows + 1) / (12 * pairs)):
+        yield "scores{0} that fall where labels rise, its own AUC is far below 0.5: one may be turned, or reversed"
     if least >= _LEAST_PERFECT and right == pairs:
-        yield "scores{} that tell the labels without an error: are they made of these?"
+        yield "scores{0} that tell the labels without an error: are they made of these?"
     if data.rows >= _LEAST and len({*data.span(model)}) == 1:
-        yield "one and the same score{} in all rows"
-    shares = others / others.sum() if others.any() else np.full(2, 0.1)
-    for missed, what in zip((sizes == 0) & (data.rows * shares >= _EXPECTED), ("but ", ""), strict=True):
-        if missed:
-            yield f"no row {what}of label {{1}}, where more are to be expected: is it written in another way there?"
+        yield "one and the same score{0} in all rows"
+    if (missed := (sizes == 0) & (expected >= _EXPECTED)).any():
+        yield f"no row of label {{1[{missed.argmax()}]}}, where more are to be expected: is it written in another way?"
 
 
-def _ranked(data: PartyData, model: int, label: int, starts: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]:
-    """Return how many rows are not of a label, and how many are; and the pairs of both in which the latter score more.
-
-    Of pairs in one bin, half count.
-    """
+def _ranked(data: PartyData, model: int, label: int, starts: NDArray[np.float64]) -> _Ranked:
+    """Return the numbers of rows that are not of a label, and that are; and of pairs of both in the right order."""
     counts = np.zeros((2, len(starts)), np.int64)
     for batch in data.batches():
         at = in_bins(batch.scores[model], starts) + len(starts) * (batch.labels == label)

@@ -11,14 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.files import is_database
 from fhe_auc.question.analysis import PLAIN, Analysis, Questions
 from fhe_auc.rows.csv_files import TextFormat
-from fhe_auc.rows.databases import Query, is_url
+from fhe_auc.rows.databases import Query
 from fhe_auc.rows.entries import finite_numbers
 from fhe_auc.rows.party_data import Entries, PartyData
 from fhe_auc.rows.party_rows import parties_in
 from fhe_auc.rows.side_by_side import compared
 from fhe_auc.rows.table_files import SUFFIXES, TableFile
+from fhe_auc.rows.whole_files import WORDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +107,7 @@ def read_column(path: str | os.PathLike[str], column: str, form: TextFormat | No
 
 def table_at(path: str | os.PathLike[str], entries: FileEntries) -> TableFile | Query:
     """Return the table of a file, or of a database's address; `InputError` where this one is not as it must be."""
-    if is_url(text := str(path)):
+    if is_database(text := str(path)):
         return Query(text, entries.query, entries.password_file)
     return TableFile(Path(path), entries.form, sheet=entries.sheet)
 
@@ -114,6 +116,12 @@ def _distinct(paths: Sequence[str | os.PathLike[str]], entries: FileEntries) -> 
     if not paths:
         raise InputError(f"no files given; give at least one: {', '.join(SUFFIXES)}")
     tables = [table_at(path, entries) for path in paths]
+    if entries.query is not None and not any(isinstance(table, Query) for table in tables):
+        raise InputError(
+            "a query is for a database: FILE is to be its address, as sqlite:///FILE or postgresql://HOST/NAME"
+        )
+    if entries.sheet is not None and not any(table.words is WORDS for table in tables):
+        raise InputError("a sheet is one of a workbook, and no FILE is a workbook")
     seen: dict[object, TableFile | Query] = {}
     for table in [part for each in tables for part in getattr(each, "parts", ()) or (each,)]:
         itself: object = table.name

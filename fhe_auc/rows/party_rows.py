@@ -129,7 +129,8 @@ class _Kept:
         self._dropped: Counter[str | None] = Counter()  # None: of rows without a site
         self._with_rows: set[Table] = set()
         self._shorter = dict[Table, None]()  # those that lost rows
-        self._labels_seen = dict[str, None](), dict[str, None]()  # those that count as 0, and as 1
+        self._labels_seen = dict[str, str](), dict[str, str]()  # those that count as 0, and as 1, and their values
+        self._stored = dict[str, str]()  # values of labels, in any table
         self._taken = dict[str, None]()
         self._in_memory = all(table.file is None for table in tables)
         self._sites = Column(np.int32, in_memory=self._in_memory)  # of each row, where a column says so
@@ -193,18 +194,19 @@ class _Kept:
         if self._analysis.classes:
             return coded
         labels = coded.named()
+        self._stored |= coded.stored
         ones = {code: self._counts_as_one(label, coded.stored) for code, label in labels.items()}
         if odd := [code for code, one in ones.items() if one is None]:
             row = int(np.isin(coded.codes, odd).argmax())
             raise refuse(row, f"label is {labels[int(coded.codes[row])]!r}; {self._of_labels(part)}")
         for code in sorted(labels, key=labels.__getitem__):
-            self._labels_seen[bool(ones[code])][labels[code]] = None
+            self._labels_seen[bool(ones[code])][labels[code]] = _value(coded.stored.get(labels[code], labels[code]))
         if (wanted := self._entries.positive) is not None:
             others = self._labels_seen[False]
             try:
                 require_one_spelling((wanted, *others), self._columns.label)
-                if len(others) > 1:
-                    first, second, *_ = others
+                if len(different := {value: label for label, value in others.items()}) > 1:
+                    first, second, *_ = different.values()
                     two = f"there is one other label, and these are two: {first!r} and {second!r}"
                     raise InputError(f"with the positive label {wanted!r} {two}", column=self._columns.label)
             except InputError as error:
@@ -215,10 +217,10 @@ class _Kept:
         """Return whether a label counts as 1, None where it is neither 0 nor 1 and nobody has said which one does."""
         wanted = self._entries.positive
         if wanted is not None:
-            same = {wanted, {"0": "False", "1": "True", "False": "0", "True": "1"}.get(wanted)}
-            return label in same or (wanted not in stored and stored.get(label) == wanted)
+            value = _value(self._stored.get(wanted, wanted))
+            return label == wanted or (wanted not in stored and _value(stored.get(label, label)) == value)
         coding = "" if {*stored.values()} >= {"1", "2"} and "0" not in stored.values() else stored.get(label, "")
-        found = map(_number, (label, coding))
+        found = (number_of(_value(text)) for text in (label, coding))
         return next((bool(number) for number in found if number in (0, 1)), None)
 
     def _of_labels(self, part: _Part) -> str:
@@ -282,11 +284,12 @@ class _Kept:
             found.append(f"{without:,} rows were left out whose site is missing")
         found += [f"{table.title}: {table.words.left_out}" for table in self._shorter if table.words.left_out]
         found += self._taken
-        zeros, ones = self._labels_seen
-        if self._entries.positive is not None or any(_number(label) is None for label in (*zeros, *ones)):
-            of_one = f"{_listed(ones)} as 1" if ones else f"and no row has {self._entries.positive!r}"
-            as_one = f"label {_listed(ones)} counts as 1, and no row has another"
-            found.append(f"label {_listed(zeros)} counts as 0, {of_one}" if zeros else as_one)
+        (zeros, ones), wanted = self._labels_seen, self._entries.positive
+        if wanted is not None or any(number_of(_value(label)) is None for label in (*zeros, *ones)):
+            more, absent = len(zeros or ones) > 1, "another" if ones or wanted is None else repr(wanted)
+            rest = f"{_listed(ones)} as 1" if zeros and ones else f"and no row has {absent}"
+            counted = f"label{'s' * more} {_listed(zeros or ones)} count{'s' * (not more)} as {int(not zeros)}"
+            found.append(f"{counted}, {rest}")
         return tuple(found)
 
 
@@ -302,9 +305,9 @@ def _place(tables: Sequence[Table], columns: _Columns, entries: Entries, party: 
     raise InputError(f"party {party!r}: its files have changed", party=party)
 
 
-def _number(label: str) -> float | None:
-    """Return a label as a number, where it is one; True and False are 1 and 0, as data frames save Booleans."""
-    return number_of({"False": "0", "True": "1"}.get(label, label))
+def _value(label: str) -> str:
+    """Return True and False, as which data frames save Booleans, as 1 and 0, all else as it is."""
+    return {"False": "0", "True": "1"}.get(label, label)
 
 
 def _listed(names: Iterable[str]) -> str:

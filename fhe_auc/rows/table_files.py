@@ -34,7 +34,8 @@ from fhe_auc.rows.whole_files import PACKAGES, WORDS, WORKBOOKS, sheet_row, stat
 
 _PARQUET = ".parquet"
 _BUFFER = 2**18  # bytes of a column at a time
-_EMPTY = FileKind("empty", ("",), "nothing was saved in it")
+_EMPTY = FileKind("empty", (), "nothing was saved in it")
+_UNSURE = ("an archive", "a binary file")  # names of kinds that may be others, and are tried
 OBJECTS = "it holds Python objects, which could run code; save numbers or text, as with astype(float) or astype(str)"
 
 
@@ -84,7 +85,7 @@ class TableFile(TextFile):
 
     @cached_property
     def parts(self) -> list[TableFile]:
-        """The Parquet files of a folder and those in it, or of a pattern, sorted, but for hidden ones; of a file none.
+        """The Parquet files of a folder, with those in it, or of a pattern, sorted; none for a file, no hidden ones.
 
         Raises `InputError` where others are beside them, but for "_SUCCESS" and its like.
         """
@@ -110,7 +111,7 @@ class TableFile(TextFile):
     def place(self, row: int, wanted: Sequence[str]) -> Place:
         """Return where a row, from 0, is; `wanted` are the columns that were read."""
         for part in self.parts:
-            if row < (rows := sum(piece.rows for piece in part.pieces((), wanted))):
+            if row < (rows := sum(len(piece.texts[wanted[0]]) for piece in part.pieces((), wanted[:1]))):
                 return part.place(row, wanted)
             row -= rows
         kind = self._kind or _TEXT
@@ -130,10 +131,11 @@ class TableFile(TextFile):
 
     def _read(self, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
         what, kind = self._what(), self._kind
-        if kind is None:
+        tried = what.name.startswith(_UNSURE)
+        if kind is None and (tried or what.encoding or what is _EMPTY):
             raise self._error(f": unknown suffix {self.suffix!r}; known are {', '.join(SUFFIXES)}")
         try:
-            if what.suffixes and self.suffix not in what.suffixes and kind.word != "line":
+            if kind is None or not (kind.word == "line" or tried or self.suffix in what.suffixes):
                 raise InputError(what.told)
             yield from kind.pieces(self, numbers, texts)
             pa.default_memory_pool().release_unused()  # Arrow would keep it for its next file
@@ -143,8 +145,7 @@ class TableFile(TextFile):
         except InputError as error:
             raise error.within(self.title, file=self.name) from None
         except Exception as error:  # what the libraries raise on damaged files has no end
-            reason = what.told if what.advice and not what.suffixes else _reason(error, self.wrong_encoding)
-            raise self._error(f" cannot be read: {reason}") from None
+            raise self._error(f" cannot be read: {_reason(error, self.wrong_encoding)}") from None
 
     def _what(self) -> FileKind:
         """Return what a file is; raise `InputError` for what is not there, a folder, or a pipe: it is read twice."""
@@ -205,7 +206,7 @@ def _parquet_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]
         for batch in source.iter_batches(BATCH, columns=[there for there in names.values() if there in own]):
             folders = {there: [value] * batch.num_rows for there, value in named.items()}
             columns = {name: folders[at] if at in folders else batch.column(at) for name, at in names.items()}
-            yield piece_of(columns, numbers, texts)
+            yield piece_of(columns, numbers, texts, file.form.decimal)
 
 
 def _feather_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
@@ -214,7 +215,8 @@ def _feather_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]
         for batch in map(source.get_batch, range(source.num_record_batches)):
             for start in range(0, batch.num_rows, BATCH):
                 rows = batch.slice(start, BATCH)
-                yield piece_of({name: rows.column(there) for name, there in names.items()}, numbers, texts)
+                columns = {name: rows.column(there) for name, there in names.items()}
+                yield piece_of(columns, numbers, texts, file.form.decimal)
 
 
 def native(path: Path) -> Any:
@@ -226,7 +228,7 @@ def _npz_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) ->
     with file.path.open("rb") as opened:  # numpy leaves files open that it cannot read
         archive = np.load(opened, allow_pickle=False)
         if isinstance(archive, np.ndarray):
-            raise InputError("holds one array, not named columns; save it with numpy.savez")
+            raise InputError("it is one array, not named columns: save these with numpy.savez")
         there = find_columns((*texts, *numbers), archive.files)
         arrays = {name: _load_column(archive, own) for name, own in there.items()}
         lengths = {name: len(array) for name, array in arrays.items()}
@@ -236,7 +238,7 @@ def _npz_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) ->
             if (names := f"{there[name]}_names") in archive.files:
                 indices, known = pa.array(arrays[name]), pa.array(_load_column(archive, names))
                 arrays[name] = pa.DictionaryArray.from_arrays(indices, known)
-        yield piece_of(arrays, numbers, texts)
+        yield piece_of(arrays, numbers, texts, file.form.decimal)
 
 
 def _load_column(archive: Mapping[str, Any], name: str) -> NDArray[Any]:

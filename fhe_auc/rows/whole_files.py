@@ -54,7 +54,7 @@ def statistics_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[st
         name: pa.array(columns[own], pa.float32()) if types[name] == "float" else columns[own]  # 0.1 is 0.1 then
         for name, own in names.items()
     }
-    piece = piece_of(found, numbers, texts)
+    piece = piece_of(found, numbers, texts, file.form.decimal)
     for name, coded in piece.texts.items():
         missing = about.missing_ranges.get(names[name], ())
         labels = {
@@ -95,7 +95,7 @@ def workbook_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]
             if isinstance(cell, (date, time)):
                 cell = cell.isoformat().removesuffix("T00:00:00")
             columns[name].append(None if cell == "" else cell)
-    yield piece_of(columns, numbers, texts)
+    yield piece_of(columns, numbers, texts, file.form.decimal)
 
 
 def sheet_row(file: TextFile, row: int, _: Sequence[str]) -> int:

@@ -23,7 +23,7 @@ from fhe_auc.question.study import MOST_ROWS
 from fhe_auc.results.evaluation import Evaluation, Outcome
 from fhe_auc.results.intervals import quantile
 from fhe_auc.rlwe.ring_parameters import FINGERPRINT_BYTES
-from fhe_auc.rows.own_checks import check_scores, warnings_of
+from fhe_auc.rows.own_checks import check_scores, doubts, left_out
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
@@ -79,6 +79,7 @@ class Request(Setup):
         object.__setattr__(self, "keys", self.keys or "sealed")
         if self.interval is not None:
             quantile(self.interval)  # raises for what is no level
+        object.__setattr__(self, "options", {name: plain(value) for name, value in self.options.items()})
 
     @property
     def size(self) -> int:
@@ -312,8 +313,8 @@ class Protocol(Generic[R]):
         return made
 
     def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
-        """Return warnings about the parties' own rows (`fhe_auc.rows.own_checks.warnings_of`)."""
-        return warnings_of(parties, manifest.thresholds, self.analysis_of(manifest))
+        """Return warnings about the parties' own rows: what was `left_out` of them, and `doubts`."""
+        return (*left_out(parties), *doubts(parties, manifest.thresholds, self.analysis_of(manifest)))
 
     def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return the party, for `party`, which has checked the scores."""

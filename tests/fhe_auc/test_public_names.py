@@ -80,8 +80,8 @@ def test_the_import_and_the_help_load_nothing_that_takes_long(code: str) -> None
 )
 def test_an_evaluation_loads_what_its_protocol_needs(tmp_path: Path, arguments: list[str], unused: set[str]) -> None:
     """Certificates, locks, other ways to hold keys, parts of numpy: each takes its share of the first second."""
-    for name in ("north.csv", "south.csv", "west.csv"):
-        lines = "".join(f"{k % 2},{(k * 7 % 20) / 20}\n" for k in range(40 + ord(name[0]) % 20))
+    for more, name in enumerate(("north.csv", "south.csv", "west.csv")):
+        lines = "".join(f"{k % 2},{(k * 7 % 20) / 20}\n" for k in range(60 + more))
         (tmp_path / name).write_text(f"y_true,y_score\n{lines}")
     files = [] if "--help" in arguments else ["north.csv", "south.csv", "west.csv", "--thresholds", "uniform:20"]
     code = f"import sys; from fhe_auc.cli import main; main({[*arguments, *files]!r}, standalone_mode=False); "

@@ -57,21 +57,10 @@ def serving() -> Iterator[Path]:
     try:
         if is_root:
             os.chown(place, _NOBODY, _NOBODY)
-        cluster = [
-            "-D",
-            str(place / "cluster"),
-            "-U",
-            "reader",
-            "--auth=trust",
-            "-E",
-            "UTF8",
-            "--locale=C",
-            "--no-sync",
-        ]
-        made = run([str(folder / "initdb"), *cluster], cwd="/", **user)
+        cluster = f"-D {place}/cluster -U reader --auth=trust -E UTF8 --locale=C --no-sync"
+        made = run([str(folder / "initdb"), *cluster.split()], cwd="/", **user)
         assert made.returncode == 0, made.stderr
         (place / "cluster" / "pg_hba.conf").write_text(_PASSWORDS)
-        place.chmod(0o755)
         options = [word for option in (*_QUIET, f"unix_socket_directories={place}") for word in ("-c", option)]
         command = [str(folder / "postgres"), "-D", str(place / "cluster"), *options]
         pipes: dict[str, Any] = {"stderr": subprocess.PIPE, "text": True, "cwd": "/", "preexec_fn": _end_with_parent}
@@ -89,4 +78,4 @@ def serving() -> Iterator[Path]:
             finally:
                 server.send_signal(signal.SIGQUIT)  # at once, whoever is connected
     finally:
-        shutil.rmtree(place)
+        shutil.rmtree(place, ignore_errors=True)

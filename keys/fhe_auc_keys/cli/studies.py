@@ -97,9 +97,10 @@ def pending(config: Path, yes: str | None, no: str | None) -> common.Report:
     """Show the sessions that wait for a person at the site or helper of CONFIG, and the studies agreed to; or decide.
 
     A session that an agreed study makes is answered without a person: by its maker, of its sites, exactly as the study
-    says, no more often than it says. Any other one waits here. Yes agrees to this session and to its study, whose
-    later sessions are answered then; `fhe-auc serve` takes it at its next look. Without --yes and --no you are asked,
-    and what you do not agree to waits on.
+    says, no more often than it says. Any other one waits here, and one of whose levels few are in this site's rows: of
+    a level that no other site has, all learn its own AUC. Yes agrees to this session and to its study, whose later
+    sessions are answered then; `fhe-auc serve` takes it at its next look. Without --yes and --no you are asked, and
+    what you do not agree to waits on.
     """
     if yes is not None and no is not None:
         raise click.UsageError("give --yes or --no")

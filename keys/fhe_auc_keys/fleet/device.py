@@ -20,7 +20,7 @@ from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputErro
 from fhe_auc.base.serialise import KeptFormat, SecretStruct
 from fhe_auc.input_proofs.sessions import RANDOMNESS_BYTES
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rows.own_checks import check_scores, warnings_of
+from fhe_auc.rows.own_checks import check_scores, doubts, left_out
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import Announcement
@@ -163,7 +163,7 @@ class Device:
             raise DeserialisationError(f"the sums are of {number} members, fewer or more than the session may have")
         # Only how many count matters without authenticators, and members have no names.
         found: Evaluation = self._loaded.task(self.manifest, data).read_result(totals, ("",) * number, b"")
-        warnings = (*found.warnings, *warnings_of([data], self.manifest.thresholds))
+        warnings = (*found.warnings, *left_out([data]), *doubts([data], self.manifest.thresholds))
         return replace(found, keys="helper", rounds=2, warnings=warnings)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.files import write_atomically
+from fhe_auc.base.files import is_database, write_atomically
 from fhe_auc_keys.store.key_store import KeyStore, is_in
 from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase
 from fhe_auc_keys.trust.identity import Identity
@@ -60,7 +60,8 @@ class NewRole:
             "state": str(place / "state"),
         }
         if self.role == "site":
-            data = str(Path(self.data).absolute()) if self.data else ""
+            data = self.data or ""
+            data = data if not data or is_database(data) else str(Path(data).absolute())
             entries |= {"results": str(place / "results"), "data": data}
         text = "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in entries.items())
         write_atomically(config, text.encode(), mode=0o600)

@@ -113,7 +113,7 @@ def agree(store: KeyStore, study: Study, *, rows: str = "") -> None:
     book = _BOOK.stored(store)
     old = next((each for each in book.studies if each.study.series == study.series), Agreed(study))
     others = tuple(each for each in book.studies if each.study.series != study.series)
-    new = msgspec.structs.replace(old, study=study, rows=rows or old.rows)
+    new = msgspec.structs.replace(old, study=study, rows=rows or (old.rows if old.study == study else ""))
     _BOOK.keep(store, msgspec.structs.replace(book, studies=(*others, new)))
 
 

@@ -26,7 +26,7 @@ from fhe_auc.results.heterogeneity import LEAST_SITES
 from fhe_auc.results.intervals import quantile
 from fhe_auc.rlwe.modular import primes_above, primes_below
 from fhe_auc.rlwe.ring_parameters import DEFAULT_FLOODING_BITS, BackendName, choose_backend
-from fhe_auc.rows.own_checks import left_out
+from fhe_auc.rows.own_checks import ONLY_NOISE
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, KeyKind, Protocol, Request, Setup, Spending
@@ -140,8 +140,9 @@ class Exact(Protocol[Evaluation]):
         return self.plan_of(manifest).soundness
 
     def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
-        """Return what parties ought to know of their own rows; with a budget only what they asked to be left out."""
-        return left_out(parties) if _budget(manifest.options) else super().own_warnings(manifest, parties)
+        """Return what parties ought to know of their own rows; with a budget, not that noise would hide few of them."""
+        told = super().own_warnings(manifest, parties)
+        return tuple(text for text in told if ONLY_NOISE not in text) if _budget(manifest.options) else told
 
     def analysis_of(self, manifest: Manifest) -> Analysis:
         """Return what the session estimates; errors as `plan_of`."""

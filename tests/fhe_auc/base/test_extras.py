@@ -57,8 +57,8 @@ def without_extras(folder: Path, code: str, asked: list[Any], *, but: str = "") 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, rows: dict[str, Any]) -> Path:
     place = tmp_path_factory.mktemp("sites")
-    for name in FILES:
-        lines = "".join(f"{k % 2},{(k * 7 % 20) / 20}\n" for k in range(60))
+    for more, name in enumerate(FILES):
+        lines = "".join(f"{k % 2},{(k * 7 % 20) / 20}\n" for k in range(60 + more))
         (place / name).write_text(f"y_true,y_score\n{lines}")
     (place / "rows.json").write_text(json.dumps(rows))
     return place

@@ -1,5 +1,6 @@
 """What is evaluated: a file that says it badly is refused, with the name of the field, and no row passes over a cap."""
 
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -129,3 +130,17 @@ def test_a_text_that_steers_a_terminal_or_makes_a_line_of_its_own_is_refused_wit
         Study(**WORDS, **{name.replace("-", "_"): hostile(text)})
     with pytest.raises(DeserialisationError, match=told):  # from a maker that has not refused it
         decode(encode({**WORDS, name: hostile(text)}), Study, "study")
+
+
+def test_columns_and_levels_with_commas_and_equals_signs_stand_within_quotes(tmp_path: Path) -> None:
+    by = """by = ['"age>=65"=0,1', 'sex=F,M', '"Ward, first"="A, left",B']"""
+    study = read(tmp_path, TEXT + "\n" + by)
+    found = {variable.name: variable.levels for variable in study.analysis().by}
+    assert found == {"age>=65": ("0", "1"), "sex": ("F", "M"), "Ward, first": ("A, left", "B")}
+    assert study.other_columns == list(found)
+    for text, told in (
+        ("by = ['age>=65']", """--by '"age>=65"', within quotes"""),
+        ("""by = ['"age>=65"']""", """all are named: '"age>=65"=LEVEL,LEVEL'"""),
+    ):
+        with pytest.raises(InputError, match=re.escape(told)):
+            read(tmp_path, TEXT + "\n" + text).analysis()

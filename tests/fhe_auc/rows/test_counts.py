@@ -81,7 +81,7 @@ def test_labels_are_0_and_1_however_they_are_written() -> None:
         ([0, 1, 1], [0.1, float("-inf"), 0.2], ", row 1: score is -inf; scores must be finite"),
         ([0, 1, 1], np.array([0.1, np.nan, 0.2], dtype=np.float32), ", row 1: score is missing; drop the row"),
         ([0, 1, 1], [0.1, None, 0.2], ", row 1: score is missing"),
-        ([0, 1, 1], [0.1, "0.3", 0.2], ", row 1: score is '0.3', which is text, not a number"),
+        ([0, 1, 1], [0.1, "0,3", 0.2], ", row 1: score is '0,3', which is not a number"),
         ([0, 1, 1], [0.1, [0.3], 0.2], ""),
         ([0, 1, 1], [0.1, object, 0.2], ", row 1: score is <class 'object'>, which is not a number"),
         ([0, 1, 1], [0.1, 1j, 0.2], ", row 1: score is 1j, which is not a number"),

@@ -5,6 +5,7 @@ import logging
 import sqlite3
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -18,13 +19,16 @@ from click.testing import CliRunner
 
 from fhe_auc.base import extras
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.files import read_config
 from fhe_auc.cli import main
 from fhe_auc.machines import site_role
 from fhe_auc.question.analysis import Questions
 from fhe_auc.rows.databases import Query
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import FileEntries, read_for
-from tests.support import postgresql
+from fhe_auc_keys.site.joining_files import NewRole
+from tests.support import postgresql, served
+from tests.support.keys_folder import ADDER
 from tests.support.platforms import needs_linux, needs_modes
 from tests.support.programs import output_of
 from tests.support.tables import write_table
@@ -128,6 +132,19 @@ def test_a_query_gives_what_a_file_with_its_rows_gives(folder: Path, addresses: 
                 np.testing.assert_array_equal(own, other)
 
 
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_what_is_null_is_missing(addresses: Addresses, scheme: str) -> None:
+    gaps = """select case when sex = 'F' then died end as died, case when risk < 0.5 then risk end as risk,
+        case when site = 'NA' then site end as site from scores"""
+    labels, scores, _, _ = zip(
+        *(row for row in zip(*table(), strict=True) if row[2] == "F" and row[1] < 0.5 and row[3] == "NA"), strict=True
+    )
+    found = read(addresses[scheme], gaps, drop_missing=True, site="site")
+    assert (found.name, found.y_true.tolist(), found.y_score.tolist()) == ("NA", [*labels], [*scores])
+    with pytest.raises(InputError, match=r"row \d+ of the query, column '(died|risk|site)': .* is missing"):
+        read(addresses[scheme], gaps, site="site")
+
+
 def test_types_of_postgresql_are_read_as_what_they_say(addresses: Addresses) -> None:
     asked = {
         "0.1::numeric": 0.1,
@@ -137,15 +154,15 @@ def test_types_of_postgresql_are_read_as_what_they_say(addresses: Addresses) -> 
         "0.3333333333333333::float8": 0.3333333333333333,
         "0.1::float4": float(np.float32(0.1)),
         "9007199254740993::int8": 9007199254740993,
-        "7::int2": 7.0,
-        "true": 1.0,
+        "7::int2": 7,
+        "true": True,
         "null::float8": float("nan"),
-        "'infinity'::date": "infinity",
+        "'infinity'::date": float("inf"),  # which no score is
     }
     sql = ", ".join(f"{each} as c{at}" for at, each in enumerate(asked))
     found = one(addresses["adbc"], f"select {sql}", **{f"c{at}": "number" for at in range(len(asked))})
     for (each, expected), entry in zip(asked.items(), found.values(), strict=True):
-        assert repr(entry) == repr(expected) or (entry != entry and expected != expected), each
+        assert entry == expected or (expected != expected and (entry is None or entry != entry)), each
 
 
 def test_texts_of_postgresql_are_those_that_its_server_writes(addresses: Addresses) -> None:
@@ -430,8 +447,35 @@ def test_a_site_is_configured_with_an_address_and_a_query(folder: Path, addresse
     }
     assert site_role.wrong_columns(config, [], []) == ""
     assert "no column 'age'" in site_role.wrong_columns({**config, "score-column": "age"}, [], [])
-    assert "which rows of it?" in site_role.wrong_columns({**config, "query": ""}, [], [])
+    assert "which rows of it? Give a SELECT as --query, or as query" in site_role.wrong_columns(
+        {**config, "query": ""}, [], []
+    )
     assert "'nowhere'" in site_role.wrong_columns({**config, "database-password-file": "nowhere"}, [], [])
+    role = NewRole("north", "site", addresses["adbc"], folder)  # as `fhe-auc join --data` has it
+    assert read_config(role.configured("/exchange"), None)["data"] == addresses["adbc"]
+
+
+def test_a_session_counts_the_rows_that_sites_have_in_databases_in_whatever_order_they_come(
+    folder: Path, server: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    served.copy_roles(folder)
+    rows = {name: Path(f"{name}.csv").read_text().splitlines()[1:] for name in ("north", "south")}
+    with psycopg.connect(f"host={server} user=reader dbname=hospital") as connection:
+        connection.execute("create table north (y_true int, y_score numeric)")
+        connection.cursor().executemany("insert into north values (%s, %s)", [row.split(",") for row in rows["north"]])
+    with closing(sqlite3.connect("south.db")) as made:
+        made.execute("create table t (y_true, y_score)")
+        made.executemany("insert into t values (?, ?)", [[*map(float, row.split(","))] for row in rows["south"]])
+        made.commit()
+    served.change(
+        "north", data=f"postgresql://reader@/hospital?host={server}", query="select * from north order by random()"
+    )
+    served.change("south", data="sqlite:///south.db", query="select * from t")
+    with served.serving(*served.SITES, ADDER):
+        served.make_session()
+        served.until(lambda: served.delivered(*served.SITES))
+        served.check_results(*served.SITES)
+    assert "have changed" not in caplog.text
 
 
 @needs_linux("/proc, which says what memory a process has used")

@@ -1,13 +1,15 @@
 """One entry, one rule: labels, levels, sites, patients and options are read alike, however they are written."""
 
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.question.analysis import Analysis, Questions, Variable
+from fhe_auc.rows import pieces
 from fhe_auc.rows.csv_files import TextFormat
 from fhe_auc.rows.entries import Coded, canonical, finite_numbers, number_of
 from fhe_auc.rows.frames import parties_of
@@ -24,6 +27,7 @@ from fhe_auc.rows.party_files import FileEntries, read_for
 from fhe_auc.rows.party_rows import parties_in
 from fhe_auc.rows.pieces import OPTIONS, KeptPieces, Piece, Words
 from tests.support import missing
+from tests.support.tables import write_table
 
 MINUS = "\u2212"  # of Swedish, Norwegian and Finnish numbers
 RISK = Questions(score_columns=("risk",))
@@ -86,6 +90,33 @@ def test_a_number_in_text_is_the_nearest_float_with_either_mark_and_any_minus(nu
     assert found == float(number)
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "feather", "npz", "jsonl", "xlsx", "py"])
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_numbers_in_text_are_numbers_wherever_they_stand(folder: Path, suffix: str, decimal: str) -> None:
+    texts = [text.replace(".", decimal) for text in ("0.9", f"{MINUS}0.1", " 3e-1", "0.50", "NA")]
+    columns: dict[str, list[Any]] = {"died": [1, 0, 1, 0, 1], "risk": texts}
+    if suffix == "py":
+        parties, _ = parties_of(
+            {"a": {**columns, "risk": [each.replace(",", ".") for each in texts]}},
+            RISK,
+            label="died",
+            entries=Entries(drop_missing=True),
+        )
+    else:
+        write(f"a.{suffix}", columns)
+        parties, _ = read(f"a.{suffix}", drop_missing=True, form=TextFormat(decimal=decimal))
+    assert [(each.labels.tolist(), each.scores[0].tolist()) for each in parties] == [
+        ([1, 0, 1, 0], [0.9, -0.1, 0.3, 0.5])
+    ]
+    if suffix != "py":
+        other = {".": "0,9", ",": "1.200"}[decimal]
+        write(f"a.{suffix}", columns | {"risk": [other, *texts[1:]]})
+        with pytest.raises(
+            InputError, match=f"'{other}' has a (decimal comma; say so|point, and the decimal mark is a comma)"
+        ):
+            read(f"a.{suffix}", drop_missing=True, form=TextFormat(decimal=decimal))
+
+
 @pytest.mark.parametrize("text", ["", "NA", "nan", "1_000", "0x1", "1,5", "1.000,5", "--1", "1-2", "yes", "1 000", "."])
 def test_what_is_no_number_is_none(text: str) -> None:
     assert number_of(text) is None
@@ -117,6 +148,21 @@ def test_decimals_of_parquet_files_and_of_python_are_the_nearest_floats(folder: 
         assert party.scores[0].tolist() == list(map(float, own))
         (party,), _ = parties_of([([1, 0, 1, 0, 1], own)], RISK)
         assert party.scores[0].tolist() == list(map(float, own))
+
+
+def write(file: str, columns: dict[str, list[Any]]) -> None:
+    rows = list(zip(*columns.values(), strict=True))
+    if file.endswith("xlsx"):
+        book = openpyxl.Workbook()
+        for row in ([*columns], *rows):
+            book.active.append(row)
+        book.save(file)
+    elif file.endswith(("csv", "jsonl")):
+        lines = [json.dumps(dict(zip(columns, row, strict=True))) for row in rows]
+        lines = lines if file.endswith("jsonl") else ["\t".join(map(str, row)) for row in ([*columns], *rows)]
+        Path(file).write_text("\n".join((*lines, "")))
+    else:
+        write_table(file, **columns)
 
 
 def table(names: str, *rows: str, file: str = "a.csv") -> str:
@@ -219,7 +265,7 @@ def test_two_spellings_of_a_number_among_levels_are_refused_and_may_be_named(
 def test_levels_of_options_fit_those_of_rows_in_any_spelling(given: tuple[str, str]) -> None:
     sign = -1 if MINUS in given[1] else 1
     for two in (2, "2.0", 2.0, Decimal("2.00"), b"2"):
-        ward = [1, "1.00", f"{MINUS}2.0" if sign < 0 else two]
+        ward: Any = [1, "1.00", f"{MINUS}2.0" if sign < 0 else two]
         analysis = Analysis(by=(Variable("ward", given),))
         party = PartyData.from_columns("a", [1, 0, 1], {"": [0.5] * 3}, {"ward": ward}, analysis)
         assert party.groups[0].tolist() == [0, 0, 1]
@@ -267,8 +313,32 @@ def labelled(stored: dict[str, str], *names: str) -> Labelled:
     """A file whose labels are read in two pieces, the first of which has one row."""
     column = Coded(np.arange(len(names), dtype=np.int32), names, stored=stored)
     risk = np.full(len(names), 0.5)
-    pieces = [Piece({"risk": risk[rows]}, {"died": column.chosen(rows)}) for rows in (slice(0, 1), slice(1, None))]
-    return Labelled(KeptPieces(pieces))
+    parts = (slice(0, 1), slice(1, None))
+    return Labelled(KeptPieces(Piece({"risk": risk[rows]}, {"died": column.chosen(rows)}) for rows in parts))
+
+
+@pytest.mark.parametrize("limit", [10, 2**24])
+def test_what_is_read_once_comes_back_as_it_was_time_and_again_in_memory_or_from_a_file(
+    monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    monkeypatch.setattr(pieces, "_IN_MEMORY", limit)
+    entries = [0.5, None, "text", 2**53 + 1, 2**60, Decimal("0.1"), float("nan"), True]
+    columns = [np.array(entries, object), np.array([0.1], np.float32), np.array([2**64 - 1, 0], np.uint64)]
+    sex = Coded(np.array([1, 0], np.int32), ["F", None], ("F",), {"F": "2"})
+    kept = KeptPieces(Piece({"x": column, "y": column}, {"sex": sex}) for column in columns)
+    for _ in range(2):
+        together = zip(kept.pieces(["x"], []), kept.pieces(["y"], ["sex"]), columns, strict=True)
+        for one, other, column in together:
+            assert (one.texts, [*other.numbers]) == ({}, ["y"])
+            for found in (one.numbers["x"], other.numbers["y"]):
+                assert (found.dtype, repr(found.tolist())) == (column.dtype, repr(column.tolist()))
+            back = other.texts["sex"]
+            assert (back.codes.tolist(), back.names, back.order, back.stored) == (
+                [1, 0],
+                ["F", None],
+                ("F",),
+                {"F": "2"},
+            )
 
 
 YES = {"Yes": "1", "No": "0"}
@@ -295,6 +365,21 @@ def test_labels_of_values_are_labels_and_so_are_the_values(
     assert party.labels.tolist() == labels
     zero, one = (dict(zip(labels, names.split(), strict=True))[number] for number in (0, 1))
     assert party.notes == (f"label {zero!r} counts as 0, {one!r} as 1",)
+
+
+@pytest.mark.parametrize("positive", [None, "1", "Yes", "True"])
+def test_labels_of_values_in_one_table_are_the_values_in_another(positive: str | None) -> None:
+    tables = [labelled(YES, "Yes", "No"), replace(labelled({}, "0", "1", "False"), party="b")]
+    parties, _ = parties_in(tables, RISK, site=None, label="died", entries=Entries(positive_label=positive))
+    assert [each.labels.tolist() for each in parties] == [[1, 0], [0, 1, 0]]
+    assert parties[0].notes == ("labels 'No' and '0' and 'False' count as 0, 'Yes' and '1' as 1",)
+    other = replace(labelled({}, "2"), party="b")
+    with pytest.raises(InputError, match="there is one other label, and these are two: 'No' and '2'"):
+        parties_in([tables[0], other], RISK, site=None, label="died", entries=Entries(positive_label="Yes"))
+    with pytest.raises(InputError, match="label is '2'; the 3 labels are '2', 'No', 'Yes'"):
+        parties_in([tables[0], other], RISK, site=None, label="died", entries=Entries())
+    (party,), _ = parties_in([labelled(YES, "No", "No")], RISK, site=None, label="died", entries=Entries())
+    assert party.notes == ("label 'No' counts as 0, and no row has another",)
 
 
 def test_values_1_and_2_of_labels_are_asked_about_even_where_all_rows_have_the_first() -> None:

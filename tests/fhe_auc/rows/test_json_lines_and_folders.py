@@ -64,7 +64,7 @@ def test_what_an_object_lacks_is_missing_as_null_and_nan_are_and_named_with_its_
         ('{"y_true": 1, "y_score": 0.5', "line 2: it is not one JSON object, as each line is to be"),
         ("7", "line 2: it is not one JSON object, as each line is to be"),
         ('[{"y_true": 1, "y_score": 0.5}]', r"line 2: it is not one JSON object, .*; of an array .* jq -c"),
-        ('{"y_true": 1, "y_score": "0.5"}', "line 2, column 'y_score': score is '0.5', which is text, not a number"),
+        ('{"y_true": 1, "y_score": "0.5x"}', "line 2, column 'y_score': score is '0.5x', which is not a number"),
         ('{"y_true": 1, "y_score": 9007199254740993}', "line 2, column 'y_score': score is 9007199254740993, which"),
         ('{"y_true": 1, "y_score": 1e999}', "line 2, column 'y_score': score is inf; scores must be finite"),
     ],

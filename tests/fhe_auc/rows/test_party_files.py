@@ -57,7 +57,7 @@ def test_no_files_and_files_of_one_array_are_refused(folder: Path) -> None:
         read_parties([])
     with Path("a.npz").open("wb") as file:
         np.save(file, np.arange(3))
-    with pytest.raises(InputError, match=r"file 'a\.npz': holds one array, not named columns"):
+    with pytest.raises(InputError, match=r"file 'a\.npz': it is one array, not named columns"):
         read_parties(["a.npz"])
 
 
@@ -161,12 +161,12 @@ NO_ROWS = "file 'a.file': there are no rows"
         ("parquet", [0, 1], [0.5, None], "party 'a', a.file, row 1, column 'y_score': score is missing; --drop-m"),
         ("parquet", [0, 1], [0.5, np.nan], "party 'a', a.file, row 1, column 'y_score': score is missing"),
         ("parquet", [0, 3], [0.5, 0.6], "party 'a', a.file, row 1, column 'y_true': label is '3'; the labels are '0'"),
-        ("parquet", [0, 1], ["0.5", "0.6"], "party 'a', a.file, row 0, .*: score is '0.5', which is text, not a num"),
+        ("parquet", [0, 1], ["0.5", "0x6"], "party 'a', a.file, row 1, .*: score is '0x6', which is not a number"),
         ("parquet", [0, 1], [[0.5], [0.6]], r"party 'a', a.file, row 0, .*: score is \[0.5\], which is not a num"),
         ("parquet", pa.array([], pa.int64()), pa.array([], pa.float64()), NO_ROWS),
         ("npz", [0, 5], [0.5, 0.6], "party 'a', a.file, row 1, column 'y_true': label is '5';"),
         ("npz", [0, 1], [0.5, np.inf], "party 'a', a.file, row 1, column 'y_score': score is inf;"),
-        ("npz", [0, 1], ["0.5", "x"], "party 'a', a.file, row 0, .*: score is '0.5', which is text, not a n"),
+        ("npz", [0, 1], ["0.5", "x"], "party 'a', a.file, row 1, .*: score is 'x', which is not a number"),
         ("npz", [0, 1], [0.5], "file 'a.file': the columns differ in length: y_true 2, y_score 1"),
         ("npz", [0, 1], [[0.5], [0.6]], r"file 'a.file': column 'y_score' .* one-dimensional, .* shape \(2, 1\)"),
         ("npz", [0, 1], np.array([0.5, None]), "file 'a.file': column 'y_score' cannot .* holds Python objects, "),

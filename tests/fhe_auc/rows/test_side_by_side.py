@@ -1,5 +1,6 @@
 """Several parties' rows in one process: other scales, lone levels and rows that count twice are told, chance is not."""
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -12,9 +13,9 @@ from numpy.typing import NDArray
 from fhe_auc import federated_auc
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli import main
-from fhe_auc.question.analysis import PLAIN, Analysis, Variable
+from fhe_auc.question.analysis import PLAIN, Analysis, Questions, Variable
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.rows.party_files import FileEntries
+from fhe_auc.rows.party_files import FileEntries, read_for
 from fhe_auc.rows.side_by_side import compared
 from tests.support.tables import read_parties
 
@@ -210,3 +211,76 @@ def test_percentages_read_from_files_say_which_file_differs(tmp_path: Path) -> N
     asked = CliRunner().invoke(main, ["evaluate", *map(str, files), "--thresholds", "hybrid:1000"])
     assert asked.exit_code == 2
     assert "where those of all parties are alike, set the score scale" in " ".join(asked.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("scale", "scores", "told"),
+    [
+        ("percent", [[0.2, 0.9, 0.4]], "read as percentages, no score is above 1"),
+        ("percent", [[0.2, 1.0, 0.0]], "read as percentages, no score is above 1"),
+        ("percent", [[20, 90, 40], [0.2, 0.9, 0.4]], "column 'model 1': read as percentages, no score is above 1"),
+        ("percent", [[0.2, 1.5, 0.4]], ""),
+        ("percent", [[20, 90, 40]], ""),
+        ("logit", [[98.0, 98.5, 97.2]], "logits beyond 36 tie"),
+        ("logit", [[-800.0, -750.0, -1.0]], "logits beyond 36 tie"),
+        ("logit", [[0.5, 40.0, -40.0]], "logits beyond 36 tie"),
+        ("logit", [[-3.0, 3.0, 0.0], [1.0, 37.0, 0.0]], "column 'model 1': logits beyond 36 tie"),
+        ("logit", [[-3.0, 3.0, 0.0]], ""),
+        ("probability", [[0.001, 0.002, 0.009]], ""),
+    ],
+)
+def test_one_party_whose_scale_is_wrong_is_noted(
+    scale: str, scores: list[list[float]], told: str, tmp_path: Path
+) -> None:
+    names = [f"model {number}" for number in range(len(scores))]
+    lines = [",".join(map(str, row)) for row in zip([0, 1, 0], *scores, strict=True)]
+    (tmp_path / "ward.csv").write_text("\n".join([",".join(["y_true", *names]), *lines]))
+    entries = FileEntries(score_scale=scale)
+    notes = read_for(Questions(score_columns=tuple(names)), tmp_path / "ward.csv", entries=entries)[0][0].notes
+    assert len(notes) == bool(told)
+    assert all(note.startswith("party 'ward'") and told in note for note in notes)
+
+
+@pytest.mark.parametrize("names", [("north", "North"), ("fi", "\ufb01"), ("Köln", "KÖLN"), ("a b", "A B")])
+@pytest.mark.parametrize("form", ["files", "column", "table", "mapping"])
+def test_names_that_people_take_for_the_same_are_both_in_the_message(
+    names: tuple[str, str], form: str, tmp_path: Path
+) -> None:
+    rows = {"y_true": [0, 1] * 4, "y_score": [each / 8 for each in range(8)], "site": [names[0]] * 4 + [names[1]] * 4}
+    text = "y_true,y_score,site\n" + "".join(f"{y},{s},{site}\n" for y, s, site in zip(*rows.values(), strict=True))
+    files = [tmp_path / f"{name}.csv" for name in names]
+    for file in files:
+        file.write_text(text)
+    read: dict[str, Callable[[], object]] = {
+        "files": lambda: read_parties(files),
+        "column": lambda: read_parties(files[:1], site_column="site"),
+        "table": lambda: federated_auc(rows, site="site"),
+        "mapping": lambda: federated_auc(dict.fromkeys(names, (rows["y_true"], rows["y_score"]))),
+    }
+    with pytest.raises(InputError) as refused:
+        read[form]()
+    assert all(repr(name) in str(refused.value) for name in names)
+
+
+@pytest.mark.parametrize("kind", ["gzip", "parquet", "other columns"])
+def test_a_copy_in_another_form_is_named(kind: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(12)
+    rows = {name: some_rows(random, 60) for name in ("north", "south")}
+    for name, (labels, scores) in rows.items():
+        lines = [f"{int(y)},{s!r}" for y, s in zip(labels, scores.tolist(), strict=True)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["y_true,y_score", *lines]))
+    labels, scores = rows["south"]
+    copy = tmp_path / "copy.csv"
+    if kind == "gzip":
+        copy = tmp_path / "copy.csv.gz"
+        copy.write_bytes(gzip.compress((tmp_path / "south.csv").read_bytes()))
+    elif kind == "parquet":
+        import pyarrow.parquet
+
+        copy = tmp_path / "copy.parquet"
+        pyarrow.parquet.write_table(pyarrow.table({"y_score": scores, "y_true": labels.astype(float)}), copy)
+    else:
+        lines = [f"{s!r},x,{y}" for y, s in zip(labels, scores.tolist(), strict=True)]
+        copy.write_text("\n".join(["y_score,ward,y_true", *lines]))
+    with pytest.raises(InputError, match=r"party '(south|copy)' has the same rows as party '(south|copy)'"):
+        read_parties([tmp_path / "north.csv", tmp_path / "south.csv", copy])

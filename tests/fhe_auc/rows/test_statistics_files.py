@@ -228,6 +228,9 @@ def test_a_file_of_another_kind_is_named_as_what_it_is(folder: Path) -> None:
     Path("a.dta").write_text("y_true,y_score\n1,0.5\n")
     with pytest.raises(InputError, match=r"^file 'a\.dta': it is text: give it a name that ends in \.csv$"):
         columns(Path("a.dta"), ["mynum"])
+    Path("a.db").write_bytes(b"SQLite format 3\0" + bytes(100))
+    with pytest.raises(InputError, match=r"^file 'a\.db': it is an SQLite database: name it as sqlite:///FILE, with a"):
+        columns(Path("a.db"), ["mynum"])
     with pytest.raises(InputError, match=r"there is no column 'risk' \(there are: MYCHAR, MYNUM, "):
         columns(FILES / "sample.xpt", ["risk"])
 

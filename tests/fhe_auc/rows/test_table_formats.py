@@ -255,8 +255,10 @@ def test_columns_of_arrow_types_are_read_or_refused_by_name(folder: Path, suffix
     for nested in (pa.array([[1], [0]] * 2), pa.array([{"a": 1}, {"a": 0}] * 2)):
         with pytest.raises(InputError, match=r"column 'died' holds (list|struct)<.*> entries, and not one text or"):
             read(write(died=nested))
-    with pytest.raises(InputError, match=r"column 'risk': score is '0\.5', which is text, not a number"):
-        read(write(risk=pa.array([b"0.5"] * 4)))
+    for texts in ([str(score) for score in SCORES], [str(score).encode() for score in SCORES]):
+        assert read(write(risk=pa.array(texts))) == (LABELS, SCORES)
+    with pytest.raises(InputError, match=r"'0,5' has a decimal comma; say so with --decimal ,"):
+        read(write(risk=pa.array([b"0,5"] * 4)))
 
 
 @pytest.mark.parametrize("between", [",", ";", "\t"])

@@ -10,10 +10,11 @@ import openpyxl
 import pytest
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.rows.csv_files import TextFormat
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import FileEntries
 from fhe_auc.rows.table_files import TableFile
-from tests.support.tables import read_parties
+from tests.support.tables import read_parties, write_table
 
 FILES = Path(__file__).parent / "files"
 HEADER = ["y_true", "y_score", "site"]
@@ -105,6 +106,14 @@ def test_one_sheet_is_read_unless_another_is_named(folder: Path) -> None:
     assert scores("a.xlsx") == [0.9, 0.1, 0.3, 0.5]
 
 
+def test_a_sheet_without_a_workbook_is_refused(folder: Path) -> None:
+    write_table("a.csv", y_true=[1, 0], y_score=[0.5, 0.25])
+    with pytest.raises(InputError, match=r"^a sheet is one of a workbook, and no FILE is a workbook$"):
+        read("a.csv", "x")
+    with pytest.raises(InputError, match=r"^a query is for a database: FILE is to be its address"):
+        read_parties("a.csv", entries=FileEntries(query="select 1"))
+
+
 def test_rows_are_named_as_the_sheet_does_and_empty_ones_are_none(folder: Path) -> None:
     empty: list[Any] = [None, None, None]
     rows = [empty, HEADER, [1, 0.9, "a"], empty, [0, "high", "a"], [1, 0.5, "b"], empty]
@@ -119,6 +128,13 @@ def test_rows_are_named_as_the_sheet_does_and_empty_ones_are_none(folder: Path) 
     assert scores("a.xlsx") == [0.9, 0.125, 0.5]
     with pytest.raises(InputError, match=r"^file 'a\.xlsx': there are no rows$"):
         scores(write("a.xlsx", [HEADER]))
+
+
+def test_numbers_in_cells_of_text_are_numbers_with_the_decimal_mark_that_is_given(folder: Path) -> None:
+    for mark in (".", ","):
+        rows = [[text.replace(".", mark) for text in row] for row in (["1.00", "0.9", "a"], ["0.00", "1e-3", "a"])]
+        (party,) = read(write("a.xlsx", [HEADER, *rows, [1, 0.5, "a"]]), entries={"form": TextFormat(decimal=mark)})
+        assert (party.y_true.tolist(), party.y_score.tolist()) == ([True, False, True], [0.9, 0.001, 0.5])
 
 
 def test_titles_above_the_header_are_told(folder: Path) -> None:

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.base.errors import InputError
+from fhe_auc.base.errors import InputError, MessageError
 from fhe_auc.exchange.exchange import Folder
 from fhe_auc.question.study import Study
 from fhe_auc.report.studies import next_session
@@ -278,6 +278,40 @@ def test_a_yes_is_to_what_the_person_has_seen_and_to_no_other_session_of_the_sam
     policy.decide(store, other[0], yes=False, at=NOW)
     for made in (seen, other):
         refused(store, made, "a person has refused this session")
+
+
+def test_odd_rows_wait_for_a_yes_of_their_own_once_for_each_study_and_way_in_which_they_are_odd(
+    store_of: Stores,
+) -> None:
+    """A yes to the session, before anybody had looked at rows, is none to these; no other study is asked about."""
+    store, first, tomorrow = store_of("south"), session(DAILY), session(DAILY, NOW + DAY)
+
+    def asked(made: Any, odd: str, at: datetime = NOW) -> None:
+        policy.ask_about_rows(store, made[0], made[1], odd, at=at)
+
+    asked(first, "of F alone")
+    waits(store, first, WAITS)
+    policy.decide(store, first[0], yes=True, at=NOW)
+    admitted(store, first)
+    for odd in ("of F alone", "of 0 alone"):
+        for _ in range(2):
+            with pytest.raises(WaitsForPersonError, match=f"its rows here: {odd}$"):
+                asked(first, odd)
+        (waiting,) = policy.waiting(store).values()
+        assert (waiting.announcement, waiting.why) == (first[1], f"its rows here: {odd}")
+        policy.decide(store, first[0], yes=True, at=NOW)
+        asked(first, odd)
+        admitted(store, first)
+    admitted(store, tomorrow, NOW + DAY)
+    asked(tomorrow, "of 0 alone", NOW + DAY)
+    agree(store, msgspec.structs.replace(DAILY, interval=0.9))
+    agree(store, DAILY)
+    with pytest.raises(WaitsForPersonError):
+        asked(tomorrow, "of 0 alone", NOW + DAY)
+    policy.decide(store, tomorrow[0], yes=False, at=NOW + DAY)
+    with pytest.raises(MessageError, match="a person has refused") as refusal:
+        asked(tomorrow, "of 0 alone", NOW + DAY)
+    assert refusal.value.field == "missed"
 
 
 def one_id(made: Any) -> dict[str, Any]:
