@@ -82,7 +82,7 @@ def utf8_marks(first: bytes) -> int:
 
 def _unmarked(first: bytes) -> FileKind:
     """Return which text it is: in the right encoding it has line breaks or, where none are, delimiters."""
-    if 20 * first.count(0) <= len(first):
+    if 30 * (first.rstrip(b"\0") or first).count(0) <= len(first):  # a disk may put zeros behind a text
         return TEXT
     breaks = "[\r\n]" if re.search(rb"[\r\n]", first) else "[,;\t|]"
     for encoding in _WIDE:

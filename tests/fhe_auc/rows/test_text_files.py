@@ -125,6 +125,12 @@ def test_what_is_no_table_of_text_is_named_whatever_its_name(told: str, data: by
         assert refusal(data.decode().encode("utf-16"), encoding="utf-16") == f"file 'a.csv': it is {told}"
 
 
+def test_zeros_behind_a_text_are_told_with_their_line() -> None:
+    for zeros in (1, 3, 4096, 2**20):
+        told = refusal(TEXT.encode() + bytes(zeros))
+        assert told == "file 'a.csv': line 6: 1 column, and the header has 2"
+
+
 def test_columns_may_be_called_as_files_begin() -> None:
     for name in ("PAR1", "ORC", "PK", "RDX3", "MATLAB", "GIF8", "FEA1", "Obj", "BZh"):
         assert rows_of(TEXT.replace("\n", ",1\n").replace("y_score,1", f"y_score,{name}")) == ROWS
