@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.rows.entries import Coded, as_coded, canonical, number_of
+from fhe_auc.rows.entries import Coded, as_coded, canonical, number_of, site_names
 from fhe_auc.rows.pieces import Piece
 
 _EXACT = 2**53  # below it, float64 tells whole numbers apart
@@ -103,7 +103,7 @@ def coded(column: Any, decimal: str = ".") -> Coded:
         column = column.dictionary_encode()
     found, kind = column.dictionary, column.type.value_type
     values = _array(found) if pa.types.is_float32(kind) else found.to_pylist()  # 0.1 of 32 bits is 0.1
-    names = [canonical(entry, decimal=decimal, site=True) for entry in values]
+    names = site_names(values, decimal)
     order = tuple(name for name in names if name is not None) if column.type.ordered else ()
     codes = _array(column.indices)
     if column.indices.null_count:

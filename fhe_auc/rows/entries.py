@@ -215,15 +215,26 @@ def site_name(entry: object) -> str | None:
     return canonical(entry, site=True)
 
 
+def site_names(entries: Iterable[object], decimal: str = ".") -> list[str | None]:
+    """Return `site_name` of each; raise `InputError` for a float so large that others may have become the same."""
+    found = list(entries)
+    floats: list[Any] = [entry for entry in found if isinstance(entry, (float, np.floating))]
+    for entry in floats:
+        if 2 ** (np.finfo(type(entry)).nmant + 1) <= abs(entry) < np.inf:
+            told = "is a float of too few digits for it, and other ids may have become the same"
+            raise InputError(f"{entry:.0f} {told}: have them as text or whole numbers, from their source")
+    return [canonical(entry, decimal=decimal, site=True) for entry in found]
+
+
 def as_coded(entries: NDArray[Any], decimal: str = ".") -> Coded:
     """Return a column, shape (n,), as text, in which numbers have this decimal mark."""
     if entries.dtype.kind in "biuf":
         distinct, of_row = np.unique(entries, return_inverse=True)
-        return Coded(of_row.astype(np.int32), [*map(site_name, distinct)])
+        return Coded(of_row.astype(np.int32), site_names(distinct))
     values, index = entries.tolist(), dict[tuple[type, Any], int]()  # with types, as True is 1 to a dict
     pairs = zip(map(type, values), values, strict=True)
     of_row = np.fromiter((index.setdefault(pair, len(index)) for pair in pairs), np.int32, len(values))
-    return Coded(of_row, [canonical(entry, decimal=decimal, site=True) for _, entry in index])
+    return Coded(of_row, site_names((entry for _, entry in index), decimal))
 
 
 def known_codes(

@@ -246,6 +246,23 @@ def test_sites_levels_and_patients_of_two_files_are_one_where_their_spellings_ar
     }
 
 
+@pytest.mark.parametrize("kind", [np.float64, np.float32, float])
+@pytest.mark.parametrize("as_file", [True, False])
+def test_ids_that_floats_have_made_alike_are_refused(folder: Path, kind: Any, as_file: bool) -> None:
+    questions, least = Questions(score_columns=("risk",), cluster="pid"), 2**24 if kind is np.float32 else 2**53
+
+    def read_ids(*ids: int) -> PartyData:
+        columns = {"died": [1, 0], "risk": [0.5, 0.25], "pid": [*map(kind, ids)]}
+        pq.write_table(pa.table(columns), "a.parquet")
+        if as_file:
+            return read_for(questions, ["a.parquet"], label_column="died")[0][0]
+        return parties_of({"a": columns}, questions, label="died")[0][0]
+
+    assert np.array(read_ids(least - 1, least - 2).clusters).tolist() == [0, 1]
+    with pytest.raises(InputError, match=f"{least} is a float of too few digits for it, and other ids may have"):
+        read_ids(least + 1, least)
+
+
 @pytest.mark.parametrize("levels", [("0.5", "0.50"), ("1", "+1"), ("7", "07"), ("250.1", "250.10"), (".5", "0.5")])
 def test_two_spellings_of_a_number_among_levels_are_refused_and_may_be_named(
     folder: Path, levels: tuple[str, str]
