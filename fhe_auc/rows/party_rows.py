@@ -285,7 +285,7 @@ class _Kept:
         found += [f"{table.title}: {table.words.left_out}" for table in self._shorter if table.words.left_out]
         found += self._taken
         (zeros, ones), wanted = self._labels_seen, self._entries.positive
-        if wanted is not None or any(number_of(_value(label)) is None for label in (*zeros, *ones)):
+        if wanted is not None or any(value != _value(label) for label, value in (zeros | ones).items()):
             more, absent = len(zeros or ones) > 1, "another" if ones or wanted is None else repr(wanted)
             rest = f"{_listed(ones)} as 1" if zeros and ones else f"and no row has {absent}"
             counted = f"label{'s' * more} {_listed(zeros or ones)} count{'s' * (not more)} as {int(not zeros)}"

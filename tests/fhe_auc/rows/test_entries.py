@@ -372,6 +372,7 @@ YES = {"Yes": "1", "No": "0"}
         ({"Dead": "2", "Alive": "1"}, "Dead Alive Alive", "2", [1, 0, 0]),
         ({"Dead": "2", "Alive": "1"}, "Dead Alive Alive", "1", [0, 1, 1]),
         ({"1": "0", "0": "1"}, "1 0 0", "1", [1, 0, 0]),  # labels come first
+        ({"1": "0", "0": "1"}, "1 0 0", None, [1, 0, 0]),
     ],
 )
 def test_labels_of_values_are_labels_and_so_are_the_values(
