@@ -124,6 +124,10 @@ WIDTHLESS = "\0\u00ad\u200b\u200c\u200d\u2060\ufeff"
 _MINUSES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63\uff0d", "-"))
 _NUMBER = re.compile(r"(-?)(?=\.?\d)(0|[1-9]\d*)?(\.\d*)?([eE](?:[-+]\d{1,2}|0|(?(3)\d{1,2}|(?!))))?", re.ASCII)
 
+_SHORTENED = re.compile(
+    r"\s*-?\d(?:[.,](\d*))?[eE]\+(\d{3,}|[2-9]\d|1[1-9])\s*", re.ASCII
+)  # 10^11 or more, as in Excel
+
 
 def canonical(entry: object, *, decimal: str = ".", site: bool = False) -> str | None:
     """Return a label, level, class, site or patient as the text that all spellings share; None where it is missing.
@@ -216,14 +220,23 @@ def site_name(entry: object) -> str | None:
 
 
 def site_names(entries: Iterable[object], decimal: str = ".") -> list[str | None]:
-    """Return `site_name` of each; raise `InputError` for a float so large that others may have become the same."""
+    """Return `site_name` of each; raise `InputError` for a number so large that others may have become the same."""
     found = list(entries)
-    floats: list[Any] = [entry for entry in found if isinstance(entry, (float, np.floating))]
-    for entry in floats:
-        if 2 ** (np.finfo(type(entry)).nmant + 1) <= abs(entry) < np.inf:
-            told = "is a float of too few digits for it, and other ids may have become the same"
-            raise InputError(f"{entry:.0f} {told}: have them as text or whole numbers, from their source")
+    if (odd := next(filter(_has_lost_digits, found), None)) is not None:
+        told = "has lost digits, as floats and Excel's 1.23457E+15 do, and other ids may have become the same"
+        raise InputError(
+            f"{odd if isinstance(odd, str) else f'{odd:.0f}'} {told}: have them as text, from their source"
+        )
     return [canonical(entry, decimal=decimal, site=True) for entry in found]
+
+
+def _has_lost_digits(entry: Any) -> bool:
+    if isinstance(entry, str):
+        number = _SHORTENED.fullmatch(entry) if "+" in entry else None
+        return number is not None and (len(number[1] or "") < int(number[2]) or int(number[2]) > 15)
+    if not isinstance(entry, (float, np.floating)):
+        return False
+    return bool(2 ** (np.finfo(type(entry)).nmant + 1) <= abs(entry) < np.inf)
 
 
 def as_coded(entries: NDArray[Any], decimal: str = ".") -> Coded:

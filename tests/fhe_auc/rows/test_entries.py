@@ -1,6 +1,7 @@
 """One entry, one rule: labels, levels, sites, patients and options are read alike, however they are written."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -259,8 +260,21 @@ def test_ids_that_floats_have_made_alike_are_refused(folder: Path, kind: Any, as
         return parties_of({"a": columns}, questions, label="died")[0][0]
 
     assert np.array(read_ids(least - 1, least - 2).clusters).tolist() == [0, 1]
-    with pytest.raises(InputError, match=f"{least} is a float of too few digits for it, and other ids may have"):
+    with pytest.raises(InputError, match=f"{least} has lost digits, as floats .* and other ids may have"):
         read_ids(least + 1, least)
+
+
+@pytest.mark.parametrize(
+    "text", ["1.23457E+15", "1,23457E+15", "1E+11", " 1.5e+12", "1.2345678901234567890e+17", "9.9E+100"]
+)
+def test_ids_that_excel_has_shortened_are_refused(folder: Path, text: str) -> None:
+    for right in ("1e+05", "1.23E+02", "1.234567890120000000e+11", "1E50", "5E+3", "1.23457"):
+        file = table("died;risk;pid;site", f"1;0.5;{right};{right}", "0;0.5;2;2", file="b.csv")
+        assert len(read(file, cluster="pid", site="site")[0]) == 2
+    for column in ("pid", "site"):
+        file = table("died;risk;pid;site", f"1;0.5;{text if column == 'pid' else 1};{text if column == 'site' else 1}")
+        with pytest.raises(InputError, match=f"{re.escape(text.strip())} has lost digits"):
+            read(file, cluster="pid", site="site")
 
 
 @pytest.mark.parametrize("levels", [("0.5", "0.50"), ("1", "+1"), ("7", "07"), ("250.1", "250.10"), (".5", "0.5")])
