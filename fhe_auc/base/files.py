@@ -165,7 +165,7 @@ def open_descriptor(path: str | os.PathLike[str], flags: int, mode: int = 0o600)
 
 def is_database(name: str) -> bool:
     """Return whether what is given in place of a file's name is a database's address."""
-    return re.match(r"(?!(https?|s?ftp|file|s3|gs):)[a-z][\w+.-]+://|odbc:", name, re.IGNORECASE) is not None
+    return re.match(r"[a-z][\w+.-]+://|(sqlite|duckdb|odbc):", name, re.IGNORECASE) is not None
 
 
 def is_private(status: os.stat_result) -> bool:

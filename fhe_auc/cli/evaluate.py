@@ -36,10 +36,10 @@ _ROUND_TIMEOUT = 300.0  # seconds that a round over Flower waits for sites
 def evaluate(files: inputs.PartyFiles, session: SessionOptions, plot: Path | None, flower: bool, form: Form) -> None:
     """Compute the AUC over the rows of several parties, encrypted (or with noise, by --protocol).
 
-    Each FILE holds one party's test rows, a column of labels and one of scores: a table of any usual kind, a folder of
-    Parquet files, - for standard input, or a database's address (docs/guide/data.md). With --site-column the rows of
-    all are split into parties by that column instead. All roles run in this process, on the bytes that sites would
-    exchange.
+    Each FILE holds one party's test rows, a column of labels and one of scores: CSV, JSON lines, Parquet (a file, or a
+    folder), Feather, NPZ, SAS, SPSS, Stata, a workbook, - for standard input, or a database's address:
+    docs/guide/data.md. With --site-column the rows of all are split into parties by that column instead. All roles run
+    in this process, on the bytes that sites would exchange.
 
     Every party learns how many rows of each label there are in all. docs/guide/paper.md goes from files to table 2 of a
     paper; docs/guide/choose.md says which protocol, keys and bin edges to take.

@@ -143,7 +143,8 @@ class PartyFiles:
                 entries=self.entries,
             )
         except InputError as error:
-            if (whole := _with_whole_name(questions, error.column)) is not None:
+            whole = None if error.party else _with_whole_name(questions, error.column)  # else a row is wrong, no name
+            if whole is not None:
                 try:
                     return self.read_for(whole)
                 except InputError as other:

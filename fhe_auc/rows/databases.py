@@ -19,6 +19,7 @@ from pyarrow import types
 
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.extras import require
+from fhe_auc.base.file_kinds import LOOK, kind_of
 from fhe_auc.base.files import read_secret
 from fhe_auc.rows.arrow_columns import piece_of
 from fhe_auc.rows.pieces import OPTIONS, KeptPieces, Piece, Words, find_columns
@@ -46,7 +47,7 @@ class Query:
     def __init__(self, url: str, query: str | None, password_file: Path | None = None) -> None:
         scheme, _, self.rest = url.partition(":")
         self.kind = next((each for each in ("sqlite", "duckdb") if scheme.lower().startswith(each)), scheme.lower())
-        self.path = self.rest.removeprefix("//").removeprefix("/")
+        self.path = self.rest.removeprefix("//").removeprefix("/") if self.kind in ("sqlite", "duckdb") else ""
         user, _, place = self.rest.removeprefix("//").rpartition("@")
         self.name, self.party = self._names(user, place.partition("?")[0])
         self.file, self.title = self.name, f"database {self.name!r}"
@@ -56,6 +57,8 @@ class Query:
         self.url = f"{self.kind}:{own}"  # with the password
         self.query = (query or "").rstrip("; \r\t\n")
         self._kept = list[KeptPieces]()
+        if re.fullmatch("https?|s?ftp|file|s3|gs", self.kind):
+            raise InputError(f"{self.name!r} is no database: download the file, and name that", file=self.name)
         if not self.query:
             raise InputError(f"{self.title}: which rows of it? Give a SELECT as --query, or as query", file=self.name)
         if not re.match(_SELECT, _NOT_SAID.sub(" ", self.query)):
@@ -67,7 +70,7 @@ class Query:
         def given(*names: str) -> list[str]:
             return re.findall(rf"(?i)(?:^|[?&;])\s*(?:{'|'.join(names)})\s*=\s*([^&;]*)", self.rest)
 
-        if self.kind in ("sqlite", "duckdb"):
+        if self.path:
             return f"{self.kind}:{self.rest}", Path(self.path).stem
         if self.kind == "odbc":
             user, place = "", ";".join(given("server(?:name)?", "host", "port", "dsn", "dbq", "database"))
@@ -94,13 +97,18 @@ class Query:
 
     def _read(self, numbers: _Names, texts: _Names) -> Iterator[Piece]:
         try:
+            if self.path:
+                with open(self.path, "rb") as opened:
+                    kind = kind_of(opened.read(LOOK))
+                if f"{self.kind}:" not in kind.advice:
+                    raise InputError(kind.told)
             for columns in _READERS.get(self.kind, _over_sqlalchemy)(self, numbers, texts):
                 yield piece_of(columns, numbers, texts)
         except InputError as error:
             raise error.within(self.title, file=self.name) from None
         except Exception as error:  # every driver has its own, and may tell the address
             text = str(getattr(error, "orig", None) or error) or type(error).__name__
-            reason = (re.split("(?:ERROR|FATAL|Message): +", text)[-1] or text).splitlines()[0]
+            reason = (re.split(r"(?:ERROR|FATAL|Message): +|^\[Errno \d+\] ", text)[-1] or text).splitlines()[0]
             for told in filter(None, (self.url, self.rest, quote(self.password, safe=""), self.password)):
                 reason = reason.replace(told, "…")
             remedy = ": in the query, cast it to numeric" if "type money" in reason else ""

@@ -26,6 +26,8 @@ _LEAST, _LEAST_PERFECT = 20, 50  # rows of one score, or with few levels; rows o
 _ERRORS = 3  # standard errors below 1/2: in truth at 1/2, one party in 740 is so; of better ones, far fewer
 _EXPECTED = 10  # rows of a label that are missed
 _Ranked: TypeAlias = tuple[NDArray[np.int64], float]
+SAMPLE = 2**14  # hashes of a party's rows
+_MIXED = (30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)  # SplitMix: Steele, Lea, Flood, OOPSLA 2014
 ROUNDING = 1e-6  # by so much float32 arithmetic, as of a softmax, may leave [0, 1]
 
 
@@ -127,6 +129,7 @@ def doubts(
     - Its own AUC, in bins, is more than 3 standard errors (Mann-Whitney) below 1/2, with 10 rows of both labels; or it
       is 1, with 50.
     - It has no row of a label of which 10 are expected by the others' share; or, where it is alone, by one of a tenth.
+    - Every row is there twice, or more often.
     - It is alone, and has only `few_levels`.
     """
     found, starts, several = dict[str, dict[str, None]](), starts_of(thresholds), len(parties[0].scores) > 1
@@ -139,6 +142,10 @@ def doubts(
             shares = others / others.sum() if others.any() else np.full(2, 0.1)
             for what in _odd(data, model, thresholds, (sizes, right), data.rows * shares):
                 found.setdefault(what.format(f" of model {model + 1}" * several, labels), {})[data.name] = None
+    if repeated := {data.name: None for data in parties if _all_repeated(data)}:
+        found["each row twice or more, as copies and joins make them: shall all count? --cluster names patients"] = (
+            repeated
+        )
     told = [f"{_who([*names], parties)} {what}" for what, names in found.items()]
     return (*told, *(few_levels(parties[0], analysis) if len(parties) == 1 else ()))
 
@@ -177,6 +184,43 @@ def _ranked(data: PartyData, model: int, label: int, starts: NDArray[np.float64]
         at = in_bins(batch.scores[model], starts) + len(starts) * (batch.labels == label)
         counts += np.bincount(at, minlength=counts.size).reshape(counts.shape)
     return counts.sum(axis=1), float(counts[1] @ (counts[0].cumsum() - counts[0] / 2))
+
+
+class Look(NamedTuple):
+    """What tells a party's rows: the sum of their hashes; of those below a share of 2^64, ascending, how often each is.
+
+    A row's hash is of its label, scores and levels.
+    """
+
+    data: PartyData
+    total: int
+    least: NDArray[np.uint64]
+    times: NDArray[np.int64]
+    share: float
+
+    def differ(self, rows: float) -> bool:
+        """Whether about so many rows differ."""
+        return len(self.least) >= self.share * rows
+
+
+def looked_at(data: PartyData, most: int) -> Look:
+    """Return what tells a party's rows, by a sample of about so many hashes at most."""
+    share, total, sample = min(1.0, most / data.rows), 0, list[NDArray[np.uint64]]()
+    for batch in data.batches():
+        hashes: NDArray[np.uint64] = np.full(batch.rows, 0x9E3779B97F4A7C15, np.uint64)
+        for column in batch.arrays[: 1 + len(batch.scores) + len(batch.groups)]:
+            hashes ^= (column.astype(np.float64) + 0.0).view(np.uint64)  # -0.0 is 0.0
+            for shift, factor in _MIXED:
+                hashes = (hashes ^ (hashes >> np.uint64(shift))) * np.uint64(factor)
+        total = (total + int(hashes.sum(dtype=np.uint64))) % 2**64
+        sample.append(hashes[hashes <= share * 2.0**64])
+    return Look(data, total, *np.unique(np.concatenate(sample), return_counts=True), share)
+
+
+def _all_repeated(data: PartyData) -> bool:
+    """Whether all of 30 different rows or more are there two, four, … times, or three, six, …: by chance 1 in 10^9."""
+    times = looked_at(data, SAMPLE).times
+    return len(times) >= 30 and int(np.gcd.reduce(times)) > 1
 
 
 def few_levels(data: PartyData, analysis: Analysis) -> tuple[str, ...]:

@@ -125,10 +125,9 @@ def _distinct(paths: Sequence[str | os.PathLike[str]], entries: FileEntries) -> 
     seen: dict[object, TableFile | Query] = {}
     for table in [part for each in tables for part in getattr(each, "parts", ()) or (each,)]:
         itself: object = table.name
-        if isinstance(table, TableFile):
-            with suppress(OSError):  # standard input, or what reading refuses
-                status = table.path.stat()
-                itself = (status.st_dev, status.st_ino)  # whatever its name: links to one file are that file
+        with suppress(OSError):  # standard input, a server's, or what reading refuses
+            status = os.stat(table.path)
+            itself = (status.st_dev, status.st_ino)  # whatever its name: links to one file are that file
         if (other := seen.setdefault(itself, table)) is not table:
             also = "" if other.name == table.name else f", also as {other.name!r}"
             raise InputError(f"{table.title} is given twice{also}, which would count its rows twice", file=table.file)
@@ -150,13 +149,15 @@ def _with_party_names(tables: Sequence[TableFile | Query]) -> list[TableFile | Q
                 "the parties in a site column",
                 file=file.name,
             ) from None
-        folders.setdefault(file.party, []).append(file.path.parent.name if isinstance(file, TableFile) else "")
-    named = [
-        replace(file, folder_names=len(own := folders[file.party]) > 1 and all(own))
-        if isinstance(file, TableFile)
-        else file
-        for file in tables
-    ]
+        folders.setdefault(file.party, []).append(Path(file.path).parent.name)
+    named = list[TableFile | Query]()
+    for file in tables:
+        by_folder = len(own := folders[file.party]) > 1 and all(own)
+        if isinstance(file, TableFile):
+            file = replace(file, folder_names=by_folder)
+        elif by_folder:
+            file.party = Path(file.path).parent.name
+        named.append(file)
     by_name: dict[str, TableFile | Query] = {}
     for file in named:
         other = by_name.setdefault(file.party, file)

@@ -11,18 +11,15 @@ hashes below some number are, tells that a party has all rows of another, and mo
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.rows.own_checks import levels_in, range_of
+from fhe_auc.rows.own_checks import SAMPLE, Look, levels_in, looked_at, range_of
 from fhe_auc.rows.party_data import DEFAULT_SCALE, PartyData, to_probabilities
 
-_SAMPLE, _SAMPLES = 2**14, 2**20  # hashes of a party, and of all
-_MIXED = (30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)  # SplitMix: Steele, Lea, Flood, OOPSLA 2014
+_SAMPLES = 2**20  # hashes of all parties
 _MOST_SUMMED = 10  # parties any of which may be another one in sum; of more, one or all
 
 
@@ -71,46 +68,21 @@ def _lone_levels(parties: Sequence[PartyData], analysis: Analysis) -> Iterator[s
             )
 
 
-class _Look(NamedTuple):
-    """What tells a party's rows: the sum of their hashes, and the different ones below a share of 2^64, ascending."""
-
-    data: PartyData
-    total: int
-    least: NDArray[np.uint64]
-    share: float
-
-    def differ(self, rows: float) -> bool:
-        """Whether about so many rows differ."""
-        return len(self.least) >= self.share * rows
-
-    def has_all(self, other: "_Look") -> bool:
-        """Whether all rows of another party are among these."""
-        if not all(each.differ(0.9 * each.data.rows) for each in (self, other)):
-            return False
-        own = other.least[other.least <= self.share * 2.0**64]
-        return len(own) >= 20 and bool(np.isin(own, self.least).all())
-
-
-def _looked_at(data: PartyData, most: int) -> _Look:
-    share, total, least = min(1.0, most / data.rows), 0, np.empty(0, np.uint64)
-    for batch in data.batches():
-        hashes: NDArray[np.uint64] = np.full(batch.rows, 0x9E3779B97F4A7C15, np.uint64)
-        for column in batch.arrays[: 1 + len(batch.scores) + len(batch.groups)]:
-            hashes ^= (column.astype(np.float64) + 0.0).view(np.uint64)  # -0.0 is 0.0
-            for shift, factor in _MIXED:
-                hashes = (hashes ^ (hashes >> np.uint64(shift))) * np.uint64(factor)
-        total = (total + int(hashes.sum(dtype=np.uint64))) % 2**64
-        least = np.unique(np.concatenate([least, hashes[hashes <= share * 2.0**64]]))
-    return _Look(data, total, least, share)
+def _has_all(whole: Look, other: Look) -> bool:
+    """Whether all rows of another party are among a party's."""
+    if not all(each.differ(0.9 * each.data.rows) for each in (whole, other)):
+        return False
+    own = other.least[other.least <= whole.share * 2.0**64]
+    return len(own) >= 20 and bool(np.isin(own, whole.least).all())
 
 
 def _counted_twice(parties: Sequence[PartyData]) -> str:
     """Say which party has all rows of others; "" where none has."""
-    looks = [_looked_at(data, min(_SAMPLE, _SAMPLES // len(parties))) for data in parties]
+    looks = [looked_at(data, min(SAMPLE, _SAMPLES // len(parties))) for data in parties]
     _, times = np.unique(np.concatenate([each.least for each in looks]), return_counts=True)
     for whole in looks if times.max(initial=1) > 1 else ():
         others = [each for each in looks if each is not whole and each.data.rows <= whole.data.rows]
-        parts = [each for each in others if whole.has_all(each)]
+        parts = [each for each in others if _has_all(whole, each)]
         if not parts and whole.differ(10 if whole.data.rows >= 1000 else 20):
             sizes = range(1, len(others) + 1) if len(others) <= _MOST_SUMMED else {1, len(others)}
             choices = (choice for size in sizes for choice in combinations(others, size))

@@ -7,7 +7,7 @@ declared as missing is missing, and so are special values such as .A. pyreadstat
 import mmap
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, time
-from itertools import islice
+from itertools import dropwhile, islice
 from typing import Any
 
 import pyarrow as pa
@@ -108,7 +108,7 @@ def _names(cells: Sequence[object]) -> list[str]:
 
 
 def _rows(file: TextFile) -> Iterator[tuple[int, list[Any]]]:
-    """Yield the rows that are not empty, and their numbers in the sheet, from 1."""
+    """Yield the rows from the first on that is not empty, and their numbers in the sheet, from 1."""
     require("files", "python_calamine")
     from python_calamine import CalamineWorkbook  # an extra's
 
@@ -120,7 +120,8 @@ def _rows(file: TextFile) -> Iterator[tuple[int, list[Any]]]:
             raise
         except BaseException:  # a panic of Rust's is no Exception
             raise InputError("it cannot be opened: it is damaged, or is to be saved without its password") from None
-        yield from (each for each in enumerate(sheet.iter_rows(), start=1) if any(cell != "" for cell in each[1]))
+        rows = enumerate(sheet.iter_rows(), start=1)
+        yield from dropwhile(lambda each: not any(cell != "" for cell in each[1]), rows)  # others may be errors
 
 
 def _sheet(book: Any, wanted: str | None) -> str:

@@ -86,3 +86,9 @@ def test_a_name_of_one_part_needs_no_advice_on_quotes() -> None:
 def test_a_bad_row_of_a_column_with_a_comma_is_told_as_such() -> None:
     write_csv("z.csv", **{"y_true": [0, 1], "y_score": [0.1, "x"], "Ward, first": ["a", "b"]})
     assert "line 3, column 'y_score'" in call("evaluate", "z.csv", "--by", "Ward, first").stderr
+
+
+@pytest.mark.parametrize("options", [("--by", "sex=M,F"), ("--score-columns", "y_score,sex")])
+def test_a_bad_row_of_columns_that_are_there_is_told_as_such(options: tuple[str, ...]) -> None:
+    write_csv("z.csv", y_true=[0, 1], y_score=[0.1, 0.2], sex=["M", "W"])
+    assert ", column 'sex': " in call("evaluate", "z.csv", *options).stderr

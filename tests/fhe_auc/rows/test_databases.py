@@ -247,10 +247,15 @@ def test_duckdb_reads_no_other_file_and_says_what_it_cannot_open(folder: Path, a
     for query in ("select * from 'other.csv'", "select * from read_csv('other.csv')"):
         with pytest.raises(InputError, match=r"database 'duckdb:///.*hospital\.duckdb': .*other\.csv"):
             read(addresses["duckdb"], query)
-    Path("none.duckdb").write_bytes(bytes(2**14))
-    for name, why in (("none", "not a valid DuckDB database file"), ("away", "database does not exist")):
+    for address, why in (
+        ("duckdb:///other.csv", "it is text: give it a name that ends in .csv"),
+        ("duckdb:///away.duckdb", ": No such file or directory: 'away.duckdb'"),
+        (addresses["sqlite"].replace("sqlite:", "duckdb:"), "it is an SQLite database: name it as sqlite:///FILE"),
+        (addresses["duckdb"].replace("duckdb:", "sqlite:"), "it is a DuckDB database: name it as duckdb:///FILE"),
+        ("s3://bucket/rows.parquet", "'s3://bucket/rows.parquet' is no database: download the file, and name that"),
+    ):
         with pytest.raises(InputError, match=why):
-            read(f"duckdb:///{name}.duckdb", "select 1 as died, 0.5 as risk")
+            read(address, "select 1 as died, 0.5 as risk")
     query = (
         "select 0.1::decimal(38,20) as a, 'infinity'::date as b, 'x'::enum('x', 'y') as c, 1::hugeint as d, 0.5 as e"
     )
@@ -399,11 +404,27 @@ def test_a_party_is_called_as_the_database() -> None:
         assert (query.name, query.party, query.file) == (name, party, name)
 
 
-def test_a_library_that_is_missing_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_one_name_are_parties_by_their_folders_and_a_link_to_one_is_that_file(folder: Path) -> None:
+    for name in ("north", "south"):
+        Path(name).mkdir()
+        with closing(sqlite3.connect(f"{name}/data.db")) as made:
+            made.execute("create table t as select 1 as died, 0.5 as risk union all select 0, 0.25")
+    questions, entries = Questions(score_columns=("risk",)), FileEntries(query="select * from t")
+    parties, _ = read_for(
+        questions, ["sqlite:///north/data.db", "sqlite:south/data.db"], label_column="died", entries=entries
+    )
+    assert [data.name for data in parties] == ["north", "south"]
+    Path("link.db").symlink_to("north/data.db")
+    with pytest.raises(InputError, match=r"'sqlite:///link.db' is given twice, also as 'sqlite:///north/data.db'"):
+        read_for(questions, ["sqlite:///north/data.db", "sqlite:///link.db"], label_column="died", entries=entries)
+
+
+def test_a_library_that_is_missing_is_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="No module named 'pymysql'"):
         read("mysql+pymysql://host/db", "select 1")
     with pytest.raises(InputError, match="dialects:nothing"):
         read("nothing://host/db", "select 1")
+    Path("a.duckdb").write_bytes(bytes(8) + b"DUCK@" + bytes(9))  # how one begins
     monkeypatch.setattr(extras, "find_spec", lambda name: None)
     for address, module in (
         ("postgresql://host/db", "adbc_driver_postgresql and adbc_driver_manager"),

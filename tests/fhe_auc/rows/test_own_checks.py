@@ -537,3 +537,25 @@ def test_of_parties_with_an_auc_of_one_half_one_in_740_is_suspected_of_better_on
 def test_of_the_bundled_parties_nothing_is_told_but_that_some_have_few_rows() -> None:
     for name in BUNDLED:
         assert all("fewer than 10 rows" in text for text in doubts(load(name), FINE, PLAIN))
+
+
+def test_rows_that_a_copy_or_a_join_has_multiplied_are_told_and_honest_ones_are_not() -> None:
+    rng = np.random.default_rng(7)
+    for rows in (40, 3000, 100_000):
+        labels, scores = rng.random(rows) < 0.3, rng.random(rows)
+        for times in (2, 3):
+            twice = PartyData.from_arrays("odd", np.tile(labels, times), np.tile(scores, times))
+            assert "each row twice or more" in " ".join(doubts([twice], PROBABILITIES))
+        for honest in (scores, scores.round(2), np.append(scores[:-1], scores[0])):
+            assert "twice" not in " ".join(doubts([PartyData.from_arrays("odd", labels, honest)], PROBABILITIES))
+
+
+def test_a_pooled_file_beside_its_parts_is_told_where_a_column_names_the_sites(tmp_path: Path) -> None:
+    rows = [f"{place % 3 == 0:d},{place / 700},{'ab'[place % 2]}\n" for place in range(600)]
+    parts = {"a.csv": rows[::2], "b.csv": rows[1::2], "pooled.csv": rows}
+    for name, own in parts.items():
+        (tmp_path / name).write_text("y_true,y_score,site\n" + "".join(own), encoding="utf-8")
+    doubled = read_parties([tmp_path / name for name in parts], site_column="site")
+    assert "2 of 2 parties, 'a' first, have each row twice" in " ".join(doubts(doubled, PROBABILITIES))
+    once = read_parties(tmp_path / "pooled.csv", site_column="site")
+    assert "twice" not in " ".join(doubts(once, PROBABILITIES))

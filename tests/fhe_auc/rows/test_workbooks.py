@@ -114,12 +114,14 @@ def test_a_sheet_without_a_workbook_is_refused(folder: Path) -> None:
         read_parties("a.csv", entries=FileEntries(query="select 1"))
 
 
-def test_rows_are_named_as_the_sheet_does_and_empty_ones_are_none(folder: Path) -> None:
+def test_rows_are_named_as_the_sheet_does_and_those_above_the_header_or_without_any_cell_below_are_none(
+    folder: Path,
+) -> None:
     empty: list[Any] = [None, None, None]
-    rows = [empty, HEADER, [1, 0.9, "a"], empty, [0, "high", "a"], [1, 0.5, "b"], empty]
-    with pytest.raises(InputError, match=r"^party 'a', a\.xlsx, row 5, column 'y_score': score is 'high', which"):
+    rows = [empty, HEADER, [1, 0.9, "a"], [0, "high", "a"], [1, 0.5, "b"], empty]
+    with pytest.raises(InputError, match=r"^party 'a', a\.xlsx, row 4, column 'y_score': score is 'high', which"):
         scores(write("a.xlsx", rows))
-    rows[4][1] = 0.125
+    rows[3][1] = 0.125
     assert scores(write("a.xlsx", rows)) == [0.9, 0.125, 0.5]
     book = openpyxl.load_workbook("a.xlsx")
     book["x"]["A900"].font = openpyxl.styles.Font(bold=True)  # formatted, without an entry
@@ -128,6 +130,16 @@ def test_rows_are_named_as_the_sheet_does_and_empty_ones_are_none(folder: Path) 
     assert scores("a.xlsx") == [0.9, 0.125, 0.5]
     with pytest.raises(InputError, match=r"^file 'a\.xlsx': there are no rows$"):
         scores(write("a.xlsx", [HEADER]))
+
+
+@pytest.mark.parametrize("lost", [["#N/A", "#N/A", "#N/A"], ["=B2", "=B2", "=B2"], [None, None, None]])
+def test_no_row_of_errors_alone_goes_without_a_word(folder: Path, lost: list[Any]) -> None:
+    last = [lost] if lost[0] == "#N/A" else []  # of rows below all others the library knows errors alone
+    file = write("a.xlsx", [HEADER, [1, 0.9, "a"], lost, [0, 0.5, "a"], *last])
+    with pytest.raises(InputError, match=r"row 3, column 'y_true': label is missing; in a workbook an empty cell"):
+        scores(file)
+    (party,) = read(file, entries={"drop_missing": True})
+    assert (party.rows, party.dropped) == (2, 1 + len(last))
 
 
 def test_numbers_in_cells_of_text_are_numbers_with_the_decimal_mark_that_is_given(folder: Path) -> None:
