@@ -21,7 +21,7 @@ Kind: TypeAlias = Callable[[Any, str], Any]
 _NUMBERS: tuple[Any, ...] = (Real, Decimal)
 _WHOLE: tuple[Any, ...] = (Rational, Decimal)
 SCALARS = (str, bytes, *_NUMBERS)  # of which messages tell the value; of all else the type, as it may hold rows
-_UNPACKING = ("as_py", "to_pylist", "to_list", "tolist")  # of Arrow, polars, numpy and whoever is like it
+_UNPACKING = ("as_py", "to_pylist", "tolist", "to_list")  # of Arrow, polars, numpy and whoever is like it
 
 
 def plain(value: Any) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, unquote_plus
 
 import pyarrow as pa
 from pyarrow import types
@@ -28,7 +28,9 @@ _PASSWORD = "FHE_AUC_DATABASE_PASSWORD"  # noqa: S105 - the variable that has it
 _ROWS, _BYTES = 2**13, 2**21  # that drivers fetch at a time
 _LONGEST = 2**10  # bytes of a text that comes by ODBC
 _NOT_SAID = re.compile(r"'[^']*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)  # texts, names and comments
-_SELECT = r"(?is)[\s(]*(select|with|values|table|from)\b(?!.*(;|\b(into|insert|update|delete|merge)\b))"
+_SELECT = r"(?is)[\s(]*(select|with|values|table|from)\b(?!.*\b({})\b)"
+_WRITES = "into|insert|update|delete|merge"
+_RUNS = f"{_WRITES}|exec|execute|call|create|alter|drop|truncate|grant|openrowset"  # where nothing is read-only
 _Names: TypeAlias = Sequence[str]
 _Batch: TypeAlias = dict[str, Any]  # columns of some rows
 
@@ -61,24 +63,27 @@ class Query:
             raise InputError(f"{self.name!r} is no database: download the file, and name that", file=self.name)
         if not self.query:
             raise InputError(f"{self.title}: which rows of it? Give a SELECT as --query, or as query", file=self.name)
-        if not re.match(_SELECT, _NOT_SAID.sub(" ", self.query)):
-            raise InputError(f"{self.title}: the query must be one SELECT: it only reads", file=self.name)
+        writes = _RUNS if self.kind.startswith(("odbc", "mssql", "oracle")) else _WRITES
+        if ";" in self.query or not re.match(_SELECT.format(writes), _NOT_SAID.sub(" ", self.query)):
+            what = "the query must be one SELECT, with no ; in it: it only reads"
+            raise InputError(f"{self.title}: {what}", file=self.name)
 
     def _names(self, user: str, place: str) -> tuple[str, str]:
         """Return how messages name the database, and what it is called; `InputError` for a password in the address."""
 
         def given(*names: str) -> list[str]:
-            return re.findall(rf"(?i)(?:^|[?&;])\s*(?:{'|'.join(names)})\s*=\s*([^&;]*)", self.rest)
+            asked = unquote_plus(self.rest)
+            return re.findall(rf"(?i)(?:^|[?&;=])\s*(?:{'|'.join(names)})\s*=\s*([^&;]*)", asked)
 
-        if self.path:
-            return f"{self.kind}:{self.rest}", Path(self.path).stem
         if self.kind == "odbc":
             user, place = "", ";".join(given("server(?:name)?", "host", "port", "dsn", "dbq", "database"))
-        if re.search("[:/?#]", user) or given("(?:ssl)?password", "passwd", "pwd"):
+        if (re.search("[:/?#]", user) and not self.path) or given(r"[\w -]*(?:password|passwd|pwd|token|secret)"):
             raise InputError(
                 "a database's address holds a password, or an @ that is not written as %40; others see addresses: put "
                 f"the password into the variable {_PASSWORD}, or into a file that {_PASSWORD}_FILE names"
             )
+        if self.path:
+            return f"{self.kind}:{self.rest}", Path(self.path).stem
         host, _, database = place.partition("/")
         names = *given("database", "dbname", "dbq", "dsn", "service"), unquote(database), host, "database"
         return f"{self.kind}:{'//' * (self.kind != 'odbc')}{place}", next(filter(None, names))
@@ -138,6 +143,7 @@ def _of_duckdb(table: Query, numbers: _Names, texts: _Names) -> Iterator[_Batch]
     settings: dict[str, Any] = {"enable_external_access": False, "lock_configuration": True}  # or it may write files
     stream = pa.RecordBatchReader.from_stream
     with duckdb.connect(table.path, read_only=True, config=settings) as connection:
+        find_columns((*numbers, *texts), connection.sql(table.query).columns)  # SELECT * renames the second of a name
         schema = stream(connection.sql(f"{table.selecting('*')} LIMIT 0")).read_all().schema
         columns = _expressions(schema, numbers, texts)
         batches = stream(connection.sql(table.selecting(columns.values())))

@@ -277,8 +277,10 @@ def test_no_query_can_write(folder: Path, addresses: Addresses, scheme: str) -> 
         f"copy scores to '{out}'",
         f"attach '{out}' as other",
         "explain analyze delete from scores",
+        "select $$'$$ as died, 1 as risk; commit; delete from scores; select $$'$$ as died, 1 as risk",
+        r"select E'\'' as died, 1 as risk; commit; begin read write; delete from scores where E'\'' = 'x'",
     ):
-        with pytest.raises(InputError, match="the query must be one SELECT: it only reads"):
+        with pytest.raises(InputError, match="the query must be one SELECT, with no ; in it: it only reads"):
             read(addresses[scheme], query)
     if scheme not in ("sqlite", "duckdb"):  # by what its server runs within a SELECT
         for query in ("select nextval('counted') as died, 0.5 as risk", "select died, risk from scores for share"):
@@ -286,8 +288,15 @@ def test_no_query_can_write(folder: Path, addresses: Addresses, scheme: str) -> 
                 own.execute("create sequence if not exists counted")
             with pytest.raises(InputError, match="read-only transaction"):
                 read(addresses[scheme], query)
-    assert read(addresses[scheme], "select ';--' as x, died, risk from scores -- insert into").rows == 300
+    assert read(addresses[scheme], "select '--' as x, died, risk from scores -- insert into").rows == 300
     assert not out.exists()
+
+
+@pytest.mark.parametrize("words", ["exec xp_cmdshell 'x'", "drop table t", "truncate table t", "execute('x')"])
+def test_no_second_command_without_a_semicolon_goes_to_servers_that_have_no_read_only_transactions(words: str) -> None:
+    for address in ("odbc:DSN=x", "mssql+pymssql://reader@host/db", "oracle+oracledb://reader@host/db"):
+        with pytest.raises(InputError, match="must be one SELECT"):
+            Query(address, f"select died, risk from t {words}")  # noqa: S608
 
 
 def test_a_query_is_read_once(folder: Path) -> None:
@@ -374,6 +383,10 @@ def test_a_password_comes_from_a_file_or_a_variable_and_is_told_nowhere(
         "postgresql://me:s3?cret@host/db",
         "postgresql://me:s3#cret@host/db",
         "postgresql://host/db?password=s3cret",
+        "postgresql://host/db?%70assword=s3cret",
+        "mssql+pyodbc:///?odbc_connect=DRIVER%3DX%3BPWD%3Ds3cret",
+        "oracle+oracledb://host/db?wallet_password=s3cret",
+        "duckdb:///md:db?motherduck_token=s3cret",
         "mysql+pymysql://me:s3cret@host:3306/db",
         "odbc:Driver={A};Server=host;UID=me;PWD={s3;cret}",
         "ODBC:Driver=A;Server=host;uid=me; Password = s3cret",
