@@ -201,6 +201,10 @@ class _Kept:
             raise refuse(row, f"label is {labels[int(coded.codes[row])]!r}; {self._of_labels(part)}")
         for code in sorted(labels, key=labels.__getitem__):
             self._labels_seen[bool(ones[code])][labels[code]] = _value(coded.stored.get(labels[code], labels[code]))
+        for label in sorted(self._labels_seen[0].keys() & self._labels_seen[1].keys()):
+            told = f"label {label!r} has other values than in another table, so that it would count as 1 and as 0"
+            remedy = f"say which label is positive: {part.table.words.positive}{label!r} or another"
+            raise InputError(f"{part.table.title}: {told}; {remedy}", file=part.table.file, column=self._columns.label)
         if (wanted := self._entries.positive) is not None:
             others = self._labels_seen[False]
             try:
