@@ -234,9 +234,8 @@ def _has_lost_digits(entry: Any) -> bool:
     if isinstance(entry, str):
         number = _SHORTENED.fullmatch(entry) if "+" in entry else None
         return number is not None and (len(number[1] or "") < int(number[2]) or int(number[2]) > 15)
-    if not isinstance(entry, (float, np.floating)):
-        return False
-    return bool(2 ** (np.finfo(type(entry)).nmant + 1) <= abs(entry) < np.inf)
+    is_float = isinstance(entry, (float, np.floating))
+    return is_float and bool(2 << np.finfo(type(entry)).nmant <= abs(entry) < np.inf)
 
 
 def as_coded(entries: NDArray[Any], decimal: str = ".") -> Coded:
