@@ -160,13 +160,13 @@ def admit(store: KeyStore, announced: Announcement, site: Site, document: bytes,
 def ask_about_rows(store: KeyStore, announced: Announcement, document: bytes, odd: str, *, at: datetime) -> None:
     """Let a session of an agreed study wait for a person where this site's rows are `odd`, before it is answered.
 
-    A yes is for all sessions of the study in which they are odd in this way. Raises `WaitsForPersonError`; and
-    `MessageError` where a person has refused the session.
+    A yes is for all later sessions of the study: other days' rows may have other levels. Raises `WaitsForPersonError`;
+    and `MessageError` where a person has refused the session.
     """
     book, why = _tidied(_BOOK.stored(store), at), _OF_ROWS + odd
     if announced.manifest.session.hex() in book.decided:
         raise MessageError("a person has refused this session here", field="missed")
-    if any(each.study == announced.study and each.rows != why for each in book.studies):
+    if any(each.study == announced.study and not each.rows for each in book.studies):
         _wait(store, book, announced, document, why)
 
 
