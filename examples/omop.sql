@@ -1,8 +1,8 @@
 -- One row for each patient of an OMOP common data model (5.4) whose risk was predicted, for
 --   fhe-auc evaluate postgresql://reader@server/omop --query "$(cat omop.sql)" --label-column label \
 --       --score-column score --site-column site --drop-missing
--- 1 and 2 are the cohorts of who is at risk and of the outcome, 365 is the horizon in days; table prediction is yours.
--- label: 1 with an outcome until the horizon; 0 without one, if observed until then; else none, and --drop-missing says
+-- 1 and 2 are the cohorts of who is at risk and of the outcome, 365 is the horizon in days, table prediction is yours.
+-- label: 1 with an outcome until the horizon, 0 without one, if observed until then, else none, and --drop-missing says
 -- how many these are. Who had an outcome by the day of the prediction is left out.
 -- PostgreSQL and DuckDB subtract dates. SQLite has text: sed -E 's/(\w+\.\w+) - (\w+\.\w+)/julianday(\1) - julianday(\2)/'
 WITH days AS (

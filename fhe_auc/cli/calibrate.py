@@ -173,7 +173,7 @@ def apply(
 
     if not column.strip():
         raise InputError("the column that is added needs a name")
-    inputs.check_out_file(out, force=force, suffix=file.suffix.lower())
+    inputs.check_out_file(out, force=force)
     if out.exists() and file.exists() and out.samefile(file):
         raise InputError(f"file {str(out)!r} would be overwritten by its own copy; choose another --out", file=str(out))
     calibration = calibration_file.load_map(map_file)

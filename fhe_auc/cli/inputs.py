@@ -220,7 +220,7 @@ def out_file_options(about: str) -> Decorator:
 def check_out_file(path: Path, *, force: bool, suffix: str | None = None) -> None:
     """Raise `InputError` where the file should not, or cannot, be written, before anything expensive starts."""
     if suffix is not None and path.suffix.lower() != suffix:
-        raise InputError(f"file {str(path)!r}: its name must end in {suffix or 'the suffix of FILE'}", file=str(path))
+        raise InputError(f"file {str(path)!r}: its name must end in {suffix}", file=str(path))
     require_writable(path, "file")
     if os.path.lexists(path) and not force:
         raise InputError(f"file {str(path)!r} is there already; choose another --out, or say --force", file=str(path))

@@ -242,6 +242,7 @@ def test_a_score_that_cannot_be_calibrated_names_its_row(folder: Path, scores: l
         (("in.csv", "--out", "out.csv", "--score-column", "risk"), "there is no column 'risk'"),
         (("none.csv", "--out", "out.csv"), "file 'none.csv' does not exist"),
         (("in.txt", "--out", "out.txt"), "file 'in.txt': unknown suffix '.txt'"),
+        (("in.jsonl", "--out", "out.csv"), "file 'in.jsonl': copies are made of .csv, .tsv, .parquet, .npz files"),
         (("objects.npz", "--out", "out.npz"), "file 'objects.npz': array 'who' cannot be read"),
     ],
 )
@@ -250,6 +251,7 @@ def test_apply_refuses_what_it_cannot_do(folder: Path, map_json: str, arguments:
     Path("there.csv").write_text("mine")
     Path("linked.csv").hardlink_to("in.csv")
     Path("in.txt").write_text("y_score\n0.5\n")
+    Path("in.jsonl").write_text('{"y_score": 0.5}')
     np.savez("objects.npz", y_score=SCORES, who=np.array([None, 1, 2], dtype=object))
     assert_refused(call("apply", map_json, *arguments), message)
     assert Path("there.csv").read_text() == "mine"
