@@ -194,7 +194,9 @@ class _Kept:
         if self._analysis.classes:
             return coded
         labels = coded.named()
-        self._stored |= coded.stored
+        for label, value in coded.stored.items():
+            if self._stored.setdefault(label, value) != value:
+                self._stored[label] = label  # of two values none
         ones = {code: self._counts_as_one(label, coded.stored) for code, label in labels.items()}
         if odd := [code for code, one in ones.items() if one is None]:
             row = int(np.isin(coded.codes, odd).argmax())

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from itertools import permutations
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -424,6 +425,10 @@ def test_a_label_with_other_values_in_another_table_is_refused(one: int, positiv
         parties_in(tables, RISK, site=None, label="died", entries=Entries(positive_label=positive))
     parties, _ = parties_in(tables, RISK, site=None, label="died", entries=Entries(positive_label="Dead"))
     assert [each.labels.tolist() for each in parties] == [[1, 0], [0, 1]]
+    of_values = replace(labelled({}, str(one), str(one + 1)), party="c")
+    for order in permutations([*tables, of_values]):
+        with pytest.raises(InputError, match="with the positive label 'Dead' there is one other label, and these are"):
+            parties_in(order, RISK, site=None, label="died", entries=Entries(positive_label="Dead"))
 
 
 def test_values_1_and_2_of_labels_are_asked_about_even_where_all_rows_have_the_first() -> None:
