@@ -131,6 +131,7 @@ class _Kept:
         self._shorter = dict[Table, None]()  # those that lost rows
         self._labels_seen = dict[str, str](), dict[str, str]()  # those that count as 0, and as 1, and their values
         self._stored = dict[str, str]()  # values of labels, in any table
+        self._values = set[str]()  # of the positive label, in all tables; "" where one has values alone
         self._taken = dict[str, None]()
         self._in_memory = all(table.file is None for table in tables)
         self._sites = Column(np.int32, in_memory=self._in_memory)  # of each row, where a column says so
@@ -201,16 +202,24 @@ class _Kept:
             raise refuse(row, f"label is {labels[int(coded.codes[row])]!r}; {self._of_labels(part)}")
         for code in sorted(labels, key=labels.__getitem__):
             self._labels_seen[bool(ones[code])][labels[code]] = _value(coded.stored.get(labels[code], labels[code]))
-        if (wanted := self._entries.positive) is not None:
-            others = self._labels_seen[False]
-            try:
+        (others, ones_too), wanted = self._labels_seen, self._entries.positive
+        if wanted in coded.stored or wanted not in labels.values():
+            self._values.add(coded.stored.get(str(wanted), ""))
+        unlike = (
+            [wanted] if "" in self._values and len(self._values) > 2 else [each for each in ones_too if each in others]
+        )
+        try:
+            if unlike:
+                told = f"label {unlike[0]!r} is of one value here and of another in other files: write it in one way"
+                raise InputError(told, column=self._columns.label)
+            if wanted is not None:
                 require_one_spelling((wanted, *others), self._columns.label)
                 if len(different := {value: label for label, value in others.items()}) > 1:
                     first, second, *_ = different.values()
                     two = f"there is one other label, and these are two: {first!r} and {second!r}"
                     raise InputError(f"with the positive label {wanted!r} {two}", column=self._columns.label)
-            except InputError as error:
-                raise error.within(part.table.title, file=part.table.file) from None
+        except InputError as error:
+            raise error.within(part.table.title, file=part.table.file) from None
         return replace(coded, names=["1" if ones.get(code) else name and "0" for code, name in enumerate(coded.names)])
 
     def _counts_as_one(self, label: str, stored: Mapping[str, str]) -> bool | None:
