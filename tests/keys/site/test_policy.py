@@ -292,7 +292,7 @@ def test_odd_rows_wait_for_a_yes_of_their_own_once_for_each_study(store_of: Stor
     policy.decide(store, first[0], yes=True, at=NOW)
     admitted(store, first)
     for _ in range(2):
-        with pytest.raises(WaitsForPersonError, match="its rows here: of F alone$"):
+        with pytest.raises(WaitsForPersonError, match=r"its rows here: of F alone$"):
             asked(first, "of F alone")
     (waiting,) = policy.waiting(store).values()
     assert (waiting.announcement, waiting.why) == (first[1], "its rows here: of F alone")
