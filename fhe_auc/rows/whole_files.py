@@ -73,7 +73,8 @@ def _labelled(coded: Coded, labels: Mapping[Any, str]) -> Coded:
     codes = {code: str(site_name(code)) for code in sorted(labels)}
     named = {text: site_name(labels[code]) or text for code, text in codes.items()}
     shown = [named.get(code, code) for code in dict.fromkeys((*coded.names, *named)) if code is not None]
-    if not named or len(set(map(alike, shown))) < len(shown):
+    swapped = any(named.get(label, label) != label for label in named.values())  # a label that is another one's code
+    if not named or swapped or len(set(map(alike, shown))) < len(shown):
         return coded
     names = [None if code is None else named.get(code, code) for code in coded.names]
     stored = {label: code for code, label in named.items()}

@@ -157,6 +157,13 @@ def test_levels_are_labels_in_the_order_of_their_codes_and_options_may_have_eith
         assert party.groups[0].tolist() == codes
 
 
+def test_labels_that_are_codes_of_others_are_not_taken_for_these(folder: Path) -> None:
+    file = write("a.sav", {"died": {1.0: "0", 0.0: "1"}}, **ROWS)
+    for positive in (None, "1"):
+        (party,) = read_parties(file, **COLUMNS, entries=FileEntries(positive_label=positive))
+        assert party.y_true.tolist() == [True, False, True, False]
+
+
 def test_codes_of_one_label_stay_apart(folder: Path) -> None:
     """pyreadstat would make one category of them."""
     for labels in ({1.0: "Clinic", 2.0: "clinic "}, {1.0: "Clinic", 2.0: "Clinic", 3.0: "Ward"}):
@@ -247,3 +254,16 @@ def test_without_the_extra_the_message_has_the_command_that_installs_it(monkeypa
     monkeypatch.setitem(sys.modules, "pyreadstat", None)
     with pytest.raises(InputError, match=r"files of SAS, SPSS, Stata and Excel need pyreadstat: .* '\.\[files\]'"):
         columns(FILES / "sample.sav", ["mynum"])
+
+
+def test_a_label_of_different_values_in_different_files_is_refused_where_values_are_compared(folder: Path) -> None:
+    a = write("a.sav", {"died": {1.0: "Dead", 2.0: "Alive"}}, died=[1.0, 2.0], risk=[0.9, 0.1])
+    b = write("b.sav", {"died": {1.0: "Alive", 2.0: "Dead"}}, died=[1.0, 2.0], risk=[0.1, 0.9])
+    bare = write("c.sav", {}, died=[1.0, 2.0], risk=[0.9, 0.1])
+    first, second = read_parties([a, b], **COLUMNS, entries=FileEntries(positive_label="Dead"))
+    assert (first.y_true.tolist(), second.y_true.tolist()) == ([True, False], [False, True])
+    for files, positive in (((a, b), "1"), ((a, b), 2), ((b, bare, a), "Dead"), ((a, b, bare), "Dead")):
+        with pytest.raises(
+            InputError, match=r"label '(Alive|Dead)' is of one value here and of another in other files"
+        ):
+            read_parties([*files], **COLUMNS, entries=FileEntries(positive_label=positive))
