@@ -131,6 +131,7 @@ class _Kept:
         self._shorter = dict[Table, None]()  # those that lost rows
         self._labels_seen = dict[str, str](), dict[str, str]()  # those that count as 0, and as 1, and their values
         self._stored = dict[str, str]()  # values of labels, in any table
+        self._values = set[str]()  # of the positive label, in all tables; "" where one has values alone
         self._taken = dict[str, None]()
         self._in_memory = all(table.file is None for table in tables)
         self._sites = Column(np.int32, in_memory=self._in_memory)  # of each row, where a column says so
@@ -194,29 +195,31 @@ class _Kept:
         if self._analysis.classes:
             return coded
         labels = coded.named()
-        for label, value in coded.stored.items():
-            if self._stored.setdefault(label, value) != value:
-                self._stored[label] = label  # of two values none
+        self._stored |= coded.stored
         ones = {code: self._counts_as_one(label, coded.stored) for code, label in labels.items()}
         if odd := [code for code, one in ones.items() if one is None]:
             row = int(np.isin(coded.codes, odd).argmax())
             raise refuse(row, f"label is {labels[int(coded.codes[row])]!r}; {self._of_labels(part)}")
         for code in sorted(labels, key=labels.__getitem__):
             self._labels_seen[bool(ones[code])][labels[code]] = _value(coded.stored.get(labels[code], labels[code]))
-        for label in sorted(self._labels_seen[0].keys() & self._labels_seen[1].keys()):
-            told = f"label {label!r} has other values than in another table, so that it would count as 1 and as 0"
-            remedy = f"say which label is positive: {part.table.words.positive}{label!r} or another"
-            raise InputError(f"{part.table.title}: {told}; {remedy}", file=part.table.file, column=self._columns.label)
-        if (wanted := self._entries.positive) is not None:
-            others = self._labels_seen[False]
-            try:
+        (others, ones_too), wanted = self._labels_seen, self._entries.positive
+        if wanted in coded.stored or wanted not in labels.values():
+            self._values.add(coded.stored.get(str(wanted), ""))
+        unlike = [each for each in ones_too if each in others]
+        if "" in self._values and len(self._values) > 2:
+            unlike.append(str(wanted))
+        try:
+            if unlike:
+                told = f"label {unlike[0]!r} is of one value here and of another in other files: write it in one way"
+                raise InputError(told, column=self._columns.label)
+            if wanted is not None:
                 require_one_spelling((wanted, *others), self._columns.label)
                 if len(different := {value: label for label, value in others.items()}) > 1:
                     first, second, *_ = different.values()
                     two = f"there is one other label, and these are two: {first!r} and {second!r}"
                     raise InputError(f"with the positive label {wanted!r} {two}", column=self._columns.label)
-            except InputError as error:
-                raise error.within(part.table.title, file=part.table.file) from None
+        except InputError as error:
+            raise error.within(part.table.title, file=part.table.file) from None
         return replace(coded, names=["1" if ones.get(code) else name and "0" for code, name in enumerate(coded.names)])
 
     def _counts_as_one(self, label: str, stored: Mapping[str, str]) -> bool | None:

@@ -419,15 +419,15 @@ def test_labels_of_values_in_one_table_are_the_values_in_another(positive: str |
 def test_a_label_with_other_values_in_another_table_is_refused(one: int, positive: str | None) -> None:
     first, second = {"Dead": str(one), "Alive": str(one + 1)}, {"Alive": str(one), "Dead": str(one + 1)}
     tables = [labelled(first, "Dead", "Alive"), replace(labelled(second, "Alive", "Dead"), party="b")]
-    with pytest.raises(
-        InputError, match=r"'(Dead|Alive)' has other values than in another table, .* --positive-label '"
-    ):
+    with pytest.raises(InputError, match=r"label '(Dead|Alive)' is of one value here and of another in other files"):
         parties_in(tables, RISK, site=None, label="died", entries=Entries(positive_label=positive))
     parties, _ = parties_in(tables, RISK, site=None, label="died", entries=Entries(positive_label="Dead"))
     assert [each.labels.tolist() for each in parties] == [[1, 0], [0, 1]]
     of_values = replace(labelled({}, str(one), str(one + 1)), party="c")
     for order in permutations([*tables, of_values]):
-        with pytest.raises(InputError, match="with the positive label 'Dead' there is one other label, and these are"):
+        with pytest.raises(
+            InputError, match=r"there is one other label, and these are two|is of one value here and of another"
+        ):
             parties_in(order, RISK, site=None, label="died", entries=Entries(positive_label="Dead"))
 
 
