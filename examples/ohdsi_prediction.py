@@ -34,4 +34,6 @@ def main(path: str, wanted: str = "Test") -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3) or sys.argv[1] in ("-h", "--help"):
+        sys.exit(__doc__)
     main(*sys.argv[1:])

@@ -277,7 +277,7 @@ def _parse_lines(path: Path) -> NDArray[np.float64]:
     for line, text in enumerate(read_text(path).decode().splitlines(), start=1):
         if text.strip():
             try:
-                numbers.append(float(text.replace("\N{MINUS SIGN}", "-")))
+                numbers.append(float(text.replace("\N{MINUS SIGN}", "-").replace("_", "?")))  # Python takes 1_000
             except ValueError:
                 told = f"line {line} is {text[:40]!r}, which is not a number: a line has one, with a decimal point"
                 raise InputError(told, line=line) from None

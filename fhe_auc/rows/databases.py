@@ -65,7 +65,7 @@ class Query:
             raise InputError(f"{self.title}: which rows of it? Give a SELECT as --query, or as query", file=self.name)
         writes = _RUNS if self.kind.startswith(("odbc", "mssql", "oracle")) else _WRITES
         if ";" in self.query or not re.match(_SELECT.format(writes), _NOT_SAID.sub(" ", self.query)):
-            what = "the query must be one SELECT, with no ; in it: it only reads"
+            what = "the query must be one SELECT, with no ; in it, nor in its comments: it only reads"
             raise InputError(f"{self.title}: {what}", file=self.name)
 
     def _names(self, user: str, place: str) -> tuple[str, str]:

@@ -219,7 +219,7 @@ def looked_at(data: PartyData, most: int) -> Look:
 
 def _all_repeated(data: PartyData) -> bool:
     """Whether all of 30 different rows or more are there two, four, … times, or three, six, …: by chance 1 in 10^9."""
-    times = looked_at(data, SAMPLE).times
+    times = looked_at(data, SAMPLE).times if data.rows else ()
     return len(times) >= 30 and int(np.gcd.reduce(times)) > 1
 
 

@@ -202,24 +202,25 @@ class _Kept:
             raise refuse(row, f"label is {labels[int(coded.codes[row])]!r}; {self._of_labels(part)}")
         for code in sorted(labels, key=labels.__getitem__):
             self._labels_seen[bool(ones[code])][labels[code]] = _value(coded.stored.get(labels[code], labels[code]))
-        (others, ones_too), wanted = self._labels_seen, self._entries.positive
-        if wanted in coded.stored or wanted not in labels.values():
-            self._values.add(coded.stored.get(str(wanted), ""))
-        unlike = (
-            [wanted] if "" in self._values and len(self._values) > 2 else [each for each in ones_too if each in others]
-        )
-        try:
-            if unlike:
-                told = f"label {unlike[0]!r} is of one value here and of another in other files: write it in one way"
-                raise InputError(told, column=self._columns.label)
-            if wanted is not None:
+        for label in sorted(self._labels_seen[0].keys() & self._labels_seen[1].keys()):
+            told = f"label {label!r} has other values than in another table, so that it would count as 1 and as 0"
+            remedy = f"say which label is positive: {part.table.words.positive}{label!r} or another"
+            raise InputError(f"{part.table.title}: {told}; {remedy}", file=part.table.file, column=self._columns.label)
+        if (wanted := self._entries.positive) is not None:
+            others = self._labels_seen[False]
+            if wanted in coded.stored or wanted not in labels.values():
+                self._values.add(coded.stored.get(wanted, ""))
+            try:
+                if "" in self._values and len(self._values) > 2:
+                    told = f"label {wanted!r} has several values, so that tables of values alone do not say which rows"
+                    raise InputError(f"{told} count as 1", column=self._columns.label)
                 require_one_spelling((wanted, *others), self._columns.label)
                 if len(different := {value: label for label, value in others.items()}) > 1:
                     first, second, *_ = different.values()
                     two = f"there is one other label, and these are two: {first!r} and {second!r}"
                     raise InputError(f"with the positive label {wanted!r} {two}", column=self._columns.label)
-        except InputError as error:
-            raise error.within(part.table.title, file=part.table.file) from None
+            except InputError as error:
+                raise error.within(part.table.title, file=part.table.file) from None
         return replace(coded, names=["1" if ones.get(code) else name and "0" for code, name in enumerate(coded.names)])
 
     def _counts_as_one(self, label: str, stored: Mapping[str, str]) -> bool | None:

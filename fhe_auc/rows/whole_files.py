@@ -45,7 +45,8 @@ def statistics_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[st
             start = data.find(b"HEADER RECORD*******OBS") + _CARD
             if data.find(b"HEADER RECORD*******MEMB", start) >= 0:  # it would be read as rows
                 raise InputError("it holds several tables: save each into a file of its own")
-            if data[len(data) - (len(data) - start) % sum(about.variable_storage_width.values()) :].strip(b" "):
+            beyond = (len(data) - start) % sum(about.variable_storage_width.values())
+            if len(data) % _CARD or data[len(data) - beyond :].strip(b" "):
                 raise InputError("it ends within a row: it was cut off")
     names = find_columns((*texts, *numbers), about.column_names)
     columns, _ = read(path, usecols=[*names.values()], **how)

@@ -414,6 +414,18 @@ def test_labels_of_values_in_one_table_are_the_values_in_another(positive: str |
     assert party.notes == ("label 'No' counts as 0, and no row has another",)
 
 
+@pytest.mark.parametrize(("one", "positive"), [(1, "1"), (1, "2"), (0, None), (0, "1"), (0, "0")])
+def test_a_label_with_other_values_in_another_table_is_refused(one: int, positive: str | None) -> None:
+    first, second = {"Dead": str(one), "Alive": str(one + 1)}, {"Alive": str(one), "Dead": str(one + 1)}
+    tables = [labelled(first, "Dead", "Alive"), replace(labelled(second, "Alive", "Dead"), party="b")]
+    with pytest.raises(
+        InputError, match=r"'(Dead|Alive)' has other values than in another table, .* --positive-label '"
+    ):
+        parties_in(tables, RISK, site=None, label="died", entries=Entries(positive_label=positive))
+    parties, _ = parties_in(tables, RISK, site=None, label="died", entries=Entries(positive_label="Dead"))
+    assert [each.labels.tolist() for each in parties] == [[1, 0], [0, 1]]
+
+
 def test_values_1_and_2_of_labels_are_asked_about_even_where_all_rows_have_the_first() -> None:
     for names in (["Yes", "Yes"], ["Yes", "No"]):
         tables = [labelled({"Yes": "1", "No": "2"}, *names)]
