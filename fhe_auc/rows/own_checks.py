@@ -129,7 +129,7 @@ def doubts(
     - Its own AUC, in bins, is more than 3 standard errors (Mann-Whitney) below 1/2, with 10 rows of both labels; or it
       is 1, with 50.
     - It has no row of a label of which 10 are expected by the others' share; or, where it is alone, by one of a tenth.
-    - Every row is there twice, or more often.
+    - All rows, or more of them than chance makes, are there twice, or more often.
     - It is alone, and has only `few_levels`.
     """
     found, starts, several = dict[str, dict[str, None]](), starts_of(thresholds), len(parties[0].scores) > 1
@@ -142,10 +142,8 @@ def doubts(
             shares = others / others.sum() if others.any() else np.full(2, 0.1)
             for what in _odd(data, model, thresholds, (sizes, right), data.rows * shares):
                 found.setdefault(what.format(f" of model {model + 1}" * several, labels), {})[data.name] = None
-    if repeated := {data.name: None for data in parties if _all_repeated(data)}:
-        found["each row twice or more, as copies and joins make them: shall all count? --cluster names patients"] = (
-            repeated
-        )
+    if repeated := {data.name: None for data in parties if _is_repeated(data)}:
+        found["rows twice or more, as copies and joins make them: shall all count? --cluster names patients"] = repeated
     told = [f"{_who([*names], parties)} {what}" for what, names in found.items()]
     return (*told, *(few_levels(parties[0], analysis) if len(parties) == 1 else ()))
 
@@ -217,10 +215,16 @@ def looked_at(data: PartyData, most: int) -> Look:
     return Look(data, total, *np.unique(np.concatenate(sample), return_counts=True), share)
 
 
-def _all_repeated(data: PartyData) -> bool:
-    """Whether all of 30 different rows or more are there two, four, … times, or three, six, …: by chance 1 in 10^9."""
-    times = looked_at(data, SAMPLE).times if data.rows else ()
-    return len(times) >= 30 and int(np.gcd.reduce(times)) > 1
+def _is_repeated(data: PartyData) -> bool:
+    """Whether rows were repeated: all of 30 different ones or more are there a multiple of some times, or many twice.
+
+    Ties by chance make 2 d^2 / (3 s) threes or more of s rows that are there once, and d twice (a Poisson law; more
+    where some values are likelier). By 6 standard errors fewer there are by chance in one of 10^9 parties.
+    """
+    times = looked_at(data, SAMPLE).times if data.rows else np.empty(0, np.int64)
+    once, twice, more = (times == 1).sum(), (times == 2).sum(), (times > 2).sum()
+    expected = 2 * twice**2 / (3 * max(once, 1))
+    return bool(len(times) >= 30 and (np.gcd.reduce(times) > 1 or more < expected - 6 * math.sqrt(expected)))
 
 
 def few_levels(data: PartyData, analysis: Analysis) -> tuple[str, ...]:
