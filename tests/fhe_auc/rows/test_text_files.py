@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import lzma
+import sys
 import tempfile
 import zipfile
 from pathlib import Path
@@ -128,7 +129,10 @@ def test_what_is_no_table_of_text_is_named_whatever_its_name(told: str, data: by
 def test_zeros_behind_a_text_are_told_with_their_line() -> None:
     for zeros in (1, 3, 4096, 2**20):
         told = refusal(TEXT.encode() + bytes(zeros))
-        assert told == "file 'a.csv': line 6: 1 column, and the header has 2"
+        if sys.version_info >= (3, 11):  # before, Python's csv reads no zeros
+            assert told == "file 'a.csv': line 6: 1 column, and the header has 2"
+        else:
+            assert told == "file 'a.csv' cannot be read: line contains NUL"
 
 
 def test_columns_may_be_called_as_files_begin() -> None:
