@@ -21,7 +21,7 @@ from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
 from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.machines.site_state import Joined
-from fhe_auc.rows.own_checks import doubts, few_levels, near_other_sessions
+from fhe_auc.rows.own_checks import few_levels, near_other_sessions, row_hashes
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.messages import MESSAGE, Message, Protection
@@ -172,7 +172,7 @@ class _Turn:
         if last is None and not joined.helps:
             if few := few_levels(data, joined.analysis):
                 joined.records.ask_about_rows("; ".join(few))
-            for doubt in (*data.notes, *doubts([data], self._manifest.thresholds, joined.analysis)):
+            for doubt in party.own_warnings[bool(data.dropped) :]:  # the first one tells a number of rows
                 LOGGER.warning("%s", doubt, extra=self._log)
         if data.rows == 0 and not joined.helps and not is_between:
             self._warn(_GONE.format(party=party.name))
@@ -292,14 +292,9 @@ def without_secrets(state: bytes, *, answer: bool) -> bytes:
 def _digest(data: PartyData) -> bytes:
     """Return what tells rows from others, but not their order, in which a database gives them as it likes.
 
-    It is a sum over rows of two hashes (the finaliser of SplitMix64, Steele et al. 2014): for changes, not for attacks.
+    It is a sum over rows of two hashes: for changes, not for attacks.
     """
-    total = np.zeros((2, 1), np.uint64)
+    total = np.zeros(2, np.uint64)
     for batch in data.batches():
-        rows = np.repeat(np.array([[1], [2]], np.uint64), batch.rows, axis=1)
-        for column in (batch.labels, *batch.scores, *batch.groups):
-            rows ^= np.asarray(column, np.float64).view(np.uint64)
-            for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
-                rows = (rows ^ (rows >> np.uint64(shift))) * np.uint64(factor)
-        total += rows.sum(axis=1, keepdims=True)
+        total += np.array([row_hashes(batch, seed).sum(dtype=np.uint64) for seed in (1, 2)])
     return hashlib.sha256(total.tobytes() + data.rows.to_bytes(8, "little")).digest()

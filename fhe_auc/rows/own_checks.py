@@ -184,11 +184,18 @@ def _ranked(data: PartyData, model: int, label: int, starts: NDArray[np.float64]
     return counts.sum(axis=1), float(counts[1] @ (counts[0].cumsum() - counts[0] / 2))
 
 
-class Look(NamedTuple):
-    """What tells a party's rows: the sum of their hashes; of those below a share of 2^64, ascending, how often each is.
+def row_hashes(batch: PartyData, seed: int = 0x9E3779B97F4A7C15) -> NDArray[np.uint64]:
+    """Return a hash of each row's label, scores and levels: it tells rows apart, and withstands no attack."""
+    hashes: NDArray[np.uint64] = np.full(batch.rows, seed, np.uint64)
+    for column in batch.arrays[: 1 + len(batch.scores) + len(batch.groups)]:
+        hashes ^= (column.astype(np.float64) + 0.0).view(np.uint64)  # -0.0 is 0.0
+        for shift, factor in _MIXED:
+            hashes = (hashes ^ (hashes >> np.uint64(shift))) * np.uint64(factor)
+    return hashes
 
-    A row's hash is of its label, scores and levels.
-    """
+
+class Look(NamedTuple):
+    """What tells a party's rows: the sum of hashes; those below a share of 2^64, ascending, and how often each is."""
 
     data: PartyData
     total: int
@@ -205,11 +212,7 @@ def looked_at(data: PartyData, most: int) -> Look:
     """Return what tells a party's rows, by a sample of about so many hashes at most."""
     share, total, sample = min(1.0, most / data.rows), 0, list[NDArray[np.uint64]]()
     for batch in data.batches():
-        hashes: NDArray[np.uint64] = np.full(batch.rows, 0x9E3779B97F4A7C15, np.uint64)
-        for column in batch.arrays[: 1 + len(batch.scores) + len(batch.groups)]:
-            hashes ^= (column.astype(np.float64) + 0.0).view(np.uint64)  # -0.0 is 0.0
-            for shift, factor in _MIXED:
-                hashes = (hashes ^ (hashes >> np.uint64(shift))) * np.uint64(factor)
+        hashes = row_hashes(batch)
         total = (total + int(hashes.sum(dtype=np.uint64))) % 2**64
         sample.append(hashes[hashes <= share * 2.0**64])
     return Look(data, total, *np.unique(np.concatenate(sample), return_counts=True), share)
