@@ -21,6 +21,8 @@ import msgspec
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.names import QUOTED, first_alike, names_in, quoted
+from fhe_auc.question.follow_up import AtHorizon, FollowUp
+from fhe_auc.question.weights import Units, Weights
 
 MOST_LEVELS_FOUND = 20
 MOST_MODELS, MOST_GROUPS, MOST_CLASSES = 16, 100, 20
@@ -82,6 +84,9 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     min_cell: int = DEFAULT_MIN_CELL
     cluster: str | msgspec.UnsetType = msgspec.UNSET  # the column that names each row's patient; unset does not travel
     each_pair: bool | msgspec.UnsetType = msgspec.UNSET  # whether all models are compared, not with the first one alone
+    weights: Weights | msgspec.UnsetType = msgspec.UNSET
+    follow_up: FollowUp | msgspec.UnsetType = msgspec.UNSET
+    at: AtHorizon | msgspec.UnsetType = msgspec.UNSET  # of which horizon; unset in the session of the censoring curve
 
     def __post_init__(self) -> None:
         _check_names("model", self.models, 1, MOST_MODELS)
@@ -111,6 +116,15 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             _check_names("column of patients", (self.cluster,), 1, 1)
             if self.classes or self.cross_groups or self.heterogeneity:
                 raise InputError("intervals by patients are of labels 0 and 1, not across groups, and not of sites")
+        if self.weights or self.follow_up:
+            if self.weights and self.follow_up:
+                raise InputError("weights and follow-up times do not go together: times bring weights of their own")
+            if self.classes or self.cross_groups or self.heterogeneity:
+                raise InputError(
+                    "with weights or follow-up times, AUCs are of labels 0 and 1, not across groups, and not of sites"
+                )
+        if self.at and not self.follow_up:
+            raise InputError("a horizon is one of follow-up times")
         if self.cross_groups and not self.by:
             raise InputError("AUCs across groups need a variable that rows are grouped by")
         if (number := self._estimates) > MOST_ESTIMATES:
@@ -120,6 +134,13 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             )
         if not 1 <= self.min_cell <= MOST_MIN_CELL:
             raise InputError(f"min_cell must lie between 1 and {MOST_MIN_CELL}, got {self.min_cell}")
+
+    @property
+    def units(self) -> Units | None:
+        """The fixed point of rows' weights; None where every row counts once."""
+        if self.at:
+            return self.at.units
+        return Units(self.weights.most, self.weights.per) if self.weights else None
 
     @property
     def is_plain(self) -> bool:
@@ -235,6 +256,9 @@ class Questions:
     min_cell: int = DEFAULT_MIN_CELL
     cluster: str = ""  # the column that names each row's patient, where rows of one are not independent
     each_pair: bool = False
+    weights: Weights | None = None
+    follow_up: FollowUp | None = None
+    at: AtHorizon | None = None
 
     @classmethod
     def of(cls, analysis: Analysis, score_column: str) -> Questions:
@@ -244,6 +268,9 @@ class Questions:
             by={variable.name: variable.levels for variable in analysis.by},
             cluster=analysis.cluster or "",
             each_pair=bool(analysis.each_pair),
+            weights=analysis.weights or None,
+            follow_up=analysis.follow_up or None,
+            at=analysis.at or None,
             **{name: getattr(analysis, name) for name in _SHARED},
         )
 
@@ -296,6 +323,9 @@ class Questions:
             ),
             cluster=self.cluster or msgspec.UNSET,
             each_pair=self.each_pair or msgspec.UNSET,
+            weights=self.weights or msgspec.UNSET,
+            follow_up=self.follow_up or msgspec.UNSET,
+            at=self.at or msgspec.UNSET,
             **{name: getattr(self, name) for name in _SHARED},
         )
 

@@ -70,6 +70,7 @@ class Entries:
 
 
 AS_THEY_ARE = Entries()
+OPTIONAL = ("clusters", "weights", "times", "pieces")  # fields of `PartyData`
 
 
 def _numbered(row: int) -> Place:
@@ -97,6 +98,13 @@ class PartyData:
         For each variable of an analysis, indices into its levels.
     clusters : ndarray of int32, shape (n,), or None
         For each row the index of its patient, where rows of one are not independent.
+    weights : ndarray of int64, shape (n,), or None
+        How much each row counts, in units of the analysis's `units`; None: each once. Rows of weight 0 do not count.
+    times : ndarray of float64, shape (n,), or None
+        How long each row was followed up; labels are then indices into the codes of events, until a session at a
+        horizon makes 0, 1 and weights of both (`fhe_auc.rows.at_horizon`).
+    pieces : ndarray of uint8, shape (n,), or None
+        At a horizon, in which of the pieces of time each row's time is; as many as there are: above the horizon.
     score_columns : tuple of str
         Names of the columns of the scores, for messages; empty where there are no columns.
     dropped : int
@@ -117,6 +125,9 @@ class PartyData:
     scores: tuple[NDArray[np.float64], ...] = field(repr=False)
     groups: tuple[NDArray[np.uint8], ...] = field(repr=False, default=())
     clusters: NDArray[np.int32] | None = field(repr=False, default=None)
+    weights: NDArray[np.int64] | None = field(repr=False, default=None)
+    times: NDArray[np.float64] | None = field(repr=False, default=None)
+    pieces: NDArray[np.uint8] | None = field(repr=False, default=None)
     score_columns: tuple[str, ...] = field(repr=False, default=())
     dropped: int = field(repr=False, default=0)
     notes: tuple[str, ...] = field(repr=False, default=())
@@ -157,8 +168,13 @@ class PartyData:
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """All columns: labels, each model's scores, each variable's levels, and patients where there are such."""
-        return self.labels, *self.scores, *self.groups, *(() if self.clusters is None else (self.clusters,))
+        """All columns: labels, each model's scores, each variable's levels, and of `OPTIONAL` those that there are."""
+        return self.labels, *self.scores, *self.groups, *self.optional.values()
+
+    @property
+    def optional(self) -> dict[str, NDArray[Any]]:
+        """Columns that only some analyses have, by name, in the order of `OPTIONAL`."""
+        return {name: array for name in OPTIONAL if (array := getattr(self, name)) is not None}
 
     def span(self, model: int) -> tuple[float, float]:
         """Return the least and the greatest of a model's scores, for which all are looked at once."""
@@ -175,12 +191,13 @@ class PartyData:
             return
         for start in range(0, self.rows, BATCH):
             rows = slice(start, start + BATCH)
+            optional: dict[str, Any] = {name: np.asarray(array)[rows] for name, array in self.optional.items()}
             yield replace(
                 self,
                 labels=np.asarray(self.labels)[rows],
                 scores=tuple(np.asarray(each)[rows] for each in self.scores),
                 groups=tuple(np.asarray(each)[rows] for each in self.groups),
-                clusters=None if self.clusters is None else self.clusters[rows],
+                **optional,
             )
             for array in self.arrays:
                 release(array)

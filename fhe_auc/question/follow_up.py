@@ -1,0 +1,86 @@
+"""Rows that are followed up for some time: who had the event by a horizon, and who was lost before.
+
+    time T      how long a row was followed up, in the unit of the horizons (days, say)
+    event       what ended that: the event, or nothing (the row is censored), or a competing event
+
+Time is cut into cells: cell c has the times above `edges[c − 1]` and up to `edges[c]`, cell 0 those up to `edges[0]`.
+All times of a cell count as its end, events before censorings. Edges are public: multiples of a step, and the horizons.
+Times above the last horizon are in one cell more.
+
+At a horizon t a row is positive that had the event by t, negative that was followed up for longer, or had a competing
+event by t: cumulative cases, dynamic controls (Blanche, Dartigues and Jacqmin-Gadda, Statistics in Medicine 32, 2013).
+Rows censored by t are neither: the others stand for them, each with the weight 1/G of its time, G the share that is not
+censored (`fhe_auc.metrics.censoring`).
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.question.weights import Units
+
+MOST_HORIZONS, MOST_CELLS = 10, 2**16
+EVENT, CENSORED = 0, 1  # indices of codes; those behind are of competing events
+UNITS_PER_WEIGHT = 1000
+GRIDS = {"days": 1.0, "weeks": 7.0, "months": 365.25 / 12}  # steps of times in days
+
+
+class FollowUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Columns of times and events, codes of these, horizons, and the step of the public cells of time.
+
+    Raises `InputError` where these cannot be.
+    """
+
+    time: str
+    event: str
+    horizons: tuple[float, ...]
+    codes: tuple[str, ...] = ("1", "0")  # of the event, of the censored, and of competing events
+    step: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 2 <= len(set(self.codes)) == len(self.codes) <= 20:
+            raise InputError(
+                f"column {self.event!r}: name the code of the event, that of the censored, and those of competing "
+                f"events, all different; got {', '.join(map(repr, self.codes)) or 'none'}"
+            )
+        ascending = all(a < b for a, b in zip((0.0, *self.horizons), self.horizons, strict=False))
+        if not 1 <= len(self.horizons) <= MOST_HORIZONS or not ascending or not math.isfinite(self.horizons[-1]):
+            got = ", ".join(map("{:g}".format, self.horizons)) or "none"
+            raise InputError(f"horizon: give 1 to {MOST_HORIZONS} times above 0, ascending; got {got}")
+        if not 0 < self.step < math.inf or self.horizons[-1] / self.step > MOST_CELLS:
+            raise InputError(
+                f"time grid: steps of {self.step:g} up to {self.horizons[-1]:g} are more than {MOST_CELLS:,}, or none: "
+                "take a wider step, such as weeks, or months"
+            )
+
+    @property
+    def edges(self) -> NDArray[np.float64]:
+        """Upper ends of the cells, shape (cells,), ascending; the last is the last horizon."""
+        steps = self.step * np.arange(math.floor(self.horizons[-1] / self.step) + 1)
+        return np.union1d(steps, self.horizons)
+
+    def cells(self, times: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the cell of each time, shape (n,): `len(edges)` for those above the last horizon."""
+        return np.searchsorted(self.edges, times, side="left").astype(np.int64)
+
+
+class AtHorizon(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a session at one horizon knows in public, of the session before, which has pooled the censoring curve."""
+
+    horizon: float
+    weights: tuple[int, ...]  # 1/G(T−) in units, of rows whose time is in each cell up to the horizon
+    beyond: int  # 1/G(t), of rows that were followed up for longer
+    pieces: tuple[int, ...]  # first cells of pieces of time, ascending from 0, for the standard error
+    spread: tuple[tuple[float, float, float], ...]
+    """Of each piece, with v the variance of −log G that a cell adds, and f the share of the piece's weighted events
+    that are in cells up to it: Σ v, Σ v·f and Σ v·f²."""
+
+    @property
+    def units(self) -> Units:
+        """The fixed point of the weights."""
+        return Units(max(*self.weights, self.beyond), UNITS_PER_WEIGHT)
