@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import ArrayLike
 
 from fhe_auc.base import python_options as kinds
@@ -19,6 +20,7 @@ from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis, Questions
 from fhe_auc.question.follow_up import CODES, KEYWORDS, FollowUp, follow_up_of
 from fhe_auc.question.weights import DEFAULT_PER, Weights, checked_weights
+from fhe_auc.results.asked import Asked
 from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds
 from fhe_auc.results.intervals import DEFAULT_LEVEL
 from fhe_auc.rows.default_thresholds import default_thresholds
@@ -27,7 +29,7 @@ from fhe_auc.rows.frames import Rows, parties_of
 from fhe_auc.rows.party_data import DEFAULT_SCALE, Entries, Label, PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.attacks import Attacks
-from fhe_auc.session.one_process import run, run_on_quantiles
+from fhe_auc.session.one_process import play, run
 from fhe_auc.session.protocol import (
     DEFAULT_MAX_ROWS,
     DEFAULT_MIN_ROWS,
@@ -37,6 +39,7 @@ from fhe_auc.session.protocol import (
     Request,
     Setup,
 )
+from fhe_auc.session.steps import evaluation_steps
 
 _USUAL = ("label", "score", "site", "by", "cluster", "protocol", "thresholds", "interval", "progress")
 LABEL = "y_true"  # the column of labels, unless another is named
@@ -160,30 +163,21 @@ def _loaded(among: str) -> Iterator[Protocol[Outcome]]:
 
 def weights_named(weight: str | None, max_weight: float | None, weight_step: float | None) -> Weights | None:
     """Return the weights that keywords ask for, None where they do not; `InputError` for what cannot be."""
-    if weight is None and (max_weight is not None or weight_step is not None):
-        raise InputError("max_weight and weight_step are of weights: give weight, their column")
-    if weight is not None and max_weight is None:
-        raise InputError(f"weight={weight!r}: give the most that one may be, which is public, as max_weight=50")
-    return checked_weights(weight, max_weight, weight_step or 1 / DEFAULT_PER) if weight and max_weight else None
+    if weight is None and max_weight is None and weight_step is None:
+        return None
+    if weight is None or max_weight is None:
+        raise InputError("weights have a column and a bound, which is public: weight='ipw', max_weight=50")
+    return checked_weights(weight, max_weight, 1 / DEFAULT_PER if weight_step is None else weight_step)
 
 
 def follow_up_named(
-    time: str | None,
-    event: str | None,
-    horizon: Any,
-    event_codes: Sequence[Label] | None,
-    time_grid: str | float | None,
-    label: str,
-    positive_label: Label | None,
+    label: str, positive_label: Label | None, time: str | None, event: str | None, event_codes: Any, **more: Any
 ) -> FollowUp | None:
     """Return what keywords ask of follow-up times; `InputError` for what cannot be, and for labels beside them."""
-    codes = tuple(map(str, event_codes or CODES))
-    found = follow_up_of(time or "", event or "", horizon or (), time_grid or "", codes=codes, names=KEYWORDS)
-    if found is None and event_codes:
-        raise InputError("event_codes are of follow-up times: give time, event and horizon")
-    if found is not None and (label != LABEL or positive_label is not None):
-        raise InputError("with follow-up times no labels are read: leave out label and positive_label (event_codes=)")
-    return found
+    named, grid = more["horizon"] or (), more["time_grid"] or ("days" if event_codes else "")
+    beside = "label" if label != LABEL else "positive_label" if positive_label is not None else ""
+    codes = event_codes or CODES
+    return follow_up_of(time or "", event or "", named, grid, codes=codes, beside=beside, names=KEYWORDS)
 
 
 @kinds.converts(OPTIONS)
@@ -359,7 +353,9 @@ def federated_auc(
         each_pair=each_pair,
         min_cell=min_cell,
         weights=weights_named(weight, max_weight, weight_step),
-        follow_up=follow_up_named(time, event, horizon, event_codes, time_grid, label, positive_label),
+        follow_up=follow_up_named(
+            label, positive_label, time, event, event_codes, horizon=horizon, time_grid=time_grid
+        ),
     )
     entries = Entries(positive_label=positive_label, drop_missing=drop_missing, score_scale=score_scale)
     setup = Setup(keys=keys, backend=backend, max_rows=max_rows, min_rows=min_rows, row_caps=row_caps)
@@ -405,25 +401,19 @@ def evaluate(
     """Evaluate rows that have been read for an analysis; arguments and errors are those of `federated_auc`."""
     plugin = registry.evaluating(protocol)
     warnings, told = tuple[str, ...](), dict[str, str]()
+    asked = Asked(analysis=analysis, interval=interval, protocol=protocol, options=dict(options))
     if isinstance(thresholds, QuantileThresholds):
         warnings, thresholds = thresholds.warnings, thresholds.grid
     if thresholds is None:
         thresholds, chosen = default_thresholds(parties, analysis, plugin.options, options)
         told = {"grid": chosen} if " " in chosen else {}
     setup = plugin.set_up(setup, options, {party.name: party.rows for party in parties})
-    bins = grids.quantiles_wanted(thresholds)
-    grid = grids.resolve(thresholds) if bins is None else np.empty(0)
-    request = Request(
-        parties=tuple(party.name for party in parties),
-        thresholds=grid,
-        analysis=analysis,
-        interval=interval,
-        options=options,
-        **vars(setup),
-    )
-    if bins is not None:
-        return run_on_quantiles(plugin, request, bins, parties, progress, cheat)
-    evaluation = run(plugin, request, parties, progress, cheat)
+    if isinstance(thresholds, str) and grids.quantiles_wanted(thresholds) is not None:
+        asked, own = structs.replace(asked, thresholds=thresholds), None
+    else:
+        own = grids.resolve(thresholds)
+    base = Request(parties=tuple(party.name for party in parties), thresholds=np.empty(0), **vars(setup))
+    evaluation = play(evaluation_steps(asked, base, own), parties, analysis, progress, cheat)
     warnings = tuple(dict.fromkeys((*evaluation.warnings, *warnings)))
     return replace(evaluation, warnings=warnings, settings={**evaluation.settings, **told})
 

@@ -73,7 +73,7 @@ class Entries:
 
 AS_THEY_ARE = Entries()
 _TINY = 1e-9  # part of a weight by which float64 may be off
-OPTIONAL = ("clusters", "weights", "times", "pieces")  # fields of `PartyData`
+OPTIONAL = ("clusters", "weights", "times")  # fields of `PartyData`
 
 
 def _numbered(row: int) -> Place:
@@ -106,8 +106,6 @@ class PartyData:
     times : ndarray of float64, shape (n,), or None
         How long each row was followed up; labels are then indices into the codes of events, until a session at a
         horizon makes 0, 1 and weights of both (`fhe_auc.rows.at_horizon`).
-    pieces : ndarray of uint8, shape (n,), or None
-        At a horizon, in which of the pieces of time each row's time is; as many as there are: above the horizon.
     score_columns : tuple of str
         Names of the columns of the scores, for messages; empty where there are no columns.
     dropped : int
@@ -130,7 +128,6 @@ class PartyData:
     clusters: NDArray[np.int32] | None = field(repr=False, default=None)
     weights: NDArray[np.int64] | None = field(repr=False, default=None)
     times: NDArray[np.float64] | None = field(repr=False, default=None)
-    pieces: NDArray[np.uint8] | None = field(repr=False, default=None)
     score_columns: tuple[str, ...] = field(repr=False, default=())
     dropped: int = field(repr=False, default=0)
     notes: tuple[str, ...] = field(repr=False, default=())
@@ -300,7 +297,7 @@ class PartyData:
                 )
         if not len(rows[0]):
             raise InputError(f"party {name!r}: there are no rows")
-        units, rounded = _units(weighed, *of_weights[0]) if weighed else (None, False)
+        units, notes = _units(weighed, *of_weights[0]) if weighed else (None, ())
         return cls(
             name,
             coded_entries(*rows, follow_up.codes) if follow_up else coded_entries(*rows, analysis.classes),
@@ -312,34 +309,25 @@ class PartyData:
             score_columns=tuple(each for each in scores if each),
             clusters=next((known_codes(*each, known) for each in of_patients), None),
             weights=units,
-            times=next((_times(*each) for each in of_times), None),
-            notes=(weighed.rounding,) if weighed and rounded else (),
+            times=next((finite_numbers(*each, least=0) for each in of_times), None),
+            notes=notes,
         )
 
 
 def _units(
     weights: Weights, values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]
-) -> tuple[NDArray[np.int64], bool]:
-    """Return weights in units, shape (n,), and whether some were rounded; or refuse the first that cannot be."""
-    numbers = finite_numbers(values, what, refuse)
-    if (below := numbers < 0).any():
-        row = int(below.argmax())
-        raise refuse(row, f"{what} is {float(numbers[row])!r}; {what}s must be 0 or more")
-    if (above := numbers > weights.most / weights.per).any():
-        told = f"{what} is above the most that one may be, {weights.most / weights.per:.10g}, which is public"
-        raise refuse(int(above.argmax()), told)
-    exact = numbers * weights.per
-    units = np.rint(exact)
-    rounded = bool((np.abs(exact - units) > _TINY * np.maximum(1, units)).any())
-    return frozen(units.astype(np.int64)), rounded
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return weights in units, shape (n,), and what people are told where some were rounded; errors as they are read.
 
-
-def _times(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:
-    times = finite_numbers(values, what, refuse)
-    if (below := times < 0).any():
-        row = int(below.argmax())
-        raise refuse(row, f"{what} is {float(times[row])!r}; {what}s must be 0 or more")
-    return times
+    The message on one above the public bound names its row, and nothing else of it.
+    """
+    numbers, most = finite_numbers(values, what, refuse, least=0), weights.most / weights.per
+    if (above := numbers > most).any():
+        raise refuse(int(above.argmax()), f"{what} is above {most:.10g}, the most that one may be, which is public")
+    units = np.rint(exact := numbers * weights.per)
+    rounded = (np.abs(exact - units) > _TINY * np.maximum(1, units)).any()
+    told = f"column {weights.column!r}: weights were rounded to multiples of {1 / weights.per:g}"
+    return frozen(units.astype(np.int64)), (told,) if rounded else ()
 
 
 def checked_name(name: object) -> str:
