@@ -309,12 +309,13 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Half of the shortest turn: so much lies between two sessions of a step by anybody's clock."""
         return timedelta(hours=_HOURS.get(self.every, 28 * 24 if self.every else 0)) / 2
 
-    def require_rows(self, party: str, rows: int) -> None:
-        """Raise `InputError` where a party has more rows than its cap."""
+    def require_rows(self, party: str, rows: int, *, weighed: bool = False) -> None:
+        """Raise `InputError` where a party has more rows than its cap, or counts as so many, if they are `weighed`."""
         cap = self.caps.get(party, rows)
         if rows > cap:
+            has = "counts as" if weighed else "has"
             raise InputError(
-                f"party {party!r} has {rows:,} rows, more than its cap in the session's study, {cap:,}", party=party
+                f"party {party!r} {has} {rows:,} rows, more than its cap in the session's study, {cap:,}", party=party
             )
 
     def lines(self) -> list[tuple[str, str, str]]:

@@ -22,7 +22,7 @@ from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.names import MAX_CHARACTERS, problem_with
 from fhe_auc.base.special_functions import expit
 from fhe_auc.question.analysis import PLAIN, Analysis
-from fhe_auc.question.weights import Weights
+from fhe_auc.question.weights import Units, Weights
 from fhe_auc.rows.entries import (
     Coded,
     canonical,
@@ -153,6 +153,11 @@ class PartyData:
     def rows(self) -> int:
         """Number of rows n."""
         return len(self.labels)
+
+    def weighing(self, units: Units | None) -> int:
+        """Return how much the rows count: their number or, where that is more, the sum of their weights, rounded up."""
+        total = 0 if self.weights is None or units is None else -(-int(self.weights.sum()) // units.per)
+        return max(self.rows, total)
 
     @property
     def y_true(self) -> NDArray[np.bool_]:
