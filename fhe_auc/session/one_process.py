@@ -9,7 +9,7 @@ import numpy as np
 from fhe_auc.base.errors import MessageError
 from fhe_auc.base.terminal import Progress
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation, Outcome, QuantileThresholds
+from fhe_auc.results.evaluation import BEFORE, Evaluation, Outcome, QuantileThresholds
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import check_rows
@@ -35,7 +35,7 @@ def play(
     step = next(steps)
     while True:
         plugin, wanted = registry.load(step.protocol), step.request.analysis
-        before = FIRST_SESSION * issubclass(plugin.yields, QuantileThresholds)
+        before = BEFORE.get(plugin.yields, "")
 
         def told(phase: str, done: int, total: int, before: str = before) -> None:
             if progress is not None:
