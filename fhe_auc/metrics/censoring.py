@@ -87,7 +87,7 @@ def at_horizon(ended: Ended, follow_up: FollowUp, horizon: float) -> AtHorizon:
             "take an earlier one"
         )
     *weights, beyond = (round(UNITS_PER_WEIGHT / share) for share in shares)
-    return AtHorizon(horizon=horizon, weights=tuple(weights), beyond=beyond, pieces=(), spread=())
+    return AtHorizon(horizon=horizon, weights=tuple(weights), beyond=beyond)
 
 
 def doubts(ended: Ended, ats: Sequence[AtHorizon]) -> list[str]:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.question.weights import Units
+from fhe_auc.question.weights import MOST_UNITS, Units
 
 MOST_HORIZONS, MOST_CELLS = 10, 2**16
 EVENT, CENSORED = 0, 1  # indices of codes; those behind are of competing events
@@ -70,15 +70,20 @@ class FollowUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AtHorizon(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a session at one horizon knows in public, of the session before, which has pooled the censoring curve."""
+    """What a session at one horizon knows in public, of the session before, which has pooled the censoring curve.
+
+    Raises `InputError` where these can be no weights.
+    """
 
     horizon: float
     weights: tuple[int, ...]  # 1/G(T−) in units, of rows whose time is in each cell up to the horizon
     beyond: int  # 1/G(t), of rows that were followed up for longer
-    pieces: tuple[int, ...]  # first cells of pieces of time, ascending from 0, for the standard error
-    spread: tuple[tuple[float, float, float], ...]
-    """Of each piece, with v the variance of −log G that a cell adds, and f the share of the piece's weighted events
-    that are in cells up to it: Σ v, Σ v·f and Σ v·f²."""
+
+    def __post_init__(self) -> None:
+        if not self.weights or len(self.weights) > MOST_CELLS + MOST_HORIZONS:
+            raise InputError(f"the weights at horizon {self.horizon:g} are of {len(self.weights):,} cells of time")
+        if not UNITS_PER_WEIGHT <= min(*self.weights, self.beyond) <= self.units.most <= MOST_UNITS:
+            raise InputError(f"a weight at horizon {self.horizon:g} is below 1, or above {MOST_UNITS:,} units")
 
     @property
     def units(self) -> Units:

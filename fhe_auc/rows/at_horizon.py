@@ -19,15 +19,13 @@ def at_horizon(data: PartyData, analysis: Analysis) -> PartyData:
         return data
     at, last = analysis.at, len(analysis.at.weights)
     weight_of = np.array([*at.weights, at.beyond], np.int64)
-    made = Column(np.uint8), Column(np.int64), Column(np.uint8)
+    made = Column(np.uint8), Column(np.int64)
     for batch in data.batches():
         assert batch.times is not None  # noqa: S101 - they have been looked at
         cells = np.minimum(analysis.follow_up.cells(batch.times), last)
         by_then = cells < last
         lost = by_then & (batch.labels == CENSORED)
-        pieces = np.where(by_then, np.searchsorted(at.pieces, cells, side="right") - 1, len(at.pieces))
         made[0].append((by_then & (batch.labels == EVENT)).astype(np.uint8))
         made[1].append(np.where(lost, 0, weight_of[cells]))
-        made[2].append(pieces.astype(np.uint8))
-    labels, weights, pieces = (column.finished() for column in made)
-    return replace(data, labels=labels, weights=weights, pieces=pieces, times=None)
+    labels, weights = (column.finished() for column in made)
+    return replace(data, labels=labels, weights=weights, times=None)

@@ -70,7 +70,7 @@ class Entries:
 
 
 AS_THEY_ARE = Entries()
-OPTIONAL = ("clusters", "weights", "times", "pieces")  # fields of `PartyData`
+OPTIONAL = ("clusters", "weights", "times")  # fields of `PartyData`
 
 
 def _numbered(row: int) -> Place:
@@ -103,8 +103,6 @@ class PartyData:
     times : ndarray of float64, shape (n,), or None
         How long each row was followed up; labels are then indices into the codes of events, until a session at a
         horizon makes 0, 1 and weights of both (`fhe_auc.rows.at_horizon`).
-    pieces : ndarray of uint8, shape (n,), or None
-        At a horizon, in which of the pieces of time each row's time is; as many as there are: above the horizon.
     score_columns : tuple of str
         Names of the columns of the scores, for messages; empty where there are no columns.
     dropped : int
@@ -127,7 +125,6 @@ class PartyData:
     clusters: NDArray[np.int32] | None = field(repr=False, default=None)
     weights: NDArray[np.int64] | None = field(repr=False, default=None)
     times: NDArray[np.float64] | None = field(repr=False, default=None)
-    pieces: NDArray[np.uint8] | None = field(repr=False, default=None)
     score_columns: tuple[str, ...] = field(repr=False, default=())
     dropped: int = field(repr=False, default=0)
     notes: tuple[str, ...] = field(repr=False, default=())
