@@ -13,8 +13,16 @@ from fhe_auc.rows.row_store import Column
 def at_horizon(data: PartyData, analysis: Analysis) -> PartyData:
     """Return a party's rows for a session at one horizon; as they are where the analysis has none.
 
-    Rows that were censored by then have label 0 and weight 0.
+    Rows that were censored by then have label 0 and weight 0. What the analysis does not ask for, as that of a session
+    that finds thresholds, is left out; the event is label 1 then.
     """
+    if not analysis.follow_up and data.times is not None:
+        events = Column(np.uint8)
+        for batch in data.batches():
+            events.append((batch.labels == EVENT).astype(np.uint8))
+        return replace(data, labels=events.finished(), times=None)
+    if not analysis.weights and not analysis.follow_up and data.weights is not None:
+        return replace(data, weights=None)
     if not analysis.at or not analysis.follow_up or data.times is None:
         return data
     at, last = analysis.at, len(analysis.at.weights)

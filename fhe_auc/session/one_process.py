@@ -62,8 +62,6 @@ def picked(data: PartyData, analysis: Analysis, wanted: Analysis) -> PartyData:
         score_columns=tuple(data.score_columns[model] for model in at) if data.score_columns else (),
         groups=data.groups if wanted.by else (),
         clusters=data.clusters if wanted.cluster else None,
-        weights=data.weights if wanted.weights else None,
-        times=data.times if wanted.follow_up else None,
     )
 
 
