@@ -9,7 +9,7 @@ plays them at once (`fhe_auc.session.one_process.play`). Between machines who ma
 ask `step_after`: it is the same to all that have the same results, and numbers come out to the same digits.
 """
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -39,6 +39,17 @@ class Step(NamedTuple):
 
 
 Steps: TypeAlias = Generator[Step, Outcome, T]
+
+
+def played(steps: Steps[T], one: Callable[[Step], Outcome]) -> T:
+    """Return what all sessions tell, of which `one` plays each."""
+    try:
+        step = next(steps)
+        while True:
+            step = steps.send(one(step))
+    except StopIteration as ended:
+        told: T = ended.value
+        return told
 
 
 def step_after(steps: Steps[object], outcomes: Iterable[Outcome]) -> Step | None:
