@@ -71,6 +71,11 @@ class FollowUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         steps = self.step * np.arange(math.floor(self.horizons[-1] / self.step) + 1)
         return np.union1d(steps, self.horizons)
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of counts of rows by code and cell, but for those above the last horizon."""
+        return len(self.codes), len(self.edges)
+
     def cells(self, times: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the cell of each time, shape (n,): `len(edges)` for those above the last horizon."""
         return np.searchsorted(self.edges, times, side="left").astype(np.int64)
