@@ -44,6 +44,10 @@ class HistogramFederated(ExactCounts[Evaluation]):
     readout = ExactScoreHistogram()
     options = options_of.HISTOGRAM_FEDERATED
 
+    def readout_of(self, analysis: Analysis, square: int = 1) -> ExactScoreHistogram:
+        """Return the counts, or sums of weights."""
+        return ExactScoreHistogram(analysis, square)
+
 
 class HistogramDistributedDp(DistributedNoise[Evaluation]):
     """Plug-in ``histogram-distributed-dp``."""
@@ -102,9 +106,9 @@ class CountsFederated(ExactCounts[CellCounts]):
     readout = Cells()
     several = True
 
-    def readout_of(self, analysis: Analysis) -> Cells:
-        """Return the counts of these models in these groups."""
-        return Cells(analysis)
+    def readout_of(self, analysis: Analysis, square: int = 1) -> Cells:
+        """Return the counts of these models in these groups, or sums of weights."""
+        return Cells(analysis, square)
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return the names of models and variables; raise `InputError` for classes, sites and patients."""
