@@ -6,15 +6,19 @@ bound on one weight is public, as parameters and proofs depend on it; weights th
 
 from __future__ import annotations
 
+import math
+import re
 from typing import NamedTuple
 
 import msgspec
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.names import QUOTED, names_in
 
 MOST_UNITS = 2**24  # that one weight may have
 DEFAULT_PER = 1000
 _POWERS = tuple(10**power for power in range(7))
+_TINY = 1e-6  # of a step, by which a bound may be off as float64
 
 
 class Units(NamedTuple):
@@ -41,3 +45,40 @@ class Weights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"is 1 at least, and {MOST_UNITS:,} steps at most; got {self.most / self.per:g} in steps of "
                 f"{1 / self.per:g}"
             )
+
+    @property
+    def rounding(self) -> str:
+        """What people are told of weights that were rounded."""
+        return f"column {self.column!r}: weights were rounded to multiples of {1 / self.per:g}"
+
+
+def weights_of(weight_column: str | None) -> Weights | None:
+    """Return the weights of "NAME=MOST" or "NAME=MOST,STEP", None of no text; `InputError` for what is neither."""
+    if not weight_column:
+        return None
+    column, numbers = named_values(weight_column)
+    try:
+        return checked_weights(column, *map(float, numbers))
+    except (TypeError, ValueError):
+        raise InputError(
+            f"column of weights {weight_column!r}: give its name and the most that one weight may be, which is public, "
+            "as NAME=50; and the step to which weights are rounded, if it is not 0.001, as NAME=50,0.01"
+        ) from None
+
+
+def checked_weights(column: str, most: float, step: float = 1 / DEFAULT_PER) -> Weights:
+    """Return a column of weights of at most `most`, in steps of `step`; `InputError` where that cannot be."""
+    per = round(1 / step) if 0 < step < math.inf else 0
+    if per not in _POWERS or not math.isclose(per * step, 1) or not 0 < most < math.inf:
+        raise InputError(
+            f"weights in column {column!r}: the most that one may be is a number of 1 or more, and the step 1, 0.1 … "
+            f"0.000001; got {most:g} in steps of {step:g}"
+        )
+    return Weights(column, math.ceil(most * per - _TINY), per)
+
+
+def named_values(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return name and values of "NAME=VALUE,VALUE"; what has a comma or an equals sign of its own is within quotes."""
+    found = re.match(rf"{QUOTED}=|[^,=]*=", text)
+    names = names_in(text[: found.end() - 1] if found else text)
+    return names[0] if len(names) == 1 else text.strip(), names_in(text[found.end() :]) if found else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shlex
 import tempfile
 import unicodedata
 import weakref
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.files import naming
-from fhe_auc.base.names import known_names
+from fhe_auc.base.names import known_names, quoted
 from fhe_auc.rows.entries import WIDTHLESS, Coded
 
 _IN_MEMORY = 2**24  # bytes of columns that are kept in memory; more go to a file
@@ -46,13 +47,25 @@ class Words(NamedTuple):
     classes: str
     label: str  # what names another column of labels, and of scores
     score: str
+    follow_up: str  # what names columns of follow-up times, and of events
+    event_codes: str = ""  # before these; in Python alone
     left_out: str = ""  # what is to be known where rows of a table with a missing entry were left out
+
+    def events(self, column: str, codes: Sequence[str]) -> str:
+        """Return what names the codes of events in a column."""
+        if self.event_codes:
+            return self.event_codes + repr(tuple(codes))
+        return f"--event-column {shlex.quote(quoted(column) + '=' + ','.join(map(quoted, codes)))}"
 
 
 OPTIONS = Words(
-    "--drop-missing leaves such rows out", "--positive-label ", "--classes", "--label-column", "--score-column"
+    "--drop-missing leaves such rows out",
+    *("--positive-label ", "--classes", "--label-column", "--score-column", "--time-column and --event-column"),
 )
-KEYWORDS = Words("drop the row, as drop_missing=True does", "positive_label=", "classes=", "label=", "score=")
+KEYWORDS = Words(
+    "drop the row, as drop_missing=True does",
+    *("positive_label=", "classes=", "label=", "score=", "time= and event=", "event_codes="),
+)
 
 
 class Table(Protocol):

@@ -1,6 +1,7 @@
 """Which sessions an evaluation takes, one after the other, and what they tell together.
 
     evaluation_steps    (thresholds,) evaluation
+    of follow-up times  (thresholds,) censoring curve, and for each horizon its evaluation
 
 A session may depend on what those before it have yielded: its thresholds, or whether it is needed. So steps are a
 generator: it yields a session that is to be made, is sent what that has yielded, and returns what all tell. One process
@@ -8,22 +9,25 @@ plays them at once (`fhe_auc.session.one_process.play`). Between machines who ma
 ask `step_after`: it is the same to all that have the same results, and numbers come out to the same digits.
 """
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.metrics.censoring import at_horizon, doubts
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.asked import Asked
-from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds, preceded
+from fhe_auc.results.evaluation import CensoringCurve, Evaluation, Outcome, QuantileThresholds, at_horizons, preceded
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 
 ANY = Request(parties=(), thresholds=np.empty(0))
+CENSORING = "censoring-federated"
 T = TypeVar("T")
 
 
@@ -35,6 +39,17 @@ class Step(NamedTuple):
 
 
 Steps: TypeAlias = Generator[Step, Outcome, T]
+
+
+def played(steps: Steps[T], one: Callable[[Step], Outcome]) -> T:
+    """Return what all sessions tell, of which `one` plays each."""
+    try:
+        step = next(steps)
+        while True:
+            step = steps.send(one(step))
+    except StopIteration as ended:
+        told: T = ended.value
+        return told
 
 
 def step_after(steps: Steps[object], outcomes: Iterable[Outcome]) -> Step | None:
@@ -73,8 +88,26 @@ def evaluation_steps(asked: Asked, base: Request = ANY, own: NDArray[np.float64]
         found, request = yield from with_thresholds(asked, asked.protocol, request)
     else:
         request = replace(request, thresholds=own)
-    evaluation = expected(Evaluation, (yield Step(asked.protocol, request)))
+    evaluation, follow_up = None, asked.analysis.follow_up
+    if follow_up:
+        curve = yield from censoring_curve(asked, request)
+        ats = [at_horizon(curve.ended, follow_up, horizon) for horizon in follow_up.horizons]
+        evaluations = list[Evaluation]()
+        for at in ats:
+            one = replace(request, analysis=structs.replace(asked.analysis, at=at))
+            evaluations.append(expected(Evaluation, (yield Step(asked.protocol, one))))
+        said = (*curve.warnings, *doubts(curve.ended, ats))
+        evaluation = at_horizons(evaluations, replace(curve, warnings=said))
+    else:
+        evaluation = expected(Evaluation, (yield Step(asked.protocol, request)))
     return evaluation if found is None else preceded(evaluation, found)
+
+
+def censoring_curve(asked: Asked, base: Request) -> Steps[CensoringCurve]:
+    """Return the censoring curve of all rows; of the thresholds of `base` a party's scores are checked by the ends."""
+    analysis = Analysis(models=asked.analysis.models, follow_up=asked.analysis.follow_up)
+    request = requested(base, CENSORING, analysis=analysis, thresholds=base.thresholds[[0, -1]], options={})
+    return expected(CensoringCurve, (yield Step(CENSORING, request)))
 
 
 def with_thresholds(asked: Asked, protocol: str, request: Request) -> Steps[tuple[QuantileThresholds | None, Request]]:

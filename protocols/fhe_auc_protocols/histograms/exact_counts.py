@@ -47,20 +47,20 @@ class ExactCounts(ReadoutProtocol[R]):
         return self.readout
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
-        """Return the readout's options, and models and variables where they are named."""
-        named = Analysis(models=request.analysis.models, by=request.analysis.by)
+        """Return the readout's options, and what is counted where that is not one model's rows."""
+        named = _counted(request.analysis)
         told = {} if named == PLAIN else {ANALYSIS: msgspec.json.encode(named).decode()}
         return {**super().agreed(request), **told}
 
     def analysis_of(self, manifest: Manifest) -> Analysis:
-        """Return the models whose scores are counted, and the variables; raise `InputError` where that is malformed."""
+        """Return models, variables, weights and follow-up times; raise `InputError` where that is malformed."""
         if ANALYSIS not in manifest.options:
             return PLAIN
         try:
             found = msgspec.json.decode(str(manifest.options[ANALYSIS]), type=Analysis)
         except msgspec.DecodeError:
             found = PLAIN
-        if found == PLAIN or found != Analysis(models=found.models, by=found.by):
+        if found == PLAIN or found != _counted(found):
             raise InputError("the session's manifest says in a malformed way what is counted")
         return found
 
@@ -73,19 +73,20 @@ class ExactCounts(ReadoutProtocol[R]):
         parties = len(request.parties)
         least = parties if request.min_parties is None else request.min_parties
         noise = self.noise(request.options, len(request.thresholds), parties, least)
+        readout = self.readout_of(request.analysis)
         return VectorPlan(
             keys=cast("Keys", request.keys),  # which has been checked
             thresholds=len(request.thresholds),
-            entries=entries(self.readout_of(request.analysis), len(request.thresholds)),
+            entries=entries(readout, len(request.thresholds)),
             parties=parties,
-            max_total=request.max_rows * self.readout.times(request.analysis) + (0 if noise is None else noise.room),
+            max_total=request.max_rows * readout.times(request.analysis) + (0 if noise is None else noise.room),
         )
 
     def plan_of(self, manifest: Manifest) -> VectorPlan:
         """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
-        plan = manifest.decoded_plan(VectorPlan)
-        if plan.entries != entries(self.readout_of(self.analysis_of(manifest)), plan.thresholds):
-            raise InputError(f"the session's manifest is not one for {self.readout.purpose}")
+        plan, readout = manifest.decoded_plan(VectorPlan), self.readout_of(self.analysis_of(manifest))
+        if plan.entries != entries(readout, plan.thresholds):
+            raise InputError(f"the session's manifest is not one for {readout.purpose}")
         return plan
 
     def noise(self, options: Mapping[str, Any], thresholds: int, parties: int, min_parties: int) -> SharedNoise | None:
@@ -98,11 +99,12 @@ class ExactCounts(ReadoutProtocol[R]):
 
     def task(self, manifest: Manifest, data: PartyData) -> PaddedTask[R]:
         """Return a party's computation on its own rows; raise `InputError` where the manifest is of another kind."""
-        self.readout.check_manifest(manifest, self.name)
-        self.plan_of(manifest)
         analysis, parties = self.analysis_of(manifest), len(manifest.parties)
+        readout = self.readout_of(analysis)
+        readout.check_manifest(manifest, self.name)
+        self.plan_of(manifest)
         noise = self.noise(manifest.options, len(manifest.thresholds), parties, manifest.min_parties)
-        task = CountsTask(self.readout_of(analysis), manifest, data, noise, self.readout.times(analysis))
+        task = CountsTask(readout, manifest, data, noise, readout.times(analysis))
         check_names(self.options, self.name, set(manifest.options) - {ANALYSIS})
         return task
 
@@ -159,6 +161,12 @@ class CountsTask(PartyTask[Residues, Sequence[Residues], R]):
             settings={} if self._noise is None else self._noise.settings(len(counted)),
         )
         return self._readout.outcome(self._manifest, pooled)
+
+
+def _counted(analysis: Analysis) -> Analysis:
+    """Return an analysis with what counting looks at alone."""
+    names = "models", "by", "weights", "follow_up", "at"
+    return Analysis(**{name: getattr(analysis, name) for name in names})
 
 
 def entries(readout: Readout[R], thresholds: int) -> int:
