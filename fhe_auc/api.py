@@ -163,30 +163,21 @@ def _loaded(among: str) -> Iterator[Protocol[Outcome]]:
 
 def weights_named(weight: str | None, max_weight: float | None, weight_step: float | None) -> Weights | None:
     """Return the weights that keywords ask for, None where they do not; `InputError` for what cannot be."""
-    if weight is None and (max_weight is not None or weight_step is not None):
-        raise InputError("max_weight and weight_step are of weights: give weight, their column")
-    if weight is not None and max_weight is None:
-        raise InputError(f"weight={weight!r}: give the most that one may be, which is public, as max_weight=50")
-    return checked_weights(weight, max_weight, weight_step or 1 / DEFAULT_PER) if weight and max_weight else None
+    if weight is None and max_weight is None and weight_step is None:
+        return None
+    if weight is None or max_weight is None:
+        raise InputError("weights have a column and a bound, which is public: weight='ipw', max_weight=50")
+    return checked_weights(weight, max_weight, 1 / DEFAULT_PER if weight_step is None else weight_step)
 
 
 def follow_up_named(
-    time: str | None,
-    event: str | None,
-    horizon: Any,
-    event_codes: Sequence[Label] | None,
-    time_grid: str | float | None,
-    label: str,
-    positive_label: Label | None,
+    label: str, positive_label: Label | None, time: str | None, event: str | None, event_codes: Any, **more: Any
 ) -> FollowUp | None:
     """Return what keywords ask of follow-up times; `InputError` for what cannot be, and for labels beside them."""
-    codes = tuple(map(str, event_codes or CODES))
-    found = follow_up_of(time or "", event or "", horizon or (), time_grid or "", codes=codes, names=KEYWORDS)
-    if found is None and event_codes:
-        raise InputError("event_codes are of follow-up times: give time, event and horizon")
-    if found is not None and (label != LABEL or positive_label is not None):
-        raise InputError("with follow-up times no labels are read: leave out label and positive_label (event_codes=)")
-    return found
+    named, grid = more["horizon"] or (), more["time_grid"] or ("days" if event_codes else "")
+    beside = "label" if label != LABEL else "positive_label" if positive_label is not None else ""
+    codes = event_codes or CODES
+    return follow_up_of(time or "", event or "", named, grid, codes=codes, beside=beside, names=KEYWORDS)
 
 
 @kinds.converts(OPTIONS)
@@ -362,7 +353,9 @@ def federated_auc(
         each_pair=each_pair,
         min_cell=min_cell,
         weights=weights_named(weight, max_weight, weight_step),
-        follow_up=follow_up_named(time, event, horizon, event_codes, time_grid, label, positive_label),
+        follow_up=follow_up_named(
+            label, positive_label, time, event, event_codes, horizon=horizon, time_grid=time_grid
+        ),
     )
     entries = Entries(positive_label=positive_label, drop_missing=drop_missing, score_scale=score_scale)
     setup = Setup(keys=keys, backend=backend, max_rows=max_rows, min_rows=min_rows, row_caps=row_caps)

@@ -306,17 +306,12 @@ def score_columns_option(about: str) -> Decorator:
     return option("--score-columns A,B", about, callback=_names)
 
 
-def _follow_up(
-    time_column: str, event_column: str, horizon: tuple[float, ...], time_grid: str
-) -> follow_up.FollowUp | None:
+def _follow_up(time_column: str, event_column: str, horizon: tuple[float, ...], time_grid: str) -> Any:
     event, codes = follow_up.events_of(event_column)
-    found = follow_up.follow_up_of(time_column, event, horizon, time_grid, codes=codes, names=follow_up.OPTIONS)
-    if found is not None and (given("label_column") or given("positive_label")):
-        raise InputError(
-            "with --time-column no labels are read: leave out --label-column and --positive-label; the codes of the "
-            "event and of the censored are in --event-column NAME=EVENT,CENSORED"
-        )
-    return found
+    labels = ["--" + name.replace("_", "-") for name in ("label_column", "positive_label") if given(name)]
+    return follow_up.follow_up_of(
+        time_column, event, horizon, time_grid, codes=codes, beside=" and ".join(labels), names=follow_up.OPTIONS
+    )
 
 
 def numbers(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[float, ...]:

@@ -80,7 +80,7 @@ class SessionOptions:
                 f"protocol {protocol.name!r} answers for one model over all rows: --score-columns, --by, --classes, "
                 "--cluster and --heterogeneity are for exact and verified"
             )
-        check_weighed(protocol, bool(questions.weights or questions.follow_up), options)
+        check_weighed(protocol, questions, options)
         of_rows = thresholds is None
         if thresholds is None:
             thresholds = protocol.options.thresholds_for(several=questions.coarse, compared=questions.compared)

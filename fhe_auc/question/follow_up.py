@@ -71,6 +71,11 @@ class FollowUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         steps = self.step * np.arange(math.floor(self.horizons[-1] / self.step) + 1)
         return np.union1d(steps, self.horizons)
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of counts of rows by code and cell, but for those above the last horizon."""
+        return len(self.codes), len(self.edges)
+
     def cells(self, times: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the cell of each time, shape (n,): `len(edges)` for those above the last horizon."""
         return np.searchsorted(self.edges, times, side="left").astype(np.int64)
@@ -111,23 +116,22 @@ def follow_up_of(
     grid: str | float = "",
     *,
     codes: Sequence[str] = CODES,
+    beside: str = "",
     names: tuple[str, str, str, str] = IN_A_STUDY,
 ) -> FollowUp | None:
     """Return what is asked of follow-up times, None where nothing is; `grid` is one of `GRIDS`, or a step.
 
-    Raises `InputError`, in which these have their `names`, where one is there without the others, or cannot be.
+    Raises `InputError`, in which these have their `names`, where some are there without others, or what is of labels is
+    given `beside` them.
     """
     given = dict(zip(names, (time, event, tuple(horizons), grid), strict=True))
-    lacking = [name for name in names[:3] if not given[name]]
-    if there := [name for name in names if given[name]]:
-        if lacking:
-            raise InputError(f"{there[0]}: follow-up times need {' and '.join(lacking)} too")
-    else:
-        return None
+    there = [name for name in names if given[name]]
+    if there and (lacking := [name for name in names[:3] if name not in there]):
+        raise InputError(f"{there[0]}: follow-up times need {' and '.join(lacking)} too")
+    if there and beside:
+        raise InputError(f"{beside} does not go with {names[0]}: no labels are read then, but events and times")
     try:
         step = GRIDS.get(str(grid)) or float(grid or GRIDS["days"])
     except ValueError:
-        raise InputError(
-            f"{names[3]} is {', '.join(GRIDS)}, or a step in the unit of the times; got {grid!r}"
-        ) from None
-    return FollowUp(time, event, tuple(sorted(horizons)), tuple(codes), step)
+        raise InputError(f"{names[3]} is {', '.join(GRIDS)} or a step of times, not {grid!r}") from None
+    return FollowUp(time, event, tuple(sorted(horizons)), tuple(codes), step) if there else None

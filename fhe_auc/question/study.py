@@ -160,9 +160,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             )
         if self.score_values and self.thresholds:
             raise InputError("score-values are the thresholds: leave thresholds out")
-        if self.follow_up and self.label_column:
-            raise InputError("label-column: with a time-column no labels are read, but times and events; leave it out")
-        _ = self.listed, self.weights
+        _ = self.listed, self.weights, self.follow_up
         for name in ("row_caps", "rows"):
             for party, number in getattr(self, name).items():
                 if not 1 <= number <= MOST_ROWS:
@@ -281,16 +279,14 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def follow_up(self) -> FollowUp | None:
         """What is asked of follow-up times."""
         event, codes = events_of(self.event_column)
-        return follow_up_of(self.time_column, event, self.horizon, self.time_grid, codes=codes)
+        beside = "label-column" if self.label_column else ""
+        return follow_up_of(self.time_column, event, self.horizon, self.time_grid, codes=codes, beside=beside)
 
     @property
     def number_columns(self) -> list[str]:
         """Columns of scores, weights and times that the study names."""
-        return [
-            *self.score_columns,
-            *([self.weights.column] if self.weights else []),
-            *filter(None, [self.time_column]),
-        ]
+        weight = self.weights.column if self.weights else ""
+        return [*self.score_columns, *filter(None, [weight, self.time_column])]
 
     @property
     def other_columns(self) -> list[str]:
@@ -313,12 +309,13 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Half of the shortest turn: so much lies between two sessions of a step by anybody's clock."""
         return timedelta(hours=_HOURS.get(self.every, 28 * 24 if self.every else 0)) / 2
 
-    def require_rows(self, party: str, rows: int) -> None:
-        """Raise `InputError` where a party has more rows than its cap."""
+    def require_rows(self, party: str, rows: int, *, weighed: bool = False) -> None:
+        """Raise `InputError` where a party has more rows than its cap, or counts as so many, if they are `weighed`."""
         cap = self.caps.get(party, rows)
         if rows > cap:
+            has = "counts as" if weighed else "has"
             raise InputError(
-                f"party {party!r} has {rows:,} rows, more than its cap in the session's study, {cap:,}", party=party
+                f"party {party!r} {has} {rows:,} rows, more than its cap in the session's study, {cap:,}", party=party
             )
 
     def lines(self) -> list[tuple[str, str, str]]:

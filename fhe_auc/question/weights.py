@@ -42,23 +42,15 @@ class Weights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.per not in _POWERS or not self.per <= self.most <= MOST_UNITS:
             raise InputError(
                 f"weights in column {self.column!r}: their steps are 1, 0.1 … 0.000001, and the most that one may be "
-                f"is 1 at least, and {MOST_UNITS:,} steps at most; got {self.most / self.per:g} in steps of "
-                f"{1 / self.per:g}"
+                f"is 1 at least, and {MOST_UNITS:,} steps at most; got {self.most:,} steps, {self.per:,} of which are 1"
             )
 
-    @property
-    def rounding(self) -> str:
-        """What people are told of weights that were rounded."""
-        return f"column {self.column!r}: weights were rounded to multiples of {1 / self.per:g}"
 
-
-def weights_of(weight_column: str | None) -> Weights | None:
+def weights_of(weight_column: str) -> Weights | None:
     """Return the weights of "NAME=MOST" or "NAME=MOST,STEP", None of no text; `InputError` for what is neither."""
-    if not weight_column:
-        return None
     column, numbers = named_values(weight_column)
     try:
-        return checked_weights(column, *map(float, numbers))
+        return checked_weights(column, *map(float, numbers)) if weight_column else None
     except (TypeError, ValueError):
         raise InputError(
             f"column of weights {weight_column!r}: give its name and the most that one weight may be, which is public, "
@@ -67,14 +59,9 @@ def weights_of(weight_column: str | None) -> Weights | None:
 
 
 def checked_weights(column: str, most: float, step: float = 1 / DEFAULT_PER) -> Weights:
-    """Return a column of weights of at most `most`, in steps of `step`; `InputError` where that cannot be."""
-    per = round(1 / step) if 0 < step < math.inf else 0
-    if per not in _POWERS or not math.isclose(per * step, 1) or not 0 < most < math.inf:
-        raise InputError(
-            f"weights in column {column!r}: the most that one may be is a number of 1 or more, and the step 1, 0.1 … "
-            f"0.000001; got {most:g} in steps of {step:g}"
-        )
-    return Weights(column, math.ceil(most * per - _TINY), per)
+    """Return a column of weights of at most `most`, in steps of `step`; errors as `Weights`."""
+    per = round(1 / step) if step > 0 else 0
+    return Weights(column, math.ceil(min(most, MOST_UNITS) * per - _TINY), per)
 
 
 def named_values(text: str) -> tuple[str, tuple[str, ...]]:

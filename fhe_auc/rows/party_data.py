@@ -22,7 +22,7 @@ from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.names import MAX_CHARACTERS, problem_with
 from fhe_auc.base.special_functions import expit
 from fhe_auc.question.analysis import PLAIN, Analysis
-from fhe_auc.question.weights import Weights
+from fhe_auc.question.weights import Units, Weights
 from fhe_auc.rows.entries import (
     Coded,
     canonical,
@@ -153,6 +153,11 @@ class PartyData:
     def rows(self) -> int:
         """Number of rows n."""
         return len(self.labels)
+
+    def weighing(self, units: Units | None) -> int:
+        """Return how much the rows count: their number or, where that is more, the sum of their weights, rounded up."""
+        total = 0 if self.weights is None or units is None else -(-int(self.weights.sum()) // units.per)
+        return max(self.rows, total)
 
     @property
     def y_true(self) -> NDArray[np.bool_]:
@@ -297,7 +302,7 @@ class PartyData:
                 )
         if not len(rows[0]):
             raise InputError(f"party {name!r}: there are no rows")
-        units, rounded = _units(weighed, *of_weights[0]) if weighed else (None, False)
+        units, notes = _units(weighed, *of_weights[0]) if weighed else (None, ())
         return cls(
             name,
             coded_entries(*rows, follow_up.codes) if follow_up else coded_entries(*rows, analysis.classes),
@@ -309,34 +314,25 @@ class PartyData:
             score_columns=tuple(each for each in scores if each),
             clusters=next((known_codes(*each, known) for each in of_patients), None),
             weights=units,
-            times=next((_times(*each) for each in of_times), None),
-            notes=(weighed.rounding,) if weighed and rounded else (),
+            times=next((finite_numbers(*each, least=0) for each in of_times), None),
+            notes=notes,
         )
 
 
 def _units(
     weights: Weights, values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]
-) -> tuple[NDArray[np.int64], bool]:
-    """Return weights in units, shape (n,), and whether some were rounded; or refuse the first that cannot be."""
-    numbers = finite_numbers(values, what, refuse)
-    if (below := numbers < 0).any():
-        row = int(below.argmax())
-        raise refuse(row, f"{what} is {float(numbers[row])!r}; {what}s must be 0 or more")
-    if (above := numbers > weights.most / weights.per).any():
-        told = f"{what} is above the most that one may be, {weights.most / weights.per:.10g}, which is public"
-        raise refuse(int(above.argmax()), told)
-    exact = numbers * weights.per
-    units = np.rint(exact)
-    rounded = bool((np.abs(exact - units) > _TINY * np.maximum(1, units)).any())
-    return frozen(units.astype(np.int64)), rounded
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return weights in units, shape (n,), and what people are told where some were rounded; errors as they are read.
 
-
-def _times(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:
-    times = finite_numbers(values, what, refuse)
-    if (below := times < 0).any():
-        row = int(below.argmax())
-        raise refuse(row, f"{what} is {float(times[row])!r}; {what}s must be 0 or more")
-    return times
+    The message on one above the public bound names its row, and nothing else of it.
+    """
+    numbers, most = finite_numbers(values, what, refuse, least=0), weights.most / weights.per
+    if (above := numbers > most).any():
+        raise refuse(int(above.argmax()), f"{what} is above {most:.10g}, the most that one may be, which is public")
+    units = np.rint(exact := numbers * weights.per)
+    rounded = (np.abs(exact - units) > _TINY * np.maximum(1, units)).any()
+    told = f"column {weights.column!r}: weights were rounded to multiples of {1 / weights.per:g}"
+    return frozen(units.astype(np.int64)), (told,) if rounded else ()
 
 
 def checked_name(name: object) -> str:

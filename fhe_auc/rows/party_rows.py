@@ -90,9 +90,8 @@ def parties_in(
     if questions.follow_up:  # then no label is read
         columns = columns._replace(label=questions.follow_up.event, time=questions.follow_up.time)
     if twice := [name for name, times in Counter(columns.names).items() if times > 1]:
-        also = ", weight and time" if columns.weight or columns.time else " and patient"
-        kinds = f"label, score, site, group{also.replace(',', ', patient,', 1)}"
-        raise InputError(f"{kinds} columns must differ, but {twice[0]!r} is there twice")
+        kinds = ", group, patient, weight, time and event" if columns.weight or columns.time else ", group and patient"
+        raise InputError(f"label, score, site{kinds} columns must differ, but {twice[0]!r} is there twice")
     for table in tables:
         table.keep(columns.numbers, columns.texts)
     found = {name: dict[str, None]() for name, levels in questions.by.items() if not levels}
@@ -283,14 +282,14 @@ class _Kept:
         found = [name and codes.get(_value(name), codes.get(_value(stored.get(name, name)))) for name in coded.names]
         if odd := [code for code, name in coded.named().items() if found[code] is None]:
             row = int(np.isin(coded.codes, odd).argmax())
-            there, (event, censored, *others) = self._all_labels(), follow_up.codes
-            competing = f", {_listed(others)} of competing events" if others else ""
-            raise refuse(
-                row,
-                f"event is {coded.names[coded.codes[row]]!r}; the column has {_listed(there)}, and named are {event!r} "
-                f"of the event, {censored!r} of the censored{competing}: name all codes, in this order, as in "
-                + part.table.words.events(follow_up.event, _guessed(there)),
+            there, named = self._all_labels(), ", ".join(map(repr, follow_up.codes))
+            likely = ("1", "0") if "0" in there else ("2", "1")  # of the event, and of the censored
+            guess = sorted(there, key=lambda code: likely.index(code) if code in likely else 2)
+            told = (
+                f"event is {coded.names[coded.codes[row]]!r}; the column has {', '.join(map(repr, there))}, and named "
             )
+            told += f"are {named}: name the event first, the censored next, then competing events, as in "
+            raise refuse(row, told + part.table.words.events(guess))
         return replace(coded, names=found, stored={})
 
     def parties(self) -> list[PartyData]:
@@ -368,13 +367,6 @@ def _value(label: str) -> str:
 def _one_or_two(stored: Mapping[str, str]) -> bool:
     """Return whether labels are of 1 and 2, and not of 0: then nobody knows what 1 stands for."""
     return {*stored.values()} >= {"1", "2"} and "0" not in stored.values()
-
-
-def _guessed(codes: Sequence[str]) -> list[str]:
-    """Return codes in the order in which they are likely to be of the event, the censored, and competing events."""
-    first = ["2", "1"] if "0" not in codes else ["1", "0"]
-    known = [code for code in first if code in codes] if {*first} <= {*codes} else []
-    return [*known, *(code for code in codes if code not in known)]
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pickle
-import shlex
 import tempfile
 import unicodedata
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import NDArray
@@ -47,24 +46,20 @@ class Words(NamedTuple):
     classes: str
     label: str  # what names another column of labels, and of scores
     score: str
-    follow_up: str  # what names columns of follow-up times, and of events
-    event_codes: str = ""  # before these; in Python alone
+    follow_up: str  # what names the column of follow-up times
+    events: Callable[[Sequence[str]], str]  # what gives codes of events
     left_out: str = ""  # what is to be known where rows of a table with a missing entry were left out
-
-    def events(self, column: str, codes: Sequence[str]) -> str:
-        """Return what names the codes of events in a column."""
-        if self.event_codes:
-            return self.event_codes + repr(tuple(codes))
-        return f"--event-column {shlex.quote(quoted(column) + '=' + ','.join(map(quoted, codes)))}"
 
 
 OPTIONS = Words(
     "--drop-missing leaves such rows out",
-    *("--positive-label ", "--classes", "--label-column", "--score-column", "--time-column and --event-column"),
+    *("--positive-label ", "--classes", "--label-column", "--score-column", "--time-column"),
+    lambda codes: f"--event-column NAME={','.join(map(quoted, codes))}",
 )
 KEYWORDS = Words(
     "drop the row, as drop_missing=True does",
-    *("positive_label=", "classes=", "label=", "score=", "time= and event=", "event_codes="),
+    *("positive_label=", "classes=", "label=", "score=", "time="),
+    "event_codes={}".format,
 )
 
 

@@ -28,6 +28,7 @@ from fhe_auc.session.protocol import Request
 
 ANY = Request(parties=(), thresholds=np.empty(0))
 CENSORING = "censoring-federated"
+_OTHERS = "the results are not those of the question's sessions, in their order"
 T = TypeVar("T")
 
 
@@ -104,10 +105,13 @@ def evaluation_steps(asked: Asked, base: Request = ANY, own: NDArray[np.float64]
 
 
 def censoring_curve(asked: Asked, base: Request) -> Steps[CensoringCurve]:
-    """Return the censoring curve of all rows; of the thresholds of `base` a party's scores are checked by the ends."""
+    """Return the censoring curve of all rows; scores are checked for the thresholds of `base`."""
     analysis = Analysis(models=asked.analysis.models, follow_up=asked.analysis.follow_up)
-    request = requested(base, CENSORING, analysis=analysis, thresholds=base.thresholds[[0, -1]], options={})
-    return expected(CensoringCurve, (yield Step(CENSORING, request)))
+    request = requested(base, CENSORING, analysis=analysis, options={})
+    curve = expected(CensoringCurve, (yield Step(CENSORING, request)))
+    if asked.analysis.follow_up and curve.counts.shape != asked.analysis.follow_up.shape:
+        raise InputError(_OTHERS)
+    return curve
 
 
 def with_thresholds(asked: Asked, protocol: str, request: Request) -> Steps[tuple[QuantileThresholds | None, Request]]:
@@ -136,5 +140,5 @@ def requested(base: Request, protocol: str, **changes: Any) -> Request:
 def expected(kind: type[T], outcome: Outcome) -> T:
     """Return an outcome, which is of this kind; otherwise raise `InputError`."""
     if not isinstance(outcome, kind):
-        raise InputError("the results are not those of the question's sessions, in their order")
+        raise InputError(_OTHERS)
     return outcome

@@ -4,6 +4,7 @@ The session comes before those at the horizons (`fhe_auc.session.steps`). What i
 weights everybody: docs/security/histograms.md.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,11 +34,11 @@ class CensoredRows(Readout[CensoringCurve]):
 
     def cells(self, thresholds: int) -> int:
         """Return how many counts there are, whatever the thresholds."""
-        return len(self.follow_up.codes) * len(self.follow_up.edges) + 1
+        return math.prod(self.follow_up.shape) + 1
 
     def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count a party's rows; raise `InputError` where it has no follow-up times."""
-        cells, total = len(self.follow_up.edges), np.zeros(self.cells(len(grid)), np.int64)
+        cells, total = self.follow_up.shape[1], np.zeros(self.cells(len(grid)), np.int64)
         for batch in data.batches():
             if batch.times is None:
                 raise InputError(f"party {data.name!r} has no follow-up times, and the session asks for them")
@@ -49,7 +50,7 @@ class CensoredRows(Readout[CensoringCurve]):
     def outcome(self, manifest: Manifest, pooled: PooledCounts) -> CensoringCurve:
         """Return the counts."""
         *counts, beyond = pooled.levels[0].tolist()
-        cells = len(self.follow_up.edges)
+        cells = self.follow_up.shape[1]
         warnings = (*result_warnings.of_parties(manifest, pooled.parties), TOLD.format(cells=cells))
-        by_code = np.array(counts, np.int64).reshape(-1, cells)
+        by_code = np.array(counts, np.int64).reshape(self.follow_up.shape)
         return pooled.said(CensoringCurve, manifest, warnings=warnings, counts=by_code, beyond=beyond)
