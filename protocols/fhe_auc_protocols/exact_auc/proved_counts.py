@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base import quantities
 from fhe_auc.base.errors import CapacityError, InputError
-from fhe_auc.input_proofs.statement import PROOFS, Statement, best_shape
+from fhe_auc.input_proofs.statement import PROOFS, Equations, Statement
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.rlwe.modular import Residues, total
 from fhe_auc.rows.party_data import PartyData
@@ -89,11 +89,10 @@ class ProvedCounts:
     def statement(self) -> Statement:
         """What is proved."""
         entries = self._counts.size + self._signs.size + 1
-        length, shape = best_shape(self.most, entries, self.prime)
         columns = zip(*((index, own, np.full(len(index), sign)) for index, own, sign in self._terms()), strict=True)
-        terms, equations_of, signs = (np.concatenate(column) for column in columns)
-        equations = 1 + int(equations_of.max())
-        return Statement(self.prime, entries, length, shape, equations, terms, equations_of, signs)
+        terms, equations_of, multiples = (np.concatenate(column) for column in columns)
+        equations = Equations(1 + int(equations_of.max()), terms, equations_of, multiples)
+        return Statement.shortest(self.prime, np.full(entries, self.most), equations)
 
     def describe(self) -> Parameter:
         """Return what proofs are made of."""
@@ -141,7 +140,7 @@ class ProvedCounts:
 
     def constants(self, caps: Sequence[int]) -> Residues:
         """Return the constants of the equations of parties with these row caps, shape (parties, equations)."""
-        constants = np.zeros((len(caps), self.statement.equations), np.uint64)
+        constants = np.zeros((len(caps), self.statement.equations.number), np.uint64)
         constants[:, : len(self.analysis.models)] = np.array(caps, np.uint64)[:, None]
         return constants
 
