@@ -91,8 +91,8 @@ class Equations:
     def __post_init__(self) -> None:
         if self.number < 1 or not len(self.terms) == len(self.equations_of) == len(self.multiples):
             raise InputError("the parts of a statement do not fit together")
-        each = np.unique(np.stack([self.equations_of, self.terms]), axis=1)
-        if each.shape[1] < len(self.terms) or not self.multiples.all():
+        each = np.unique(self.equations_of * (1 + self.terms.max(initial=0)) + self.terms)
+        if len(each) < len(self.terms) or not self.multiples.all():
             raise InputError("an equation has a number twice, or none of it: its sum could wrap around")
 
     def room(self, base: int, lengths: NDArray[np.int64]) -> float:

@@ -13,6 +13,7 @@ from fhe_auc.base.keystream import KeyStream
 from fhe_auc.input_proofs.proofs import prove
 from fhe_auc.input_proofs.statement import PROOFS, Equations, Shape, Statement
 from fhe_auc.rlwe.modular import Residues, add, primes_below, uniform
+from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts
 
 TOY = 257
 REAL, LARGE = (primes_below(bits, 1, 2**14)[0] for bits in (42, 50))  # a session's field, and the largest that must do
@@ -47,6 +48,16 @@ def integers_of(statement: Statement, counts: Sequence[int]) -> list[int]:
     for term, equation, multiple in zip(own.terms, own.equations_of, own.multiples, strict=True):
         found[equation] += int(multiple) * counts[term]
     return found
+
+
+def holds(wanted: ProvedCounts, submitted: Residues, cap: int) -> bool:
+    """Whether digits are digits and all equations hold, by their definitions, in integers modulo the prime."""
+    statement = wanted.statement
+    digits = submitted[: statement.digits]
+    counts = [int(each) for each in statement.counts_of(digits)]
+    constants = wanted.constants([cap])[0].tolist()
+    sums = zip(integers_of(statement, counts), constants, strict=True)
+    return int(digits.max()) < statement.base and not any((own - each) % statement.prime for own, each in sums)
 
 
 def constants_of(statement: Statement, counts: Sequence[int]) -> list[int]:

@@ -28,7 +28,7 @@ from fhe_auc_protocols.exact_auc.exact_protocols import plan_exact
 from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts
 from fhe_auc_protocols.exact_auc.tie_sums import TieSums
 from tests.support.exact_sessions import GRID, Play, rows
-from tests.support.proved_counts import integers_of
+from tests.support.proved_counts import holds
 
 SMALL: dict[str, Any] = {"thresholds": 1000, "parties": 20, "backend": "openfhe"}
 FIRST, SECOND, THIRD = primes_above(2**41, 3, 8192)
@@ -208,16 +208,6 @@ def sketch_of(counts: np.ndarray[Any, Any]) -> modular.Residues:
     signs = np.stack([[labels - labels // (2 + draw), labels // (2 + draw)] for draw in range(16)])
     entries = np.arange(REST), signs.transpose(2, 0, 1, 3, 4)
     return np.concatenate([counts.ravel(), entries[0][:2], entries[1].ravel(), entries[0][2:]]).astype(np.uint64)
-
-
-def holds(wanted: ProvedCounts, submitted: modular.Residues, cap: int) -> bool:
-    """Whether digits are digits and all equations hold, by their definitions, in integers modulo the prime."""
-    statement = wanted.statement
-    digits = submitted[: statement.digits]
-    counts = [int(each) for each in statement.counts_of(digits)]
-    constants = wanted.constants([cap])[0].tolist()
-    sums = zip(integers_of(statement, counts), constants, strict=True)
-    return int(digits.max()) < statement.base and all((own - constant) % PRIME == 0 for own, constant in sums)
 
 
 @analyses
