@@ -25,7 +25,6 @@ PROOFS = 4  # of a submission, each with randomness of its own; a lie has to pas
 LINEAR_CHECKS = 3  # random combinations of all equations
 FORGERY_BITS = 100  # a lie passes below 2^-100 for whoever has tried as many submissions as the field has elements
 MOST_BASE = 8  # a larger one makes submissions smaller, and proving slower: the gadget's degree
-_EXACT = 2**53  # sums of whole numbers in double precision are exact below it
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ class Equations:
     def room(self, base: int, lengths: NDArray[np.int64]) -> float:
         """Return what no equation of numbers of such lengths exceeds, nor with a constant as long as the longest.
 
-        Exactly, up to 2^53.
+        Exactly, below 2^53.
         """
         sizes = float(base) ** lengths
         sums = np.bincount(self.equations_of, np.abs(self.multiples) * sizes[self.terms])
@@ -122,7 +121,7 @@ class Statement:
         points = self.base * (self.shape.known - 1)  # what a proof is about is of this degree
         if self.lengths.min(initial=1) < 1 or self.shape.digits != self.digits or points >= self.prime:
             raise InputError("the parts of a statement do not fit together")
-        if self.equations.room(self.base, self.lengths) >= min(self.prime, _EXACT):
+        if self.equations.room(self.base, self.lengths) >= self.prime:
             raise CapacityError(f"an equation of {self.entries:,} numbers could wrap around modulo the prime")
 
     @classmethod
@@ -137,7 +136,7 @@ class Statement:
             lengths = np.ones_like(most)
             while (longer := most >= float(base) ** lengths).any():
                 lengths = lengths + longer
-            if equations.room(base, lengths) >= min(prime, _EXACT):
+            if equations.room(base, lengths) >= prime:
                 continue
             # A size is about N·(n/C + (b − 1)·C): the least is at √(n/(b − 1)), and none is beyond twice that.
             digits = int(lengths.sum())

@@ -46,8 +46,8 @@ class Block(NamedTuple):
     of_cap: int = 0
 
 
-class Rounded(NamedTuple):
-    """Numbers of all groups over merged bins: x = ⌊(y + step/2)/step⌋ where a bin has p units, and p ≤ y ≤ most·p."""
+class Bounds(NamedTuple):
+    """Of numbers x = ⌊(y + step/2)/step⌋, that y lies between some z and most·z."""
 
     name: str
     step: int
@@ -132,7 +132,8 @@ class ProvedCounts:
                 columns.append((index.reshape(-1), equations_of, np.full(index.size, multiple)))
             at += block.number
         equations = Equations(at, *map(np.concatenate, zip(*columns, strict=True)))
-        return Statement.shortest(self.prime, self._most, equations)
+        most = np.concatenate([np.full(math.prod(shape), most) for _, shape, most in self._submitted])
+        return Statement.shortest(self.prime, most, equations)
 
     def describe(self) -> Parameter:
         """Return what proofs are made of."""
@@ -163,19 +164,21 @@ class ProvedCounts:
 
     def numbers_of(self, sketch: Residues, cap: int) -> NDArray[np.int64]:
         """Return the numbers of a party with this row cap, shape (entries,): below zero where its counts are none."""
-        counts, *others = self._split(sketch[: self._counted].astype(np.int64))
+        pieces = np.split(sketch.astype(np.int64), [*accumulate(map(math.prod, self._shapes))])
+        counts, *others = (own.reshape(shape) for own, shape in zip(pieces, self._shapes, strict=False))
         levels = slice(int(bool(self.analysis.by)), None)
         own = {"counts": counts[:, levels], "signs": self.signs_of(sketch).astype(np.int64)}
         own["left"] = np.array([cap * units_of_cap(self.analysis) - counts[0, 0].sum()])
         if self.analysis.units:
             rows, *rounded = others
             of_rows, units_of = rows[levels], counts[0, levels].sum(axis=-1)
-            own |= {"rows": of_rows, "rows left": np.array([cap - rows[0].sum()]), "above": units_of - of_rows}
-            own["below"] = self.analysis.units.most * of_rows - units_of
+            own |= {"rows": of_rows, "rows left": np.array([cap - rows[0].sum()])}
+            own |= {each.name: found for each, found in zip(self._bounds[1:], rounded, strict=True)}
             merged = np.add.reduceat(counts, self._starts, axis=-1)
-            for (name, step, most), found in zip(self._rounded, rounded, strict=True):
-                lower = step * found + step - 1 - step // 2 - merged
-                own |= {name: found, f"{name} lower": lower, f"{name} upper": most * merged + step // 2 - step * found}
+            pairs = (units_of, of_rows), *((found, merged) for found in rounded)
+            for (name, step, most), (x, z) in zip(self._bounds, pairs, strict=True):
+                own |= {f"{name} lower": step * x + step - 1 - step // 2 - z}
+                own |= {f"{name} upper": most * z + step // 2 - step * x}
         return np.concatenate([own[name].reshape(-1) for name in self._at])
 
     def sketch_of(self, submitted: Residues) -> Residues:
@@ -185,7 +188,7 @@ class ProvedCounts:
         counted = [self._of_all_groups(numbers[self._at["counts"]], axis=1)]
         if self.analysis.units:
             counted.append(self._of_all_groups(numbers[self._at["rows"]], axis=0))
-            counted += [numbers[self._at[own.name]] for own in self._rounded]
+            counted += [numbers[self._at[own.name]] for own in self._bounds[1:]]
         before, after = np.split(submitted[digits:], [self.signs_at - self._counted])
         vectors = [*counted, before, numbers[self._at["signs"]], after]
         return np.concatenate([own.reshape(-1) for own in vectors])
@@ -209,25 +212,21 @@ class ProvedCounts:
         """Of what is counted in a sketch: models, groups, classes, bins; and of weights rows, and merged numbers."""
         analysis = self.analysis
         models, groups, classes = len(analysis.models), len(analysis.groups), analysis.classes_of_rows
-        merged = models, groups, classes, len(self._starts)
-        of_weights = [(groups, classes), *[merged] * len(self._rounded)] if analysis.units else []
-        return [(models, groups, classes, self.bins), *of_weights]
+        merged = [(models, groups, classes, len(self._starts))] * len(self._bounds[1:])
+        return [(models, groups, classes, self.bins), *[(groups, classes)] * bool(self._bounds), *merged]
 
     @property
     def _counted(self) -> int:
         return sum(map(math.prod, self._shapes))
 
-    def _split(self, counted: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Return what is counted in a sketch, in its shapes."""
-        pieces = np.split(counted, [*accumulate(map(math.prod, self._shapes))][:-1])
-        return [own.reshape(shape) for own, shape in zip(pieces, self._shapes, strict=True)]
-
     @cached_property
-    def _rounded(self) -> list[Rounded]:
-        if self.analysis.units is None or self.starts is None:
+    def _bounds(self) -> list[Bounds]:
+        """Those of units by rows; of coarse units by units; and of squares by units."""
+        if not (units := self.analysis.units):
             return []
-        coarse = [Rounded("coarse", self.steps[0], 1)] if self.steps[0] > 1 else []
-        return [*coarse, Rounded("squares", self.steps[1], self.analysis.units.most)]
+        (g, h), merged = self.steps, self.starts is not None
+        coarse = [Bounds("coarse", g, 1)] * (merged and g > 1)
+        return [Bounds("rows", 1, units.most), *coarse, *[Bounds("squares", h, units.most)] * merged]
 
     @cached_property
     def _starts(self) -> Indices:
@@ -245,14 +244,13 @@ class ProvedCounts:
             ("counts", (models, levels, classes, bins), units),
             ("signs", (models, 2 * DRAWS, 2, 2, self.ties.buckets), units),  # draws by bins and by rows
         ]
-        if self.analysis.units:
-            largest, cells = self.analysis.units.most, (levels, classes)
-            numbers += [("rows", cells, self.most), ("rows left", (1,), self.most)]
-            numbers += [("above", cells, units), ("below", cells, largest * self.most)]
-            for name, step, most in self._rounded:
-                shape, slack = (models, groups, classes, len(self._starts)), (most - 1) * units + step - 1
-                numbers.append((name, shape, most * units // step + 1))
-                numbers += [(f"{name} lower", shape, slack), (f"{name} upper", shape, slack)]
+        for name, step, most in self._bounds:
+            of_rows = name == "rows"
+            shape = (levels, classes) if of_rows else (models, groups, classes, len(self._starts))
+            z = self.most if of_rows else units
+            numbers.append((name, shape, z if of_rows else most * z // step + 1))
+            numbers += [(f"{name} {end}", shape, (most - 1) * z + step - 1) for end in ("lower", "upper")]
+            numbers += [("rows left", (1,), z)] * of_rows
         return [*numbers, ("left", (1,), units)]
 
     @cached_property
@@ -261,11 +259,6 @@ class ProvedCounts:
         starts = accumulate((math.prod(shape) for _, shape, _ in self._submitted), initial=0)
         named = zip(starts, self._submitted, strict=False)
         return {name: start + np.arange(math.prod(shape)).reshape(shape) for start, (name, shape, _) in named}
-
-    @property
-    def _most(self) -> Indices:
-        """What each number is at most."""
-        return np.concatenate([np.full(math.prod(shape), most) for _, shape, most in self._submitted])
 
     @property
     def _columns(self) -> list[slice]:
@@ -283,7 +276,7 @@ class ProvedCounts:
     @cached_property
     def _blocks(self) -> list[Block]:
         """All equations."""
-        return [*self._of_counts(), *self._of_signs(), *(self._of_weights() if self.analysis.units else ())]
+        return [*self._of_counts(), *self._of_signs(), *(self._of_weights() if self._bounds else ())]
 
     def _of_counts(self) -> Iterator[Block]:
         counts, (first, *others) = self._at["counts"], self._columns
@@ -315,23 +308,19 @@ class ProvedCounts:
         yield Block(equations.size, terms)
 
     def _of_weights(self) -> Iterator[Block]:
-        assert self.analysis.units is not None  # noqa: S101 - rows have weights
-        at, (first, *others), largest = self._at, self._columns, self.analysis.units.most
+        at, (first, *others) = self._at, self._columns
         counts, rows, one = at["counts"], at["rows"], np.zeros(1, np.int64)
         yield Block(1, [(rows[first], one, 1), (at["rows left"], one, 1)], of_cap=1)
         for column in others:  # for each label
             yield Block(rows.shape[1], [(rows[column], np.arange(2), 1), (rows[first], np.arange(2), -1)])
-        cells = np.arange(rows.size).reshape(rows.shape)
-        units = counts[0], cells[..., None]
-        yield Block(rows.size, [(*units, 1), (rows, cells, -1), (at["above"], cells, -1)])
-        yield Block(rows.size, [(*units, -1), (rows, cells, largest), (at["below"], cells, -1)])
         piece = np.repeat(np.arange(len(self._starts)), np.diff([*self._starts, self.bins]))
-        for name, step, most in self._rounded:
+        for name, step, most in self._bounds:
             own = np.arange(at[name].size).reshape(at[name].shape)
-            of_bins = [(counts[:, first], own[:, :1][..., piece])]  # all rows, as levels of the first column
-            if self.analysis.by:
-                of_bins.append((counts, own[:, 1:][..., piece]))
-            lower = (at[name], own, step), (at[f"{name} lower"], own, -1)
-            upper = (at[name], own, step), (at[f"{name} upper"], own, 1)
-            yield Block(own.size, [*lower, *((*units, -1) for units in of_bins)], step // 2 + 1 - step)
-            yield Block(own.size, [*upper, *((*units, -most) for units in of_bins)], step // 2)
+            if name == "rows":
+                x, z = (counts[0], own[..., None]), [(rows, own)]
+            else:  # of all rows, as levels of the first column; and of levels
+                x, z = (at[name], own), [(counts[:, first], own[:, :1][..., piece])]
+                z += [(counts, own[:, 1:][..., piece])] * bool(self.analysis.by)
+            lower, upper = at[f"{name} lower"], at[f"{name} upper"]
+            yield Block(own.size, [(*x, step), (lower, own, -1), *((*each, -1) for each in z)], step // 2 + 1 - step)
+            yield Block(own.size, [(*x, step), (upper, own, 1), *((*each, -most) for each in z)], step // 2)
