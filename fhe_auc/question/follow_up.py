@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.question.weights import Units, named_values
+from fhe_auc.question.weights import MOST_UNITS, Units, named_values
 
 MOST_HORIZONS, MOST_CELLS = 10, 2**16
 EVENT, CENSORED = 0, 1  # indices of codes; those behind are of competing events
@@ -71,17 +71,31 @@ class FollowUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         steps = self.step * np.arange(math.floor(self.horizons[-1] / self.step) + 1)
         return np.union1d(steps, self.horizons)
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of counts of rows by code and cell, but for those above the last horizon."""
+        return len(self.codes), len(self.edges)
+
     def cells(self, times: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the cell of each time, shape (n,): `len(edges)` for those above the last horizon."""
         return np.searchsorted(self.edges, times, side="left").astype(np.int64)
 
 
 class AtHorizon(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a session at one horizon knows in public, of the session before, which has pooled the censoring curve."""
+    """What a session at one horizon knows in public, of the session before, which has pooled the censoring curve.
+
+    Raises `InputError` where these can be no weights.
+    """
 
     horizon: float
     weights: tuple[int, ...]  # 1/G(T−) in units, of rows whose time is in each cell up to the horizon
     beyond: int  # 1/G(t), of rows that were followed up for longer
+
+    def __post_init__(self) -> None:
+        if not self.weights or len(self.weights) > MOST_CELLS + MOST_HORIZONS:
+            raise InputError(f"the weights at horizon {self.horizon:g} are of {len(self.weights):,} cells of time")
+        if not UNITS_PER_WEIGHT <= min(*self.weights, self.beyond) <= self.units.most <= MOST_UNITS:
+            raise InputError(f"a weight at horizon {self.horizon:g} is below 1, or above {MOST_UNITS:,} units")
 
     @property
     def units(self) -> Units:
