@@ -45,11 +45,6 @@ class _Columns(NamedTuple):
         return [*self.scores, *(name for name in (self.weight, self.time) if name is not None)]
 
     @property
-    def labels(self) -> _Columns:
-        """Those that tell labels, or events, by site."""
-        return _Columns(self.label, (), (), None, self.site)
-
-    @property
     def texts(self) -> list[str]:
         return [self.label, *self.groups, *(name for name in (self.cluster, self.site) if name is not None)]
 
@@ -98,7 +93,7 @@ def parties_in(
     orders: dict[str, set[tuple[str, ...]]] = {name: set() for name in found}
     taken = dict[str, None]()
     if found:  # they name the groups, whose codes the rows are to hold: so they are looked for first
-        for part in _parts(tables, columns.labels._replace(groups=columns.groups)):
+        for part in _parts(tables, _Columns(columns.label, (), columns.groups, None, site)):
             for name, seen in found.items():
                 coded = part.piece.texts[name]
                 seen |= dict.fromkeys(coded.named().values())
@@ -271,7 +266,7 @@ class _Kept:
 
     def _all_labels(self) -> list[str]:
         """Return the labels, or codes of events, that there are in all tables."""
-        parts = _parts(self._tables, self._columns.labels)
+        parts = _parts(self._tables, _Columns(self._columns.label, (), (), None, self._columns.site))
         return sorted({label for each in parts for label in each.piece.texts[self._columns.label].named().values()})
 
     def _events(self, part: _Part, follow_up: FollowUp, refuse: partial[InputError]) -> Coded:
