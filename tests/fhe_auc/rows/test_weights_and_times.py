@@ -200,6 +200,17 @@ def test_at_a_horizon_events_by_then_are_positive_and_who_was_lost_before_does_n
     assert read(WEIGHTED, ipw=[1, 2.5, 0.5]).weighing(Analysis(weights=IPW).units) == 4
 
 
+def test_a_party_whose_rows_are_gone_has_the_columns_that_others_have() -> None:
+    at = AtHorizon(horizon=30.0, weights=tuple([1000] * 31), beyond=1000)
+    for analysis, name in (
+        (Analysis(weights=IPW), "weights"),
+        (Analysis(follow_up=FOLLOWED), "times"),
+        (Analysis(follow_up=FOLLOWED, at=at), "weights"),
+    ):
+        gone = at_horizon(PartyData.without_rows("north", analysis), analysis)
+        assert (columns_of(gone), gone.weighing(analysis.units)) == ({name: []}, 0)
+
+
 @pytest.mark.parametrize("questions", [WEIGHTED, TIMED])
 def test_rows_that_one_site_writes_another_process_reads_alike(folder: Path, questions: Questions) -> None:
     data, analysis = read(questions), questions.analysis({})
