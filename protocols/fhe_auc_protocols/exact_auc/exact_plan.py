@@ -274,7 +274,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @cached_property
     def parts(self) -> tuple[ReleasePart, ...]:
         """What the release is made of, with the row caps that are proved."""
-        return self.sums.parts if not self.caps else (*self.sums.parts, RowCaps(self.caps))
+        return self.sums.parts if not self.caps else (*self.sums.parts, RowCaps(self.caps, self.analysis))
 
     @property
     def keys(self) -> Keys:
@@ -336,9 +336,9 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if not self.caps:
             return None
         (prime,) = self.parameters.plain_moduli
-        return ProvedCounts(
-            self.analysis, self.thresholds, max(self.caps), prime, self.computed[0].sketch.size, *self.sums.signs
-        )
+        aucs, size = self.sums.aucs, self.computed[0].sketch.size
+        asked = self.analysis, self.thresholds, max(self.caps), prime, size, *self.sums.signs
+        return ProvedCounts(*asked, aucs.starts if aucs.interval else None, aucs.coarse)
 
     def cap_of(self, index: int) -> int:
         """Return the row cap of the party with this index, where counts are proved."""
