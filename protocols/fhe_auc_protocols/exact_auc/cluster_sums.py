@@ -76,10 +76,6 @@ class ClusterSums(ReleasePart):
         return CoarseBins(self.bins, max(_LEAST_ENDS, math.isqrt(self.bins // 3)) - 1)
 
     @property
-    def _weighted(self) -> bool:
-        return self.analysis.units is not None
-
-    @property
     def _cells(self) -> list[tuple[int, int]]:
         """Model and group of each AUC."""
         return list(itertools.product(range(len(self.analysis.models)), self._groups))
@@ -103,7 +99,7 @@ class ClusterSums(ReleasePart):
         wide, vectors = self._coarse.ends, list[tuple[str, int]]()
         for model, group in self._cells:
             name = f"k{model} g{group}"
-            vectors += self._coarse.vectors(name, weighted=self._weighted)
+            vectors += self._coarse.vectors(name, weighted=self.analysis.units is not None)
             vectors += [(f"{name} c{a} of c{b}", wide) for a, b in _SIDES]
             vectors += [(f"{name} c{a} c{b}", wide**2) for a, b in _OF_ONE_MODEL]
         vectors += [(f"k g{group}", len(_PATIENTS)) for group in self._groups]
@@ -115,7 +111,7 @@ class ClusterSums(ReleasePart):
         sums = []
         for model, group in self._cells:
             name = f"k{model} g{group}"
-            sums += moment_sums(name, weighted=self._weighted)
+            sums += moment_sums(name, weighted=self.analysis.units is not None)
             for a, b in _SIDES:
                 own = f"{name} c{a} of c{b}"
                 sums += [
@@ -224,7 +220,11 @@ class ClusterSums(ReleasePart):
             alone[model, group] = {}
             for label in (1, 0):
                 worth, square = Fraction(next(given), scale), Fraction(next(given), scale**2)
-                alone[model, group][label] = worth, Fraction(next(given), scale) if self._weighted else worth, square
+                alone[model, group][label] = (
+                    worth,
+                    Fraction(next(given), scale) if self.analysis.units else worth,
+                    square,
+                )
             rows = {side: (Fraction(next(given), scale), Fraction(next(given), scale)) for side in _SIDES}
             products = {side: Fraction(next(given), scale**2) for side in _OF_ONE_MODEL}
             products[0, 1] = products[1, 0]

@@ -46,7 +46,16 @@ from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.epsilon_sums import NoisySums
 from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts, RowCaps
-from fhe_auc_protocols.exact_auc.release_part import Agreed, Counts, Range, Reading, ReleasePart, Rows, counted_rows, most_units
+from fhe_auc_protocols.exact_auc.release_part import (
+    Agreed,
+    Counts,
+    Range,
+    Reading,
+    ReleasePart,
+    Rows,
+    counted_rows,
+    most_units,
+)
 from fhe_auc_protocols.exact_auc.site_sums import SiteSums
 from fhe_auc_protocols.exact_auc.tie_sums import TieSums
 
@@ -110,7 +119,8 @@ class AnalysisSums:
         least = 16 if self.interval else 1  # without one, as in a fleet, records are small
         ties = TieSums(analysis, self.runs, bins, 0, least, self.proved)
         aucs = AucSums(analysis, bins, self.interval, ties.wide, variance_bins=variance_bins, coarse=self.coarse)
-        compared = ComparisonSums(pairs, bins, self.interval, analysis.units) if pairs else None
+        heaviest = analysis.units.most if analysis.units else 0
+        compared = ComparisonSums(pairs, bins, self.interval, heaviest) if pairs else None
         signs_at = sum(length for part in filter(None, (aucs, compared)) for _, length in part.vectors)
         ties = replace(ties, counts=signs_at)
         if self.privacy is not None:
