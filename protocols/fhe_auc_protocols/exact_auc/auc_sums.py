@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
@@ -129,11 +129,6 @@ class Coarse(NamedTuple):
 
     sums: int = 1
     squares: int = 1
-
-    @classmethod
-    def choices(cls, per: int) -> Iterator[Coarse]:
-        """Yield powers of two, 1 first, up to a third of a weight of 1, which has so many units."""
-        return (cls(2**power, 4 ** (power + 1) if power else 1) for power in range(max(1, (per // 3).bit_length())))
 
 
 EXACTLY = Coarse()
@@ -294,7 +289,9 @@ class AucSums(ReleasePart):
         own = [(below, "10", p), (above, "01", n)]
         if self.analysis.units:
             own = [(worth, side, Factor.each(of)) for (worth, side, _), of in zip(own, squares, strict=True)]
-        cubic = [(Sum.product(f"Q{side}{name}", of, worth, worth), self._cubic) for worth, side, of in own]
+        cubic: list[Ranged] = [
+            (Sum.product(f"Q{side}{name}", of, worth, worth), self._cubic) for worth, side, of in own
+        ]
         if self.analysis.units:
             cubic += [(Sum.product(f"R{side}{name}", of, worth), self._cubic) for worth, side, of in own]
             cubic += [(Sum.product(f"W{side}{name}", of), self._cubic) for _, side, of in own]
@@ -342,7 +339,7 @@ class AucSums(ReleasePart):
             shapes = ((codes, (len(variable.levels), len(of_all))) for codes, variable in levels)
             return [of_all, *(table(codes, cells, shape=shape, weights=weights) for codes, shape in shapes)]
 
-        cells, weights = rows.cells, rows.weights
+        cells, weights = rows.cells, rows.data.weights
         counts = [own for of_all, at in zip(rows.counts, cells, strict=True) for own in counted(of_all, at, weights)]
         if weights is None:
             return counts

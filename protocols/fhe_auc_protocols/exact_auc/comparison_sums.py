@@ -187,8 +187,8 @@ class ComparisonSums(ReleasePart):
             return ()
         labels, starts, wide = rows.data.labels, self._coarse.starts(rows.grid), self._coarse.ends
         ends = {model: self._coarse.of(rows.bins[model], starts) for model in self._models}
-        vectors = [vector for own in ends.values() for vector in self._coarse.counted(labels, own, rows.weights)]
-        square = 1 if rows.weights is None else rows.weights**2
+        vectors = [vector for own in ends.values() for vector in self._coarse.counted(labels, own, rows.data.weights)]
+        square = 1 if rows.data.weights is None else rows.data.weights**2
         for a, b in self.pairs:
             of_both = itertools.product(ends[a], ends[b])
             of_ends = [table(labels, i, j, shape=(2, wide, wide), weights=square * u * v) for (i, u), (j, v) in of_both]

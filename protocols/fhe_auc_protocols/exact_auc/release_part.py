@@ -92,22 +92,13 @@ def table(*codes: NDArray[np.integer], shape: tuple[int, ...], weights: Counts |
 
 @dataclass(frozen=True)
 class Rows:
-    """Some of a party's rows, or all, as parts count them at these thresholds; bins begin at `starts`.
-
-    Each counts once, or, with `weighted`, as many units as its weight has.
-    """
+    """Some of a party's rows, or all, as parts count them at these thresholds; bins begin at `starts`."""
 
     data: PartyData
     grid: NDArray[np.float64]
     starts: NDArray[np.float64]
     session: bytes  # the manifest's digest
     classes: int = 2
-    weighted: bool = False
-
-    @property
-    def weights(self) -> Counts | None:
-        """Weights in units, shape (n,); None where each row counts once."""
-        return self.data.weights if self.weighted else None
 
     @cached_property
     def bins(self) -> list[Counts]:
@@ -123,7 +114,7 @@ class Rows:
     @cached_property
     def counts(self) -> list[Counts]:
         """The rows in each cell, or the sums of their weights, for each model."""
-        return [table(cells, shape=(self.classes * len(self.grid),), weights=self.weights) for cells in self.cells]
+        return [table(cells, shape=(self.classes * len(self.grid),), weights=self.data.weights) for cells in self.cells]
 
 
 class VarianceSums(NamedTuple):

@@ -231,8 +231,6 @@ def test_weights_that_are_not_within_their_bounds_do_not_leave_a_party(weights: 
     data = PartyData.from_arrays("site 0", [0, 1, 0], [0.1, 0.6, 0.7])
     data = data if weights is None else weighing(data, weights)
     with pytest.raises(InputError, match=what):
-        AnalysisSums(WEIGHTED, len(GRID), True).sketch(data, GRID, 14, 2**60)
-    with pytest.raises(InputError, match=what):
         Play("verified", [data, replace(data, name="b")], GRID, analysis=WEIGHTED, interval=0.95, max_rows=14)
 
 
@@ -281,7 +279,7 @@ def test_more_rows_than_units_and_heavier_rows_than_there_may_be_give_no_number(
 def test_with_epsilon_weights_are_refused_by_whoever_makes_the_session_and_whoever_reads_its_plan() -> None:
     asked: Any = {"keys": "helper", "row_caps": 20, "options": {"epsilon": 1.0}, "parties": ("a", "b", "c")}
     for analysis in (WEIGHTED, Analysis(follow_up=FollowUp("days", "status", (365.0,)))):
-        with pytest.raises(InputError, match=NO_WEIGHTS):
+        with pytest.raises(InputError, match="do not go with noise, which is sized for rows that count once"):
             Verified().prepare(Request(thresholds=GRID, analysis=analysis, **asked))
     private = Verified().planned(Request(thresholds=GRID, **asked))
     with pytest.raises(InputError, match=NO_WEIGHTS):
@@ -297,7 +295,7 @@ def test_a_session_of_follow_up_times_has_a_horizon() -> None:
 
 
 def test_weights_with_too_many_steps_for_so_many_rows_are_refused() -> None:
-    with pytest.raises(CapacityError, match="take a wider step, or a lower bound"):
+    with pytest.raises(CapacityError, match="take wider steps, or a lower bound of one"):
         plan(Analysis(weights=Weights("w", 2**24, 10**6)), rows=10**6)
 
 
