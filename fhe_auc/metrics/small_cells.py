@@ -14,7 +14,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -137,13 +137,17 @@ def rounded(histogram: Histogram) -> Histogram:
     """
     if histogram.squares is None:
         return histogram
-    sides = []
-    for below in _below(histogram):
-        step = 2 * float(below.squares[-1] / max(below.sums[-1], 1e-300))
-        unit = 10.0 ** (math.floor(math.log10(step)) - 1) if step else 1.0
-        step = unit * max(math.ceil(step / unit - _ROUNDING), 1)  # two digits: the step tells little of the squares
-        sides.append(np.diff(np.rint(below.sums / step) * step))
-    return replace(histogram, positives=sides[0], negatives=sides[1])
+    ones, zeros = (np.diff(in_steps(each.sums, each.sums[-1], each.squares[-1])) for each in _below(histogram))
+    return replace(histogram, positives=ones, negatives=zeros)
+
+
+def in_steps(sums: NDArray[np.float64], total: float, squares: float) -> NDArray[np.float64]:
+    """Return sums of weights in such steps, where Σw and Σw² of all rows of the label are these."""
+    if not (step := 2 * float(squares) / max(float(total), 1e-300)):
+        return sums
+    unit = 10.0 ** (math.floor(math.log10(step)) - 1)  # two digits: the step tells little of the squares
+    step = unit * math.ceil(step / unit - _ROUNDING)
+    return np.asarray(np.rint(sums / step) * step)
 
 
 def hidden_rows(
@@ -173,6 +177,12 @@ def joined(histogram: Histogram, edges: Sequence[float]) -> Histogram:
     return histogram.merged(np.flatnonzero(~np.isin(histogram.edges[:-1], edges) | (np.arange(histogram.bins) == 0)))
 
 
+def enough(rows: NDArray[Any], sums: NDArray[Any], squares: NDArray[Any], least: int) -> NDArray[np.bool_]:
+    """Return where there is no row, or at least so many, also of effective rows: of rows, Σw and Σw²."""
+    sure = np.square(np.asarray(sums, np.float64)) >= least * np.asarray(squares, np.float64) * (1 - _ROUNDING)
+    return np.asarray((rows == 0) | (rows >= least) & sure)
+
+
 class _Below(NamedTuple):
     """Of one label below each edge, shape (B + 1,): rows, Σw and Σw²; without weights the rows three times."""
 
@@ -181,9 +191,9 @@ class _Below(NamedTuple):
     squares: NDArray[np.float64]
 
     def large(self, edges: ArrayLike, least: int) -> NDArray[np.bool_]:
-        """Return between which of these edges there is no row, or at least so many, also of effective rows."""
+        """Return between which of these edges there are `enough`."""
         rows, sums, squares = (np.diff(below[np.asarray(edges, np.intp)]) for below in self)
-        return np.asarray((rows == 0) | (rows >= least) & (sums**2 >= least * squares * (1 - _ROUNDING)))
+        return enough(rows, sums, squares, least)
 
 
 def _below(histogram: Histogram) -> tuple[_Below, _Below]:

@@ -13,8 +13,8 @@ scores as probabilities, p̂(s) - s has mean 0 and variance v(s) = Σ l_j(s)² s
 
     ICI by chance       mean over rows of √(2 v(s)/π)
 
-Rows of weight w count as w rows; v(s) = Σ l_j(s)² w_j² s_j (1 - s_j), in which w_j² of a bin's rows is their w times what
-w² is to w over all rows of the label.
+Rows of weight w count as w rows. With them v(s) = Σ l_j(s)² w_j² s_j (1 - s_j), where Σw² of a bin's rows is taken to
+be to their Σw as it is over all rows of the label.
 
 Rows of a bin have its middle as score; each bin then is one weighted point, and p̂ is the same as over rows.
 """

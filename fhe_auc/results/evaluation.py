@@ -408,8 +408,9 @@ class CellCounts(Outcome):
     Attributes
     ----------
     positives, negatives : ndarray of int64 or float64, shape (cells,)
-        Rows of each label, or Σw where they have weights. A cell is a level of a variable, level by level and variable by variable, and there a bin of
-        scores; of several models a bin of each one's, those of the last model going fastest.
+        Rows of each label, or Σw where they have weights. A cell is a level of a variable, level by level and variable
+        by variable, and there a bin of scores; of several models a bin of each one's, those of the last model going
+        fastest.
     squares, rows : ndarray of float64, int64, shape (2, cells), or None
     unknown : ndarray of int64, shape (cells,), or None
         With weights, as `fhe_auc.metrics.histogram.Histogram` has them.
