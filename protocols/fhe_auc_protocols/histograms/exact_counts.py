@@ -42,13 +42,17 @@ class ExactCounts(ReadoutProtocol[R]):
 
         return HelperKeys(VectorComputation, self.task)
 
-    def readout_of(self, analysis: Analysis) -> Readout[R]:
-        """Return what is counted, and read off the pooled counts, of an analysis."""
+    def readout_of(self, analysis: Analysis, options: Mapping[str, Any]) -> Readout[R]:
+        """Return what is counted, and read off the pooled counts, of an analysis, by options of its request."""
         return self.readout
+
+    def counted(self, analysis: Analysis) -> Analysis:
+        """Return what of an analysis matters to the counts."""
+        return Analysis(models=analysis.models, by=analysis.by)
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return the readout's options, and models and variables where they are named."""
-        named = Analysis(models=request.analysis.models, by=request.analysis.by)
+        named = self.counted(request.analysis)
         told = {} if named == PLAIN else {ANALYSIS: msgspec.json.encode(named).decode()}
         return {**super().agreed(request), **told}
 
@@ -60,7 +64,7 @@ class ExactCounts(ReadoutProtocol[R]):
             found = msgspec.json.decode(str(manifest.options[ANALYSIS]), type=Analysis)
         except msgspec.DecodeError:
             found = PLAIN
-        if found == PLAIN or found != Analysis(models=found.models, by=found.by):
+        if found == PLAIN or found != self.counted(found):
             raise InputError("the session's manifest says in a malformed way what is counted")
         return found
 
@@ -76,7 +80,7 @@ class ExactCounts(ReadoutProtocol[R]):
         return VectorPlan(
             keys=cast("Keys", request.keys),  # which has been checked
             thresholds=len(request.thresholds),
-            entries=entries(self.readout_of(request.analysis), len(request.thresholds)),
+            entries=entries(self.readout_of(request.analysis, request.options), len(request.thresholds)),
             parties=parties,
             max_total=request.max_rows * self.readout.times(request.analysis) + (0 if noise is None else noise.room),
         )
@@ -84,7 +88,7 @@ class ExactCounts(ReadoutProtocol[R]):
     def plan_of(self, manifest: Manifest) -> VectorPlan:
         """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
         plan = manifest.decoded_plan(VectorPlan)
-        if plan.entries != entries(self.readout_of(self.analysis_of(manifest)), plan.thresholds):
+        if plan.entries != entries(self.readout_of(self.analysis_of(manifest), manifest.options), plan.thresholds):
             raise InputError(f"the session's manifest is not one for {self.readout.purpose}")
         return plan
 
@@ -102,7 +106,7 @@ class ExactCounts(ReadoutProtocol[R]):
         self.plan_of(manifest)
         analysis, parties = self.analysis_of(manifest), len(manifest.parties)
         noise = self.noise(manifest.options, len(manifest.thresholds), parties, manifest.min_parties)
-        task = CountsTask(self.readout_of(analysis), manifest, data, noise, self.readout.times(analysis))
+        task = CountsTask(self.readout_of(analysis, manifest.options), manifest, data, noise, self.readout.times(analysis))
         check_names(self.options, self.name, set(manifest.options) - {ANALYSIS})
         return task
 
@@ -146,7 +150,7 @@ class CountsTask(PartyTask[Residues, Sequence[Residues], R]):
         indices = [self._manifest.parties.index(party) for party in counted]
         sums = computation.authenticator(common_secret).proved_sums(decrypted[0], indices, least, most)
         levels = np.split(sums, np.cumsum([level.size for level in self._own])[:-1])
-        if self._noise is None and (rows := int(levels[-1].sum())) > most:
+        if self._noise is None and (rows := self._readout.rows(levels[-1])) > most:
             raise ResultCheckError(
                 f"no number is given: {too_many_rows(rows // self._times, most // self._times)}", check="rows"
             )

@@ -1,4 +1,4 @@
-"""The seven plug-ins: each a way of counting, and what is read off the counts."""
+"""The eight plug-ins: each a way of counting, and what is read off the counts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from fhe_auc.base.errors import InputError
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import CellCounts, Evaluation, QuantileThresholds
+from fhe_auc.results.replicates import Replicates
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.protocol import Request, Spending
@@ -15,6 +16,7 @@ from fhe_auc_protocols.histograms.exact_counts import ExactCounts
 from fhe_auc_protocols.histograms.local_randomisation import LocalRandomisation
 from fhe_auc_protocols.histograms.quantile_thresholds import ExactQuantiles, PrivateQuantiles
 from fhe_auc_protocols.histograms.readout import PrivateReadout
+from fhe_auc_protocols.histograms.replicates import ReplicateCounts
 from fhe_auc_protocols.histograms.score_histogram import Cells, ExactScoreHistogram, PrivateScoreHistogram
 
 
@@ -102,7 +104,7 @@ class CountsFederated(ExactCounts[CellCounts]):
     readout = Cells()
     several = True
 
-    def readout_of(self, analysis: Analysis) -> Cells:
+    def readout_of(self, analysis: Analysis, options: Mapping[str, Any]) -> Cells:
         """Return the counts of these models in these groups."""
         return Cells(analysis)
 
@@ -112,6 +114,35 @@ class CountsFederated(ExactCounts[CellCounts]):
         if analysis.classes or analysis.cross_groups or analysis.heterogeneity or analysis.cluster:
             raise InputError(f"protocol {self.name!r} counts rows of labels 0 and 1, by group and bin")
         return super().agreed(request)
+
+
+class ReplicatesFederated(ExactCounts[Replicates]):
+    """Plug-in ``replicates-federated``."""
+
+    name = "replicates-federated"
+    summary = "one-time pads, exact sums of counts in which rows count as often as sites draw: for bootstrap intervals"
+    trust = "the aggregator does not collude with who has the pads (its sums are proved); parties see the counts"
+    yields = Replicates
+    readout = ReplicateCounts()
+    options = options_of.REPLICATES_FEDERATED
+    several = True
+
+    def readout_of(self, analysis: Analysis, options: Mapping[str, Any]) -> ReplicateCounts:
+        """Return so many replicates of these models' counts; raise `InputError` where they are not 100 to 1,000."""
+        return ReplicateCounts(analysis, options.get("replicates"))
+
+    def counted(self, analysis: Analysis) -> Analysis:
+        """Return models, patients, and weights."""
+        names = ("models", "cluster", "weights", "follow_up", "at")
+        return Analysis(**{name: getattr(analysis, name) for name in names})
+
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
+        """Return the number of replicates, and what is counted; raise `InputError` for groups, classes and sites."""
+        analysis = request.analysis
+        if analysis.by or analysis.classes or analysis.heterogeneity or len(analysis.models) > 2:
+            raise InputError(f"protocol {self.name!r} counts rows of labels 0 and 1, of one model or of two")
+        replicates = self.readout_of(analysis, request.options).replicates
+        return {**super().agreed(request), "replicates": replicates}
 
 
 class QuantilesDistributedDp(DistributedNoise[QuantileThresholds]):
