@@ -89,7 +89,8 @@ def _of_threshold(
         return None
     edges, own = card.histogram.edges, point.decision.threshold
     tail = (1 - card.level) / 2
-    low, high = (float(np.quantile(known, at, method=way)) for at, way in ((tail, "lower"), (1 - tail, "higher")))
+    low = float(np.quantile(known, tail, method="lower"))
+    high = float(np.quantile(known, 1 - tail, method="higher"))
     below, above = edges[edges <= min(low, own)], edges[edges >= max(high, own)]
     return Interval(card.level, float(below[-1]), float(above[0]), method)
 

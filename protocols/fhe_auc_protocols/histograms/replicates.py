@@ -44,6 +44,7 @@ class ReplicateCounts(Readout[Replicates]):
         if not is_whole(replicates, range(LEAST, MOST + 1)):
             raise InputError(f"replicates: {LEAST} to {MOST:,} are possible, got {replicates!r}")
         self._analysis, self.replicates = analysis, replicates
+        self._per = analysis.units.per if analysis.units else 1
 
     def times(self, analysis: Analysis) -> int:
         """Return how often a row counts in one replicate at most."""
@@ -53,7 +54,9 @@ class ReplicateCounts(Readout[Replicates]):
         """Return the number of sums; raise `InputError` where they are too many."""
         number = self.replicates * len(self._analysis.models) * _LABELS * thresholds
         if number > MOST_ENTRIES:
-            raise InputError(f"these are {number:,} sums, {MOST_ENTRIES:,} at most: take fewer replicates or thresholds")
+            raise InputError(
+                f"these are {number:,} sums, {MOST_ENTRIES:,} at most: take fewer replicates or thresholds"
+            )
         return number
 
     def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -63,19 +66,19 @@ class ReplicateCounts(Readout[Replicates]):
     def rows(self, cells: NDArray[np.int64]) -> int:
         """Return the most that a replicate of one model counts."""
         of_each = cells.reshape(self.replicates * len(self._analysis.models), -1)
-        return int(of_each.sum(axis=1).max())
+        return int(of_each.sum(axis=1).max()) // self._per
 
     def outcome(self, manifest: Manifest, pooled: PooledCounts) -> Replicates:
         """Return the counts."""
         shape = self.replicates, len(self._analysis.models), _LABELS, len(manifest.thresholds)
-        per = self._analysis.units.per if self._analysis.units else 1
-        return pooled.said(Replicates, manifest, grid=manifest.thresholds, counts=pooled.levels[0].reshape(shape) / per)
+        counts = pooled.levels[0].reshape(shape) / self._per
+        return pooled.said(Replicates, manifest, grid=manifest.thresholds, counts=counts)
 
 
 def replicate_counts(
     data: PartyData, grid: NDArray[np.float64], replicates: int, stream: KeyStream
 ) -> NDArray[np.int64]:
-    """Return so many replicates of a party's counts, shape (replicates, models, 2, bins); units where rows have weights.
+    """Return replicates of a party's counts, shape (replicates, models, 2, bins); in units where rows have weights.
 
     Of rows that lie in the same cells, and weigh the same, the times are drawn together; patients take theirs in the
     order of their indices.
@@ -103,7 +106,8 @@ def _alike(data: PartyData, grid: NDArray[np.float64]) -> tuple[tuple[NDArray[np
     """
     most = 1 if data.weights is None else int(data.weights.max())
     shape = (most + 1, *[_LABELS * len(grid)] * len(data.scores))
-    lines, rows = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    lines: NDArray[np.int64] = np.zeros(0, np.int64)
+    rows = lines
     for batch in data.batches():
         weights = np.ones(batch.rows, np.int64) if batch.weights is None else batch.weights
         of_label = np.where(batch.y_true, 0, len(grid))
