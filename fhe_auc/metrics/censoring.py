@@ -1,20 +1,17 @@
-"""Rows that are lost before a horizon: the censoring curve, the weights with which others stand for them, and risks.
+"""Rows that are lost before a horizon: the censoring curve, and the weights with which others stand for them.
 
 By cell of time c (`fhe_auc.question.follow_up`): n_c rows had not ended before it, d_c of them had an event in it, of
-any kind, e_c of these the one asked about, and then q_c were censored.
+any kind, and then q_c were censored. The censoring curve is the share that is not censored up to the end of cell c:
 
-    G_c = Π_{b ≤ c} 1 − q_b/(n_b − d_b)     censoring curve: the share that is not censored up to the end of cell c
-    S_c = Π_{b ≤ c} 1 − d_b/n_b             the share without any event up to there  (Kaplan and Meier, 1958)
-    risk of the event by t = Σ_c S_{c−1}·e_c/n_c, of cells up to t  (Aalen and Johansen, 1978); with no competing
-    event, 1 − S
+    G_c = Π_{b ≤ c} 1 − q_b/(n_b − d_b)     (Kaplan and Meier, 1958)
 
 A row with an event in cell c has the weight 1/G_{c−1}, one that was followed up for longer than t 1/G_t, one that was
-censored before 0 (Uno, Cai, Tian and Wei, JASA 102, 2007). These weights add up to the number of rows.
+censored before 0 (Uno, Cai, Tian and Wei, JASA 102, 2007). These weights add up to the number of rows; those of rows
+with the event to that number times its risk by t (Kaplan and Meier's, or Aalen and Johansen's).
 
 Products and quotients of float64 come one after the other, so that all sites get the same digits.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import EvaluationError
-from fhe_auc.question.follow_up import CENSORED, EVENT, UNITS_PER_WEIGHT, AtHorizon, FollowUp
+from fhe_auc.question.follow_up import CENSORED, UNITS_PER_WEIGHT, AtHorizon, FollowUp
 from fhe_auc.question.weights import MOST_UNITS
 
 _FEW, _LARGE = 30, 10  # rows beyond a horizon, and a weight, that are worth a warning
@@ -40,38 +37,15 @@ class Ended:
         return Ended(self.counts[:, :cells], self.beyond + int(self.counts[:, cells:].sum()))
 
     @property
-    def rows(self) -> int:
-        """All of them."""
-        return int(self.counts.sum()) + self.beyond
-
-    @property
     def not_censored(self) -> list[float]:
         """G before each cell and, last, at the end, shape (cells + 1,)."""
-        events, censored = (side.tolist() for side in self._sides)
-        shares, left, share = [1.0], self.rows, 1.0
-        for ended, lost in zip(events, censored, strict=True):
+        shares, share, left = [1.0], 1.0, int(self.counts.sum()) + self.beyond
+        for ended, lost in zip(self.counts.sum(axis=0).tolist(), self.counts[CENSORED].tolist(), strict=True):
+            if lost:
+                share *= (left - ended) / (left - ended + lost)
             left -= ended
-            share *= (left - lost) / left if left else 1.0
-            left -= lost
             shares.append(share)
         return shares
-
-    @property
-    def risk(self) -> float:
-        """The risk of the event by the end."""
-        events, censored = (side.tolist() for side in self._sides)
-        risk, left, free = list[float](), self.rows, 1.0
-        for own, ended, lost in zip(self.counts[EVENT].tolist(), events, censored, strict=True):
-            if left:
-                risk.append(free * own / left)
-                free *= (left - ended) / left
-            left -= ended + lost
-        return math.fsum(risk)
-
-    @property
-    def _sides(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Rows with an event of any kind, and censored ones, in each cell."""
-        return self.counts.sum(axis=0) - self.counts[CENSORED], self.counts[CENSORED]
 
 
 def at_horizon(ended: Ended, follow_up: FollowUp, horizon: float) -> AtHorizon:

@@ -236,7 +236,8 @@ class Evaluation(Outcome):
         for name in FRACTIONS:
             plain[name] = None if plain[name] is None else str(plain[name])
         if self.histogram is not None:
-            plain["histogram"] = {name: values.tolist() for name, values in plain["histogram"].items()}
+            known = {name: values for name, values in plain["histogram"].items() if values is not None}
+            plain["histogram"] = {name: values.tolist() for name, values in known.items()}
         return plain
 
     def to_frame(self) -> DataFrame:
@@ -406,17 +407,24 @@ class CellCounts(Outcome):
 
     Attributes
     ----------
-    positives, negatives : ndarray of int64, shape (cells,)
-        Rows of each label. A cell is a level of a variable, level by level and variable by variable, and there a bin of
-        scores; of several models a bin of each one's, those of the last model going fastest.
+    positives, negatives : ndarray of int64 or float64, shape (cells,)
+        Rows of each label, or Σw where they have weights. A cell is a level of a variable, level by level and variable
+        by variable, and there a bin of scores; of several models a bin of each one's, those of the last model going
+        fastest.
+    squares, rows : ndarray of float64, int64, shape (2, cells), or None
+    unknown : ndarray of int64, shape (cells,), or None
+        With weights, as `fhe_auc.metrics.histogram.Histogram` has them.
     verified : bool
         Whether these sums are proved to be those of what the parties have sent.
     soundness : float or None
         As of `QuantileThresholds`.
     """
 
-    positives: NDArray[np.int64]
-    negatives: NDArray[np.int64]
+    positives: NDArray[Any]
+    negatives: NDArray[Any]
+    squares: NDArray[np.float64] | None = None
+    rows: NDArray[np.int64] | None = None
+    unknown: NDArray[np.int64] | None = None
     verified: bool = False
     soundness: float | None = None
 

@@ -52,9 +52,9 @@ KINDS: Mapping[str, type[Outcome]] = {
 """Names, in a file, of what sessions yield."""
 
 ERROR = "error"
-_ARRAYS: Mapping[type[Outcome], Mapping[str, type[np.generic]]] = {
+_ARRAYS: Mapping[type[Outcome], Mapping[str, type[np.generic] | None]] = {
     QuantileThresholds: {"grid": np.float64},
-    CellCounts: {"positives": np.int64, "negatives": np.int64},
+    CellCounts: dict.fromkeys(("positives", "negatives", "squares", "rows", "unknown")),  # of integers, unless weighted
     CensoringCurve: {"counts": np.int64},
 }
 
@@ -186,7 +186,7 @@ def _of_plain(told: Mapping[str, Any]) -> Outcome:
     found["verified"] = said["aggregation"]
     found["study"] = None if found["study"] is None else Study.from_dict(found["study"])
     for array, dtype in _ARRAYS.get(kind, {}).items():
-        found[array] = np.array(found[array], dtype)
+        found[array] = None if found[array] is None else np.array(found[array], dtype)
     if kind is not Evaluation:
         return kind(**found)
     for number in ("auc", "binning_error", "numerical_error"):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError, ResultCheckError
 from fhe_auc.base.options import check_names
 from fhe_auc.question.analysis import PLAIN, Analysis
+from fhe_auc.question.weights import Units
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.ring_parameters import SECURITY_BITS
 from fhe_auc.rows.party_data import PartyData
@@ -23,11 +24,13 @@ from fhe_auc.session.party import R
 from fhe_auc.session.plan import ONE_TIME_PADS, Keys
 from fhe_auc.session.protocol import KeyKind, Request
 from fhe_auc.session.vector_computation import VectorComputation, VectorPlan
+from fhe_auc.sums.vector_sums import VectorSums
 from fhe_auc_keys.roles.sealed import SealedPads
 from fhe_auc_protocols.histograms.distributed_noise import SharedNoise
 from fhe_auc_protocols.histograms.readout import PooledCounts, Readout, ReadoutProtocol, all_levels
 
-ANALYSIS = "analysis"  # option of the manifest: whose scores are counted and in which groups, as JSON
+ANALYSIS = "analysis"  # option of the manifest: whose scores are counted, in which groups, and weights, as JSON
+MAX_ROWS = "max_rows"  # with weights
 
 
 class ExactCounts(ReadoutProtocol[R]):
@@ -42,25 +45,30 @@ class ExactCounts(ReadoutProtocol[R]):
 
         return HelperKeys(VectorComputation, self.task)
 
-    def readout_of(self, analysis: Analysis) -> Readout[R]:
-        """Return what is counted, and read off the pooled counts, of an analysis."""
+    def readout_of(self, analysis: Analysis, square: int = 1) -> Readout[R]:
+        """Return what is counted, and read off the pooled counts, of an analysis; Σw² in steps of so many units²."""
         return self.readout
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
-        """Return the readout's options, and what is counted where that is not one model's rows."""
-        named = _counted(request.analysis)
-        told = {} if named == PLAIN else {ANALYSIS: msgspec.json.encode(named).decode()}
+        """Return the readout's options, models and variables where they are named, and weights where rows have them."""
+        named = counted_of(request.analysis)
+        told = dict[str, bool | int | float | str]()
+        if named != PLAIN:
+            told[ANALYSIS] = msgspec.json.encode(named).decode()
+        if named.units:
+            told[MAX_ROWS] = request.max_rows
         return {**super().agreed(request), **told}
 
     def analysis_of(self, manifest: Manifest) -> Analysis:
-        """Return models, variables, weights and follow-up times; raise `InputError` where that is malformed."""
+        """Return the models whose scores are counted, and the variables; raise `InputError` where that is malformed."""
         if ANALYSIS not in manifest.options:
             return PLAIN
         try:
             found = msgspec.json.decode(str(manifest.options[ANALYSIS]), type=Analysis)
         except msgspec.DecodeError:
             found = PLAIN
-        if found == PLAIN or found != _counted(found):
+        most = manifest.options.get(MAX_ROWS)
+        if found == PLAIN or found != counted_of(found) or (type(most) is int and most > 0) != bool(found.units):
             raise InputError("the session's manifest says in a malformed way what is counted")
         return found
 
@@ -73,20 +81,20 @@ class ExactCounts(ReadoutProtocol[R]):
         parties = len(request.parties)
         least = parties if request.min_parties is None else request.min_parties
         noise = self.noise(request.options, len(request.thresholds), parties, least)
-        readout = self.readout_of(request.analysis)
+        most, square = bounds(request.analysis.units, request.max_rows, parties)
         return VectorPlan(
             keys=cast("Keys", request.keys),  # which has been checked
             thresholds=len(request.thresholds),
-            entries=entries(readout, len(request.thresholds)),
+            entries=entries(self.readout_of(request.analysis, square), len(request.thresholds)),
             parties=parties,
-            max_total=request.max_rows * readout.times(request.analysis) + (0 if noise is None else noise.room),
+            max_total=most * self.readout.times(request.analysis) + (0 if noise is None else noise.room),
         )
 
     def plan_of(self, manifest: Manifest) -> VectorPlan:
         """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
-        plan, readout = manifest.decoded_plan(VectorPlan), self.readout_of(self.analysis_of(manifest))
-        if plan.entries != entries(readout, plan.thresholds):
-            raise InputError(f"the session's manifest is not one for {readout.purpose}")
+        plan = manifest.decoded_plan(VectorPlan)
+        if plan.entries != entries(self.readout_of(self.analysis_of(manifest)), plan.thresholds):
+            raise InputError(f"the session's manifest is not one for {self.readout.purpose}")
         return plan
 
     def noise(self, options: Mapping[str, Any], thresholds: int, parties: int, min_parties: int) -> SharedNoise | None:
@@ -99,25 +107,26 @@ class ExactCounts(ReadoutProtocol[R]):
 
     def task(self, manifest: Manifest, data: PartyData) -> PaddedTask[R]:
         """Return a party's computation on its own rows; raise `InputError` where the manifest is of another kind."""
-        analysis, parties = self.analysis_of(manifest), len(manifest.parties)
-        readout = self.readout_of(analysis)
-        readout.check_manifest(manifest, self.name)
+        self.readout.check_manifest(manifest, self.name)
         self.plan_of(manifest)
+        analysis, parties = self.analysis_of(manifest), len(manifest.parties)
         noise = self.noise(manifest.options, len(manifest.thresholds), parties, manifest.min_parties)
-        task = CountsTask(readout, manifest, data, noise, readout.times(analysis))
-        check_names(self.options, self.name, set(manifest.options) - {ANALYSIS})
+        times, most = self.readout.times(analysis), int(manifest.options.get(MAX_ROWS, 0))
+        readout = self.readout_of(analysis, bounds(analysis.units, most, parties)[1])
+        task = CountsTask(readout, manifest, data, noise, times, most)
+        check_names(self.options, self.name, set(manifest.options) - {ANALYSIS, MAX_ROWS})
         return task
 
 
 class CountsTask(PartyTask[Residues, Sequence[Residues], R]):
     """Sends a party's counts, with `noise` if there is any, and reads the result off their sum.
 
-    `times` is how often a row counts. Raises `InputError`: another readout's manifest, a score that lies in no cell, or
-    too many rows.
+    `times` is how often a row counts; with weights, `most` rows are allowed. Raises `InputError`: another readout's
+    manifest, a score that lies in no cell, or too many rows.
     """
 
     def __init__(
-        self, readout: Readout[R], manifest: Manifest, data: PartyData, noise: SharedNoise | None, times: int
+        self, readout: Readout[R], manifest: Manifest, data: PartyData, noise: SharedNoise | None, times: int, most: int
     ) -> None:
         self.party = data.name
         self.plan = manifest.decoded_plan(VectorPlan)
@@ -125,7 +134,8 @@ class CountsTask(PartyTask[Residues, Sequence[Residues], R]):
         of_rows = self.plan.max_total - (0 if noise is None else noise.room)
         if of_rows <= 0:
             raise InputError(f"the session's manifest is not one for {readout.purpose}")
-        check_rows(data.rows, of_rows // times, party=data.name)
+        self._most_rows = most or of_rows // times
+        check_rows(data.rows, self._most_rows, party=data.name)
         self._own = all_levels(readout.count(data, manifest.thresholds), readout.levels(self.plan.thresholds))
 
     def vector(self) -> NDArray[np.int64]:
@@ -148,9 +158,9 @@ class CountsTask(PartyTask[Residues, Sequence[Residues], R]):
         indices = [self._manifest.parties.index(party) for party in counted]
         sums = computation.authenticator(common_secret).proved_sums(decrypted[0], indices, least, most)
         levels = np.split(sums, np.cumsum([level.size for level in self._own])[:-1])
-        if self._noise is None and (rows := int(levels[-1].sum())) > most:
+        if self._noise is None and (rows := self._readout.rows(levels[-1])) > self._times * self._most_rows:
             raise ResultCheckError(
-                f"no number is given: {too_many_rows(rows // self._times, most // self._times)}", check="rows"
+                f"no number is given: {too_many_rows(rows // self._times, self._most_rows)}", check="rows"
             )
         pooled = PooledCounts(
             levels=levels,
@@ -163,10 +173,23 @@ class CountsTask(PartyTask[Residues, Sequence[Residues], R]):
         return self._readout.outcome(self._manifest, pooled)
 
 
-def _counted(analysis: Analysis) -> Analysis:
-    """Return an analysis with what counting looks at alone."""
-    names = "models", "by", "weights", "follow_up", "at"
+def counted_of(analysis: Analysis) -> Analysis:
+    """Return what of an analysis matters to counts."""
+    names = ("models", "by", "weights", "follow_up", "at")
     return Analysis(**{name: getattr(analysis, name) for name in names})
+
+
+def bounds(units: Units | None, rows: int, parties: int) -> tuple[int, int]:
+    """Return what no sum of so many rows exceeds, and of how many units² one unit of Σw² is.
+
+    That is 1 where sums of vectors have room for it. Weights of all rows add up to the rows at most (a horizon's, but
+    for rounding); those of a bin, or their squares, to no more.
+    """
+    if units is None:
+        return rows, 1
+    total, room = rows * (units.per + 1), VectorSums(1, parties).largest - parties
+    square = -(-total * units.most // max(room, 1))
+    return max(total, total * units.most // square + parties), square
 
 
 def entries(readout: Readout[R], thresholds: int) -> int:

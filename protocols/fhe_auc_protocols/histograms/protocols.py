@@ -47,6 +47,10 @@ class HistogramFederated(ExactCounts[Evaluation]):
     readout = ExactScoreHistogram()
     options = options_of.HISTOGRAM_FEDERATED
 
+    def readout_of(self, analysis: Analysis, square: int = 1) -> ExactScoreHistogram:
+        """Return the counts, or sums of weights."""
+        return ExactScoreHistogram(analysis, square)
+
 
 class HistogramDistributedDp(DistributedNoise[Evaluation]):
     """Plug-in ``histogram-distributed-dp``."""
@@ -105,9 +109,9 @@ class CountsFederated(ExactCounts[CellCounts]):
     readout = Cells()
     several = True
 
-    def readout_of(self, analysis: Analysis) -> Cells:
-        """Return the counts of these models in these groups."""
-        return Cells(analysis)
+    def readout_of(self, analysis: Analysis, square: int = 1) -> Cells:
+        """Return the counts of these models in these groups, or sums of weights."""
+        return Cells(analysis, square)
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return the names of models and variables; raise `InputError` for classes, sites and patients."""
@@ -127,7 +131,7 @@ class CensoringFederated(ExactCounts[CensoringCurve]):
     readout = CensoredRows()
     several = True
 
-    def readout_of(self, analysis: Analysis) -> CensoredRows:
+    def readout_of(self, analysis: Analysis, square: int = 1) -> CensoredRows:
         """Return the counts of follow-up times; raise `InputError` where there are none."""
         if not analysis.follow_up or analysis.at:
             raise InputError(f"protocol {self.name!r} counts rows by follow-up time, and the session has no such times")

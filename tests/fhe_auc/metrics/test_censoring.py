@@ -48,6 +48,17 @@ def weight(rows: Sequence[Row], own: Row, horizon: float) -> Fraction:
     return Fraction(0) if own[1] == CENSORED else 1 / not_censored(rows, np.nextafter(when, -1))
 
 
+def risk(rows: Sequence[Row], horizon: float) -> Fraction:
+    """Aalen and Johansen's, of the event."""
+    found, free = Fraction(0), Fraction(1)
+    for when in sorted({day(time) for time, _ in rows if day(time) <= horizon}):
+        left = sum(day(time) >= when for time, _ in rows)
+        here = [code for time, code in rows if day(time) == when]
+        found += free * Fraction(here.count(EVENT), left)
+        free *= 1 - Fraction(len(here) - here.count(CENSORED), left)
+    return found
+
+
 @given(ROWS, st.sampled_from(FOLLOW_UP.horizons))
 def test_weights_are_those_of_exact_fractions_over_rows_and_add_up_to_all_rows(rows: list[Row], horizon: float) -> None:
     if not any(day(time) > horizon for time, _ in rows):
@@ -57,24 +68,14 @@ def test_weights_are_those_of_exact_fractions_over_rows_and_add_up_to_all_rows(r
     at = at_horizon(ended(rows), FOLLOW_UP, horizon)
     weights = [weight(rows, row, horizon) for row in rows]
     assert sum(weights) == len(rows)
+    events = [own for (time, code), own in zip(rows, weights, strict=True) if code == EVENT and day(time) <= horizon]
+    assert sum(events) == len(rows) * risk(rows, horizon)
     cells = np.minimum(FOLLOW_UP.cells(np.array([time for time, _ in rows])), len(at.weights))
     for exact, row, cell in zip(weights, rows, cells, strict=True):
         if exact:
             units = [*at.weights, at.beyond][cell]
             assert abs(units - UNITS_PER_WEIGHT * exact) <= Fraction(501, 1000), row
     assert at.units.most == max(*at.weights, at.beyond)
-
-
-@given(ROWS, st.sampled_from(FOLLOW_UP.horizons))
-def test_the_risk_is_aalen_and_johansens(rows: list[Row], horizon: float) -> None:
-    risk, free = Fraction(0), Fraction(1)
-    for when in sorted({day(time) for time, _ in rows if day(time) <= horizon}):
-        left = sum(day(time) >= when for time, _ in rows)
-        here = [code for time, code in rows if day(time) == when]
-        risk += free * Fraction(here.count(EVENT), left)
-        free *= 1 - Fraction(len(here) - here.count(CENSORED), left)
-    cells = int(FOLLOW_UP.cells(np.array([horizon]))[0]) + 1
-    assert ended(rows).until(cells).risk == pytest.approx(float(risk), abs=1e-14)
 
 
 def test_it_is_warned_of_few_rows_beyond_a_horizon_and_of_large_weights_without_a_count() -> None:
