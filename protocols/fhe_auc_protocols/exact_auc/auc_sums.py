@@ -219,7 +219,7 @@ class AucSums(ReleasePart):
         counts = [(name, self.bins) for name in self._counts]
         if self._units is None:
             return counts
-        further = [(f"{name} {kind}", len(self._starts) or self.bins) for kind in self._kinds for name in self._counts]
+        further = [(f"{name} {kind}", len(self.starts) or self.bins) for kind in self._kinds for name in self._counts]
         return [*counts, (_ROWS, len(self._cells)), *further]
 
     @property
@@ -237,7 +237,7 @@ class AucSums(ReleasePart):
         return [counts_name(model, group, label) for model in models for group, label in self._cells]
 
     @cached_property
-    def _starts(self) -> tuple[int, ...]:
+    def starts(self) -> tuple[int, ...]:
         """The first bin of each merged one; empty where the cubic sums are over the bins themselves."""
         wide = np.ones(self.bins, np.bool_) if self.wide is None else self.wide
         return merged_starts(wide, self.variance_bins) if self.interval and self.released else ()
@@ -246,8 +246,8 @@ class AucSums(ReleasePart):
     def merged(self) -> Sequence[MergedVectors]:
         """The same vectors over merged bins."""
         return (
-            [MergedVectors(self._starts, tuple([(merged_name(name), name) for name in self._counts]))]
-            if self._starts
+            [MergedVectors(self.starts, tuple([(merged_name(name), name) for name in self._counts]))]
+            if self.starts
             else []
         )
 
@@ -292,7 +292,7 @@ class AucSums(ReleasePart):
         """Return the sums of an AUC's standard error, of the vectors of its positives and negatives."""
         squares, coarse = ([[f"{own} {kind}" for own in side] for side in sides] for kind in (_SQUARES, _COARSE))
         of_each, of_pairs, cubes = (partial(self._coarsely, degree) for degree in (1, 2, 3))
-        if self._starts:
+        if self.starts:
             sides = [list(map(merged_name, side)) for side in sides]
         (p, n), by = map(Factor.each, sides), coarse if self.coarse.sums > 1 else sides
         below, above = below_less_above(by[1]), above_less_below(by[0])
@@ -313,9 +313,9 @@ class AucSums(ReleasePart):
                     for label, side in zip(("positive weights", "negative weights"), squares, strict=True)
                 ),
             ]
-        if not self._starts:
+        if not self.starts:
             return cubic
-        merging = picked(None if self.wide is None else self.wide[list(self._starts)])
+        merging = picked(None if self.wide is None else self.wide[list(self.starts)])
         return [
             *cubic,
             (Sum.product(f"merged difference{name}", p, below_less_above(sides[1])), _of_either_sign),
@@ -364,7 +364,7 @@ class AucSums(ReleasePart):
             squared = rows.weights**2
             of_all = [table(cells, shape=(classes * self.bins,), weights=squared) for cells in rows.cells]
             kinds = [counts] * (self.coarse.sums > 1) + [self._counted(rows, of_all, squared)]
-            starts = self._starts or range(self.bins)
+            starts = self.starts or range(self.bins)
             vectors += [
                 np.add.reduceat(each.reshape(-1, self.bins), starts, axis=1).ravel() for own in kinds for each in own
             ]
@@ -383,7 +383,7 @@ class AucSums(ReleasePart):
         """Return a sketch of which vectors from `of_rows` come first with coarse sums rounded."""
         at = len(self._counts) * self.bins + len(self._cells)
         for kind in self._kinds if self._units else ():
-            size, unit = len(self._counts) * (len(self._starts) or self.bins), self.coarse[kind == _SQUARES]
+            size, unit = len(self._counts) * (len(self.starts) or self.bins), self.coarse[kind == _SQUARES]
             counted[at : at + size] = (counted[at : at + size] + unit // 2) // unit
             at += size
         return counted
@@ -393,7 +393,7 @@ class AucSums(ReleasePart):
         if not self.released:
             return
         given, max_rows = iter(sums), reading.max_rows
-        squares = (6 if self._starts else 2) + 4 * (self._units is not None)
+        squares = (6 if self.starts else 2) + 4 * (self._units is not None)
         of_contrasts = [
             list(islice(given, 2 + squares * (self.interval and contrast.interval) + self._compared(contrast)))
             for contrast in self.analysis.contrasts
@@ -469,8 +469,8 @@ class AucSums(ReleasePart):
         )
         reading.estimates = tuple(estimates)
         settings: dict[str, int | str] = {}
-        if self._starts and reading.level is not None:
-            settings["variance_bins"] = len(self._starts)
+        if self.starts and reading.level is not None:
+            settings["variance_bins"] = len(self.starts)
         if self._units:
             settings["weights"] = f"in steps of {1 / self._units.per:g}"
             if reading.level is not None:
@@ -501,7 +501,7 @@ class AucSums(ReleasePart):
             if estimate.interval is not None and own.crowded
         ]
         advice = "" if reading.quantiles else "; take quantile:1000, which a session before finds"
-        return [f"{_CROWDED.format(bins=len(self._starts), names=', '.join(told))}{advice}"] if told else []
+        return [f"{_CROWDED.format(bins=len(self.starts), names=', '.join(told))}{advice}"] if told else []
 
     def _reversed(self, estimates: Sequence[GroupEstimate]) -> list[str]:
         """Warn of intervals below 1/2; rows of one group against another's may well be there."""
@@ -519,7 +519,7 @@ class AucSums(ReleasePart):
         if self._units is None:
             return 0, most_cubic(most)
         if self.coarse != EXACTLY:
-            most = most // self.coarse.sums + 1 + parties * (len(self._starts) or self.bins)
+            most = most // self.coarse.sums + 1 + parties * (len(self.starts) or self.bins)
         largest = max(1, -(-self._units.most * self.coarse.sums // self.coarse.squares))
         found = largest * (most, most_pairs(most), most_cubic(most))[degree - 1]
         return (-found if degree == 2 else 0), found

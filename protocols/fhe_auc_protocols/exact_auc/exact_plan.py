@@ -46,7 +46,7 @@ from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.epsilon_sums import NoisySums
 from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts, RowCaps
-from fhe_auc_protocols.exact_auc.release_part import Agreed, Counts, Range, Reading, ReleasePart, Rows, most_units
+from fhe_auc_protocols.exact_auc.release_part import Agreed, Counts, Range, Reading, ReleasePart, Rows, counted_rows, most_units
 from fhe_auc_protocols.exact_auc.site_sums import SiteSums
 from fhe_auc_protocols.exact_auc.tie_sums import TieSums
 
@@ -165,6 +165,7 @@ class AnalysisSums:
                 f"party {data.name!r} has {len(data.scores)} columns of scores and {len(data.groups)} of groups, the "
                 f"session {wanted[0]} and {wanted[1]}"
             )
+        counted_rows(data, self.analysis, max_rows)
         grid, classes = _bins_at(np.asarray(thresholds, "<f8").tobytes()), self.analysis.classes_of_rows
         rows = Rows(data, *grid, session, classes, self.analysis.units is not None)
         counted: Counts = np.zeros(1, np.int64)
@@ -273,7 +274,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @cached_property
     def parts(self) -> tuple[ReleasePart, ...]:
         """What the release is made of, with the row caps that are proved."""
-        return self.sums.parts if not self.caps else (*self.sums.parts, RowCaps(self.caps))
+        return self.sums.parts if not self.caps else (*self.sums.parts, RowCaps(self.caps, self.analysis))
 
     @property
     def keys(self) -> Keys:
@@ -335,9 +336,9 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if not self.caps:
             return None
         (prime,) = self.parameters.plain_moduli
-        return ProvedCounts(
-            self.analysis, self.thresholds, max(self.caps), prime, self.computed[0].sketch.size, *self.sums.signs
-        )
+        aucs, size = self.sums.aucs, self.computed[0].sketch.size
+        asked = self.analysis, self.thresholds, max(self.caps), prime, size, *self.sums.signs
+        return ProvedCounts(*asked, aucs.starts if aucs.interval else None, aucs.coarse)
 
     def cap_of(self, index: int) -> int:
         """Return the row cap of the party with this index, where counts are proved."""
