@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import ArrayLike
 
 from fhe_auc.base import python_options as kinds
@@ -17,6 +18,7 @@ from fhe_auc.base.options import NO_WEIGHTS, WEIGHTS
 from fhe_auc.base.terminal import Progress, shown
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis, Questions
+from fhe_auc.results.asked import Asked
 from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds
 from fhe_auc.results.intervals import DEFAULT_LEVEL
 from fhe_auc.rows.default_thresholds import default_thresholds
@@ -25,7 +27,7 @@ from fhe_auc.rows.frames import Rows, parties_of
 from fhe_auc.rows.party_data import DEFAULT_SCALE, Entries, Label, PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.attacks import Attacks
-from fhe_auc.session.one_process import run, run_on_quantiles
+from fhe_auc.session.one_process import play, run
 from fhe_auc.session.protocol import (
     DEFAULT_MAX_ROWS,
     DEFAULT_MIN_ROWS,
@@ -35,6 +37,7 @@ from fhe_auc.session.protocol import (
     Request,
     Setup,
 )
+from fhe_auc.session.steps import evaluation_steps
 
 _USUAL = ("label", "score", "site", "by", "cluster", "protocol", "thresholds", "interval", "progress")
 _CALLED_ELSEWHERE = {
@@ -342,25 +345,19 @@ def evaluate(
     """Evaluate rows that have been read for an analysis; arguments and errors are those of `federated_auc`."""
     plugin = registry.evaluating(protocol)
     warnings, told = tuple[str, ...](), dict[str, str]()
+    asked = Asked(analysis=analysis, interval=interval, protocol=protocol, options=dict(options))
     if isinstance(thresholds, QuantileThresholds):
         warnings, thresholds = thresholds.warnings, thresholds.grid
     if thresholds is None:
         thresholds, chosen = default_thresholds(parties, analysis, plugin.options, options)
         told = {"grid": chosen} if " " in chosen else {}
     setup = plugin.set_up(setup, options, {party.name: party.rows for party in parties})
-    bins = grids.quantiles_wanted(thresholds)
-    grid = grids.resolve(thresholds) if bins is None else np.empty(0)
-    request = Request(
-        parties=tuple(party.name for party in parties),
-        thresholds=grid,
-        analysis=analysis,
-        interval=interval,
-        options=options,
-        **vars(setup),
-    )
-    if bins is not None:
-        return run_on_quantiles(plugin, request, bins, parties, progress, cheat)
-    evaluation = run(plugin, request, parties, progress, cheat)
+    if isinstance(thresholds, str) and grids.quantiles_wanted(thresholds) is not None:
+        asked, own = structs.replace(asked, thresholds=thresholds), None
+    else:
+        own = grids.resolve(thresholds)
+    base = Request(parties=tuple(party.name for party in parties), thresholds=np.empty(0), **vars(setup))
+    evaluation = play(evaluation_steps(asked, base, own), parties, analysis, progress, cheat)
     warnings = tuple(dict.fromkeys((*evaluation.warnings, *warnings)))
     return replace(evaluation, warnings=warnings, settings={**evaluation.settings, **told})
 

@@ -14,16 +14,17 @@ from fhe_auc.base.terminal import Progress, shown
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, Analysis, Questions
 from fhe_auc.report.report import Report
-from fhe_auc.report.steps import Grids, Step, report_steps
+from fhe_auc.report.steps import Grids, report_steps
 from fhe_auc.results.asked import Asked, ReportAsked
-from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation, Outcome, QuantileThresholds
+from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds
 from fhe_auc.results.intervals import DEFAULT_LEVEL
 from fhe_auc.rows.default_thresholds import default_thresholds
 from fhe_auc.rows.frames import Rows, parties_of
 from fhe_auc.rows.party_data import DEFAULT_SCALE, Entries, Label, PartyData
 from fhe_auc.session import registry
-from fhe_auc.session.one_process import run
+from fhe_auc.session.one_process import picked, play
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, OptionValue, Request, Setup
+from fhe_auc.session.steps import Step
 
 
 @converts(OPTIONS)
@@ -153,18 +154,16 @@ def report_of(
         own, chosen = _of_rows(parties, asked)
         specification = next(iter(chosen.values()))
     base = Request(parties=tuple(data.name for data in parties), thresholds=np.empty(0), **vars(setup))
+
+    def said(step: Step, outcome: Outcome) -> Outcome:
+        if not isinstance(outcome, Evaluation):
+            return outcome
+        told = chosen.get(step.request.analysis.models, "")
+        settings = {**outcome.settings, "grid": told} if " " in told else outcome.settings  # of the rows
+        return replace(outcome, settings=settings, warnings=tuple(dict.fromkeys((*outcome.warnings, *before))))
+
     steps = report_steps(asked, base, own, specification)
-    step = next(steps)
-    while True:
-        outcome = _played(step, parties, asked.analysis, progress)
-        if isinstance(outcome, Evaluation):
-            told = chosen.get(step.request.analysis.models, "")
-            settings = {**outcome.settings, "grid": told} if " " in told else outcome.settings  # of the rows
-            outcome = replace(outcome, settings=settings, warnings=tuple(dict.fromkeys((*outcome.warnings, *before))))
-        try:
-            step = steps.send(outcome)
-        except StopIteration as ended:
-            return Report(*ended.value)
+    return Report(*play(steps, parties, asked.analysis, progress, said=said))
 
 
 def _of_rows(parties: Sequence[PartyData], asked: Asked) -> tuple[Grids, dict[tuple[str, ...], str]]:
@@ -173,7 +172,7 @@ def _of_rows(parties: Sequence[PartyData], asked: Asked) -> tuple[Grids, dict[tu
     options, analysis = registry.evaluating(asked.report.protocol).options, asked.analysis
     own, chosen = [], dict[tuple[str, ...], str]()
     for alone in (Analysis(models=(model,)) for model in analysis.models):
-        rows = [_picked(data, analysis, alone) for data in parties]
+        rows = [picked(data, analysis, alone) for data in parties]
         found = default_thresholds(rows, alone, options, asked.report.options)
         own.append(found.grid)
         chosen[alone.models] = found.chosen
@@ -182,26 +181,3 @@ def _of_rows(parties: Sequence[PartyData], asked: Asked) -> tuple[Grids, dict[tu
     both = structs.replace(analysis, by=(), heterogeneity=False)
     together = default_thresholds(parties, both, registry.evaluating(asked.protocol).options, asked.options)
     return Grids(tuple(own), together.grid), chosen
-
-
-def _played(step: Step, parties: Sequence[PartyData], analysis: Analysis, progress: Progress | None) -> Outcome:
-    plugin, wanted = registry.load(step.protocol), step.request.analysis
-    before = FIRST_SESSION * issubclass(plugin.yields, QuantileThresholds)
-
-    def told(phase: str, done: int, total: int) -> None:
-        if progress is not None:
-            progress(before + phase, done, total)
-
-    return run(plugin, step.request, [_picked(data, analysis, wanted) for data in parties], told)
-
-
-def _picked(data: PartyData, analysis: Analysis, wanted: Analysis) -> PartyData:
-    """Return a party's rows with what one session looks at, of those that were read for an analysis."""
-    at = [analysis.models.index(model) for model in wanted.models]
-    return replace(
-        data,
-        scores=tuple(data.scores[model] for model in at),
-        score_columns=tuple(data.score_columns[model] for model in at) if data.score_columns else (),
-        groups=data.groups if wanted.by else (),
-        clusters=data.clusters if wanted.cluster else None,
-    )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.report.page import render, save
-from fhe_auc.report.steps import report_steps, told_by
+from fhe_auc.report.steps import report_steps
 from fhe_auc.results import result_file
 from fhe_auc.results.asked import Asked
 from fhe_auc.results.evaluation import Outcome, framed, warnings_text
@@ -19,6 +19,7 @@ from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_lines import COLUMNS, as_csv, report_lines
 from fhe_auc.results.report_tables import of_groups, of_measures, of_net_benefits
 from fhe_auc.results.result_tables import ends, notebook_html, of_comparisons, of_estimates, of_sites
+from fhe_auc.session.steps import told_by
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -1,21 +1,15 @@
-"""Which sessions a question takes, one after the other, and what they tell together.
+"""Which sessions a report takes, one after the other (`fhe_auc.session.steps`), and what they tell together.
 
-    evaluation_steps    (thresholds,) evaluation
-    report_steps        (thresholds,) (evaluation,) and for each model its histogram (, counts of groups);
-                        of two models counts of both at the first threshold
-
-A session may depend on what those before it have yielded: its thresholds, or whether it is needed. So steps are a
-generator: it yields a session that is to be made, is sent what that has yielded, and returns what all tell. One process
-plays them at once. Between machines who makes sessions, and who agrees to them, ask `next_step`: it is the same to all
-that have the same results, and numbers come out to the same digits.
+report_steps        (thresholds,) (evaluation,) and for each model its histogram (, counts of groups);
+of two models counts of both at the first threshold
 """
 
 import datetime
 import math
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import UNSET, structs
@@ -35,20 +29,21 @@ from fhe_auc.results.group_decisions import calibrations, of_cells
 from fhe_auc.results.intervals import of_difference
 from fhe_auc.results.report_card import Facts, ReportCard, report_card
 from fhe_auc.results.report_measures import Measure
-from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
+from fhe_auc.session.steps import (
+    ANY,
+    Step,
+    Steps,
+    asking,
+    evaluation_steps,
+    expected,
+    requested,
+    step_after,
+    with_thresholds,
+)
 
 COUNTS = "counts-federated"
 _BINS_OF_GROUPS = 40  # in which a group's scores are taken to be spread as all rows' are
-_ANY = Request(parties=(), thresholds=np.empty(0))
-T = TypeVar("T")
-
-
-class Step(NamedTuple):
-    """One session that is to be made."""
-
-    protocol: str
-    request: Request
 
 
 class Parts(NamedTuple):
@@ -66,10 +61,7 @@ class Grids(NamedTuple):
     together: NDArray[np.float64]
 
 
-Steps: TypeAlias = Generator[Step, Outcome, T]
-
-
-def steps_of(asked: Asked, base: Request = _ANY) -> Steps[object]:
+def steps_of(asked: Asked, base: Request = ANY) -> Steps[object]:
     """Return the steps of a question; parties, keys and bounds on rows are those of `base`."""
     return evaluation_steps(asked, base) if asked.report is None else report_steps(asked, base)
 
@@ -79,50 +71,24 @@ def next_step(asked: Asked, base: Request, outcomes: Iterable[Outcome]) -> Step 
 
     Raises `InputError` where they are not those of the question, and `EvaluationError` where it has no answer.
     """
-    steps = steps_of(asked, base)
-    try:
-        step = next(steps)
-        for outcome in outcomes:
-            step = steps.send(outcome)
-    except StopIteration:
-        return None
-    return step
+    return step_after(steps_of(asked, base), outcomes)
 
 
-def told_by(steps: Steps[T], outcomes: Iterable[Outcome]) -> T:
-    """Return what sessions with these outcomes tell; errors as `next_step`, and `InputError` for too few."""
-    try:
-        next(steps)
-        for outcome in outcomes:
-            steps.send(outcome)
-    except StopIteration as ended:
-        told: T = ended.value
-        return told
-    raise InputError("some sessions are to come, or their results are missing: the last one's file has what all tell")
-
-
-def evaluation_steps(asked: Asked, base: Request = _ANY) -> Steps[Evaluation]:
-    """Return the steps of an evaluation; it has the costs and warnings of both sessions."""
-    found, request = yield from _with_thresholds(asked, asked.protocol, _asking(asked, base))
-    evaluation = _expected(Evaluation, (yield Step(asked.protocol, request)))
-    return evaluation if found is None else preceded(evaluation, found)
-
-
-def report_steps(asked: Asked, base: Request = _ANY, own: Grids | None = None, said: str = "") -> Steps[Parts]:
+def report_steps(asked: Asked, base: Request = ANY, own: Grids | None = None, said: str = "") -> Steps[Parts]:
     """Return the steps of a report.
 
     One process may have chosen thresholds, its `own`; `said` is then what the page says of them.
     """
     if (report := asked.report) is None:
         raise InputError("no report is asked for")
-    counting, found = _request(base, report.protocol, options=report.options, interval=asked.interval), None
+    counting, found = requested(base, report.protocol, options=report.options, interval=asked.interval), None
     if own is None:
-        found, counting = yield from _with_thresholds(asked, report.protocol, counting)
+        found, counting = yield from with_thresholds(asked, report.protocol, counting)
         own = Grids((counting.thresholds,) * len(asked.analysis.models), counting.thresholds)
     names, whole = asked.analysis.models, None
     if asked.evaluates and all(np.array_equal(grid, own.together) for grid in own.of_models):
-        request = replace(_asking(asked, base), thresholds=own.together)
-        whole = _expected(Evaluation, (yield Step(asked.protocol, request)))
+        request = replace(asking(asked, base), thresholds=own.together)
+        whole = expected(Evaluation, (yield Step(asked.protocol, request)))
     parts = list[_OfModel]()
     for name, grid in zip(names, own.of_models, strict=True):
         at_grid = replace(counting, thresholds=grid)
@@ -178,7 +144,7 @@ def _of_model(
     alone = Analysis(models=(name,))
     edges = grids.with_asked(grid, report.threshold) if report.threshold else grid
     request = replace(counting, analysis=alone, thresholds=edges)
-    evaluation = _expected(Evaluation, (yield Step(report.protocol, request)))
+    evaluation = expected(Evaluation, (yield Step(report.protocol, request)))
     if (histogram := evaluation.histogram) is None:
         raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
     if found is not None:
@@ -201,8 +167,8 @@ def _of_model(
         second, new = whole, list[str]()
         if second is None:
             own_groups = structs.replace(analysis, models=(name,), each_pair=UNSET)
-            request = replace(_asking(asked, base), analysis=own_groups, thresholds=grid)
-            second = _expected(Evaluation, (yield Step(asked.protocol, request)))
+            request = replace(asking(asked, base), analysis=own_groups, thresholds=grid)
+            second = expected(Evaluation, (yield Step(asked.protocol, request)))
         if whole is None or not several:
             # Its binning error is that of the session before, which has warned.
             new = _new(second, (*own, *warnings))
@@ -219,8 +185,8 @@ def _of_model(
             hidden = [each.group for each in panels["groups"] if each.auc is None and analysis.min_cell > 1]
             asked_for = [float(histogram.edges[histogram.bin_of(each)]) for each in report.threshold[:1]]
             wider = _wider(histogram, asked_for)
-            request = _request(base, COUNTS, analysis=structs.replace(alone, by=analysis.by), thresholds=wider)
-            cells = _expected(CellCounts, (yield Step(COUNTS, request)))
+            request = requested(base, COUNTS, analysis=structs.replace(alone, by=analysis.by), thresholds=wider)
+            cells = expected(CellCounts, (yield Step(COUNTS, request)))
             if asked_for:
                 above = int(np.searchsorted(wider, asked_for[0]))
                 panels["group_decisions"] = tuple(of_cells(cells, analysis, card.min_cell, hidden, above))
@@ -241,46 +207,17 @@ def _between(
     names, (first, second), benefits = asked.analysis.models, cards, tuple[Measure, ...]()
     if whole is None:
         both = structs.replace(asked.analysis, by=(), heterogeneity=False)
-        request = replace(_asking(asked, base), analysis=both, thresholds=own.together)
-        whole = _expected(Evaluation, (yield Step(asked.protocol, request)))
+        request = replace(asking(asked, base), analysis=both, thresholds=own.together)
+        whole = expected(Evaluation, (yield Step(asked.protocol, request)))
     comparison = next((_of_cards(each, first, second) for each in whole.comparisons), None)
     decided = [card.chosen[0] for card in cards if card.chosen]
     probable = all(card.decision_curve is not None for card in cards)
     # A threshold at which small counts are hidden has no net benefit, which would tell them.
     if decided and probable and 0 < (at := decided[0].threshold) < 1 and not any(each.hidden for each in decided):
-        request = _request(base, COUNTS, analysis=Analysis(models=names), thresholds=np.array([0.0, at]))
-        cells = _expected(CellCounts, (yield Step(COUNTS, request)))
+        request = requested(base, COUNTS, analysis=Analysis(models=names), thresholds=np.array([0.0, at]))
+        cells = expected(CellCounts, (yield Step(COUNTS, request)))
         benefits = net_benefits(names, cells, at, first.level, first.min_cell)
     return whole, comparison, benefits
-
-
-def _with_thresholds(asked: Asked, protocol: str, request: Request) -> Steps[tuple[QuantileThresholds | None, Request]]:
-    """Return the request at the thresholds that are asked for, and what has found them, if a session has."""
-    bins = grids.quantiles_wanted(asked.thresholds)
-    if bins is None:
-        return None, replace(request, thresholds=grids.resolve(asked.thresholds))
-    plugin = registry.evaluating(protocol)
-    first, second = plugin.staged(request, bins)
-    first = replace(first, analysis=Analysis(models=asked.analysis.models))
-    found = _expected(QuantileThresholds, (yield Step(registry.finder(plugin).name, first)))
-    return found, replace(second, thresholds=found.grid)
-
-
-def _asking(asked: Asked, base: Request) -> Request:
-    """Return the request of the evaluation, without thresholds."""
-    return _request(base, asked.protocol, analysis=asked.analysis, interval=asked.interval, options=asked.options)
-
-
-def _request(base: Request, protocol: str, **changes: Any) -> Request:
-    """Return what is asked of one session; proofs of row caps only where parties have such."""
-    proves = registry.load(protocol).proves_inputs
-    return replace(base, row_caps=base.row_caps if proves else None, **changes)
-
-
-def _expected(kind: type[T], outcome: Outcome) -> T:
-    if not isinstance(outcome, kind):
-        raise InputError("the results are not those of the question's sessions, in their order")
-    return outcome
 
 
 def _new(evaluation: Evaluation, old: Iterable[str]) -> list[str]:

@@ -143,6 +143,7 @@ def differing(manifest: Manifest, session: Session) -> list[str]:
 def _base(study: Study, sites: Sequence[str]) -> Request:
     """Return what all sessions of a study have: parties, keys, and bounds on rows."""
     caps = {site: study.caps[site] for site in sites if site in study.caps}
+    proves = study.helper and study.proofs and registry.load(study.protocol).proves_inputs
     most = study.max_rows or sum(caps.values()) or DEFAULT_MAX_ROWS
     return Request(
         parties=tuple(sites),
@@ -152,5 +153,5 @@ def _base(study: Study, sites: Sequence[str]) -> Request:
         keys="helper" if study.helper else "sealed",
         max_rows=most,
         min_rows=min(study.min_rows or DEFAULT_MIN_ROWS, most),
-        row_caps=caps if caps and study.helper and study.proofs else None,
+        row_caps=caps if caps and proves else None,
     )

@@ -4,34 +4,67 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from fhe_auc.base.errors import MessageError
 from fhe_auc.base.terminal import Progress
-from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation, Outcome, QuantileThresholds, preceded
+from fhe_auc.question.analysis import Analysis
+from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation, Outcome, QuantileThresholds
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import check_rows
 from fhe_auc.session.party import Party, R
 from fhe_auc.session.protocol import Protocol, Request
+from fhe_auc.session.steps import Step, Steps, T
 
 
-def run_on_quantiles(
-    plugin: Protocol[Evaluation],
-    request: Request,
-    bins: int,
+def play(
+    steps: Steps[T],
     parties: Sequence[PartyData],
+    analysis: Analysis,
     progress: Progress | None,
     cheat: str | None = None,
-) -> Evaluation:
-    """Run a session that finds so many thresholds, then `run` at them; return the evaluation, with both's costs."""
-    first, second = plugin.staged(request, bins)
+    said: Callable[[Step, Outcome], Outcome] = lambda step, outcome: outcome,
+) -> T:
+    """Play all sessions of some steps, each on those of the rows that it looks at; return what they tell.
 
-    def in_first(phase: str, done: int, total: int) -> None:
-        if progress is not None:
-            progress(FIRST_SESSION + phase, done, total)
+    The rows have been read for an analysis. `cheat` is as for `run`, in sessions that evaluate; `said` returns what is
+    told of a session's outcome.
+    """
+    found: QuantileThresholds | None = None
+    step = next(steps)
+    while True:
+        plugin, wanted = registry.load(step.protocol), step.request.analysis
+        before = FIRST_SESSION * issubclass(plugin.yields, QuantileThresholds)
 
-    found = run(registry.finder(plugin), first, parties, in_first)
-    chosen = replace(second, thresholds=found.grid)
-    return preceded(run(plugin, chosen, parties, progress, cheat, found), found)
+        def told(phase: str, done: int, total: int, before: str = before) -> None:
+            if progress is not None:
+                progress(before + phase, done, total)
+
+        rows = [picked(data, analysis, wanted) for data in parties]
+        lie = cheat if issubclass(plugin.yields, Evaluation) else None
+        same = found if found is not None and np.array_equal(found.grid, step.request.thresholds) else None
+        outcome = run(plugin, step.request, rows, told, lie, same)
+        found = outcome if isinstance(outcome, QuantileThresholds) else found
+        try:
+            step = steps.send(said(step, outcome))
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+
+
+def picked(data: PartyData, analysis: Analysis, wanted: Analysis) -> PartyData:
+    """Return a party's rows with what one session looks at, of those that were read for an analysis."""
+    at = [analysis.models.index(model) for model in wanted.models]
+    return replace(
+        data,
+        scores=tuple(data.scores[model] for model in at),
+        score_columns=tuple(data.score_columns[model] for model in at) if data.score_columns else (),
+        groups=data.groups if wanted.by else (),
+        clusters=data.clusters if wanted.cluster else None,
+        weights=data.weights if wanted.weights else None,
+        times=data.times if wanted.follow_up else None,
+    )
 
 
 def run(

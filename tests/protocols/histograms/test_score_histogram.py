@@ -286,8 +286,11 @@ class OtherThresholds(of.HistogramFederated):
 
 
 def test_a_key_holder_who_announces_other_thresholds_is_found_out() -> None:
+    sites = random_sites()
+    found = federated_thresholds(sites, 20)
+    asked = wished(options={}, thresholds=found.grid)
     with pytest.raises(VerificationError, match="are not those that party 'site 0' has found in the session before"):
-        one_process.run_on_quantiles(OtherThresholds(), wished(options={}), 20, random_sites(), lambda *_: None)
+        one_process.run(OtherThresholds(), asked, sites, None, found=found)
 
 
 def test_protocols_without_a_private_way_to_quantiles_refuse_them() -> None:
