@@ -116,14 +116,7 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, method: str, out: Pat
     )
     output.print_text()
     output.print_table(
-        [
-            (
-                name,
-                *("not shown" if (value := each[key]) is None else f"{value:.4f}" for key in _SHOWN),
-                str(each["order"]),
-            )
-            for name, each in found.items()
-        ],
+        [(name, *map(_cell, each.values())) for name, each in found.items()],
         header=_HEADER,
         numbers=len(_SHOWN),
     )
@@ -152,6 +145,10 @@ def _measured(histogram: Histogram, method: str, min_cell: int) -> dict[str, flo
     found = {each.name: None if each.estimate is None else round(each.estimate.value, DIGITS) for each in measures}
     orders = {"kept": steps > 0, "kept, with ties": steps >= 0, "reversed": steps < 0, "changed": steps <= math.inf}
     return {**{name: found[name] for name in _SHOWN}, "order": next(key for key, all_ in orders.items() if all_.all())}
+
+
+def _cell(value: float | str | None) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else value or "not shown"
 
 
 def _in_result(path: Path, model: str | None) -> tuple[Evaluation, str]:

@@ -35,6 +35,7 @@ class LogisticMap:
     edges: ClassVar = np.array([0.0, 1.0])  # of the scores that it covers
 
     def __call__(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Calibrate scores in [0, 1]."""
         return expit(self.intercept + self.slope * logit(scores))
 
     as_dict = asdict
@@ -80,5 +81,5 @@ def mapped(histogram: Histogram, scores: NDArray[np.float64]) -> Histogram:
     usable, values = histogram.cleaned(), np.unique(scores)
     starts = np.union1d(values, np.nextafter(values[:-1], np.inf))
     at = np.searchsorted(starts, scores)
-    sides = [np.bincount(at, side, len(starts)) * 1.0 for side in (usable.positives, usable.negatives)]
+    sides = (np.bincount(at, side, len(starts)).astype(float) for side in (usable.positives, usable.negatives))
     return Histogram(np.append(starts, values[-1]), *sides)

@@ -13,7 +13,7 @@ import json
 import os
 import reprlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -21,10 +21,7 @@ import numpy as np
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_text, write_atomically
 from fhe_auc.metrics.calibration import CalibrationMap
-from fhe_auc.metrics.updating import LogisticMap
-
-if TYPE_CHECKING:
-    from fhe_auc.metrics.updating import ScoreMap
+from fhe_auc.metrics.updating import LogisticMap, ScoreMap
 
 _FORMAT = "fhe-auc calibration map"
 _LINES = ("slope-intercept", "intercept")
