@@ -84,12 +84,12 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, method: str, out: Pat
     if histogram is None:
         raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
     min_cell = 1 if math.isnan(evaluation.binning_error) else DEFAULT_MIN_CELL  # noise hides rows itself
-    if min(histogram.positives.sum(), histogram.negatives.sum()) < min_cell:
+    if min(*histogram.real.sum(axis=1), *histogram.effective) < min_cell:
         raise EvaluationError(f"a map of fewer than {min_cell} rows of a label would tell of them, and mend nothing")
     calibration = updating.METHODS[method](histogram, min_cell)
     found = {each: _measured(histogram, each, min_cell) for each in ("none", *_METHODS)}
     calibration_file.save_map(out, calibration, method)
-    rows = float(histogram.cleaned().counts.sum())
+    rows = float(histogram.cleaned().real.sum())
     warnings = [*evaluation.warnings, *_ranking_warnings(found["none"], found[method])]
     if as_json:
         output.print_json(

@@ -54,24 +54,30 @@ def _of_line(histogram: Histogram, _: int) -> LogisticMap:
 def _isotonic(histogram: Histogram, min_cell: int) -> CalibrationMap:
     """Return scikit-learn's `IsotonicRegression` on bins, their steps merged until no label's count in one is small."""
     bins = with_both_labels(_coarse(histogram, min_cell))
-    inner = bins.edges[1:-1]  # with noise a bin can be empty: it goes with the one before
-    bins = small_cells.joined(bins, np.setdiff1d(inner, bins.edges[:-1][bins.counts > 0][1:]).tolist())
+    bins = bins.merged(np.append(0, np.flatnonzero(bins.counts > 0)[1:]))  # by noise a bin can be empty
     shares = rising(bins.positives / bins.counts, bins.counts)
-    steps = small_cells.joined(bins, bins.edges[1:-1][np.diff(shares) <= 0].tolist())
+    steps = bins.merged(np.flatnonzero(np.diff(shares, prepend=-1) > 0))
     if min_cell > 1:
         steps = small_cells.merge_small_cells(steps, min_cell)
     return CalibrationMap(steps.edges, np.maximum.accumulate(steps.positives / steps.counts))  # but for rounding
 
 
+def _bbq(histogram: Histogram, min_cell: int) -> CalibrationMap:
+    """Return the map of Bayesian binning, which takes a weighted bin for so many rows as all bins are on average."""
+    bins = _coarse(histogram, min_cell)
+    rows = bins.sides.sum() / bins.spread.sum()  # effective ones, for each unit of weight: without weights 1
+    return bayesian_binning(bins if rows == 1 else Histogram(bins.edges, *(rows * bins.sides)))
+
+
 def _coarse(histogram: Histogram, min_cell: int) -> Histogram:
-    return small_cells.crowded(histogram, min_cell) if min_cell > 1 else histogram
+    return small_cells.rounded(small_cells.crowded(histogram, min_cell)) if min_cell > 1 else histogram
 
 
 METHODS: Mapping[str, Callable[[Histogram, int], ScoreMap]] = {
     "slope-intercept": _of_line,
     "intercept": lambda histogram, _: LogisticMap(round(calibration_in_the_large(histogram)[0].value, _DECIMALS)),
     "isotonic": _isotonic,
-    "bbq": lambda histogram, min_cell: bayesian_binning(_coarse(histogram, min_cell)),
+    "bbq": _bbq,
 }
 """What makes each method's map of a histogram, and of `min_cell`; `UndefinedMetricError` where there is none."""
 
@@ -81,5 +87,9 @@ def mapped(histogram: Histogram, scores: NDArray[np.float64]) -> Histogram:
     usable, values = histogram.cleaned(), np.unique(scores)
     starts = np.union1d(values, np.nextafter(values[:-1], np.inf))
     at = np.searchsorted(starts, scores)
-    sides = (np.bincount(at, side, len(starts)).astype(float) for side in (usable.positives, usable.negatives))
-    return Histogram(np.append(starts, values[-1]), *sides)
+
+    def moved(cells: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.apply_along_axis(lambda each: np.bincount(at, each, len(starts)), -1, cells)
+
+    of_weights = (each if each is None else moved(each) for each in (usable.squares, usable.rows, usable.unknown))
+    return Histogram(np.append(starts, values[-1]), *moved(usable.sides), *of_weights)

@@ -16,16 +16,31 @@ those of them that can hold several numbers, T' = Σ p·n, Σ p² and Σ n². T'
 All these numbers are released, as they are, for each contrast of an analysis; and how many rows of each class each
 group has. A party puts in its own p_k and n_k: the vector "m0 g1 c1" of its sketch has its rows of group 1 and class 1
 in each bin of model 0's scores.
+
+**Weights.** Where rows have weights, p_k and n_k are sums of them, in units. With q_K the sums of squares of weights of
+one label by merged bins (all bins, where none is merged), the cubic sums are Σ q_K·(N_{<K} − N_{>K})² and so on, and
+these are released besides: the same without squares (R10 and R01), Σ q_K of either label, and how many rows of each
+class each group has. Vectors of a sketch, in this order, for models, groups and classes in theirs:
+
+    m0 g1 c1            sums of weights, by bin: in the place of counts of rows, which come first in every sketch
+    rows                rows whose weight is not 0, by group and class, of which the latter varies fastest
+    m0 g1 c1 coarse     with an interval, where g > 1: sums of weights by merged bin, in multiples of g, rounded
+    m0 g1 c1 squares    with an interval: sums of squared weights by merged bin, in multiples of h, rounded
+
+g and h are 1, but for proved counts (`Coarse`): then R10, R01, Q10 and Q01 are of coarse sums, so that they fit one
+prime. That moves only the standard error: a sum of weights by g/2 at most, one of squares by h/2, for each party.
 """
+
+from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import islice
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +49,7 @@ from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.metrics.binning_error import TELLING
 from fhe_auc.metrics.small_cells import hidden_rows
 from fhe_auc.question.analysis import Analysis, Contrast
+from fhe_auc.question.weights import Units
 from fhe_auc.results import intervals
 from fhe_auc.results.estimates import NESTED, ONE_CLASS, GroupEstimate, too_few
 from fhe_auc.session.computation import too_many_rows
@@ -52,15 +68,23 @@ from fhe_auc_protocols.exact_auc.release_part import (
     Vectors,
     most_cubic,
     most_pairs,
+    most_units,
+    table,
+    too_heavy,
 )
 
 VARIANCE_BINS = 480  # at most, unless bins of one number are more than half as many
 Ranged: TypeAlias = tuple[Sum, Callable[[int, int], Range]]
 """A sum, and its range by how many rows and parties there may be."""
 
+_ROWS, _COARSE, _SQUARES = "rows", "coarse", "squares"  # vectors of rows with weights
 _SMALL_GROUPS = "small groups are shown (min_cell 1): a count from 1 to 9 may tell who is meant"
 _CROWDED = (
     "scores crowd in few of the {bins} bins of the standard error of {names}: it is taken large, and may still be off"
+)
+_IMPOSSIBLE = (
+    "the result fails its check, so no number is given: rows cannot have such weights; a message is damaged, or a "
+    "party or the aggregator has made numbers up"
 )
 _NO_INTERVAL = "there is no confidence interval: each label needs two rows; give the numbers of rows instead"
 _NO_SPREAD = (
@@ -105,29 +129,56 @@ def picked(bins: NDArray[np.bool_] | None) -> tuple[Factor, ...]:
     return () if bins is None or bins.all() else (Factor(constants=tuple(bins.astype(int).tolist())),)
 
 
-def table(*codes: NDArray[np.integer], shape: tuple[int, ...], weights: Counts | None = None) -> Counts:
-    """Return rows, or sums of weights below 2^53, by combination of codes, (product of shape,), the last fastest."""
-    index = np.ravel_multi_index(codes, shape)
-    return np.bincount(index, weights, minlength=math.prod(shape)).astype(np.int64)
+class Coarse(NamedTuple):
+    """What the cubic sums of weighted rows are rounded to: multiples g of sums of weights, h of those of squares."""
+
+    sums: int = 1
+    squares: int = 1
+
+    @classmethod
+    def choices(cls, per: int) -> Iterator[Coarse]:
+        """Yield powers of two, 1 first, up to a third of a weight of 1, which has so many units."""
+        return (cls(2**power, 4 ** (power + 1) if power else 1) for power in range(max(1, (per // 3).bit_length())))
 
 
-def auc_of_sums(sums: Sequence[int], positives: int, negatives: int) -> AucOfSums:
+EXACTLY = Coarse()
+
+
+def auc_of_sums(
+    sums: Sequence[int],
+    positives: int,
+    negatives: int,
+    totals: tuple[int, int] | None = None,
+    coarse: Coarse = EXACTLY,
+) -> AucOfSums:
     """Return the AUC of the integers; `ResultCheckError`: they are not of so many rows.
 
-    They are D and ties, and may be Q10 and Q01, then D', T', Σ p² and Σ n² of merged bins.
+    They are D and ties, and may be Q10 and Q01, then D', T', Σ p² and Σ n² of merged bins. Where rows have weights,
+    which add up to these `totals`, R10, R01 and Σ q of either label follow on the former two.
     """
     difference, ties, *others = sums
-    cubic, of_merged = others[:2], others[2:]
+    cubic, weighted, of_merged = others[:2], others[2:6] if totals else [], others[6 if totals else 2 :]
     own, tied, *squares = of_merged or (difference, ties)
-    pairs, hidden = positives * negatives, tied - ties
+    ones, zeros = totals or (positives, negatives)
+    pairs, hidden = ones * zeros, tied - ties
     possible = [
         0 <= ties <= pairs - abs(difference),
         tied <= pairs - abs(own),
         abs(difference - own) <= hidden,
-        *(own**2 <= square * rows <= pairs**2 for square, rows in zip(cubic, (positives, negatives), strict=False)),
-        *(square <= rows**2 for square, rows in zip(squares, (positives, negatives), strict=False)),
+        *(square <= rows**2 for square, rows in zip(squares, (ones, zeros), strict=False)),
         not squares or tied**2 <= math.prod(squares),
     ]
+    if not weighted:
+        possible += [own**2 <= square * rows <= pairs**2 for square, rows in zip(cubic, (ones, zeros), strict=False)]
+    else:
+        of_labels = zip(cubic, weighted[:2], weighted[2:], (ones, zeros), (positives, negatives), strict=True)
+        for square, first, q, total, rows in of_labels:
+            possible += [q >= 0, square >= 0, first**2 <= square * q]
+            if coarse == EXACTLY:
+                possible += [total <= q, total**2 <= q * rows, square * total**2 <= q * pairs**2]
+        g, h = coarse
+        cubic = [g**2 * h * square for square in cubic]
+        weighted = [*(g * h * first for first in weighted[:2]), *(h * q for q in weighted[2:])]
     if not all(possible):
         raise ResultCheckError(
             "the result fails its check, so no number is given: it is not an AUC; a message is damaged, or the "
@@ -135,19 +186,22 @@ def auc_of_sums(sums: Sequence[int], positives: int, negatives: int) -> AucOfSum
             check="range",
         )
     if not pairs:
-        return AucOfSums(None, Fraction(0), positives, negatives)
+        return AucOfSums(None, Fraction(0), positives, negatives, totals=totals)
     auc, binning_error = Fraction(1, 2) + Fraction(difference, 2 * pairs), Fraction(ties, 2 * pairs)
     variance = None
     if cubic:
-        variance = VarianceSums(own, cubic[0], cubic[1], tied, hidden, (squares[0], squares[1]) if squares else None)
-    return AucOfSums(auc, binning_error, positives, negatives, variance, binning_error)
+        both = (squares[0], squares[1]) if squares else None
+        r10, r01, of_ones, of_zeros = weighted or (own, own, ones, zeros)
+        variance = VarianceSums(own, cubic[0], cubic[1], tied, hidden, both, (r10, r01), (of_ones, of_zeros))
+    return AucOfSums(auc, binning_error, positives, negatives, variance, binning_error, totals)
 
 
 @dataclass(frozen=True)
 class AucSums(ReleasePart):
     """Those of an analysis's AUCs over `bins` bins, with `interval` also of their standard errors; and of its rows.
 
-    Rows are counted, and nothing is released of them, where it is not `released`.
+    Rows are counted, and nothing is released of them, where it is not `released`. With weights, standard errors are of
+    `coarse` sums.
     """
 
     analysis: Analysis
@@ -157,12 +211,30 @@ class AucSums(ReleasePart):
     alike: NDArray[np.bool_] | None = None  # bins whose ties are asked for besides
     variance_bins: int = VARIANCE_BINS
     released: bool = True
+    coarse: Coarse = EXACTLY
 
-    @property
+    @cached_property
     def vectors(self) -> Vectors:
         """Vectors, with their lengths."""
+        counts = [(name, self.bins) for name in self._counts]
+        if self._units is None:
+            return counts
+        further = [(f"{name} {kind}", len(self._starts) or self.bins) for kind in self._kinds for name in self._counts]
+        return [*counts, (_ROWS, len(self._cells)), *further]
+
+    @property
+    def _units(self) -> Units | None:
+        return self.analysis.units
+
+    @property
+    def _kinds(self) -> tuple[str, ...]:
+        """Which vectors of merged bins there are, with weights."""
+        return () if not self.interval else (_SQUARES,) if self.coarse.sums == 1 else (_COARSE, _SQUARES)
+
+    @cached_property
+    def _counts(self) -> list[str]:
         models = range(len(self.analysis.models))
-        return [(counts_name(model, group, label), self.bins) for model in models for group, label in self._cells]
+        return [counts_name(model, group, label) for model in models for group, label in self._cells]
 
     @cached_property
     def _starts(self) -> tuple[int, ...]:
@@ -174,7 +246,7 @@ class AucSums(ReleasePart):
     def merged(self) -> Sequence[MergedVectors]:
         """The same vectors over merged bins."""
         return (
-            [MergedVectors(self._starts, tuple([(merged_name(name), name) for name, _ in self.vectors]))]
+            [MergedVectors(self._starts, tuple([(merged_name(name), name) for name in self._counts]))]
             if self._starts
             else []
         )
@@ -185,7 +257,10 @@ class AucSums(ReleasePart):
         return [total for total, _ in self._sums]
 
     def ranges(self, max_rows: int, parties: int) -> Sequence[Range]:
-        """Return the range of each sum; rows themselves are counted as far as all parties may have them."""
+        """Return the range of each sum; rows themselves are counted as far as all parties may have them.
+
+        With weights, these are units: of so many in all.
+        """
         return [most(max_rows, parties) for _, most in self._sums]
 
     @cached_property
@@ -207,24 +282,43 @@ class AucSums(ReleasePart):
                 sums.append((Sum.product(f"alike{name}", p, n, *picked(self.alike)), _pairs))
         for group, label in self._cells if self.released else ():
             rows = Factor((Part(counts_name(0, group, label), "total"),))
-            sums.append((Sum.product(("N", "P")[label] if plain else f"rows g{group} c{label}", rows), _rows))
+            sums.append((Sum.product(("N", "P")[label] if plain else f"rows g{group} c{label}", rows), self._totals))
+        for at, (group, label) in enumerate(self._cells if self._units else ()):
+            pick = Factor(constants=tuple(int(entry == at) for entry in range(len(self._cells))))
+            sums.append((Sum.product(f"counted g{group} c{label}", Factor.each([_ROWS]), pick), self._totals))
         return sums
 
     def _of_variance(self, name: str, sides: Sequence[Sequence[str]]) -> list[Ranged]:
         """Return the sums of an AUC's standard error, of the vectors of its positives and negatives."""
+        squares, coarse = ([[f"{own} {kind}" for own in side] for side in sides] for kind in (_SQUARES, _COARSE))
+        of_each, of_pairs, cubes = (partial(self._coarsely, degree) for degree in (1, 2, 3))
         if self._starts:
             sides = [list(map(merged_name, side)) for side in sides]
-        (p, n), below, above = map(Factor.each, sides), below_less_above(sides[1]), above_less_below(sides[0])
+        (p, n), by = map(Factor.each, sides), coarse if self.coarse.sums > 1 else sides
+        below, above = below_less_above(by[1]), above_less_below(by[0])
+        q10, q01 = map(Factor.each, squares) if self._units else (p, n)
         cubic: list[Ranged] = [
-            (Sum.product(f"Q10{name}", p, below, below), _cubic),
-            (Sum.product(f"Q01{name}", n, above, above), _cubic),
+            (Sum.product(f"Q10{name}", q10, below, below), cubes),
+            (Sum.product(f"Q01{name}", q01, above, above), cubes),
         ]
+        if self._units:
+            cubic += [
+                (Sum.product(f"R10{name}", q10, below), of_pairs),
+                (Sum.product(f"R01{name}", q01, above), of_pairs),
+                *(
+                    (
+                        Sum.product(f"{label} squared{name}", Factor(tuple([Part(own, "total") for own in side]))),
+                        of_each,
+                    )
+                    for label, side in zip(("positive weights", "negative weights"), squares, strict=True)
+                ),
+            ]
         if not self._starts:
             return cubic
         merging = picked(None if self.wide is None else self.wide[list(self._starts)])
         return [
             *cubic,
-            (Sum.product(f"merged difference{name}", p, below), _of_either_sign),
+            (Sum.product(f"merged difference{name}", p, below_less_above(sides[1])), _of_either_sign),
             (Sum.product(f"merged ties{name}", p, n, *merging), _pairs),
             (Sum.product(f"merged positives squared{name}", p, p, *merging), _squares),
             (Sum.product(f"merged negatives squared{name}", n, n, *merging), _squares),
@@ -257,23 +351,56 @@ class AucSums(ReleasePart):
                     f"party {data.name!r} has rows of more levels of {variable.name!r} than the session, "
                     f"{len(variable.levels)}"
                 )
+        counts = self._counted(rows, rows.counts, rows.weights)
+        if rows.weights is None:
+            return counts
+        own = rows.weights > 0
+        shapes = [(len(variable.levels), classes) for variable in self.analysis.by]
+        of_levels = zip(data.groups, shapes, strict=True)
+        of_rows = [np.bincount(data.labels[own], minlength=classes)]
+        of_rows += [table(codes[own], data.labels[own], shape=shape) for codes, shape in of_levels]
+        vectors = [*counts, *of_rows]
+        if self.interval:
+            squared = rows.weights**2
+            of_all = [table(cells, shape=(classes * self.bins,), weights=squared) for cells in rows.cells]
+            kinds = [counts] * (self.coarse.sums > 1) + [self._counted(rows, of_all, squared)]
+            starts = self._starts or range(self.bins)
+            vectors += [
+                np.add.reduceat(each.reshape(-1, self.bins), starts, axis=1).ravel() for own in kinds for each in own
+            ]
+        return vectors
+
+    def _counted(self, rows: Rows, of_all: Sequence[Counts], weights: Counts | None) -> list[Counts]:
+        """Return these counts of all rows, and those of each variable's levels, for one model after the other."""
         counts = []
-        for cells, of_all in zip(rows.cells, rows.counts, strict=True):
-            shapes = [(len(variable.levels), len(of_all)) for variable in self.analysis.by]
-            of_levels = [table(codes, cells, shape=shape) for codes, shape in zip(data.groups, shapes, strict=True)]
-            counts += [of_all, *of_levels]
+        for cells, of_model in zip(rows.cells, of_all, strict=True):
+            shapes = [(len(variable.levels), len(of_model)) for variable in self.analysis.by]
+            of_levels = zip(rows.data.groups, shapes, strict=True)
+            counts += [of_model, *(table(codes, cells, shape=shape, weights=weights) for codes, shape in of_levels)]
         return counts
+
+    def rounded(self, counted: Counts) -> Counts:
+        """Return a sketch of which vectors from `of_rows` come first with coarse sums rounded."""
+        at = len(self._counts) * self.bins + len(self._cells)
+        for kind in self._kinds if self._units else ():
+            size, unit = len(self._counts) * (len(self._starts) or self.bins), self.coarse[kind == _SQUARES]
+            counted[at : at + size] = (counted[at : at + size] + unit // 2) // unit
+            at += size
+        return counted
 
     def read_sums(self, sums: Sequence[int], reading: Reading) -> None:
         """Read the AUC of each contrast; of how many rows there are too many it says where that can be."""
         if not self.released:
             return
-        given, max_rows, squares = iter(sums), reading.max_rows, 6 if self._starts else 2
+        given, max_rows = iter(sums), reading.max_rows
+        squares = (6 if self._starts else 2) + 4 * (self._units is not None)
         of_contrasts = [
             list(islice(given, 2 + squares * (self.interval and contrast.interval) + self._compared(contrast)))
             for contrast in self.analysis.contrasts
         ]
-        rows = dict(zip(self._cells, given, strict=True))
+        rows = totals = dict(zip(self._cells, islice(given, len(self._cells)), strict=True))
+        if self._units:
+            rows = dict(zip(self._cells, given, strict=True))
         pooled = sum(rows[0, label] for label in range(self.analysis.classes_of_rows))
         if pooled > reading.parties * max_rows:
             raise ResultCheckError(
@@ -283,11 +410,15 @@ class AucSums(ReleasePart):
             )
         if pooled > max_rows:
             raise ResultCheckError(f"no number is given: {too_many_rows(pooled, max_rows)}", check="rows")
+        if self._units:
+            _check_weights(self.analysis, self._units, rows, totals, max_rows)
         for contrast, own in zip(self.analysis.contrasts, of_contrasts, strict=True):
             sides = contrast.positives, contrast.negatives
             positives, negatives = [sum(rows[cell.group, label] for label in cell.classes) for cell in sides]
             alike = own.pop() if self._compared(contrast) else 0
-            auc = auc_of_sums(own, positives, negatives)
+            cells = [(cell.group, label) for cell in sides for label in cell.classes]
+            weights = (totals[cells[0]], totals[cells[1]]) if self._units else None
+            auc = auc_of_sums(own, positives, negatives, weights, self.coarse)
             reading.aucs.append(auc._replace(alike=Fraction(alike, 2 * max(auc.pairs, 1))) if alike else auc)
         reading.sayings.append(self.said)
 
@@ -325,7 +456,7 @@ class AucSums(ReleasePart):
         else:
             headline, binning_error = estimates[0], aucs[0].binning_error  # of all rows, which are never hidden
             if reading.level is not None and headline.interval is None:
-                few = [_NO_INTERVAL if min(aucs[0].positives, aucs[0].negatives) < 2 else _NO_SPREAD]
+                few = [_NO_INTERVAL if min(aucs[0].effective) < 2 else _NO_SPREAD]
         of_groups = [NESTED] * (len(analysis.by) > 1 and bool(hidden))
         if analysis.by and analysis.min_cell == 1:
             of_groups.append(_SMALL_GROUPS)
@@ -337,7 +468,14 @@ class AucSums(ReleasePart):
             *of_groups,
         )
         reading.estimates = tuple(estimates)
-        settings = {"variance_bins": len(self._starts)} if self._starts and reading.level is not None else {}
+        settings: dict[str, int | str] = {}
+        if self._starts and reading.level is not None:
+            settings["variance_bins"] = len(self._starts)
+        if self._units:
+            settings["weights"] = f"in steps of {1 / self._units.per:g}"
+            if reading.level is not None:
+                effective = "{:,.1f} positive and {:,.1f} negative".format(*aucs[0].effective)
+                settings["weights"] = f"{settings['weights']}, as much as {effective} rows with one weight"
         return Said(
             headline=headline,
             binning_error=binning_error,
@@ -349,9 +487,8 @@ class AucSums(ReleasePart):
     def _few_rows(self, reading: Reading, estimates: Sequence[GroupEstimate]) -> list[str]:
         """Warn where an interval by errors alone is of few rows, or patients; groups are named, all rows are not."""
         groups: dict[str, dict[str, None]] = defaultdict(dict)
-        for contrast, estimate in zip(self.analysis.contrasts, estimates, strict=True):
-            rows = estimate.positives or 0, estimate.negatives or 0
-            if estimate.interval is not None and (text := reading.errors.few(contrast, rows)):
+        for contrast, own, estimate in zip(self.analysis.contrasts, reading.aucs, estimates, strict=True):
+            if estimate.interval is not None and (text := reading.errors.few(contrast, own)):
                 groups[text][estimate.group] = None
         told = groups.items()
         return [text if "" in names else f"{', '.join(map(repr, names))}: {text}" for text, names in told]
@@ -376,6 +513,20 @@ class AucSums(ReleasePart):
             and estimate.interval.high < 0.5
             and contrast.positives.group == contrast.negatives.group
         ]
+
+    def _coarsely(self, degree: int, most: int, parties: int) -> Range:
+        """Return the range of a cubic sum, of R10 (2), or of Σ q (1): of coarse sums, and what rounding adds."""
+        if self._units is None:
+            return 0, most_cubic(most)
+        if self.coarse != EXACTLY:
+            most = most // self.coarse.sums + 1 + parties * (len(self._starts) or self.bins)
+        largest = max(1, -(-self._units.most * self.coarse.sums // self.coarse.squares))
+        found = largest * (most, most_pairs(most), most_cubic(most))[degree - 1]
+        return (-found if degree == 2 else 0), found
+
+    def _totals(self, most: int, parties: int) -> Range:
+        """Return the range of rows, or of their weights: as far as all parties may have them."""
+        return 0, parties * (most if self._units is None else most // self._units.per * self._units.most)
 
     def _compared(self, contrast: Contrast) -> bool:
         """Tell whether all its ties are wanted too: `comparison_sums` asks how many rows have one score."""
@@ -405,12 +556,18 @@ def _squares(max_rows: int, parties: int) -> Range:
     return 0, max_rows**2
 
 
-def _cubic(max_rows: int, parties: int) -> Range:
-    return 0, most_cubic(max_rows)
-
-
-def _rows(max_rows: int, parties: int) -> Range:
-    return 0, parties * max_rows
+def _check_weights(
+    analysis: Analysis,
+    units: Units,
+    rows: Mapping[tuple[int, int], int],
+    totals: Mapping[tuple[int, int], int],
+    most: int,
+) -> None:
+    """Raise `ResultCheckError` where weights cannot add up to these totals, or are too much for so many rows."""
+    if not all(own <= totals[cell] <= units.most * own for cell, own in rows.items()):
+        raise ResultCheckError(_IMPOSSIBLE, check="range")
+    if (pooled := sum(own for (group, _), own in totals.items() if not group)) > most_units(analysis, most):
+        raise ResultCheckError(f"no number is given: {too_heavy(pooled, units, most)}", check="rows")
 
 
 def hidden_groups(analysis: Analysis, aucs: Sequence[AucOfSums]) -> frozenset[int]:

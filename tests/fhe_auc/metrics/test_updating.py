@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fhe_auc.metrics import small_cells
+from fhe_auc.metrics import probabilities, ranking, small_cells
 from fhe_auc.metrics.calibration import CalibrationMap
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.recalibration import calibration_line, observed_expected_ratio
@@ -17,6 +17,7 @@ from fhe_auc.rows.party_data import PartyData
 from tests.support.exact_histogram import exact_histogram
 from tests.support.lazy import Lazy
 
+metrics = Lazy("sklearn.metrics")
 IsotonicRegression = Lazy("sklearn.isotonic").IsotonicRegression
 statsmodels = Lazy("statsmodels.api")
 
@@ -66,6 +67,54 @@ def test_with_many_rows_hiding_small_counts_leaves_the_steps_near_those_of_sciki
     steps = METHODS["isotonic"](Histogram.from_rows(data, np.linspace(0, 1, 2001)), 10)
     theirs = IsotonicRegression().fit_transform(data.y_score, data.y_true.astype(float))
     assert np.abs(steps(data.y_score) - theirs).mean() < 0.003
+
+
+def weighted(data: PartyData, weights: NDArray[np.float64], edges: NDArray[np.float64]) -> Histogram:
+    """Return the histogram of rows that count as much as their weights say."""
+    at = np.minimum(np.searchsorted(edges, data.y_score, side="right") - 1, len(edges) - 2)
+    sides = (data.y_true, ~data.y_true)
+    of_powers = (
+        np.array([np.bincount(at[side], weights[side] ** power, len(edges) - 1) for side in sides])
+        for power in (1, 2, 0)
+    )
+    sums, squares, rows = of_powers
+    return Histogram(edges, *sums, squares, rows)
+
+
+def test_of_weighted_rows_maps_and_measures_are_those_of_libraries_that_take_weights() -> None:
+    """Two thirds of the negative rows are left out, at random: each of the others counts three times, or a third."""
+    data, generator = drawn(20_000, digits=9), np.random.default_rng(4)
+    weights = np.where(data.y_true, 1.0, 3.0) * generator.choice([1 / 3, 1.0], 20_000)
+    fine = weighted(data, weights, np.linspace(0, 1, 4001))
+    logits = np.log(data.y_score / (1 - data.y_score))
+    binomial = {"family": statsmodels.families.Binomial(), "freq_weights": weights}
+    design = np.column_stack([np.ones(20_000), logits])
+    expected = statsmodels.GLM(data.y_true.astype(float), design, **binomial).fit().params
+    found = METHODS["slope-intercept"](fine, 10)
+    assert [*found.as_dict().values()] == pytest.approx(expected, abs=3e-4)
+    expected = statsmodels.GLM(data.y_true.astype(float), np.ones((20_000, 1)), offset=logits, **binomial).fit().params
+    assert METHODS["intercept"](fine, 10).intercept == pytest.approx(*expected, abs=3e-4)
+    steps = METHODS["isotonic"](fine, 10)
+    theirs = IsotonicRegression().fit_transform(data.y_score, data.y_true.astype(float), sample_weight=weights)
+    assert np.abs(steps(data.y_score) - theirs).mean() < 0.005
+    for made in (found, steps, METHODS["bbq"](fine, 10)):
+        scores = made(fine.centres[np.searchsorted(fine.edges, data.y_score, side="right") - 1])
+        after = mapped(fine, made(fine.centres))
+        expected = metrics.brier_score_loss(data.y_true, scores, sample_weight=weights)
+        assert probabilities.brier_score_loss(after).value == pytest.approx(expected, abs=1e-9)
+        expected = metrics.roc_auc_score(data.y_true, scores, sample_weight=weights)
+        assert ranking.roc_auc_score(after).value == pytest.approx(expected, abs=1e-9)
+        assert after.rows.sum() == 20_000
+        assert after.squares.sum() == pytest.approx(np.square(weights).sum())
+
+
+def test_bayesian_binning_takes_weights_of_any_unit_for_the_rows_that_they_are_worth() -> None:
+    data = drawn(2000, digits=9)
+    edges = np.linspace(0, 1, 501)
+    expected = METHODS["bbq"](Histogram.from_rows(data, edges), 10)
+    for weight in (0.01, 100.0):  # sums of weights are rounded to two rows
+        found = METHODS["bbq"](weighted(data, np.full(2000, weight), edges), 10)
+        assert np.abs(found(data.y_score) - expected(data.y_score)).mean() < 0.01
 
 
 counts = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=12, max_size=64)
