@@ -221,19 +221,15 @@ def rising(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray
     Where numbers fall, neighbours are pooled to their mean until means rise (Ayer et al., Ann. Math. Stat. 26, 1955).
     Weights are above 0.
     """
-    means: list[float] = []
-    sizes: list[float] = []
-    lengths: list[int] = []
+    blocks: list[tuple[float, float, int]] = []
     for mean, size in zip(values.tolist(), weights.tolist(), strict=True):
         length = 1
-        while means and means[-1] >= mean:
-            before, many = means.pop(), sizes.pop()
+        while blocks and blocks[-1][0] >= mean:
+            before, many, others = blocks.pop()
             mean = (mean * size + before * many) / (size + many)
-            size, length = size + many, length + lengths.pop()
-        means.append(mean)
-        sizes.append(size)
-        lengths.append(length)
-    return np.repeat(np.array(means, np.float64), np.array(lengths, np.intp))
+            size, length = size + many, length + others
+        blocks.append((mean, size, length))
+    return np.repeat([mean for mean, _, _ in blocks], np.array([length for _, _, length in blocks], np.intp))
 
 
 def _finite_vector(values: ArrayLike, name: str) -> NDArray[np.float64]:

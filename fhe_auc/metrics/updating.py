@@ -1,11 +1,9 @@
 """Calibration maps by each method, from a histogram of probabilities, and what they make of its rows.
 
 "intercept" adds a number to the log odds of every score, "slope-intercept" multiplies them first (Steyerberg et al.,
-Statistics in Medicine 23 (2004), 2567-2586, methods 1 and 2). "isotonic" has steps that rise (Zadrozny and Elkan, KDD
-2002), "bbq" those of `bayesian_binning`.
-
-The two numbers are of all bins, with the four decimals that a report shows of them. Steps are of bins that do not tell
-where fewer rows lie than `min_cell`; 1 is for counts with privacy noise, which hides rows itself.
+Stat. Med. 23, 2004, 2567-2586). "isotonic" has steps that rise (Zadrozny and Elkan, KDD 2002), "bbq" those of
+`bayesian_binning`. The two numbers are of all bins, with the four decimals that a report shows of them. Steps are of
+bins that do not tell where fewer rows lie than `min_cell`; 1 is for counts with privacy noise, which hides rows itself.
 """
 
 from collections.abc import Callable, Mapping
