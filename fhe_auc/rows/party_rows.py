@@ -278,8 +278,8 @@ class _Kept:
         if odd := [code for code, name in coded.named().items() if found[code] is None]:
             row = int(np.isin(coded.codes, odd).argmax())
             there, named = self._all_labels(), ", ".join(map(repr, follow_up.codes))
-            likely = ("1", "0") if "0" in there else ("2", "1")  # of the event, and of the censored
-            guess = sorted(there, key=lambda code: likely.index(code) if code in likely else 2)
+            others = [code for code in there if code not in CODES]
+            guess = [*CODES, *others] if {*CODES} <= {*there} else ["EVENT", "CENSORED"]  # others have no usual order
             told = f"event is {coded.names[coded.codes[row]]!r}, and codes are {named}, while the column has "
             told += (
                 f"{', '.join(map(repr, there))}: name the event first, the censored next, then competing events, as "

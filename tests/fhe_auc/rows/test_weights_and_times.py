@@ -139,9 +139,13 @@ def test_events_are_coded_as_named_whatever_their_type(
             ("1", "0"),
             "event is '2', and codes are '1', '0', while the column has '0', '1', '2': .* as %1,0,2",
         ),
-        ([1, 2, 1], ("1", "0"), "event is '2', .* has '1', '2': name the event first, the censored next, .* as %2,1"),
+        (
+            [1, 2, 1],
+            ("1", "0"),
+            "event is '2', .* has '1', '2': name the event first, the censored next, .* as %EVENT,CENSORED",
+        ),
         ([1, 0, 1], ("2", "1"), "event is '0', .* has '0', '1': .* as %1,0"),
-        (["d", "a", "d"], ("1", "0"), "event is 'd', .* has 'a', 'd'"),
+        (["d", "a", "d"], ("1", "0"), "event is 'd', .* has 'a', 'd': .* as %EVENT,CENSORED"),
         ([1, 0, 1], ("1", "0", "1.0"), "event '1' is also written '1.0'"),
     ],
 )
