@@ -158,7 +158,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
     def check_counts(self, encoded: Sequence[Residues]) -> None:
         """Check the counts in what `encode` returns, before they leave: nobody else ever sees them.
 
-        Raises `InputError` where one is below zero, or those of all bins are not as many as the party's rows.
+        Raises `InputError` where one is below zero, or those of all bins are not as many as the party's rows count.
         """
         plan = self.plan
         bins = plan.sums.bins * plan.analysis.classes_of_rows  # all rows' counts, of the first model, come first
@@ -166,8 +166,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         counts = modular.signed(encoded[0][:bins], first)
         of_release = zip(plan.releases[1:], encoded[1:], others, strict=True)
         same = all(self._counted(release.sketch.split(own), prime) for release, own, prime in of_release)
-        possible = counts.min() >= 0 and counts.max() <= self._data.rows
-        if not possible or counts.sum() != self._data.rows or not same:
+        if counts.min() < 0 or counts.sum() != self._units or not same:
             raise InputError(
                 f"party {self.party!r}: what is to be sent does not count its {self._data.rows:,} rows, so nothing is",
                 party=self.party,
@@ -177,7 +176,12 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         """Tell whether all rows' counts modulo a further prime, of merged bins perhaps, are as many as the rows."""
         names = [counts_name(0, 0, label) for label in range(self.plan.analysis.classes_of_rows)]
         own = [vectors[name] for name in (*names, *map(merged_name, names)) if name in vectors]
-        return not own or int(modular.total(np.concatenate(own), prime)) == self._data.rows
+        return not own or int(modular.total(np.concatenate(own), prime)) == self._units
+
+    @property
+    def _units(self) -> int:
+        """What the party's rows count together: each once, or its weight."""
+        return self._data.rows if self._data.weights is None else int(self._data.weights.sum())
 
     def read_result(self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> Evaluation:
         """Return what a result says: `decrypted` are its sums for each prime, shape (sums,).

@@ -6,7 +6,9 @@ equations hold: as each bound has a number of its own that follows from the othe
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,8 +24,13 @@ from fhe_auc.question.follow_up import AtHorizon, FollowUp
 from fhe_auc.question.weights import Weights
 from fhe_auc.rlwe.modular import Residues, primes_below, residues, subtract
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import Party
+from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import Lie, LyingComputation, LyingTask
+from fhe_auc_keys.roles.helped import HelpedParty, helped_secrets
 from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts, RowCaps
 from fhe_auc_protocols.exact_auc.tie_sums import TieSums
+from tests.support.exact_sessions import GRID, Play, rows, slow
 from tests.support.proved_counts import Proved, holds, integers_of
 
 (PRIME,) = primes_below(50, 1, 2**15)
@@ -280,3 +287,78 @@ def test_a_site_checks_its_own_rows_and_weights_before_it_takes_part() -> None:
     ):
         (term,) = RowCaps((3,), analysis).terms()
         assert told in term.why
+
+
+# --- Sessions ---------------------------------------------------------------------------------------------------------
+
+
+class OtherSketch(LyingComputation):
+    """Submits what a lie makes of the party's sketch."""
+
+    def __init__(self, manifest: Manifest, change: Callable[[dict[str, Residues]], None]) -> None:
+        super().__init__(manifest, Lie(""), 1)
+        self._change = change
+
+    def false_counts(self, sketches: Any) -> list[Residues]:
+        (own,) = (each.copy() for each in sketches)
+        self._change(self.plan.releases[0].sketch.split(own))  # views
+        return [own]
+
+
+def session(protocol: str, **request: Any) -> Play:
+    """Four sites of rows with weights from 0 to 5, each of whose caps fits."""
+    random, sites = np.random.default_rng(5), list[PartyData]()
+    for data in rows(4, 7, most=30):
+        weights = random.integers(0, 51, data.rows)
+        weights[:2] = 0, 50
+        sites.append(dataclasses.replace(data, weights=weights))
+    caps = {data.name: max(data.rows, -(-int(data.weights.sum()) // 10)) for data in sites if data.weights is not None}
+    return Play(protocol, sites, keys="helper", min_parties=2, row_caps=caps, analysis=ONE, **request)
+
+
+def weighted_auc(sites: Sequence[PartyData]) -> Fraction:
+    """By going through all pairs of rows; a score's bin is the last threshold it reaches."""
+    ordered = list[tuple[int, int, int]]()
+    for data in sites:
+        columns = data.labels, data.weights, np.searchsorted(GRID, data.y_score, "right")
+        ordered += np.stack(columns, axis=1).astype(int).tolist()  # type: ignore[arg-type]
+    ones, zeros = ([row[1:] for row in ordered if row[0] == label] for label in (1, 0))
+    twice = sum(w * v * ((x > y) + (x >= y)) for w, x in ones for v, y in zeros)
+    return Fraction(twice, 2 * sum(w for w, _ in ones) * sum(v for v, _ in zeros))
+
+
+@pytest.mark.parametrize("protocol", [pytest.param("exact", marks=pytest.mark.slow), "verified"])
+@pytest.mark.parametrize("interval", [pytest.param(None, marks=pytest.mark.slow), 0.95])
+def test_weights_are_proved_and_the_auc_is_that_of_all_pairs(protocol: str, interval: float | None) -> None:
+    play = session(protocol, interval=interval)
+    found = {(each.fraction, each.inputs_proved, each.inputs_not_proved) for each in play.read()}
+    assert found == {(weighted_auc(play.sites), "row caps", ())}
+
+
+def squares_understated(sketch: dict[str, Residues]) -> None:
+    sketch["m0 g0 c1 squares"][:] = 0
+
+
+def more_rows(sketch: dict[str, Residues]) -> None:
+    sketch["rows"] += np.uint64(10**4)
+
+
+def heavier(sketch: dict[str, Residues]) -> None:
+    """Another tenth of the cap, in squares, too."""
+    sketch["m0 g0 c1"][3] += np.uint64(10**5)
+    sketch["m0 g0 c1 squares"][3] += np.uint64(10**5)
+
+
+@pytest.mark.parametrize("lie", [squares_understated, *(slow(each) for each in (more_rows, heavier))])
+def test_a_site_that_lies_about_weights_is_left_out_by_name(lie: Callable[[dict[str, Residues]], None]) -> None:
+    play = session("verified", interval=0.95)
+    data = play.sites[3]
+    own = helped_secrets(play.material[data.name], play.manifest)
+    computation = OtherSketch(play.manifest, lie)
+    task = LyingTask(play.manifest, data, computation)
+    play.parties[3] = Party(play.manifest, data.name, HelpedParty(play.manifest, computation, own, task))
+    message: bytes | None = play.aggregator.start()
+    while message is not None:
+        message = play.deliver(play.answers(message))
+    found = play.parties[0].result()
+    assert (found.unproved_parties, found.fraction) == ((data.name,), weighted_auc(play.sites[:3]))
