@@ -7,6 +7,7 @@ equations hold: as each bound has a number of its own that follows from the othe
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fhe_auc.base.errors import InputError
+from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.input_proofs.proofs import Query
 from fhe_auc.input_proofs.statement import Statement
 from fhe_auc.question.analysis import Analysis, Variable
@@ -28,6 +29,8 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import Party
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import Lie, LyingComputation, LyingTask
 from fhe_auc_keys.roles.helped import HelpedParty, helped_secrets
+from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
+from fhe_auc_protocols.exact_auc.exact_protocols import plan_exact
 from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts, RowCaps
 from fhe_auc_protocols.exact_auc.tie_sums import TieSums
 from tests.support.exact_sessions import GRID, Play, rows, slow
@@ -262,6 +265,24 @@ def test_no_equation_wraps_around_with_all_digits_at_their_most(analysis: Analys
         for term, equation, multiple in zip(own.terms, own.equations_of, one_side.tolist(), strict=True):
             sums[equation] += multiple * each[term]
         assert max(sums) + max(each) < statement.prime
+
+
+def test_where_weights_take_more_than_one_prime_it_is_said_how_many_rows_or_which_step_would_do() -> None:
+    """Modulo 2^50 products of three numbers are as coarse as a third of a weight, at most."""
+
+    def planned(rows: int, per: int) -> ExactPlan:
+        analysis = Analysis(weights=Weights("ipw", 50 * per, per))
+        asked: dict[str, Any] = {"thresholds": 100, "parties": 20, "backend": "tenseal", "helpers": 1, "interval": True}
+        return plan_exact(**asked, analysis=analysis, max_rows=rows, caps=(rows // 20,) * 20)
+
+    with pytest.raises(CapacityError) as caught:
+        planned(20_000, 1000)
+    told = re.search(
+        r"\(([\d,]+) would do\): .*, take weights in steps of ([\d.]+), leave the interval", str(caught.value)
+    )
+    assert told is not None
+    assert planned(int(told[1].replace(",", "")), 1000).proved is not None
+    assert planned(20_000, round(1 / float(told[2]))).proved is not None
 
 
 def test_a_site_checks_its_own_rows_and_weights_before_it_takes_part() -> None:
