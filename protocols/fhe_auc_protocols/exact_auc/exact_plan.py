@@ -46,7 +46,7 @@ from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.epsilon_sums import NoisySums
 from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts, RowCaps
-from fhe_auc_protocols.exact_auc.release_part import Agreed, Counts, Range, Reading, ReleasePart, Rows, most_units
+from fhe_auc_protocols.exact_auc.release_part import Agreed, Counts, Range, Reading, ReleasePart, Rows, counted_rows, most_units
 from fhe_auc_protocols.exact_auc.site_sums import SiteSums
 from fhe_auc_protocols.exact_auc.tie_sums import TieSums
 
@@ -165,6 +165,7 @@ class AnalysisSums:
                 f"party {data.name!r} has {len(data.scores)} columns of scores and {len(data.groups)} of groups, the "
                 f"session {wanted[0]} and {wanted[1]}"
             )
+        counted_rows(data, self.analysis, max_rows)
         grid, classes = _bins_at(np.asarray(thresholds, "<f8").tobytes()), self.analysis.classes_of_rows
         rows = Rows(data, *grid, session, classes, self.analysis.units is not None)
         counted: Counts = np.zeros(1, np.int64)

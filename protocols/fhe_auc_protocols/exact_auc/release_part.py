@@ -72,6 +72,24 @@ def too_heavy(total: int, units: Units, max_rows: int, *, party: str | None = No
     )
 
 
+def counted_rows(data: PartyData, analysis: Analysis, max_rows: int) -> int:
+    """Return what a party's rows count together: each once, or as many units as its weight has.
+
+    Raises `InputError`, which names the party: weights are beyond their bounds, or more in all than a session may have.
+    """
+    if (units := analysis.units) is None or not data.rows:  # rows are gone once they are in
+        return data.rows
+    if data.weights is None:
+        raise InputError(f"party {data.name!r}: the session asks for weights, and there are none", party=data.name)
+    if not 0 <= int(data.weights.min()) <= int(data.weights.max()) <= units.most:
+        row = int(((data.weights < 0) | (data.weights > units.most)).argmax())
+        where, most = data.place(row).text, units.most / units.per
+        raise InputError(f"party {data.name!r}, {where}: the weight is not from 0 to {most:g}", party=data.name)
+    if (total := int(data.weights.sum())) > most_units(analysis, max_rows):
+        raise InputError(too_heavy(total, units, max_rows, party=data.name), party=data.name)
+    return total
+
+
 def table(*codes: NDArray[np.integer], shape: tuple[int, ...], weights: Counts | None = None) -> Counts:
     """Return rows, or sums of weights below 2^63, by combination of codes, (product of shape,), the last fastest."""
     index = np.ravel_multi_index(codes, shape)
@@ -98,9 +116,7 @@ class Rows:
 
     @property
     def weights(self) -> Counts | None:
-        """Weights in units, shape (n,); None where each row counts once. Raises `InputError` where there are none."""
-        if self.weighted and self.data.weights is None:
-            raise InputError(f"party {self.data.name!r} has rows without weights, and the session asks for them")
+        """Weights in units, shape (n,); None where each row counts once."""
         return self.data.weights if self.weighted else None
 
     @cached_property
