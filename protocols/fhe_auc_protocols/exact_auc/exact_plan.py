@@ -46,7 +46,16 @@ from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.epsilon_sums import NoisySums
 from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts, RowCaps
-from fhe_auc_protocols.exact_auc.release_part import Agreed, Counts, Range, Reading, ReleasePart, Rows, counted_rows, most_units
+from fhe_auc_protocols.exact_auc.release_part import (
+    Agreed,
+    Counts,
+    Range,
+    Reading,
+    ReleasePart,
+    Rows,
+    counted_rows,
+    most_units,
+)
 from fhe_auc_protocols.exact_auc.site_sums import SiteSums
 from fhe_auc_protocols.exact_auc.tie_sums import TieSums
 

@@ -40,7 +40,7 @@ from tests.support.proved_counts import Proved, holds, integers_of
 BINS, STARTS, CAP = 4, (0, 1), 20  # the last three bins are merged
 WEIGHTS = Weights("ipw", 50, 10)  # up to 5 in steps of 0.1
 SEX, AGE = Variable("sex", ("F", "M")), Variable("age", ("0-39", "40-64", "65+"))
-AT = AtHorizon(365.0, (1000, 1200), 1500, (0,), ((0.0, 0.0, 0.0),))
+AT = AtHorizon(365.0, (1000, 1200), 1500)
 ANALYSES = {
     "weights": Analysis(weights=WEIGHTS),
     "groups": Analysis(weights=WEIGHTS, by=(SEX, AGE)),
@@ -65,6 +65,11 @@ def largest(analysis: Analysis) -> int:
     return analysis.units.most
 
 
+def least(analysis: Analysis) -> int:
+    """What a row that counts counts at least: a unit, or at a horizon a weight of 1."""
+    return 1000 if analysis.at else 1
+
+
 def some_rows(analysis: Analysis, number: int, seed: int, most: int | None = None) -> list[Row]:
     random = np.random.default_rng(seed)
 
@@ -72,8 +77,9 @@ def some_rows(analysis: Analysis, number: int, seed: int, most: int | None = Non
         return tuple(int(random.integers(size)) for size in sizes)
 
     levels = [len(variable.levels) for variable in analysis.by]
+    more = (most or largest(analysis)) - least(analysis) + 1
     return [
-        Row(*drawn(2), 1 + drawn(most or largest(analysis))[0], drawn(*[BINS] * len(analysis.models)), drawn(*levels))
+        Row(*drawn(2), least(analysis) + drawn(more)[0], drawn(*[BINS] * len(analysis.models)), drawn(*levels))
         for _ in range(number)
     ]
 
@@ -142,7 +148,7 @@ def test_the_sketch_comes_back_and_the_statement_holds_of_rows(
 
 EXTREMES: dict[str, Callable[[Analysis], list[tuple[int, int]]]] = {  # units and bin of each row
     "all weights at the bound": lambda own: [(largest(own), 1)] * (CAP if own.at else CAP // 5),
-    "the least weight, each": lambda own: [(1, at % BINS) for at in range(CAP)],
+    "the least weight, each": lambda own: [(least(own), at % BINS) for at in range(CAP)],
     "one row": lambda own: [(largest(own), 0)],
     "none": lambda own: [],
     "exactly at the cap": lambda own: [(largest(own) if own.at else 10, 3)] * CAP,
@@ -166,7 +172,7 @@ def over_the_cap(lie: Counted, analysis: Analysis) -> None:
     more = CAP * (largest(analysis) if analysis.at else 10) + 1 - int(lie.p[0, 0].sum())
     lie.p[0, 0, 1, 0] += more
     lie.n[0, 1] = CAP - lie.n[0, 0]
-    lie.q[0, 0, 1, 0] += more
+    lie.q[0, 0, 1, 0] += more * least(analysis)
 
 
 def rows_over_the_cap(lie: Counted, analysis: Analysis) -> None:
@@ -178,12 +184,16 @@ def more_rows_than_units(lie: Counted, analysis: Analysis) -> None:
     lie.n[0, 0] = 1
 
 
+def lighter_rows_than_may_be(lie: Counted, analysis: Analysis) -> None:
+    lie.n[0, 0] = int(lie.p[0, 0, 0].sum()) // least(analysis) + 1
+
+
 def heavier_rows_than_the_bound(lie: Counted, analysis: Analysis) -> None:
     lie.n[0, 1] = (int(lie.p[0, 0, 1].sum()) - 1) // largest(analysis)
 
 
 def squares_below_the_sum(lie: Counted, analysis: Analysis) -> None:
-    lie.q[0, 0, 1, 1] = lie.p[0, 0, 1, 1:].sum() - 1
+    lie.q[0, 0, 1, 1] = lie.p[0, 0, 1, 1:].sum() * least(analysis) - 1
 
 
 def squares_above_the_bound(lie: Counted, analysis: Analysis) -> None:
@@ -209,8 +219,15 @@ def half_units(lie: Counted, analysis: Analysis) -> None:
 
 
 LIES = [
-    *(over_the_cap, rows_over_the_cap, more_rows_than_units, heavier_rows_than_the_bound, squares_below_the_sum),
-    *(squares_above_the_bound, squares_without_weights, negative_units, negative_squares, half_units),
+    *(over_the_cap, rows_over_the_cap, more_rows_than_units, lighter_rows_than_may_be, heavier_rows_than_the_bound),
+    *(
+        squares_below_the_sum,
+        squares_above_the_bound,
+        squares_without_weights,
+        negative_units,
+        negative_squares,
+        half_units,
+    ),
 ]
 
 
