@@ -205,7 +205,8 @@ def squares_without_weights(lie: Counted, analysis: Analysis) -> None:
 
 
 def negative_units(lie: Counted, analysis: Analysis) -> None:
-    lie.p[0, 0, 1, :2] += 1000, -1000
+    moved = lie.p[0, 0, 1, 1] + 1000
+    lie.p[0, 0, 1, :2] += moved, -moved
 
 
 def negative_squares(lie: Counted, analysis: Analysis) -> None:
