@@ -344,15 +344,25 @@ class OtherSketch(LyingComputation):
         return [own]
 
 
-def session(protocol: str, **request: Any) -> Play:
-    """Four sites of rows with weights from 0 to 5, each of whose caps fits."""
-    random, sites = np.random.default_rng(5), list[PartyData]()
-    for data in rows(4, 7, most=30):
-        weights = random.integers(0, 51, data.rows)
-        weights[:2] = 0, 50
-        sites.append(dataclasses.replace(data, weights=weights))
-    caps = {data.name: max(data.rows, -(-int(data.weights.sum()) // 10)) for data in sites if data.weights is not None}
+def session(protocol: str, sites: Sequence[PartyData] | None = None, **request: Any) -> Play:
+    """Sites whose weights go from 0 to 5, and whose caps fit."""
+    if sites is None:
+        random, sites = np.random.default_rng(5), rows(4, 7, most=30)
+        sites = [dataclasses.replace(data, weights=random.integers(0, 51, data.rows)) for data in sites]
+    caps = {data.name: max(data.rows, -(-int(np.sum(data.weights)) // 10)) for data in sites}  # type: ignore[arg-type]
     return Play(protocol, sites, keys="helper", min_parties=2, row_caps=caps, analysis=ONE, **request)
+
+
+def with_a_liar(play: Play, lie: Callable[[dict[str, Residues]], None]) -> Any:
+    """What the first site reads, where the last one lies."""
+    data = play.sites[-1]
+    own, computation = helped_secrets(play.material[data.name], play.manifest), OtherSketch(play.manifest, lie)
+    task = LyingTask(play.manifest, data, computation)
+    play.parties[-1] = Party(play.manifest, data.name, HelpedParty(play.manifest, computation, own, task))
+    message: bytes | None = play.aggregator.start()
+    while message is not None:
+        message = play.deliver(play.answers(message))
+    return play.parties[0].result()
 
 
 def weighted_auc(sites: Sequence[PartyData]) -> Fraction:
@@ -391,13 +401,38 @@ def heavier(sketch: dict[str, Residues]) -> None:
 @pytest.mark.parametrize("lie", [squares_understated, *(slow(each) for each in (more_rows, heavier))])
 def test_a_site_that_lies_about_weights_is_left_out_by_name(lie: Callable[[dict[str, Residues]], None]) -> None:
     play = session("verified", interval=0.95)
-    data = play.sites[3]
-    own = helped_secrets(play.material[data.name], play.manifest)
-    computation = OtherSketch(play.manifest, lie)
-    task = LyingTask(play.manifest, data, computation)
-    play.parties[3] = Party(play.manifest, data.name, HelpedParty(play.manifest, computation, own, task))
-    message: bytes | None = play.aggregator.start()
-    while message is not None:
-        message = play.deliver(play.answers(message))
-    found = play.parties[0].result()
-    assert (found.unproved_parties, found.fraction) == ((data.name,), weighted_auc(play.sites[:3]))
+    found = with_a_liar(play, lie)
+    assert (found.unproved_parties, found.fraction) == (("site 3",), weighted_auc(play.sites[:3]))
+
+
+def test_a_site_that_understates_its_squares_within_their_bounds_narrows_an_interval_by_its_own_part() -> None:
+    """One of ten says that each unit is a row's. Its bins' units are the same, and so is the AUC."""
+    random = np.random.default_rng(1)
+    sites = [
+        dataclasses.replace(data, weights=np.clip(10 * np.exp(random.normal(-0.4, 0.9, data.rows)), 1, 50).astype(int))
+        for data in (dataclasses.replace(one, name=f"site {at}") for at, one in enumerate(rows(1, 5, most=60) * 10))
+    ]
+
+    def as_if_units_were_rows(sketch: dict[str, Residues]) -> None:
+        for label in (0, 1):
+            sketch[f"m0 g0 c{label} squares"][:] = sketch[f"m0 g0 c{label}"]
+
+    honest = session("verified", sites, interval=0.95).read()[0]
+    found = with_a_liar(session("verified", sites, interval=0.95), as_if_units_were_rows)
+    assert (found.fraction, found.unproved_parties) == (honest.fraction, ())
+    assert 0.88 < found.standard_error / honest.standard_error < 0.98
+
+
+def test_what_is_released_of_few_different_weights_tells_how_many_rows_have_each() -> None:
+    """Rows, weights and squares of a label are three equations; here weights are 1, 2.5 and 4, one of them rare."""
+    weights, counts = np.array([10, 25, 40]), np.array([17, 1, 5])
+    data = PartyData.from_arrays("site 0", np.arange(46) % 2, np.linspace(0, 1, 46))
+    sites = [dataclasses.replace(data, weights=np.repeat(weights, 2 * counts)), *rows(1, 1)]
+    sites[1] = dataclasses.replace(sites[1], name="site 1", weights=np.zeros(sites[1].rows, int))
+    play = session("verified", sites, interval=0.95)
+    plan, digest = play.plan, play.manifest.digest
+    pooled = sum(plan.sums.sketch(own, GRID, plan.max_rows, plan.modulus, digest) for own in sites)
+    (release,), (prime,) = plan.releases, plan.parameters.plain_moduli
+    told = dict(zip([own.name for own in release.sums], release.totals(residues(pooled, prime), prime), strict=True))
+    known = [int(told[name]) for name in ("counted g0 c1", "P", "positive weights squared")]
+    assert np.linalg.solve(np.stack([weights**0, weights, weights**2]), known).round(6).tolist() == counts.tolist()
