@@ -434,5 +434,5 @@ def test_what_is_released_of_few_different_weights_tells_how_many_rows_have_each
     pooled = sum(plan.sums.sketch(own, GRID, plan.max_rows, plan.modulus, digest) for own in sites)
     (release,), (prime,) = plan.releases, plan.parameters.plain_moduli
     told = dict(zip([own.name for own in release.sums], release.totals(residues(pooled, prime), prime), strict=True))
-    known = [int(told[name]) for name in ("counted g0 c1", "P", "positive weights squared")]
+    known = [int(told[name]) for name in ("counted g0 c1", "P", "W10")]
     assert np.linalg.solve(np.stack([weights**0, weights, weights**2]), known).round(6).tolist() == counts.tolist()
