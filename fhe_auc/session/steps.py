@@ -69,14 +69,16 @@ def step_after(steps: Steps[object], outcomes: Iterable[Outcome]) -> Step | None
 
 def told_by(steps: Steps[T], outcomes: Iterable[Outcome]) -> T:
     """Return what sessions with these outcomes tell; errors as `step_after`, and `InputError` for too few."""
-    try:
-        next(steps)
-        for outcome in outcomes:
-            steps.send(outcome)
-    except StopIteration as ended:
-        told: T = ended.value
-        return told
-    raise InputError("some sessions are to come, or their results are missing: the last one's file has what all tell")
+    given = iter(outcomes)
+
+    def one(step: Step) -> Outcome:
+        if (outcome := next(given, None)) is None:
+            raise InputError(
+                "some sessions are to come, or their results are missing: the last one's file has what all tell"
+            )
+        return outcome
+
+    return played(steps, one)
 
 
 def evaluation_steps(asked: Asked, base: Request = ANY, own: NDArray[np.float64] | None = None) -> Steps[Evaluation]:
