@@ -32,22 +32,30 @@ from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.evaluation import (
     FRACTIONS,
     CellCounts,
+    CensoringCurve,
     Evaluation,
     Outcome,
     QuantileThresholds,
+    at_horizons,
     preceded,
     verified_as_dict,
 )
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
 
-KINDS: Mapping[str, type[Outcome]] = {"evaluation": Evaluation, "boundaries": QuantileThresholds, "counts": CellCounts}
+KINDS: Mapping[str, type[Outcome]] = {
+    "evaluation": Evaluation,
+    "boundaries": QuantileThresholds,
+    "counts": CellCounts,
+    "censoring": CensoringCurve,
+}
 """Names, in a file, of what sessions yield."""
 
 ERROR = "error"
 _ARRAYS: Mapping[type[Outcome], Mapping[str, type[np.generic] | None]] = {
     QuantileThresholds: {"grid": np.float64},
     CellCounts: dict.fromkeys(("positives", "negatives", "squares", "rows", "unknown")),  # of integers, unless weighted
+    CensoringCurve: {"counts": np.int64},
 }
 
 
@@ -75,20 +83,27 @@ class Result:
         return self.outcomes[-1]
 
     def evaluation(self) -> Evaluation:
-        """Return the evaluation, with the costs of the session that found its thresholds.
+        """Return the evaluation, with the costs of the sessions before it, of as many horizons as there are yet.
 
         Raises the error where there is none, and `InputError` where that session yields something else.
         """
-        found: QuantileThresholds | None = None
-        for outcome in (*self.outcomes[:-1], self.outcome):
-            if isinstance(outcome, QuantileThresholds):
-                found = outcome
-            if isinstance(outcome, Evaluation):
-                return outcome if found is None else preceded(outcome, found)
-        raise InputError(f"the result of session {self.session} is no evaluation: {_IN_WORDS[type(self.outcome)]}")
+        outcomes = (*self.outcomes[:-1], self.outcome)
+        evaluations = [each for each in outcomes if isinstance(each, Evaluation)]
+        if not evaluations:
+            raise InputError(f"the result of session {self.session} is no evaluation: {_IN_WORDS[type(self.outcome)]}")
+        made = evaluations[0]
+        for outcome in outcomes:
+            if isinstance(outcome, CensoringCurve):
+                made = at_horizons([each for each in evaluations if each.horizon is not None], outcome)
+        found = next((each for each in outcomes if isinstance(each, QuantileThresholds)), None)
+        return made if found is None else preceded(made, found)
 
 
-_IN_WORDS = {QuantileThresholds: "it has thresholds for one", CellCounts: "it has counts for a report"}
+_IN_WORDS = {
+    QuantileThresholds: "it has thresholds for one",
+    CellCounts: "it has counts for a report",
+    CensoringCurve: "it has the censoring curve for one",
+}
 
 
 def read_result(path: str | os.PathLike[str]) -> Result:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from fhe_auc.question.score_bins import bins_of, of_one_number
 from fhe_auc.results import delong, intervals
 from fhe_auc.results.delong import Moments, OneModel, PairedError, PairedSums
-from fhe_auc.results.estimates import Comparison
+from fhe_auc.results.estimates import Comparison, with_holm
 from fhe_auc.results.result_tables import p_text
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
 from fhe_auc_protocols.exact_auc.auc_sums import table
@@ -218,11 +218,7 @@ def _said(paired: Mapping[tuple[int, int], PairedSums | None], reading: Reading)
             if error is not None:
                 error = reading.errors.paired(pair, first, second, error)
             comparisons.append(_compared(pair, first, second, error, reading))
-    if len(comparisons) > 1:  # one that has no p is a test all the same
-        bounds = [(own.p_value, own.p_at_most, 1.0) for own in comparisons]
-        adjusted = intervals.holm([next(p for p in own if p is not None) for own in bounds])
-        pairs = zip(comparisons, adjusted, strict=True)
-        comparisons = [own if own.p_value is None else replace(own, p_holm=p) for own, p in pairs]
+    comparisons = [*with_holm(comparisons)]
     errors = {estimate.model: estimate.standard_error or 0 for estimate in reading.estimates if not estimate.group}
     warnings = [
         _warning(own, alike=(own.standard_error or 0) < _ALIKE * errors.get(own.first, 0), reading=reading)

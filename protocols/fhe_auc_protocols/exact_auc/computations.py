@@ -7,6 +7,7 @@ key, could decrypt the sum of the pads with it.
 import math
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -203,13 +204,14 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         settings |= {"primes": plan.primes, "flooding_bits": round(plan.flooding_margin, 1)}
         for own in said:
             settings |= own.settings
+        horizon = plan.analysis.at.horizon if plan.analysis.at else None
         of_all = of_auc(self._manifest, parties, first["binning_error"], headline.standard_error, told=True)
         return Evaluation(
             **first,
             binning_error_fraction=exactly,
             numerical_error=0.0 if headline.fraction is not None else math.nan,
-            estimates=tuple([row for own in said for row in own.estimates]),
-            comparisons=tuple([row for own in said for row in own.comparisons]),
+            estimates=tuple([replace(row, horizon=horizon) for own in said for row in own.estimates]),
+            comparisons=tuple([replace(row, horizon=horizon) for own in said for row in own.comparisons]),
             sites=tuple([row for own in said for row in own.sites]),
             warnings=(*of_all, *[text for own in said for text in own.warnings]),
             soundness=plan.soundness,

@@ -60,7 +60,7 @@ class ExactCounts(ReadoutProtocol[R]):
         return {**super().agreed(request), **told}
 
     def analysis_of(self, manifest: Manifest) -> Analysis:
-        """Return the models whose scores are counted, and the variables; raise `InputError` where that is malformed."""
+        """Return models, variables, weights and follow-up times; raise `InputError` where that is malformed."""
         if ANALYSIS not in manifest.options:
             return PLAIN
         try:
@@ -81,20 +81,23 @@ class ExactCounts(ReadoutProtocol[R]):
         parties = len(request.parties)
         least = parties if request.min_parties is None else request.min_parties
         noise = self.noise(request.options, len(request.thresholds), parties, least)
-        most, square = bounds(request.analysis.units, request.max_rows, parties)
+        units = request.analysis.units
+        square = bounds(units, request.max_rows, parties)[1]
+        readout = self.readout_of(request.analysis, square)
+        rows = request.max_rows * (1 if units else readout.times(request.analysis))
         return VectorPlan(
             keys=cast("Keys", request.keys),  # which has been checked
             thresholds=len(request.thresholds),
-            entries=entries(self.readout_of(request.analysis, square), len(request.thresholds)),
+            entries=entries(readout, len(request.thresholds)),
             parties=parties,
-            max_total=most * self.readout.times(request.analysis) + (0 if noise is None else noise.room),
+            max_total=bounds(units, rows, parties)[0] + (0 if noise is None else noise.room),
         )
 
     def plan_of(self, manifest: Manifest) -> VectorPlan:
         """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
-        plan = manifest.decoded_plan(VectorPlan)
-        if plan.entries != entries(self.readout_of(self.analysis_of(manifest)), plan.thresholds):
-            raise InputError(f"the session's manifest is not one for {self.readout.purpose}")
+        plan, readout = manifest.decoded_plan(VectorPlan), self.readout_of(self.analysis_of(manifest))
+        if plan.entries != entries(readout, plan.thresholds):
+            raise InputError(f"the session's manifest is not one for {readout.purpose}")
         return plan
 
     def noise(self, options: Mapping[str, Any], thresholds: int, parties: int, min_parties: int) -> SharedNoise | None:
@@ -107,13 +110,13 @@ class ExactCounts(ReadoutProtocol[R]):
 
     def task(self, manifest: Manifest, data: PartyData) -> PaddedTask[R]:
         """Return a party's computation on its own rows; raise `InputError` where the manifest is of another kind."""
-        self.readout.check_manifest(manifest, self.name)
-        self.plan_of(manifest)
         analysis, parties = self.analysis_of(manifest), len(manifest.parties)
-        noise = self.noise(manifest.options, len(manifest.thresholds), parties, manifest.min_parties)
-        times, most = self.readout.times(analysis), int(manifest.options.get(MAX_ROWS, 0))
+        most = int(manifest.options.get(MAX_ROWS, 0))
         readout = self.readout_of(analysis, bounds(analysis.units, most, parties)[1])
-        task = CountsTask(readout, manifest, data, noise, times, most)
+        readout.check_manifest(manifest, self.name)
+        self.plan_of(manifest)
+        noise = self.noise(manifest.options, len(manifest.thresholds), parties, manifest.min_parties)
+        task = CountsTask(readout, manifest, data, noise, readout.times(analysis), most)
         check_names(self.options, self.name, set(manifest.options) - {ANALYSIS, MAX_ROWS})
         return task
 

@@ -1,15 +1,18 @@
-"""The seven plug-ins: each a way of counting, and what is read off the counts."""
+"""The plug-ins: each a way of counting, and what is read off the counts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.results.evaluation import CellCounts, Evaluation, QuantileThresholds
+from fhe_auc.results.evaluation import CellCounts, CensoringCurve, Evaluation, QuantileThresholds
+from fhe_auc.rows.own_checks import left_out
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.protocol import Request, Spending
 from fhe_auc_protocols import options as options_of
+from fhe_auc_protocols.histograms.censored_rows import CensoredRows
 from fhe_auc_protocols.histograms.distributed_noise import SharedNoise
 from fhe_auc_protocols.histograms.exact_counts import ExactCounts
 from fhe_auc_protocols.histograms.local_randomisation import LocalRandomisation
@@ -41,6 +44,7 @@ class HistogramFederated(ExactCounts[Evaluation]):
     )
     trust = "the aggregator does not collude with who has the pads (its sums are proved); parties see pooled bins"
     boundaries = "boundaries-federated"
+    weighs = True
     readout = ExactScoreHistogram()
     options = options_of.HISTOGRAM_FEDERATED
 
@@ -116,6 +120,27 @@ class CountsFederated(ExactCounts[CellCounts]):
         if analysis.classes or analysis.cross_groups or analysis.heterogeneity or analysis.cluster:
             raise InputError(f"protocol {self.name!r} counts rows of labels 0 and 1, by group and bin")
         return super().agreed(request)
+
+
+class CensoringFederated(ExactCounts[CensoringCurve]):
+    """Plug-in ``censoring-federated``."""
+
+    name = "censoring-federated"
+    summary = "one-time pads, an exact sum of rows by time and event: the censoring curve, for weights at a horizon"
+    trust = "the aggregator does not collude with who has the pads (its sums are proved); parties see the counts"
+    yields = CensoringCurve
+    readout = CensoredRows()
+    several = True
+
+    def readout_of(self, analysis: Analysis, square: int = 1) -> CensoredRows:
+        """Return the counts of follow-up times; raise `InputError` where there are none."""
+        if not analysis.follow_up or analysis.at:
+            raise InputError(f"protocol {self.name!r} counts rows by follow-up time, and the session has no such times")
+        return CensoredRows(analysis.follow_up)
+
+    def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
+        """Return what was left out of the rows: scores tell labels apart at a horizon only."""
+        return left_out(parties)
 
 
 class QuantilesDistributedDp(DistributedNoise[QuantileThresholds]):
