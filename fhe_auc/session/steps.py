@@ -89,19 +89,21 @@ def evaluation_steps(asked: Asked, base: Request = ANY, own: NDArray[np.float64]
         found, request = yield from with_thresholds(asked, asked.protocol, request)
     else:
         request = replace(request, thresholds=own)
-    evaluation, follow_up = None, asked.analysis.follow_up
-    if follow_up:
-        curve = yield from censoring_curve(asked, request)
-        ats = [at_horizon(curve.ended, follow_up, horizon) for horizon in follow_up.horizons]
-        evaluations = list[Evaluation]()
-        for at in ats:
-            one = replace(request, analysis=structs.replace(asked.analysis, at=at))
-            evaluations.append(expected(Evaluation, (yield Step(asked.protocol, one))))
-        said = (*curve.warnings, *doubts(curve.ended, ats))
-        evaluation = at_horizons(evaluations, replace(curve, warnings=said))
-    else:
-        evaluation = expected(Evaluation, (yield Step(asked.protocol, request)))
+    curve = None if not asked.analysis.follow_up else (yield from censoring_curve(asked, request))
+    evaluation = yield from evaluated(asked.protocol, request, curve)
     return evaluation if found is None else preceded(evaluation, found)
+
+
+def evaluated(protocol: str, request: Request, curve: CensoringCurve | None) -> Steps[Evaluation]:
+    """Return the evaluation at the thresholds of a request; of all horizons, with the weights of a censoring curve."""
+    follow_up = request.analysis.follow_up
+    if curve is None or not follow_up:
+        return expected(Evaluation, (yield Step(protocol, request)))
+    ats, evaluations = [at_horizon(curve.ended, follow_up, each) for each in follow_up.horizons], list[Evaluation]()
+    for at in ats:
+        one = replace(request, analysis=structs.replace(request.analysis, at=at))
+        evaluations.append(expected(Evaluation, (yield Step(protocol, one))))
+    return at_horizons(evaluations, replace(curve, warnings=(*curve.warnings, *doubts(curve.ended, ats))))
 
 
 def censoring_curve(asked: Asked, base: Request) -> Steps[CensoringCurve]:

@@ -60,7 +60,7 @@ class ExactCounts(ReadoutProtocol[R]):
         return {**super().agreed(request), **told}
 
     def analysis_of(self, manifest: Manifest) -> Analysis:
-        """Return models, variables, weights and follow-up times; raise `InputError` where that is malformed."""
+        """Return the models whose scores are counted, and the variables; raise `InputError` where that is malformed."""
         if ANALYSIS not in manifest.options:
             return PLAIN
         try:
@@ -95,9 +95,9 @@ class ExactCounts(ReadoutProtocol[R]):
 
     def plan_of(self, manifest: Manifest) -> VectorPlan:
         """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
-        plan, readout = manifest.decoded_plan(VectorPlan), self.readout_of(self.analysis_of(manifest))
-        if plan.entries != entries(readout, plan.thresholds):
-            raise InputError(f"the session's manifest is not one for {readout.purpose}")
+        plan = manifest.decoded_plan(VectorPlan)
+        if plan.entries != entries(self.readout_of(self.analysis_of(manifest)), plan.thresholds):
+            raise InputError(f"the session's manifest is not one for {self.readout.purpose}")
         return plan
 
     def noise(self, options: Mapping[str, Any], thresholds: int, parties: int, min_parties: int) -> SharedNoise | None:
