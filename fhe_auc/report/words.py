@@ -93,8 +93,8 @@ def weighting(analysis: Analysis, card: ReportCard) -> dict[str, object]:
             f"{'Aalen and Johansen' if competing else 'Kaplan and Meier'}, over all rows."
         )
     told["text"] = (
-        f"{text} All numbers but those of rows are weighted. Rows tell as {effective['positive']:,} positive and "
-        f"{effective['negative']:,} negative ones of equal weight (effective rows). Intervals take the weights as known"
+        f"{text} All numbers but those of rows are weighted. They are worth {effective['positive']:,} positive and "
+        f"{effective['negative']:,} negative rows of equal weight (effective rows). Intervals take the weights as known"
         + (", which makes them wider than need be." if analysis.at else ".")
     )
     return told
