@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from fhe_auc.base import python_options as kinds
 from fhe_auc.base.errors import InputError, UnknownProtocolError
+from fhe_auc.base.names import names_in
 from fhe_auc.base.options import NO_WEIGHTS, WEIGHTS
 from fhe_auc.base.terminal import Progress, shown
 from fhe_auc.question import thresholds as grids
@@ -78,6 +79,9 @@ def _column(value: Any, name: str) -> str:
 _columns = kinds.one_or_several(_column, "a column, a list, or a mapping of columns to their levels")
 
 
+_codes = partial(kinds.several, kind=_label, what="a list of codes")
+
+
 def _by(value: Any, name: str) -> dict[str, tuple[str, ...]]:
     """Return columns with their levels, none where they are to be found."""
     if not isinstance(value, Mapping):
@@ -102,7 +106,7 @@ OPTIONS: Mapping[str, kinds.Kind] = {
     **dict.fromkeys(("score_scale", "keys", "backend", "cheat", "title"), kinds.text),
     "thresholds": _thresholds,
     **dict.fromkeys(("interval", "cost_ratio", "alert_rate", "max_weight", "weight_step"), kinds.number),
-    "event_codes": partial(kinds.several, kind=_label, what="a list of codes"),
+    "event_codes": lambda value, name: _codes(names_in(value) if isinstance(value, str) else value, name),
     "horizon": kinds.one_or_several(kinds.number, "a time, or a list of times"),
     "time_grid": lambda value, name: value if isinstance(value, str) else kinds.number(value, name),
     "threshold": kinds.one_or_several(kinds.number, "a number, or a list of numbers"),

@@ -127,7 +127,7 @@ def follow_up_of(
     given = dict(zip(names, (time, event, tuple(horizons), grid), strict=True))
     there = [name for name in names if given[name]]
     if there and (lacking := [name for name in names[:3] if name not in there]):
-        raise InputError(f"{there[0]}: follow-up times need {' and '.join(lacking)} too")
+        raise InputError(f"{there[0]}: follow-up times need {', '.join(lacking)} too")
     if there and beside:
         raise InputError(f"{beside} does not go with {names[0]}: no labels are read then, but events and times")
     try:

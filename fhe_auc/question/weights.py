@@ -48,24 +48,27 @@ class Weights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def weights_of(weight_column: str) -> Weights | None:
     """Return the weights of "NAME=MOST" or "NAME=MOST,STEP", None of no text; `InputError` for what is neither."""
+    if not weight_column:
+        return None
     column, numbers = named_values(weight_column)
     try:
-        return checked_weights(column, *map(float, numbers)) if weight_column else None
-    except (TypeError, ValueError):
+        most, step = (*map(float, numbers), 1 / DEFAULT_PER)[: max(2, len(numbers))]
+    except ValueError:
         raise InputError(
             f"column of weights {weight_column!r}: give its name and the most that one weight may be, which is public, "
             "as NAME=50; and the step to which weights are rounded, if it is not 0.001, as NAME=50,0.01"
         ) from None
+    return checked_weights(column, most, step)
 
 
 def checked_weights(column: str, most: float, step: float = 1 / DEFAULT_PER) -> Weights:
     """Return a column of weights of at most `most`, in steps of `step`; errors as `Weights`."""
     per = round(1 / step) if step > 0 else 0
-    return Weights(column, math.ceil(min(most, MOST_UNITS) * per - _TINY), per)
+    return Weights(column, math.ceil(min(MOST_UNITS + 1, most) * per - _TINY), per)
 
 
 def named_values(text: str) -> tuple[str, tuple[str, ...]]:
     """Return name and values of "NAME=VALUE,VALUE"; what has a comma or an equals sign of its own is within quotes."""
-    found = re.match(rf"{QUOTED}=|[^,=]*=", text)
+    found = re.match(rf"{QUOTED}=|(?!{QUOTED}(?:,|$))[^,=]*=", text)
     names = names_in(text[: found.end() - 1] if found else text)
     return names[0] if len(names) == 1 else text.strip(), names_in(text[found.end() :]) if found else ()

@@ -80,9 +80,9 @@ class Interval:
 
 
 def of_auc(
-    auc: Fraction, rows: tuple[int, int], standard_error: float, level: float, method: str = DELONG
+    auc: Fraction, rows: tuple[float, float], standard_error: float, level: float, method: str = DELONG
 ) -> Interval | None:
-    """Return the interval of the AUC of so many positive and negative rows, two of each at least, with this error.
+    """Return the interval of the AUC of so many positive and negative (effective) rows, two of each, with this error.
 
     It is `on_logit_scale`; Newcombe's where rows of the rarer label are fewer than 20, or the AUC is 0 or 1; half that
     where fewer than 3 of these are on the wrong side. None where all scores are tied.

@@ -78,7 +78,7 @@ def coded_entries(
     values: NDArray[Any] | Coded, what: str, refuse: Callable[[int, str], InputError], names: Sequence[str] = ()
 ) -> NDArray[np.uint8]:
     """Return each entry's index in `names`, or refuse the first that is none of them; without names, labels 0 and 1."""
-    coded = _present(values, what, refuse, ": give such rows a level of their own" if names else "")
+    coded = _present(values, what, refuse, ": give such rows a level of their own" if names and what != "event" else "")
     index = {canonical(name): code for code, name in enumerate(names)} or _LABELS
     for code, name in enumerate(names):
         if (other := index[canonical(name)]) != code:

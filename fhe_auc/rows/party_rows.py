@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, Place
-from fhe_auc.base.names import first_alike
+from fhe_auc.base.names import first_alike, quoted
 from fhe_auc.question.analysis import Analysis, Questions
 from fhe_auc.question.follow_up import CODES, FollowUp
 from fhe_auc.rows.entries import Coded, canonical, known_codes, missing_entries, number_of, require_one_spelling
@@ -277,7 +277,7 @@ class _Kept:
     def _events(self, part: _Part, follow_up: FollowUp, refuse: partial[InputError]) -> Coded:
         """Return codes of events as the analysis has them; `InputError`, with all that there are, for another one."""
         coded = part.piece.texts[self._columns.label]
-        codes = {_value(str(canonical(code))): code for code in follow_up.codes}
+        codes = {_value(code): code for code in map(str, map(canonical, follow_up.codes))}
         stored = {} if _one_or_two(coded.stored) and follow_up.codes == CODES else coded.stored
         found = [name and codes.get(_value(name), codes.get(_value(stored.get(name, name)))) for name in coded.names]
         if odd := [code for code, name in coded.named().items() if found[code] is None]:
@@ -285,11 +285,11 @@ class _Kept:
             there, named = self._all_labels(), ", ".join(map(repr, follow_up.codes))
             likely = ("1", "0") if "0" in there else ("2", "1")  # of the event, and of the censored
             guess = sorted(there, key=lambda code: likely.index(code) if code in likely else 2)
-            told = (
-                f"event is {coded.names[coded.codes[row]]!r}; the column has {', '.join(map(repr, there))}, and named "
+            told = f"event is {coded.names[coded.codes[row]]!r}, and codes are {named}, while the column has "
+            told += (
+                f"{', '.join(map(repr, there))}: name the event first, the censored next, then competing events, as "
             )
-            told += f"are {named}: name the event first, the censored next, then competing events, as in "
-            raise refuse(row, told + part.table.words.events(guess))
+            raise refuse(row, f'{told}{part.table.words.events}"{",".join(map(quoted, guess))}"')
         return replace(coded, names=found, stored={})
 
     def parties(self) -> list[PartyData]:

@@ -6,14 +6,14 @@ import pickle
 import tempfile
 import unicodedata
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.files import naming
-from fhe_auc.base.names import known_names, quoted
+from fhe_auc.base.names import known_names
 from fhe_auc.rows.entries import WIDTHLESS, Coded
 
 _IN_MEMORY = 2**24  # bytes of columns that are kept in memory; more go to a file
@@ -47,19 +47,17 @@ class Words(NamedTuple):
     label: str  # what names another column of labels, and of scores
     score: str
     follow_up: str  # what names the column of follow-up times
-    events: Callable[[Sequence[str]], str]  # what gives codes of events
+    events: str  # what gives codes of events
     left_out: str = ""  # what is to be known where rows of a table with a missing entry were left out
 
 
 OPTIONS = Words(
     "--drop-missing leaves such rows out",
-    *("--positive-label ", "--classes", "--label-column", "--score-column", "--time-column"),
-    lambda codes: f"--event-column NAME={','.join(map(quoted, codes))}",
+    *("--positive-label ", "--classes", "--label-column", "--score-column", "--time-column", "--event-column NAME="),
 )
 KEYWORDS = Words(
     "drop the row, as drop_missing=True does",
-    *("positive_label=", "classes=", "label=", "score=", "time="),
-    "event_codes={}".format,
+    *("positive_label=", "classes=", "label=", "score=", "time=", "event_codes="),
 )
 
 

@@ -278,7 +278,7 @@ def plan_exact(
     def candidates(rows: int, privacy: epsilon_noise.Privacy | None = privacy) -> Iterator[BfvParameters]:
         if privacy is not None:  # whoever has them
             privacy = msgspec.structs.replace(privacy, rows=(rows - parties + 1, *[1] * (parties - 1)))
-        least = replace(sums, privacy=privacy).least_modulus(rows, parties)
+        least = replace(sums, privacy=privacy).for_rows(rows, parties).least_modulus(rows, parties)
         return _candidates(backend, least, small_prime, prove=bool(caps))
 
     def most(privacy: epsilon_noise.Privacy | None) -> int:

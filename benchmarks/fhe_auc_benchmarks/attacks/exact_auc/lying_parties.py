@@ -181,7 +181,7 @@ def _anothers(making: Making, view: View) -> Making:
 def _of_other_counts(making: Making, view: View) -> Making:
     """Return the making of a proof that holds, of counts that it does not submit: all its rows are left of its cap."""
     digits = np.zeros_like(making.digits)
-    length = making.statement.length
+    length = making.statement.lengths[-1]
     cap = np.zeros(making.statement.entries, np.int64)
     cap[-1] = view.plan.cap_of(making.party)
     digits[-length:] = making.statement.digits_of(cap)[-length:]
@@ -284,9 +284,10 @@ class LyingComputation(ExactComputation):
         own = counts[:, 1:] if self.plan.analysis.by else counts
         left = subtract(np.array([cap], np.uint64), total(counts[0, 0].reshape(-1), statement.prime), statement.prime)
         submitted = np.concatenate([own.reshape(-1), proved.signs_of(sketch), left])
-        places = np.array([statement.base**place for place in range(statement.length)], np.uint64)
+        length = int(statement.lengths[0])  # of counts all have one
+        places = np.array([statement.base**place for place in range(length)], np.uint64)
         found = submitted[:, None] // places % np.uint64(statement.base)
-        odd = submitted >= np.uint64(statement.base**statement.length)
+        odd = submitted >= np.uint64(statement.base**length)
         found[odd, 0], found[odd, 1:] = submitted[odd], 0
         if self._lie.digits is not None:
             found = self._lie.digits(found, self._views[0])
