@@ -80,7 +80,7 @@ def test_more_rows_than_agreed_on_or_more_weight_give_no_number() -> None:
     with pytest.raises(ResultCheckError, match="the parties have 12 rows in all, 8 more than max_rows = 4"):
         one_process.run(plugin, asked, [party("a", [3000, 3000]), party("b", [3000, 3000])], None)
     with pytest.raises(InputError, match="its rows are not those of the session's analysis"):
-        one_process.run(plugin, replace(asked, analysis=Analysis()), [party("a", [1, 1]), party("b", [1, 1])], None)
+        one_process.run(plugin, asked, [PartyData.from_arrays(name, [0, 1], [0.2, 0.7]) for name in "ab"], None)
 
 
 def test_groups_and_two_models_have_sums_of_weights_with_effective_rows() -> None:
@@ -105,8 +105,9 @@ def test_groups_and_two_models_have_sums_of_weights_with_effective_rows() -> Non
 
 
 def test_a_group_with_few_effective_rows_in_a_cell_is_not_shown() -> None:
-    heavy = TABLE.assign(ipw=np.where((TABLE.sex == "F") & (np.arange(900) % 90 == 0), 400.0, 1.0))
-    asked = {**ASKED, "score": "risk", "max_weight": 400, "by": "sex"}
+    one = np.flatnonzero((TABLE.sex == "F") & (LABELS == 1) & (SCORES >= 0.3))[0]
+    heavy = TABLE.assign(ipw=np.where(np.arange(900) == one, 70.0, 1.0))
+    asked = {**ASKED, "score": "risk", "max_weight": 70, "by": "sex"}
     groups = federated_report(heavy, **asked).card.group_decisions
     assert all(each.counts is None for each in groups)  # M would give F away
     alike = federated_report(TABLE.assign(ipw=1.0), **asked).card.group_decisions
