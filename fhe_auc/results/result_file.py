@@ -91,10 +91,9 @@ class Result:
         evaluations = [each for each in outcomes if isinstance(each, Evaluation)]
         if not evaluations:
             raise InputError(f"the result of session {self.session} is no evaluation: {_IN_WORDS[type(self.outcome)]}")
-        made = evaluations[0]
-        for outcome in outcomes:
-            if isinstance(outcome, CensoringCurve):
-                made = at_horizons([each for each in evaluations if each.horizon is not None], outcome)
+        curve = next((each for each in outcomes if isinstance(each, CensoringCurve)), None)
+        of_horizons = [each for each in evaluations if each.horizon is not None]
+        made = at_horizons(of_horizons, curve) if curve and of_horizons else evaluations[0]
         found = next((each for each in outcomes if isinstance(each, QuantileThresholds)), None)
         return made if found is None else preceded(made, found)
 
