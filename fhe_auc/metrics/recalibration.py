@@ -96,9 +96,9 @@ def calibration_in_the_large(histogram: Histogram) -> tuple[Estimate, float]:
     """
     usable = _usable(histogram)
     value, low, high = (
-        _intercept(usable, _logit(scores)) for scores in (usable.centres, usable.edges[1:], usable.edges[:-1])
+        _intercept(usable, logit(scores)) for scores in (usable.centres, usable.edges[1:], usable.edges[:-1])
     )
-    rates = expit(value + _logit(usable.centres))
+    rates = expit(value + logit(usable.centres))
     error = _left_over(usable, rates) / float(usable.counts @ (rates * (1 - rates)))
     return Estimate(value, min(low, value), max(high, value)), error
 
@@ -121,11 +121,11 @@ def calibration_line(histogram: Histogram) -> CalibrationLine | None:
     None if a score parts the labels, or nearly does, or all are equal, so that no finite slope is the best one.
     """
     usable = _usable(histogram)
-    found = _fitted(usable.positives, usable.negatives, _logit(usable.centres), usable)
+    found = _fitted(usable.positives, usable.negatives, logit(usable.centres), usable)
     if found is None:
         return None
-    lower, upper = _logit(usable.edges[:-1]), _logit(usable.edges[1:])
-    lower[0], upper[-1] = _logit(usable.centres[[0, -1]])
+    lower, upper = logit(usable.edges[:-1]), logit(usable.edges[1:])
+    lower[0], upper[-1] = logit(usable.centres[[0, -1]])
     nothing = np.zeros(usable.bins)
     off = np.zeros(2)
     for of_ones, of_zeros in ((upper, lower), (lower, upper)):
@@ -140,7 +140,8 @@ def _usable(histogram: Histogram) -> Histogram:
     return with_both_labels(histogram)
 
 
-def _logit(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def logit(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the log odds of scores in [0, 1], kept `NEAREST_END` away from the ends."""
     inside = np.clip(scores, NEAREST_END, 1 - NEAREST_END)
     return np.asarray(np.log(inside) - np.log1p(-inside))
 

@@ -76,6 +76,7 @@ class OperatingPoint(NamedTuple):
     name: str
     title: str
     decision: Decision | None
+    interval: Interval | None = None  # of the threshold, by the bootstrap
 
 
 _OF_DECISIONS = {
@@ -92,22 +93,33 @@ _OF_DECISIONS = {
 def operating_points(
     histogram: Histogram, level: float | None, cost_ratio: float | None, alert_rate: float | None
 ) -> Iterator[OperatingPoint]:
-    """Yield decisions at each specificity and sensitivity that is held, by Youden, and by a cost and an alert rate."""
-    find = {
-        **{f"specificity_{least:.2f}": precision_recall.threshold_of_specificity(histogram, least) for least in HELD},
-        **{f"recall_{least:.2f}": precision_recall.threshold_of_recall(histogram, least) for least in HELD},
-        "youden": precision_recall.cheapest_threshold(histogram, histogram.negatives.sum() / histogram.positives.sum()),
-    }
+    """Yield decisions at each of `chosen_thresholds`."""
     titles = [f"{rate} at least {least:.2f}" for rate in ("Specificity", "Sensitivity") for least in HELD]
     titles.append("Youden's index")
     if cost_ratio is not None:
-        find["least_cost"] = precision_recall.cheapest_threshold(histogram, cost_ratio)
         titles.append(f"Least cost, ratio {cost_ratio:g} (in theory {1 / (1 + cost_ratio):.4g})")
     if alert_rate is not None:
-        find["alert_rate"] = precision_recall.threshold_of_alert_rate(histogram, alert_rate)
         titles.append(f"At most {100 * alert_rate:.4g}% flagged")
-    for (name, threshold), title in zip(find.items(), titles, strict=True):
+    chosen = chosen_thresholds(histogram, cost_ratio, alert_rate)
+    for (name, threshold), title in zip(chosen.items(), titles, strict=True):
         yield OperatingPoint(name, title, None if threshold is None else decision(histogram, title, threshold, level))
+
+
+def chosen_thresholds(
+    histogram: Histogram, cost_ratio: float | None, alert_rate: float | None
+) -> dict[str, float | None]:
+    """Return the threshold at each specificity and sensitivity that is held, by Youden, a cost and an alert rate."""
+    youdens = histogram.negatives.sum() / histogram.positives.sum()
+    find = {
+        **{f"specificity_{least:.2f}": precision_recall.threshold_of_specificity(histogram, least) for least in HELD},
+        **{f"recall_{least:.2f}": precision_recall.threshold_of_recall(histogram, least) for least in HELD},
+        "youden": precision_recall.cheapest_threshold(histogram, youdens),
+    }
+    if cost_ratio is not None:
+        find["least_cost"] = precision_recall.cheapest_threshold(histogram, cost_ratio)
+    if alert_rate is not None:
+        find["alert_rate"] = precision_recall.threshold_of_alert_rate(histogram, alert_rate)
+    return find
 
 
 def decision(

@@ -163,10 +163,8 @@ def of_bins(
     p, n, of_ones, of_zeros = (np.asarray(side, np.int64).astype(object) for side in sides)  # cubes: beyond 64 bits
     worse, better = 2 * np.cumsum(n) - n - n.sum(), p.sum() - 2 * np.cumsum(p) + p
     ones, zeros = (Counted(0, int(own.sum()), int(square.sum())) for own, square in ((p, of_ones), (n, of_zeros)))
-    difference, q10, q01, r10, r01 = (
-        int(each.sum())
-        for each in (p * worse, of_ones * worse**2, of_zeros * better**2, of_ones * worse, of_zeros * better)
-    )
+    firsts = p * worse, of_ones * worse, of_zeros * better
+    difference, r10, r01, q10, q01 = (int(own.sum()) for own in (*firsts, firsts[1] * worse, firsts[2] * better))
     auc = Fraction(1, 2) + Fraction(difference, 2 * ones.total * zeros.total)
     return auc, delong_error(Merged(difference, q10, q01, first=(r10, r01)), ones, zeros)
 
@@ -205,14 +203,11 @@ class Moments(NamedTuple):
 
     def centred(self, rows: Counted) -> tuple[float, float, float]:
         """Return the sums of squares of u^a and u^b around their means over these rows, and that of products."""
-        of_first, of_second = self.weighted or (self.first, self.second)
+        x, y = self.weighted or (self.first, self.second)
         a, b = (Fraction(each, rows.total) for each in (self.first, self.second))
-        around = (
-            around_means(self.first_square, (of_first, of_first), (a, a), rows.square),
-            around_means(self.second_square, (of_second, of_second), (b, b), rows.square),
-            around_means(self.product, (of_first, of_second), (a, b), rows.square),
-        )
-        return float(around[0]), float(around[1]), float(around[2])
+        of_first = around_means(self.first_square, (x, x), (a, a), rows.square)
+        of_second = around_means(self.second_square, (y, y), (b, b), rows.square)
+        return float(of_first), float(of_second), float(around_means(self.product, (x, y), (a, b), rows.square))
 
 
 def around_means(
@@ -290,21 +285,16 @@ class Clusters(NamedTuple):
             variance += patients / (patients - 1) * summed / effective**2
         return math.sqrt(variance) if variance > 0 else None
 
-    def _effective(self, group: int, rows: tuple[Counted, Counted]) -> tuple[float, float, float]:
-        """Return patients with positive rows, with negative ones, and all: as many of them as of rows are effective."""
-        (positives, negatives), everybody = rows, self.patients[group][2]
-        with_ones, with_zeros = (
-            own.effective / own.rows * of for own, of in zip(rows, self.patients[group], strict=False)
-        )
-        of_all = (positives.effective + negatives.effective) / (positives.rows + negatives.rows) * everybody
-        return float(with_ones), float(with_zeros), float(of_all)
+    def _effective(self, group: int, rows: tuple[Counted, Counted]) -> list[float]:
+        """Return patients with positive rows, with negative ones, and with any: as large a share as of rows."""
+        share = float(sum(own.effective for own in rows) / sum(own.rows for own in rows))
+        return [share * patients for patients in self.patients[group]]
 
     def worth(self, model: int, group: int, rows: tuple[Counted, Counted]) -> float:
         """Return how many patients with equally many rows would say as much as these, of the rarer label."""
         within = self.within[model, model, group]
-        return min(
-            float(own.total**2 / (own.square + within[of, of].pairs)) for of, own in zip((1, 0), rows, strict=True)
-        )
+        counted = zip((within[1, 1], within[0, 0]), rows, strict=True)
+        return min(float(own.total**2 / (own.square + products.pairs)) for products, own in counted)
 
     def stretch(self, model: int, group: int, rows: tuple[Counted, Counted], level: float) -> float:
         """Return by how much to multiply an AUC's error, so that the normal law's interval is of so few patients."""

@@ -241,7 +241,7 @@ class Protocol(Generic[R]):
     def _checked(self, request: Request) -> tuple[KeyKind[R], Request, dict[str, bool | int | float | str]]:
         """Return the kind of keys, the `completed` request, and the options: what is wrong with them shows first."""
         check_names(self.options, self.name, request.options)
-        check_weighed(self, request.analysis, request.options)
+        check_weighed(self, request.analysis, request.options, request.fleet)
         kind = self._kind(request.keys)
         kind.check(request)
         request = self.completed(request)
@@ -365,13 +365,15 @@ def new_manifest(
     )
 
 
-def check_weighed(protocol: Protocol[Any], asked: Analysis | Questions, options: Mapping[str, object]) -> None:
+def check_weighed(
+    protocol: Protocol[Any], asked: Analysis | Questions, options: Mapping[str, object], fleet: Fleet | None = None
+) -> None:
     """Raise `InputError` where rows have weights or follow-up times, and sessions cannot have these."""
     if asked.weights or asked.follow_up:
-        if not protocol.several:
+        if not protocol.several or fleet is not None:
             raise InputError(
-                f"protocol {protocol.name!r} counts each row once: weights and follow-up times are for exact, verified "
-                "and histogram-federated"
+                f"{'a fleet' if fleet else f'protocol {protocol.name!r}'} counts each row once: weights and follow-up "
+                "times are for exact, verified and histogram-federated"
             )
         if options.get("epsilon") is not None:
             raise InputError(

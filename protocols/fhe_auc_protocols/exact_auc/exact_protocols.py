@@ -34,7 +34,7 @@ from fhe_auc_keys.roles.sealed import SealedPads
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_auc import epsilon_noise
 from fhe_auc_protocols.exact_auc.computations import ExactComputation, ExactTask
-from fhe_auc_protocols.exact_auc.exact_plan import NO_WEIGHTS, AnalysisSums, ExactPlan, least_prime
+from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums, ExactPlan, least_prime
 from fhe_auc_protocols.exact_auc.result_check import INTERVAL, PLAIN_INTERVAL, ROUND_SCORES
 from fhe_auc_protocols.exact_auc.tie_sums import runs_of
 
@@ -107,8 +107,6 @@ class Exact(Protocol[Evaluation]):
         """Return the parameters for an exact fraction."""
         if request.fleet is not None and self.authenticated:
             raise InputError(_NO_FLEET)
-        if _budget(request.options) and (request.analysis.weights or request.analysis.follow_up):
-            raise InputError(NO_WEIGHTS)
         privacy = epsilon_noise.budget(request) if _budget(request.options) else None
         analysis, caps = request.analysis, request.caps
         bound = sum(caps) if request.fleet is None else sum(caps) * request.size

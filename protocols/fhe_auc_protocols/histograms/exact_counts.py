@@ -31,6 +31,7 @@ from fhe_auc_protocols.histograms.readout import PooledCounts, Readout, ReadoutP
 
 ANALYSIS = "analysis"  # option of the manifest: whose scores are counted, in which groups, and weights, as JSON
 MAX_ROWS = "max_rows"  # with weights
+OF_WEIGHTS = ("weights", "follow_up", "at")  # fields of an analysis
 
 
 class ExactCounts(ReadoutProtocol[R]):
@@ -45,13 +46,17 @@ class ExactCounts(ReadoutProtocol[R]):
 
         return HelperKeys(VectorComputation, self.task)
 
-    def readout_of(self, analysis: Analysis, square: int = 1) -> Readout[R]:
+    def readout_of(self, analysis: Analysis, options: Mapping[str, Any], square: int = 1) -> Readout[R]:
         """Return what is counted, and read off the pooled counts, of an analysis; Σw² in steps of so many units²."""
         return self.readout
 
+    def counted(self, analysis: Analysis) -> Analysis:
+        """Return what of an analysis matters to counts."""
+        return Analysis(**{name: getattr(analysis, name) for name in ("models", "by", *OF_WEIGHTS)})
+
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return the readout's options, models and variables where they are named, and weights where rows have them."""
-        named = counted_of(request.analysis)
+        named = self.counted(request.analysis)
         told = dict[str, bool | int | float | str]()
         if named != PLAIN:
             told[ANALYSIS] = msgspec.json.encode(named).decode()
@@ -68,7 +73,7 @@ class ExactCounts(ReadoutProtocol[R]):
         except msgspec.DecodeError:
             found = PLAIN
         most = manifest.options.get(MAX_ROWS)
-        if found == PLAIN or found != counted_of(found) or (type(most) is int and most > 0) != bool(found.units):
+        if found == PLAIN or found != self.counted(found) or (type(most) is int and most > 0) != bool(found.units):
             raise InputError("the session's manifest says in a malformed way what is counted")
         return found
 
@@ -81,19 +86,21 @@ class ExactCounts(ReadoutProtocol[R]):
         parties = len(request.parties)
         least = parties if request.min_parties is None else request.min_parties
         noise = self.noise(request.options, len(request.thresholds), parties, least)
-        most, square = bounds(request.analysis.units, request.max_rows, parties)
+        times = self.readout.times(request.analysis)
+        most, square = bounds(request.analysis.units, request.max_rows, parties, times)
+        readout = self.readout_of(request.analysis, request.options, square)
         return VectorPlan(
             keys=cast("Keys", request.keys),  # which has been checked
             thresholds=len(request.thresholds),
-            entries=entries(self.readout_of(request.analysis, square), len(request.thresholds)),
+            entries=entries(readout, len(request.thresholds)),
             parties=parties,
-            max_total=most * self.readout.times(request.analysis) + (0 if noise is None else noise.room),
+            max_total=most * times + (0 if noise is None else noise.room),
         )
 
     def plan_of(self, manifest: Manifest) -> VectorPlan:
         """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
         plan = manifest.decoded_plan(VectorPlan)
-        if plan.entries != entries(self.readout_of(self.analysis_of(manifest)), plan.thresholds):
+        if plan.entries != entries(self.readout_of(self.analysis_of(manifest), manifest.options), plan.thresholds):
             raise InputError(f"the session's manifest is not one for {self.readout.purpose}")
         return plan
 
@@ -112,7 +119,7 @@ class ExactCounts(ReadoutProtocol[R]):
         analysis, parties = self.analysis_of(manifest), len(manifest.parties)
         noise = self.noise(manifest.options, len(manifest.thresholds), parties, manifest.min_parties)
         times, most = self.readout.times(analysis), int(manifest.options.get(MAX_ROWS, 0))
-        readout = self.readout_of(analysis, bounds(analysis.units, most, parties)[1])
+        readout = self.readout_of(analysis, manifest.options, bounds(analysis.units, most, parties, times)[1])
         task = CountsTask(readout, manifest, data, noise, times, most)
         check_names(self.options, self.name, set(manifest.options) - {ANALYSIS, MAX_ROWS})
         return task
@@ -173,21 +180,15 @@ class CountsTask(PartyTask[Residues, Sequence[Residues], R]):
         return self._readout.outcome(self._manifest, pooled)
 
 
-def counted_of(analysis: Analysis) -> Analysis:
-    """Return what of an analysis matters to counts."""
-    names = ("models", "by", "weights", "follow_up", "at")
-    return Analysis(**{name: getattr(analysis, name) for name in names})
-
-
-def bounds(units: Units | None, rows: int, parties: int) -> tuple[int, int]:
+def bounds(units: Units | None, rows: int, parties: int, times: int) -> tuple[int, int]:
     """Return what no sum of so many rows exceeds, and of how many units² one unit of Σw² is.
 
-    That is 1 where sums of vectors have room for it. Weights of all rows add up to the rows at most (a horizon's, but
-    for rounding); those of a bin, or their squares, to no more.
+    That is 1 where sums of vectors have room for it, so many times. Weights of all rows add up to the rows at most (a
+    horizon's, but for rounding); those of a bin, or their squares, to no more.
     """
     if units is None:
         return rows, 1
-    total, room = rows * (units.per + 1), VectorSums(1, parties).largest - parties
+    total, room = rows * (units.per + 1), VectorSums(1, parties).largest // times - parties
     square = -(-total * units.most // max(room, 1))
     return max(total, total * units.most // square + parties), square
 

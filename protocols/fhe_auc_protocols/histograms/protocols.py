@@ -6,6 +6,7 @@ from typing import Any
 from fhe_auc.base.errors import InputError
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import CellCounts, CensoringCurve, Evaluation, QuantileThresholds
+from fhe_auc.results.replicates import Replicates
 from fhe_auc.rows.own_checks import left_out
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
@@ -14,10 +15,11 @@ from fhe_auc.session.protocol import Request, Spending
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.histograms.censored_rows import CensoredRows
 from fhe_auc_protocols.histograms.distributed_noise import SharedNoise
-from fhe_auc_protocols.histograms.exact_counts import ExactCounts
+from fhe_auc_protocols.histograms.exact_counts import OF_WEIGHTS, ExactCounts
 from fhe_auc_protocols.histograms.local_randomisation import LocalRandomisation
 from fhe_auc_protocols.histograms.quantile_thresholds import ExactQuantiles, PrivateQuantiles
 from fhe_auc_protocols.histograms.readout import PrivateReadout
+from fhe_auc_protocols.histograms.replicates import ReplicateCounts
 from fhe_auc_protocols.histograms.score_histogram import Cells, ExactScoreHistogram, PrivateScoreHistogram
 
 
@@ -47,7 +49,7 @@ class HistogramFederated(ExactCounts[Evaluation]):
     readout = ExactScoreHistogram()
     options = options_of.HISTOGRAM_FEDERATED
 
-    def readout_of(self, analysis: Analysis, square: int = 1) -> ExactScoreHistogram:
+    def readout_of(self, analysis: Analysis, options: Mapping[str, Any], square: int = 1) -> ExactScoreHistogram:
         """Return the counts, or sums of weights."""
         return ExactScoreHistogram(analysis, square)
 
@@ -109,7 +111,7 @@ class CountsFederated(ExactCounts[CellCounts]):
     readout = Cells()
     several = True
 
-    def readout_of(self, analysis: Analysis, square: int = 1) -> Cells:
+    def readout_of(self, analysis: Analysis, options: Mapping[str, Any], square: int = 1) -> Cells:
         """Return the counts of these models in these groups, or sums of weights."""
         return Cells(analysis, square)
 
@@ -131,7 +133,7 @@ class CensoringFederated(ExactCounts[CensoringCurve]):
     readout = CensoredRows()
     several = True
 
-    def readout_of(self, analysis: Analysis, square: int = 1) -> CensoredRows:
+    def readout_of(self, analysis: Analysis, options: Mapping[str, Any], square: int = 1) -> CensoredRows:
         """Return the counts of follow-up times; raise `InputError` where there are none."""
         if not analysis.follow_up or analysis.at:
             raise InputError(f"protocol {self.name!r} counts rows by follow-up time, and the session has no such times")
@@ -140,6 +142,34 @@ class CensoringFederated(ExactCounts[CensoringCurve]):
     def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
         """Return what was left out of the rows: scores tell labels apart at a horizon only."""
         return left_out(parties)
+
+
+class ReplicatesFederated(ExactCounts[Replicates]):
+    """Plug-in ``replicates-federated``."""
+
+    name = "replicates-federated"
+    summary = "one-time pads, exact sums of counts in which rows count as often as sites draw: for bootstrap intervals"
+    trust = "the aggregator does not collude with who has the pads (its sums are proved); parties see the counts"
+    yields = Replicates
+    readout = ReplicateCounts()
+    options = options_of.REPLICATES_FEDERATED
+    several = True
+
+    def readout_of(self, analysis: Analysis, options: Mapping[str, Any], square: int = 1) -> ReplicateCounts:
+        """Return so many replicates of these models' counts; raise `InputError` where they are not 100 to 1,000."""
+        return ReplicateCounts(analysis, options.get("replicates"))
+
+    def counted(self, analysis: Analysis) -> Analysis:
+        """Return models, patients, and weights."""
+        return Analysis(**{name: getattr(analysis, name) for name in ("models", "cluster", *OF_WEIGHTS)})
+
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
+        """Return the number of replicates, and what is counted; raise `InputError` for groups, classes and sites."""
+        analysis = request.analysis
+        if analysis.by or analysis.classes or analysis.heterogeneity or len(analysis.models) > 2:
+            raise InputError(f"protocol {self.name!r} counts rows of labels 0 and 1, of one model or of two")
+        replicates = self.readout_of(analysis, request.options).replicates
+        return {**super().agreed(request), "replicates": replicates}
 
 
 class QuantilesDistributedDp(DistributedNoise[QuantileThresholds]):

@@ -150,7 +150,7 @@ def test_rows_without_times_are_no_part_of_a_censoring_curve() -> None:
     data, analysis = parties()
     asked = Asked(analysis=analysis, protocol="exact")
     with pytest.raises(InputError, match="party 'north' has no follow-up times, and the session asks for them"):
-        played(asked, [replace(each, times=None) for each in data], BASE)
+        played(asked, [replace(each, times=None) for each in data])
     step = step_after(evaluation_steps(Asked(), BASE), ())
     assert step is not None
     with pytest.raises(InputError, match="the session has no such times"):
