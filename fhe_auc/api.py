@@ -14,10 +14,13 @@ from numpy.typing import ArrayLike
 
 from fhe_auc.base import python_options as kinds
 from fhe_auc.base.errors import InputError, UnknownProtocolError
+from fhe_auc.base.names import names_in
 from fhe_auc.base.options import NO_WEIGHTS, WEIGHTS
 from fhe_auc.base.terminal import Progress, shown
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis, Questions
+from fhe_auc.question.follow_up import CODES, KEYWORDS, FollowUp, follow_up_of
+from fhe_auc.question.weights import DEFAULT_PER, Weights, checked_weights
 from fhe_auc.results.asked import Asked
 from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds
 from fhe_auc.results.intervals import DEFAULT_LEVEL
@@ -40,12 +43,16 @@ from fhe_auc.session.protocol import (
 from fhe_auc.session.steps import evaluation_steps
 
 _USUAL = ("label", "score", "site", "by", "cluster", "protocol", "thresholds", "interval", "progress")
+LABEL = "y_true"  # the column of labels, unless another is named
 _CALLED_ELSEWHERE = {
     "label": ("y_true", "y", "labels", "label_column", "target", "outcome", "truth"),
     "score": ("y_score", "y_pred", "y_prob", "y_proba", "scores", "score_column", "score_columns", "risk"),
     "site": ("sites", "site_column", "party", "center", "centre", "hospital"),
     "by": ("group", "groups", "groupby", "subgroups", "sensitive_features"),
     "cluster": ("clusters", "patient", "patients", "patient_id", "id", "subject"),
+    "time": ("times", "duration", "durations", "duration_col", "time_column", "survival_time"),
+    "event": ("events", "status", "event_col", "event_column", "event_observed"),
+    "horizon": ("horizons", "tau"),
     "interval": ("level", "ci", "alpha", "confidence", "confidence_level", "conf_level"),
     "thresholds": ("grid", "cutoffs"),
     "progress": ("verbose",),
@@ -72,6 +79,9 @@ def _column(value: Any, name: str) -> str:
 _columns = kinds.one_or_several(_column, "a column, a list, or a mapping of columns to their levels")
 
 
+_codes = partial(kinds.several, kind=_label, what="a list of codes")
+
+
 def _by(value: Any, name: str) -> dict[str, tuple[str, ...]]:
     """Return columns with their levels, none where they are to be found."""
     if not isinstance(value, Mapping):
@@ -89,13 +99,16 @@ def _thresholds(value: Any, name: str) -> Any:
 
 
 OPTIONS: Mapping[str, kinds.Kind] = {
-    **dict.fromkeys(("label", "site", "cluster"), _column),
+    **dict.fromkeys(("label", "site", "cluster", "weight", "time", "event"), _column),
     "score": kinds.one_or_several(_column, "a column, or a list"),
     "by": _by,
     "protocol": partial(kinds.text, what="a name, such as 'verified'"),
     **dict.fromkeys(("score_scale", "keys", "backend", "cheat", "title"), kinds.text),
     "thresholds": _thresholds,
-    **dict.fromkeys(("interval", "cost_ratio", "alert_rate"), kinds.number),
+    **dict.fromkeys(("interval", "cost_ratio", "alert_rate", "max_weight", "weight_step"), kinds.number),
+    "event_codes": lambda value, name: _codes(names_in(value) if isinstance(value, str) else value, name),
+    "horizon": kinds.one_or_several(kinds.number, "a time, or a list of times"),
+    "time_grid": lambda value, name: value if isinstance(value, str) else kinds.number(value, name),
     "threshold": kinds.one_or_several(kinds.number, "a number, or a list of numbers"),
     "progress": lambda value, name: value if callable(value) else kinds.flag(value, name),
     "positive_label": _label,
@@ -152,11 +165,31 @@ def _loaded(among: str) -> Iterator[Protocol[Outcome]]:
                 yield registry.load(name)
 
 
+def weights_named(weight: str | None, max_weight: float | None, weight_step: float | None) -> Weights | None:
+    """Return the weights that keywords ask for, None where they do not; `InputError` for what cannot be."""
+    if weight is None and max_weight is None and weight_step is None:
+        return None
+    if weight is None or max_weight is None:
+        raise InputError("weights have a column and a bound, which is public: weight='ipw', max_weight=50")
+    return checked_weights(weight, max_weight, 1 / DEFAULT_PER if weight_step is None else weight_step)
+
+
+def follow_up_named(
+    label: str, positive_label: Label | None, time: str | None, event: str | None, codes: Any, horizon: Any, grid: Any
+) -> FollowUp | None:
+    """Return what keywords ask of follow-up times; `InputError` for what cannot be, and for labels beside them."""
+    beside = "label" if label != LABEL else "positive_label" if positive_label is not None else ""
+    grid = grid or ("days" if codes else "")  # which does not go without times
+    return follow_up_of(
+        time or "", event or "", horizon or (), grid, codes=codes or CODES, beside=beside, names=KEYWORDS
+    )
+
+
 @kinds.converts(OPTIONS)
 def federated_auc(
     rows: Rows,
     *,
-    label: str = "y_true",
+    label: str = LABEL,
     score: str | Sequence[str] = "y_score",
     site: str | None = None,
     by: str | Sequence[str] | Mapping[str, Sequence[Label]] | None = None,
@@ -165,6 +198,10 @@ def federated_auc(
     thresholds: str | ArrayLike | QuantileThresholds | None = None,
     interval: float | None = DEFAULT_LEVEL,
     progress: bool | Progress = False,
+    weight: str | None = None,
+    time: str | None = None,
+    event: str | None = None,
+    horizon: float | Sequence[float] | None = None,
     positive_label: Label | None = None,
     drop_missing: bool = False,
     score_scale: str = DEFAULT_SCALE,
@@ -173,6 +210,10 @@ def federated_auc(
     heterogeneity: bool = False,
     each_pair: bool = False,
     min_cell: int = DEFAULT_MIN_CELL,
+    max_weight: float | None = None,
+    weight_step: float | None = None,
+    event_codes: Sequence[Label] | None = None,
+    time_grid: str | float | None = None,
     keys: str | None = None,
     backend: str | None = None,
     max_rows: int = DEFAULT_MAX_ROWS,
@@ -207,6 +248,14 @@ def federated_auc(
         Column that names each row's patient, or whatever has several rows of a site that are alike: intervals then take
         patients as independent, not rows (Obuchowski, Biometrics 53, 1997). Parties also learn how many patients there
         are, and sums over all. Exact and verified have it, with sealed keys or a helper.
+    weight : str or None
+        Column of weights: how much each row counts, 0 to `max_weight`. Exact and verified have it.
+    time, event : str or None
+        Columns of follow-up times, and of what ended them (`event_codes`), in place of labels.
+    horizon : float, sequence of float or None
+        Times; at each, rows with the event by then are told from rows without (cumulative cases, dynamic controls:
+        Blanche and others, Statistics in Medicine 32, 2013). Others stand for rows that were censored before, by
+        weights of a censoring curve, which a session before pools.
     protocol : str
         Name of an installed protocol (see ``fhe-auc protocols``). Only exact and verified evaluate several models,
         groups or classes.
@@ -243,6 +292,12 @@ def federated_auc(
         Compare each model with each other one, not with the first alone.
     min_cell : int
         Groups with fewer rows of a label than this are not shown; 1 shows all. Parties can still read them.
+    max_weight, weight_step : float or None
+        The most that one weight may be, which is public; and to steps of what weights are rounded, 0.001 by default.
+    event_codes : sequence of str, numbers or bools, or None
+        Codes in the column `event`: of the event, of the censored, then of competing events. None: 1 and 0.
+    time_grid : "days", "weeks", "months", float or None
+        Step of times: each counts as its step's end. "weeks" and "months" are of times in days. None: 1.
     keys : "sealed", "helper" or None
         A key holder makes the secret key and seals it to each party; or a helper has it, and no party. None: sealed,
         but helper with an epsilon of verified.
@@ -300,6 +355,8 @@ def federated_auc(
         heterogeneity=heterogeneity,
         each_pair=each_pair,
         min_cell=min_cell,
+        weights=weights_named(weight, max_weight, weight_step),
+        follow_up=follow_up_named(label, positive_label, time, event, event_codes, horizon, time_grid),
     )
     entries = Entries(positive_label=positive_label, drop_missing=drop_missing, score_scale=score_scale)
     setup = Setup(keys=keys, backend=backend, max_rows=max_rows, min_rows=min_rows, row_caps=row_caps)

@@ -319,33 +319,35 @@ by apply/forall_inP.
 Qed.
 End Equations.
 
-(* Counts are digits to the base b, and none is in an equation twice: modulo t it says what it says of integers. *)
+(* Numbers are digits to the base b, each of a length of its own, and equations have multiples of them: what holds
+   modulo t holds of integers, as both sides stay below t. *)
 Section Integer_equations.
-Variables (X : finType) (t b B : nat) (digit : X -> 'I_B -> nat) (plus minus : {set X}) (constant : nat).
+Variables (X : finType) (t b : nat) (B : X -> nat) (digit : X -> nat -> nat) (plus minus : X -> nat) (constant : nat).
 Hypotheses (t_prime : prime t) (digits : forall w j, (digit w j < b)%N) (b_positive : (0 < b)%N).
-Hypotheses (constant_small : (constant < b ^ B)%N) (no_wrap : (#|X|.+1 * b ^ B < t)%N).
-Definition number (w : X) : nat := (\sum_(j < B) b ^ j * digit w j)%N.
+Hypothesis no_wrap : (constant + \sum_w (plus w + minus w) * b ^ B w < t)%N.
+Definition number (w : X) : nat := (\sum_(j < B w) b ^ j * digit w j)%N.
 
-Lemma number_small (w : X) : (number w < b ^ B)%N.
+Lemma number_small (w : X) : (number w < b ^ B w)%N.
 Proof.
-rewrite /number; elim: B (digit w) (digits w) => [|n IH] d db; first by rewrite big_ord0.
-rewrite big_ord_recr /= expnS; have := IH (fun j => d (widen_ord (leqnSn n) j)) (fun j => db _).
-have top : (d ord_max <= b.-1)%N by rewrite -ltnS prednK.
-rewrite -ltnS => below; rewrite -addSn; apply: (@leq_trans (b ^ n + b ^ n * b.-1)); last first.
+rewrite /number; elim: (B w) => [|n IH]; first by rewrite big_ord0.
+rewrite big_ord_recr /= expnS.
+have top : (digit w n <= b.-1)%N by rewrite -ltnS prednK.
+rewrite -addSn; apply: (@leq_trans (b ^ n + b ^ n * b.-1)); last first.
   by rewrite -mulnS prednK // mulnC.
 by apply: leq_add => //; rewrite leq_mul2l top orbT.
 Qed.
 
 Theorem equations_of_integers :
-  ((\sum_(w in plus) number w)%N%:R = (constant + \sum_(w in minus) number w)%N%:R :> 'F_t) ->
-  (\sum_(w in plus) number w = constant + \sum_(w in minus) number w)%N.
+  ((\sum_w plus w * number w)%N%:R = (constant + \sum_w minus w * number w)%N%:R :> 'F_t) ->
+  (\sum_w plus w * number w = constant + \sum_w minus w * number w)%N.
 Proof.
-have total (A : {set X}) : (\sum_(w in A) number w <= #|X| * b ^ B)%N.
-  apply: (@leq_trans (\sum_(w in A) b ^ B)%N); first by apply: leq_sum => w _; apply/ltnW/number_small.
-  by rewrite sum_nat_const leq_mul2r max_card orbT.
+have each (m : X -> nat) : (forall w, m w <= plus w + minus w)%N ->
+    (constant + \sum_w m w * number w < t)%N.
+  move=> among; apply: leq_ltn_trans no_wrap; rewrite leq_add2l; apply: leq_sum => w _.
+  by apply: leq_mul; [exact: among | exact/ltnW/number_small].
 move=> same; apply: (@same_naturals _ (fun _ : 'I_1 => t)) => //; rewrite ?T1.
 - by move=> i j _; rewrite [i]ord1 [j]ord1.
-- by apply: leq_ltn_trans no_wrap; rewrite mulSn (leq_trans (total plus)) ?leq_addl.
-apply: leq_ltn_trans no_wrap; rewrite mulSn leq_add ?total //; exact: ltnW.
+- by apply: leq_ltn_trans (each plus _) => [|w]; rewrite ?leq_addl ?leq_addr.
+by apply: each => w; rewrite leq_addl.
 Qed.
 End Integer_equations.

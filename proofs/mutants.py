@@ -80,8 +80,9 @@ MUTANTS = (
     Mutant("two queries at one point", "Inputs", "(distinct : injective z)", "(_ : true)"),
     Mutant("no seeds", "Inputs", "inr m => s (j, m)", "inr m => 0"),
     Mutant("one seed for all proofs", "Inputs", "inr m => s (j, m)", "inr m => s (j, head m (enum N))"),
-    Mutant("constants of any size", "Inputs", "(constant < b ^ B)%N", "(constant < t)%N"),
-    Mutant("numbers wrap around", "Inputs", "(#|X|.+1 * b ^ B < t)%N", "(b ^ B < t)%N"),
+    Mutant("constants of any size", "Inputs", "(constant + \\sum_w (plus", "(\\sum_w (plus"),
+    Mutant("numbers wrap around", "Inputs", "(plus w + minus w) * b ^ B w", "b ^ B w"),
+    Mutant("multiples count once", "Inputs", "(plus w + minus w) * b", "((0 < plus w) + (0 < minus w)) * b"),
 )
 
 

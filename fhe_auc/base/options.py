@@ -14,7 +14,9 @@ from fhe_auc.base.names import known_names
 
 _NOISE = ("epsilon", "epsilon_unit")
 WEIGHTS = ("sample_weight", "sample_weights", "weight", "weights")  # as other packages call them
-NO_WEIGHTS = "weights are not supported; leave them out: every row counts once"
+NO_WEIGHTS = (
+    "weights are a column of the rows, with a public bound: weight='NAME', max_weight=50; --weight-column NAME=50"
+)
 _KINDS = {bool: "true or false", int: "whole number", float: "number", str: "text"}
 
 COMPARED_THRESHOLDS = "hybrid:1500"

@@ -29,12 +29,12 @@ _ROUND_TIMEOUT = 300.0  # seconds that a round over Flower waits for sites
     "fhe-auc evaluate *.csv --json | jq .auc",
 )
 @inputs.party_files
-@session_options(registry.evaluating, inputs.question_options)
-@inputs.option("--plot FILE", "Save a forest plot of all AUCs and intervals: .png, .pdf or .svg.", type=inputs.PATH)
+@session_options(registry.evaluating, inputs.weighed_question_options)
+@inputs.option("--plot FILE", "Save a forest plot: .png, .pdf or .svg.", type=inputs.PATH)
 @inputs.option("--flower", "Carry it by Flower: docs/guide/flower.md.")
 @form_options
 def evaluate(files: inputs.PartyFiles, session: SessionOptions, plot: Path | None, flower: bool, form: Form) -> None:
-    """Compute the AUC over the rows of several parties, encrypted (or with noise, by --protocol).
+    """Compute the AUC over the rows of several parties, encrypted or with noise.
 
     Each FILE holds one party's test rows, a column of labels and one of scores: CSV, JSON lines, Parquet (a file, or a
     folder), Feather, NPZ, SAS, SPSS, Stata, a workbook, - for standard input, or a database's address:

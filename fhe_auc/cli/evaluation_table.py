@@ -15,7 +15,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.cli import output
 from fhe_auc.cli.inputs import gathered, option
 from fhe_auc.results import result_tables
-from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation
+from fhe_auc.results.evaluation import CURVE_SESSION, FIRST_SESSION, Evaluation
 from fhe_auc.results.intervals import Interval
 from fhe_auc.session import registry
 from fhe_auc.session.plan import ONE_TIME_PADS
@@ -43,12 +43,20 @@ _PADS = {
     "helper": "a helper takes the pads off the sum, and sees neither",
 }
 
+_ELSEWHERE = "grid", "definition", "censored", "weights", "effective_events", "effective_others"
+"""Settings that stand beside the number of bin edges, the AUC, or the rows."""
+
 _LEARNT = (
     "Every party learnt the pooled counts behind these numbers, and how many rows of each label each group has, also "
     "of groups that are not shown. The aggregator learnt {aggregator}. Names of models and groups are public."
 )
-_AGGREGATOR = (("nothing", "of the rows; it adds up"), ("bin edges", "that follow from all scores"))
-"""What the aggregator learns; without, and with a session before that finds the bin edges."""
+_AGGREGATOR = {
+    (): ("nothing", "of the rows; it adds up"),
+    (FIRST_SESSION,): ("bin edges", "that follow from all scores"),
+    (CURVE_SESSION,): ("the censoring curve", "that weights follow from"),
+    (FIRST_SESSION, CURVE_SESSION): ("bin edges and the censoring curve", "that follow from all rows"),
+}
+"""What the aggregator learns, by the sessions before, which find bin edges, or pool the censoring curve."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +131,8 @@ def _print_tables(
     rows = [*_results(evaluation), *beside_auc, *result_tables.of_sites(evaluation.sites)]
     if title:
         output.print_text(title + "\n")
-    found_before = any(phase.startswith(FIRST_SESSION) for phase in evaluation.seconds)
+    named = (FIRST_SESSION, CURVE_SESSION)
+    before = tuple(name for name in named if any(phase.startswith(name) for phase in evaluation.seconds))
     if len(evaluation.estimates) > 1:
         output.print_table(rows)
         tables = [result_tables.of_estimates(evaluation.estimates)]
@@ -132,13 +141,13 @@ def _print_tables(
         output.print_text()
         print_tables(tables)
         output.print_text()
-        output.print_text(_LEARNT.format(aggregator=" ".join(_AGGREGATOR[found_before])) + "\n")
+        output.print_text(_LEARNT.format(aggregator=" ".join(_AGGREGATOR[before])) + "\n")
         rows = []
     rows += _session_rows(evaluation)
     if evaluation.positives is not None and len(evaluation.estimates) == 1:  # of several it stands below their table
         rows += [
             ("parties learn", "pooled counts", "and these numbers"),
-            ("aggregator learns", *_AGGREGATOR[found_before]),
+            ("aggregator learns", *_AGGREGATOR[before]),
         ]
     if form.costs or evaluation.security_bits == 0:  # noise is to be named
         rows += _protection(evaluation)
@@ -184,6 +193,8 @@ def _results(evaluation: Evaluation) -> Iterator[_Row]:
             note = f"noise was drawn for privacy: its standard deviation is {deviation:.2g}"
     elif first.contrast:  # of one class from others
         note = "the average over all pairs of classes (Hand and Till)"
+    elif evaluation.horizon is not None:
+        label, note = f"AUC at {evaluation.horizon:g}", f"{note}; {evaluation.settings.get('definition', '')}"
     yield output.styled(label, "bold"), output.styled(evaluation.auc_text(6), "bold"), note
     if "epsilon_unit" in evaluation.settings:
         note = f"the privacy budget of a {evaluation.settings['epsilon_unit']}, spent by this session"
@@ -192,10 +203,24 @@ def _results(evaluation: Evaluation) -> Iterator[_Row]:
     if evaluation.interval is None and not registry.load(evaluation.protocol).several:  # else a warning says why
         yield "interval", "none", f"it takes more than {evaluation.protocol} tells; protocol verified tells it"
     if evaluation.rows is not None:
-        note = f"{evaluation.positives:,} events (label 1), {evaluation.negatives:,} others"
+        label = "label 1" if evaluation.horizon is None else f"by {evaluation.horizon:g}"
+        note = f"{evaluation.positives:,} events ({label}), {evaluation.negatives:,} others"
+        if evaluation.horizon is not None:
+            lost = evaluation.settings.get("censored")
+            told = "some" if lost is None else f"{int(lost):,}"
+            note += f"; {told} were censored before, and are not among them"
         if "patients" in evaluation.settings:
             note += f"; of {evaluation.settings['patients']:,} patients, who count once at each site"
         yield output.styled("rows", "bold"), output.styled(f"{evaluation.rows:,}", "bold"), note
+    if weights := evaluation.settings.get("weights"):
+        effective = (evaluation.settings.get(f"effective_{name}") for name in ("events", "others"))
+        events, others = ("" if each is None else f"{each:,.0f}" for each in effective)
+        note = f"rows say as much as {events} events and {others} others that count once (effective rows)" * bool(
+            events
+        )
+        if evaluation.horizon is not None:
+            note += "; weights are taken as known, which makes errors larger, mostly by less than 1 %"
+        yield "weights", str(weights), note.removeprefix("; ")
     yield from binning_error_rows(evaluation.auc, evaluation.binning_error, evaluation.numerical_error)
 
 
@@ -233,7 +258,7 @@ def _protection(evaluation: Evaluation) -> Iterator[_Row]:
     texts = [
         f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}".lower()
         for name, value in evaluation.settings.items()
-        if name != "grid"  # which stands beside the number of bin edges
+        if name not in _ELSEWHERE
     ]
     if texts:
         yield "settings", "", ", ".join(texts)
@@ -259,13 +284,13 @@ def _costs(evaluation: Evaluation, specification: str) -> list[_Row]:
 
 
 def _phases(evaluation: Evaluation) -> Iterator[_Row]:
-    """Say how long phases took, in the order in which they happen, those of a session for bin edges first."""
-    order = [prefix + phase for prefix in (FIRST_SESSION, "") for phase in _PHASES]
+    """Say how long phases took, in the order in which they happen, those of sessions before first."""
+    order = [prefix + phase for prefix in (FIRST_SESSION, CURVE_SESSION, "") for phase in _PHASES]
     order += [phase for phase in evaluation.seconds if phase not in order]
     for phase in order:
         if phase in evaluation.seconds:
             seconds = quantities.seconds_text(evaluation.seconds[phase])
-            yield phase, seconds, _PHASES.get(phase.removeprefix(FIRST_SESSION), "")
+            yield phase, seconds, _PHASES.get(phase.rpartition(": ")[2], "")
 
 
 def _step(decimals: int) -> str:

@@ -23,7 +23,9 @@ from fhe_auc.base.files import require_writable
 from fhe_auc.base.names import names_in
 from fhe_auc.ckks import BACKENDS
 from fhe_auc.cli import output
+from fhe_auc.question import follow_up
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, Analysis, Questions, levels_of
+from fhe_auc.question.weights import weights_of
 from fhe_auc.results.intervals import DEFAULT_LEVEL
 from fhe_auc.rows.party_data import DEFAULT_SCALE, SCALES
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, Setup
@@ -43,6 +45,7 @@ HEADINGS = {
     "Input": ("query", "sheet", "positive_label", "drop_missing", "score_scale", "delimiter", "decimal", "encoding"),
     "Question": (
         *("classes", "cross_groups", "each_pair", "heterogeneity", "min_cell", "round_scores"),
+        *("weight_column", "time_column", "event_column", "horizon", "time_grid"),
         *("cost_ratio", "alert_rate"),
     ),
     "Output": ("brief", "costs", "title", "pdf", "table", "force"),
@@ -179,7 +182,11 @@ def _with_whole_name(questions: Questions, column: str | None) -> Questions | No
 
 
 score_scale_option = option(
-    "--score-scale SCALE", f"What scores are: {', '.join(SCALES)}.", type=click.Choice(SCALES), default=DEFAULT_SCALE
+    "--score-scale SCALE",
+    "Of scores: probability (default), logit, or percent.",
+    type=click.Choice(SCALES),
+    default=DEFAULT_SCALE,
+    show_default=False,
 )
 
 text_options = gathered(
@@ -196,7 +203,7 @@ party_files = gathered(
     click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=str),
     option("--site-column NAME", "Column of each row's party. Default: a file each."),
     option("--label-column NAME", "Column of labels, 0 or 1.", default="y_true"),
-    option("--score-column NAME", "Column of scores; label 1 has the higher ones.", default="y_score"),
+    option("--score-column NAME", "Scores; label 1 has higher ones.", default="y_score"),
     gathered(
         "entries",
         "fhe_auc.rows.party_files:FileEntries",
@@ -241,7 +248,7 @@ setup_options = gathered(
     backend_option,
     option(
         "--keys WHO",
-        "Who decrypts: sealed (to each party; default), or helper.",
+        "Who decrypts: each party (sealed), or helper.",
         type=click.Choice(("sealed", "helper")),
     ),
     whole_number("--max-rows", 2, default=DEFAULT_MAX_ROWS, about="Most rows in all; fewer need less upload."),
@@ -299,9 +306,44 @@ def score_columns_option(about: str) -> Decorator:
     return option("--score-columns A,B", about, callback=_names)
 
 
-question_options = gathered(
-    "questions",
-    Questions,
+def _follow_up(time_column: str, event_column: str, horizon: tuple[float, ...], time_grid: str) -> Any:
+    event, codes = follow_up.events_of(event_column)
+    labels = ["--" + name.replace("_", "-") for name in ("label_column", "positive_label") if given(name)]
+    return follow_up.follow_up_of(
+        time_column, event, horizon, time_grid, codes=codes, beside=" and ".join(labels), names=follow_up.OPTIONS
+    )
+
+
+def numbers(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[float, ...]:
+    """Return the numbers of an option that may be given several times, with commas between them."""
+    try:
+        return tuple(float(number) for text in texts for number in text.split(","))
+    except ValueError as error:
+        raise click.BadParameter(f"{error}; give numbers, as in 0.05,0.1") from None
+
+
+def _text(usage: str, about: str, **more: Any) -> Decorator:
+    return option(usage, about, default="", show_default=False, **more)
+
+
+weight_options = (
+    gathered(
+        "weights",
+        weights_of,
+        _text("--weight-column N=M", "Column N of weights, none above M, which is public.", name="weight_column"),
+    ),
+    gathered(
+        "follow_up",
+        _follow_up,
+        _text("--time-column NAME", "Column of follow-up times, in place of labels."),
+        _text("--event-column NAME", "What ended them: 1 event, 0 censored; or NAME=2,1."),
+        option("--horizon T,T", "Times by which events count.", multiple=True, callback=numbers),
+        _text("--time-grid STEP", "Of times: days, weeks, months, or a number."),
+    ),
+)
+"""The command receives ``weights`` and ``follow_up``."""
+
+_QUESTIONS = (
     score_columns_option("Several models, each compared with the first."),
     by_option,
     option("--classes A,B,C", "Labels of several classes; --score-columns are theirs.", callback=_names),
@@ -313,6 +355,8 @@ question_options = gathered(
         *("--min-cell", 1, MOST_MIN_CELL), default=DEFAULT_MIN_CELL, about="Hide groups with fewer rows of a label."
     ),
 )
+question_options = gathered("questions", Questions, *_QUESTIONS)
+weighed_question_options = gathered("questions", Questions, *_QUESTIONS, *weight_options)
 
 
 def _parsed(

@@ -34,13 +34,6 @@ _SHOWN = ("average_precision", "expected_calibration_error", "brier", "scaled_br
 _PRINTED = ("youden", "least_cost", "alert_rate")  # likewise, of thresholds that the rows choose
 
 
-def _numbers(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[float, ...]:
-    try:
-        return tuple(float(number) for text in texts for number in text.split(","))
-    except ValueError as error:
-        raise click.BadParameter(f"{error}; give numbers, as in 0.05,0.1") from None
-
-
 def _printable(context: click.Context, parameter: click.Parameter, title: str | None) -> str | None:
     if title is not None and not title.isprintable():  # a byte that is not UTF-8, say
         raise click.BadParameter("a title must be printable text")
@@ -58,13 +51,13 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
 @histogram_options
 @inputs.option(
     "--threshold T,T",
-    "Cut-offs, counted exactly; groups and net benefit are at the first one.",
+    "Cut-offs, counted exactly; groups are at the first one.",
     name="asked_thresholds",
     multiple=True,
-    callback=_numbers,
+    callback=inputs.numbers,
 )
-@inputs.option("--cost-ratio C", "The cut-off of least cost, a miss costing C false alarms.", type=float)
-@inputs.option("--alert-rate R", "The lowest cut-off that flags this share of rows at most.", type=float)
+@inputs.option("--cost-ratio C", "Cut-off of least cost; a miss costs C false alarms.", type=float)
+@inputs.option("--alert-rate R", "Lowest cut-off that flags at most this share of rows.", type=float)
 @inputs.option("--title TEXT", "Heading of the page.", callback=_printable)
 @inputs.option("--out DIR", "Folder for the files; is made.", type=inputs.PATH, default="report")
 @inputs.option("--pdf", "Write the page as report.pdf too (the extra 'pdf').")
@@ -77,6 +70,7 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
     inputs.by_option,
     inputs.heterogeneity_option,
     inputs.cluster_option,
+    *inputs.weight_options,
     inputs.whole_number(
         "--min-cell", 1, default=10, about="Merge bins, and hide groups, until no count is from 1 to N - 1."
     ),
@@ -185,8 +179,10 @@ def _print(report: Report, saved: list[Path]) -> None:
         rows.append(("bins", f"{card.histogram.bins:,}", note))
     rows += result_tables.of_sites(each.sites for each in cards if each.sites)
     about = "about " if card.noisy else ""
-    total = f"{about}{card.histogram.counts.sum():,.0f} rows, {100 * card.prevalence:.3g}% positive"
+    total = f"{about}{card.total:,.0f} rows, {100 * card.prevalence:.3g}% positive" + " by weight" * card.weighted
     output.print_text(f"{facts.title}: {total}.\n")
+    if facts.weighting:
+        output.print_text(f"{facts.weighting['text']}\n")
     output.print_table(rows)
     output.print_text()
     heading = "interval" if card.level is None else f"{100 * card.level:.6g} % interval"

@@ -21,7 +21,7 @@ from fhe_auc.question.analysis import PLAIN, Analysis, Questions
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
-from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Protocol, Request, Setup
+from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Protocol, Request, Setup, check_weighed
 
 _MODELS = "histogram-"
 """Of the protocols that are models to commands with `histogram_options`: NAME stands for histogram-NAME."""
@@ -80,6 +80,7 @@ class SessionOptions:
                 f"protocol {protocol.name!r} answers for one model over all rows: --score-columns, --by, --classes, "
                 "--cluster and --heterogeneity are for exact and verified"
             )
+        check_weighed(protocol, questions, options)
         of_rows = thresholds is None
         if thresholds is None:
             thresholds = protocol.options.thresholds_for(several=questions.coarse, compared=questions.compared)
@@ -140,8 +141,7 @@ _COUNTING = (
     inputs.protocol_options,
     inputs.option(
         "--thresholds EDGES",
-        "Bin edges of the scores, or a file of them: hybrid:N, uniform:N, dpauc:N, quantile:N, values:0:9; "
-        "docs/guide/choose.md.",
+        "Bin edges, or a file of them: hybrid:N, uniform:N, dpauc:N, quantile:N, values:0:9; docs/guide/choose.md.",
     ),
     inputs.setup_options,
 )

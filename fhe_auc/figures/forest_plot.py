@@ -131,13 +131,14 @@ def _models(evaluation: Evaluation, rows: list[_ForestRow]) -> list[str]:
 
 def _rows(evaluation: Evaluation) -> Iterator[_ForestRow]:
     """Return a row for each group and contrast, and one of what a new site may expect, where that is known."""
-    of_row: dict[tuple[str, str], list[GroupEstimate]] = {}
+    of_row: dict[tuple[str, str, str], list[GroupEstimate]] = {}
     for each in evaluation.estimates:
-        of_row.setdefault((each.group, each.contrast), []).append(each)
+        horizon = "" if each.horizon is None else f"at {each.horizon:g}"
+        of_row.setdefault((each.group, each.contrast, horizon), []).append(each)
     texts = {text for row in of_row for text in row} | {each.model for each in evaluation.estimates}
     names = dict(zip(texts, written(texts)[0], strict=True))
-    for (group, contrast), estimates in of_row.items():
-        named = names[group] or "all rows", names[contrast]
+    for (group, contrast, horizon), estimates in of_row.items():
+        named = names[group] or "all rows", names[contrast], names[horizon]
         lines = [line for text in named for line in textwrap.wrap(text, _WIDEST_NAME)]
         first = estimates[0]
         n, events = ("" if number is None else f"{number:,}" for number in (first.rows, first.positives))

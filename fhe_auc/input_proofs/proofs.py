@@ -119,7 +119,7 @@ class Query:
             point = int(uniform(stream, t, 1)[0])
             if not 1 <= point <= shape.calls and point not in points:
                 points.append(point)
-        return cls(statement, points, uniform(stream, t, LINEAR_CHECKS, statement.equations))
+        return cls(statement, points, uniform(stream, t, LINEAR_CHECKS, statement.equations.number))
 
     def __repr__(self) -> str:
         return "Query(...)"

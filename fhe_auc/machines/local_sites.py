@@ -7,7 +7,7 @@ The rows, keys and results of all sites lie in one private folder that is remove
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,14 +19,17 @@ from fhe_auc.machines import aggregator_role, outcomes, site_role
 from fhe_auc.machines.file_transport import message_name, newest_round, submission_name
 from fhe_auc.machines.processes import Processes
 from fhe_auc.machines.site_state import LocalSites, site_storage
-from fhe_auc.results.evaluation import Evaluation, Outcome, preceded
+from fhe_auc.question import thresholds as grids
+from fhe_auc.results.asked import Asked
+from fhe_auc.results.evaluation import Evaluation, Outcome
 from fhe_auc.rows.own_checks import check_scores
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import write_rows
 from fhe_auc.session import registry
 from fhe_auc.session.aggregator import SessionRecord
-from fhe_auc.session.one_process import first_of, with_costs
+from fhe_auc.session.one_process import first_of, picked, with_costs
 from fhe_auc.session.protocol import Protocol, Request
+from fhe_auc.session.steps import Step, evaluation_steps, played
 
 T = TypeVar("T", bound=Outcome)
 
@@ -61,12 +64,20 @@ class Stage:
         A session before finds `bins` quantile thresholds, where that is not None. Raises `FheAucError` as
         `fhe_auc.federated_auc`, and where a site is missing that the protocol does not go on without.
         """
-        if bins is None:
-            return first_of(self._play(plugin, request, parties))
-        first, second = plugin.staged(request, bins)
-        self.report("a session before finds the thresholds")
-        found = first_of(self._play(registry.finder(plugin), first, parties))
-        return preceded(first_of(self._play(plugin, replace(second, thresholds=found.grid), parties)), found)
+        asked = Asked(
+            analysis=request.analysis,
+            thresholds=f"{grids.QUANTILE}:{bins or grids.MIN_SIZE}",
+            interval=request.interval,
+            protocol=plugin.name,
+            options={name: value for name, value in request.options.items() if value is not None},
+        )
+
+        def one(step: Step) -> Outcome:
+            self.report(f"session of protocol {step.protocol}")
+            rows = [picked(data, request.analysis, step.request.analysis) for data in parties]
+            return first_of(self._play(registry.load(step.protocol), step.request, rows))
+
+        return played(evaluation_steps(asked, request, request.thresholds if bins is None else None), one)
 
     def _play(self, plugin: Protocol[T], request: Request, parties: Sequence[PartyData]) -> dict[str, T]:
         """Play a session; return each site's outcome."""

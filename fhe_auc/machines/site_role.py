@@ -64,6 +64,8 @@ def _reader(config: Mapping[str, Any]) -> Callable[[str, Joined], PartyData]:
             raise InputError("data is not configured")
         study = joined.manifest.study
         questions = Questions.of(joined.analysis, str(config.get("score-column") or "y_score"))
+        if study is not None and study.follow_up:  # also in a session that finds thresholds: there are no labels
+            questions = replace(questions, follow_up=study.follow_up)
         label = str(config.get("label-column") or "") or ("" if study is None else study.label_column) or "y_true"
         (data,), _ = read_for(questions, str(config["data"]), label_column=label, entries=_entries(config))
         return replace(data, name=name)

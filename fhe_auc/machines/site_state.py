@@ -60,7 +60,8 @@ class Joined:
     def party(self, rows: PartyData) -> Party[Any]:
         """Return the party with these rows; raise `InputError` where they are more than its cap in the session."""
         if self.manifest.study is not None:
-            self.manifest.study.require_rows(rows.name, rows.rows)
+            counted = rows.weighing(self.analysis.units)
+            self.manifest.study.require_rows(rows.name, counted, weighed=rows.weights is not None)
         made = registry.load(self.manifest.protocol).party(self.manifest, self.material, rows)
         made.protection = self.protection
         return made

@@ -1,4 +1,9 @@
-"""`Histogram`: positive and negative rows in each bin of scores, and what becomes of counts with privacy noise."""
+"""`Histogram`: positive and negative rows in each bin of scores, and what becomes of counts with privacy noise.
+
+Where rows have weights w, counts are Σw, and metrics take them as they take counts: a row of weight 2 is two rows. A
+standard error is √Σ(w·ψ)²/W, with W = Σw and ψ the influence that a row of weight 1 has times W, its mean taken off: it
+is the same for rows of one label in one bin, so that Σw² of each bin, `squares`, is enough. Without weights w² = w.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +39,8 @@ class Histogram:
     """Rows of each class in each of B bins of scores, of one party or pooled.
 
     Bin i holds the scores from ``edges[i]`` up to, but not including, ``edges[i + 1]``; the last bin includes its upper
-    edge, as in `numpy.histogram`. The last two edges may be equal: that bin is the single score.
+    edge, as in `numpy.histogram`. The last two edges may be equal: that bin is the single score. With weights the two
+    counts are Σw; otherwise `squares` and `rows` are None.
 
     All arrays are finite and read-only. With privacy noise counts are no integers and may be negative: `cleaned` says
     what the metrics then use. ``repr`` shows the number of bins only: a party's counts are its secret. ``==`` is
@@ -46,6 +52,10 @@ class Histogram:
     edges: NDArray[np.float64]  # ascending, both ends included, shape (B + 1,)
     positives: NDArray[np.float64] = field(repr=False)  # rows of label 1 in each bin, shape (B,)
     negatives: NDArray[np.float64] = field(repr=False)  # of label 0
+    squares: NDArray[np.float64] | None = field(repr=False, default=None)  # Σw² of label 1 and 0, shape (2, B)
+    rows: NDArray[np.float64] | None = field(repr=False, default=None)  # how many rows these are, shape (2, B)
+    unknown: NDArray[np.float64] | None = field(repr=False, default=None)
+    """Rows that were censored before the horizon, shape (B,), which do not count; None: there is no horizon."""
 
     def __post_init__(self) -> None:
         for name in ("edges", "positives", "negatives"):
@@ -66,24 +76,26 @@ class Histogram:
             with np.errstate(over="ignore"):
                 if not np.isfinite(np.abs(getattr(self, name)).sum()):
                     raise InputError(f"histogram: the sum of the {name} is too large for float64")
+        for name, shape in (("squares", (2, self.bins)), ("rows", (2, self.bins)), ("unknown", (self.bins,))):
+            if (given := getattr(self, name)) is not None:
+                if np.shape(given) != shape:
+                    raise InputError(f"histogram: {name} must be of shape {shape}, not {np.shape(given)}")
+                object.__setattr__(self, name, _finite_vector(np.ravel(given), name).reshape(shape))
 
     def __repr__(self) -> str:
         return f"Histogram(bins={self.bins})"
 
     @classmethod
     def from_rows(cls, data: PartyData, edges: ArrayLike) -> Histogram:
-        """Count a party's rows in bins of ascending edges, shape (B + 1,).
+        """Count a party's rows, of which each counts once, in bins of ascending edges, shape (B + 1,).
 
         Scores beyond the ends are in the end bins. Raises `InputError` if they are no edges.
         """
         edges = _finite_vector(edges, "edges")
         bins = len(edges) - 1
-        empty, counted = cls(edges, np.zeros(bins), np.zeros(bins)), np.zeros((2, bins), np.int64)
-        for batch in data.batches():
-            of_both = bins_of(batch.y_score, empty.edges[:-1]) + bins * batch.y_true.astype(np.int64)
-            counted += np.bincount(of_both, minlength=counted.size).reshape(counted.shape)
-        negatives, positives = counted.astype(np.float64)
-        return cls(empty.edges, positives, negatives)
+        empty = cls(edges, np.zeros(bins), np.zeros(bins))
+        batches = ((batch, bins_of(batch.y_score, empty.edges[:-1])) for batch in data.batches())
+        return cls(empty.edges, *np.sum([by_cell(batch, at, bins) for batch, at in batches], axis=0))
 
     @property
     def bins(self) -> int:
@@ -94,6 +106,53 @@ class Histogram:
     def counts(self) -> NDArray[np.float64]:
         """Rows of either class in each bin, shape (B,)."""
         return self.positives + self.negatives
+
+    @property
+    def sides(self) -> NDArray[np.float64]:
+        """Both counts, of label 1 and 0, shape (2, B)."""
+        return np.stack([self.positives, self.negatives])
+
+    @property
+    def spread(self) -> NDArray[np.float64]:
+        """Σw² of label 1 and 0, shape (2, B), on which standard errors rest; without weights the counts."""
+        return self.sides if self.squares is None else self.squares
+
+    @property
+    def real(self) -> NDArray[np.float64]:
+        """Rows of label 1 and 0, however much they count, shape (2, B)."""
+        return self.sides if self.rows is None else self.rows
+
+    @property
+    def effective(self) -> tuple[float, float]:
+        """How many rows of equal weight say as much, of label 1 and 0: (Σw)²/Σw² (Kish); without weights the rows."""
+        if self.squares is None:
+            return float(self.positives.sum()), float(self.negatives.sum())
+        ones, zeros = np.square(self.sides.sum(axis=1)) / np.maximum(self.squares.sum(axis=1), 1e-300)
+        return float(ones), float(zeros)
+
+    def label_variance(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what w²(label − rate)² is on average, for each weight of 1, where labels have these rates.
+
+        rate·(1 − rate) without weights; otherwise Σw²/Σw of each label comes in.
+        """
+        ones, zeros = self.spread.sum(axis=1) / np.maximum(self.sides.sum(axis=1), 1e-300)
+        return np.asarray(rates * (1 - rates) * (ones * (1 - rates) + zeros * rates))
+
+    def merged(self, starts: NDArray[np.intp]) -> Histogram:
+        """Return the histogram of merged bins, each of which begins with one of these; the first is 0."""
+        ends = self.edges[np.append(starts, self.bins)]
+        both, *of_weights = (
+            None if each is None else np.add.reduceat(each, starts, axis=-1)
+            for each in (self.sides, self.squares, self.rows, self.unknown)
+        )
+        assert both is not None  # noqa: S101 - it is
+        return Histogram(ends, *both, *of_weights)
+
+    def mirrored(self) -> Histogram:
+        """Return the histogram of labels and scores turned round, in bins from 0, 1, 2 on."""
+        turned = (None if each is None else each[::-1, ::-1] for each in (self.squares, self.rows))
+        edges = np.arange(self.bins + 1, dtype=np.float64)
+        return Histogram(edges, self.negatives[::-1], self.positives[::-1], *turned)
 
     @property
     def centres(self) -> NDArray[np.float64]:
@@ -128,6 +187,20 @@ class Histogram:
         return Histogram(self.edges, _without_negatives(self.positives), _without_negatives(self.negatives))
 
 
+def by_cell(batch: PartyData, at: NDArray[np.int64], cells: int) -> NDArray[np.float64]:
+    """Return rows of label 1 and 0 in each of so many cells, `at` which they are, shape (2, cells).
+
+    With weights, in units, shape (7, cells): Σw of label 1 and 0, Σw², rows, and rows of weight 0 of either label.
+    """
+    sides = batch.y_true, ~batch.y_true
+    if batch.weights is None:
+        return np.stack([np.bincount(at[side], minlength=cells) for side in sides]).astype(np.float64)
+    weights = batch.weights.astype(np.float64)
+    powers = (weights, weights**2, weights > 0)
+    found = [np.bincount(at[side], each[side], cells) for each in powers for side in sides]
+    return np.stack([*found, np.bincount(at, weights == 0, cells)])
+
+
 def with_both_labels(histogram: Histogram) -> Histogram:
     """Return the cleaned histogram; raise `UndefinedAucError` unless it has positive and negative rows."""
     usable = histogram.cleaned()
@@ -147,25 +220,24 @@ def _without_negatives(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     if total <= 0:
         return np.zeros_like(counts)
     inner = np.cumsum(counts)[:-1]
-    return np.diff(np.clip(_rising(inner), 0.0, total), prepend=0.0, append=total)
+    return np.diff(np.clip(rising(inner, np.ones_like(inner)), 0.0, total), prepend=0.0, append=total)
 
 
-def _rising(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the nearest numbers, by least squares, of which none is below the one before (isotonic regression).
+def rising(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the nearest numbers, by weighted least squares, of which none is below the one before (isotonic).
 
     Where numbers fall, neighbours are pooled to their mean until means rise (Ayer et al., Ann. Math. Stat. 26, 1955).
+    Weights are above 0.
     """
-    means: list[float] = []
-    sizes: list[int] = []
-    for value in values.tolist():
-        mean, size = value, 1
-        while means and means[-1] >= mean:
-            before, many = means.pop(), sizes.pop()
+    blocks: list[tuple[float, float, int]] = []
+    for mean, size in zip(values.tolist(), weights.tolist(), strict=True):
+        length = 1
+        while blocks and blocks[-1][0] >= mean:
+            before, many, others = blocks.pop()
             mean = (mean * size + before * many) / (size + many)
-            size += many
-        means.append(mean)
-        sizes.append(size)
-    return np.repeat(np.array(means, np.float64), np.array(sizes, np.intp))
+            size, length = size + many, length + others
+        blocks.append((mean, size, length))
+    return np.repeat([mean for mean, _, _ in blocks], np.array([length for _, _, length in blocks], np.intp))
 
 
 def _finite_vector(values: ArrayLike, name: str) -> NDArray[np.float64]:

@@ -16,13 +16,17 @@ from fhe_auc.metrics.ranking import at_or_above
 _ROUNDING = 1e-12  # 0.9 of ten rows is nine
 
 
-def confusion_matrix(histogram: Histogram, threshold: float) -> NDArray[np.int64]:
+def confusion_matrix(histogram: Histogram, threshold: float) -> NDArray[np.int64] | NDArray[np.float64]:
     """Count rows by label and prediction: ``[[TN, FP], [FN, TP]]``, shape (2, 2), as scikit-learn has it.
 
-    Rows are whole: where counts carry noise, true and false positives, and all rows of each label, are rounded.
+    Rows are whole: where counts carry noise, true and false positives, and all rows of each label, are rounded. With
+    weights these are sums of them.
     """
-    tp, fp, positives, negatives = np.rint(_split(histogram, threshold)).astype(np.int64)
-    return np.array([[negatives - fp, fp], [positives - tp, tp]])
+    counts: NDArray[np.int64] | NDArray[np.float64] = np.array(_split(histogram, threshold))
+    if histogram.squares is None:
+        counts = np.rint(counts).astype(np.int64)
+    tp, fp, positives, negatives = counts
+    return np.array([[negatives - fp, fp], [positives - tp, tp]]).round(9)  # weights are multiples of 0.000001
 
 
 def decision_metrics(histogram: Histogram, threshold: float) -> dict[str, float | None]:
@@ -123,7 +127,7 @@ def net_benefit_error(histogram: Histogram) -> NDArray[np.float64]:
     """
     thresholds, model, _ = decision_curve(histogram)
     usable = histogram.cleaned()
-    tp, fp = (np.cumsum(side[::-1])[::-1][: len(thresholds)] for side in (usable.positives, usable.negatives))
-    rows = usable.counts.sum()
-    squares = (tp + fp * (thresholds / (1 - thresholds)) ** 2) / rows
-    return np.asarray(np.sqrt(np.maximum(squares - model**2, 0) / rows))
+    tp, fp = (np.cumsum(side[::-1])[::-1][: len(thresholds)] for side in usable.spread)
+    odds, others = thresholds / (1 - thresholds), usable.spread.sum() - tp - fp
+    squares = tp * (1 - model) ** 2 + fp * (odds + model) ** 2 + others * model**2
+    return np.asarray(np.sqrt(squares) / usable.counts.sum())

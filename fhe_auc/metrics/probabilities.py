@@ -50,8 +50,7 @@ def scaled_brier_score(histogram: Histogram) -> tuple[Estimate, float]:
 def _error_of_mean(usable: Histogram, values: NDArray[np.float64]) -> float:
     """Return the standard error of the mean over rows; values are of positive and negative rows, shape (2, B)."""
     rows = usable.counts.sum()
-    weights = np.stack([usable.positives, usable.negatives]) / rows
-    return float(np.sqrt((weights * np.square(values - (weights * values).sum())).sum() / rows))
+    return float(np.sqrt((usable.spread * np.square(values - (usable.sides * values).sum() / rows)).sum()) / rows)
 
 
 class BrierDecomposition(NamedTuple):

@@ -3,6 +3,7 @@
 All raise `UndefinedAucError` if there are no positive or no negative rows.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -51,6 +52,23 @@ def roc_auc_score(histogram: Histogram) -> Estimate:
     return _within_unit(value, value - half_width, value + half_width)
 
 
+def roc_auc_error(histogram: Histogram) -> float:
+    """Compute the standard error of the AUC A of weighted rows, by their influence: DeLong's where all weights are 1.
+
+    Of a positive row that is w·(u − A)/P, u the share of negative weight that it is above, ties half; so for a negative
+    one. Each label's part is enlarged by n/(n − 1), n its effective rows.
+    """
+    usable = with_both_labels(histogram)
+    total, squares = 0.0, usable.spread
+    for own, other, rows, square in ((0, 1, usable.effective[0], squares[0]), (1, 0, usable.effective[1], squares[1])):
+        counts = usable.sides[other]
+        better = (np.cumsum(counts) - counts / 2) / counts.sum()
+        mean = usable.sides[own] @ better / usable.sides[own].sum()
+        enlarged = rows / max(rows - 1, 1e-9) / usable.sides[own].sum() ** 2
+        total += float(square @ np.square(better - mean)) * enlarged
+    return math.sqrt(total)
+
+
 def partial_auc_score(histogram: Histogram, max_fpr: float) -> tuple[Estimate, float]:
     """Compute the area under the ROC curve up to a false positive rate, and its standard error.
 
@@ -62,11 +80,15 @@ def partial_auc_score(histogram: Histogram, max_fpr: float) -> tuple[Estimate, f
     steps, low, end = np.diff(cut), tpr[:-1], np.where(fpr[1:] > max_fpr, at_cut, tpr[1:])
     worth = np.maximum(max_fpr - (fpr[:-1] + fpr[1:]) / 2, 0)  # of a positive row: negative ones below it, to the cut
     moved = (low + end) / 2 - at_cut  # by a negative row that is above the cut
-    rows = (side.sum() for side in (histogram.cleaned().positives, histogram.cleaned().negatives))
-    spread = (gains @ worth**2 - (gains @ worth) ** 2, steps @ moved**2 - (steps @ moved) ** 2)
-    error = np.sqrt(sum(max(each, 0.0) / number for each, number in zip(spread, rows, strict=True)))  # rounding
+    usable = histogram.cleaned()
+    some = usable.counts > 0
+    of_ones, of_zeros = (usable.spread / np.square(usable.sides.sum(axis=1, keepdims=True)))[:, some][:, ::-1]
+    part = np.divide(steps, np.diff(fpr), out=np.zeros(len(steps)), where=np.diff(fpr) > 0)  # of a bin, up to the cut
+    mean = steps @ moved
+    beyond = of_zeros @ (1 - part) * mean**2
+    error = np.sqrt(of_ones @ (worth - gains @ worth) ** 2 + of_zeros * part @ (moved - mean) ** 2 + beyond)
     chance = max_fpr**2 / 2
-    middle, meant = (low + end) / 2, of_one_score(histogram)[histogram.cleaned().counts > 0][::-1]
+    middle, meant = (low + end) / 2, of_one_score(histogram)[some][::-1]
     areas = (float(steps @ each) for each in (middle, np.where(meant, middle, low), np.where(meant, middle, tpr[1:])))
     value, *ends = ((1 + (area - chance) / (max_fpr - chance)) / 2 for area in areas)
     return _within_unit(value, *ends), float(error) / (2 * (max_fpr - chance))
@@ -97,19 +119,21 @@ def average_precision_score(histogram: Histogram) -> Estimate:
     random order: n·x/(p + 1) of its n negative rows are above the x-th of p positive ones. A bin between two empty
     ones, as of scores that are points, is taken to be one score: the value then is
     scikit-learn's. The low end has the positives of each bin one by one below its negatives, the high end has them
-    together above.
+    together above. With weights a bin's positive rows are taken to have equal ones.
     """
     usable = with_both_labels(histogram)
-    p, n = usable.positives, usable.negatives
+    p, n, all_p = usable.positives, usable.negatives, usable.positives.sum()
     some = p > 0
+    rows = np.maximum(usable.real[0][some], 1) if usable.rows is not None else p[some]
+    own = p[some] / rows  # the weight of a positive row, in which weights are told from here on
     (tp, tp_above), (fp, fp_above) = (
-        (sums[:-1][some], sums[1:][some]) for sums in (_sums_from_above(p), _sums_from_above(n))
+        (sums[:-1][some] / own, sums[1:][some] / own) for sums in (_sums_from_above(p), _sums_from_above(n))
     )
-    gained = p[some] / p.sum()
+    gained = p[some] / all_p
     # The x-th precision is (tp_above + x) / (above + each x): with n/(p + 1) negatives a positive, or all at once.
-    each, above = 1 + n[some] / (p[some] + 1), tp_above + fp_above
-    between = (p[some] - (above / each - tp_above) * _inverses(above / each, p[some])) / each / p.sum()
-    lost = fp / p.sum() * _inverses(tp_above + fp, p[some])
+    each, above = 1 + n[some] / own / (rows + 1), tp_above + fp_above
+    between = (rows - (above / each - tp_above) * _inverses(above / each, rows)) / each * own / all_p
+    lost = fp * own / all_p * _inverses(tp_above + fp, rows)
     together, meant = gained * tp / (tp + fp), of_one_score(usable)[some]
     value = np.where(_one_score(usable)[some], together, between).sum()
     low, high = (np.where(meant, together, each).sum() for each in (gained - lost, gained * tp / (tp + fp_above)))
@@ -151,9 +175,8 @@ def average_precision_error(histogram: Histogram) -> float:
     found = np.where(true + false > 0, true + false, 1.0)
     by_true, by_false = (np.cumsum(each) for each in (share * false / found**2, share * true / found**2))
     moved = np.stack([true / found - value + by_true, -by_false]) / share.sum()
-    weights = np.stack([usable.positives, usable.negatives]) / rows
-    mean = (weights * moved).sum()
-    return float(np.sqrt((weights * (moved - mean) ** 2).sum() / rows))
+    mean = (usable.sides * moved).sum() / rows
+    return float(np.sqrt((usable.spread * (moved - mean) ** 2).sum()) / rows)
 
 
 def average_precision_bias(histogram: Histogram) -> float:
@@ -161,11 +184,14 @@ def average_precision_bias(histogram: Histogram) -> float:
 
     A row with k rows at or above it, itself among them, ought to count A there, and not the 1 that it is: so (1 − A)/k,
     in the mean over positive rows. Rows of a bin have its mean place. With 67 events in 20,000, 0.0145 becomes 0.020.
+    With weights k is their sum, and a row counts A for its own weight.
     """
     usable = histogram.cleaned()
     value = average_precision_score(usable).value
-    places = _sums_from_above(usable.counts)[:-1] - (usable.counts - 1) / 2
-    return float((1 - value) * (usable.positives / places).sum() / usable.positives.sum())
+    one = usable.counts / np.maximum(usable.real.sum(axis=0), 1) if usable.rows is not None else 1
+    places = _sums_from_above(usable.counts)[:-1] - (usable.counts - one) / 2
+    own = np.divide(usable.spread[0], places, out=np.zeros(usable.bins), where=usable.spread[0] > 0)
+    return float((1 - value) * own.sum() / usable.positives.sum())
 
 
 def ks_statistic(histogram: Histogram) -> Estimate:

@@ -46,29 +46,37 @@ def observed_expected_ratio(histogram: Histogram) -> tuple[Estimate, float] | No
 
     1 is best, below 1 the scores are too high. The error is √(Σ (label − ratio·score)²)/events, as of any ratio: the
     rows are drawn independently; scores need not be right. None if the mean score is below 1e-8.
+
+    At a horizon expected are the scores of all rows, also of those censored before, and Σ w·label of those that count
+    is what Kaplan and Meier (with competing events Aalen and Johansen) observe, times all rows: of each row then
+    w·label − ratio·score varies. The error takes the weights as known: so it is too large rather than too small.
     """
     usable = _usable(histogram)
-    observed = float(usable.positives.sum())
-    if not float(usable.counts @ usable.centres) > NEAREST_END * float(usable.counts.sum()):
+    observed, everybody = float(usable.positives.sum()), usable.counts
+    if usable.unknown is not None:
+        everybody = usable.real.sum(axis=0) + usable.unknown
+    if not float(everybody @ usable.centres) > NEAREST_END * float(everybody.sum()):
         return None
     value, low, high = (
         observed / expected if expected > 0 else np.inf
-        for expected in (float(usable.counts @ s) for s in (usable.centres, usable.edges[1:], usable.edges[:-1]))
+        for expected in (float(everybody @ s) for s in (usable.centres, usable.edges[1:], usable.edges[:-1]))
     )
-    error = _left_over(usable, value * usable.centres) / observed
-    return Estimate(value, min(low, value), max(high, value)), error
+    rates = value * usable.centres
+    error = _left_over(usable, rates)
+    if usable.unknown is not None:
+        squares = usable.spread[0].sum() - 2 * usable.positives @ rates + everybody @ np.square(rates)
+        error = float(np.sqrt(max(squares, 0.0)))
+    return Estimate(value, min(low, value), max(high, value)), error / observed
 
 
 def _left_over(histogram: Histogram, rates: NDArray[np.float64]) -> float:
     """Return √(Σ (label − rate)²): the standard error of the events, beyond those that the rates tell."""
-    return float(np.sqrt(_squares(histogram.positives, histogram.negatives, rates).sum()))
+    return float(np.sqrt(_squares(histogram.spread, rates).sum()))
 
 
-def _squares(
-    positives: NDArray[np.float64], negatives: NDArray[np.float64], rates: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return Σ (label − rate)² over the rows of each bin."""
-    return np.asarray(positives * np.square(1 - rates) + negatives * np.square(rates))
+def _squares(spread: NDArray[np.float64], rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return Σ w²(label − rate)² over the rows of each bin, of which Σw² are `spread`."""
+    return np.asarray(spread[0] * np.square(1 - rates) + spread[1] * np.square(rates))
 
 
 def calibration_in_the_large(histogram: Histogram) -> tuple[Estimate, float]:
@@ -79,9 +87,9 @@ def calibration_in_the_large(histogram: Histogram) -> tuple[Estimate, float]:
     """
     usable = _usable(histogram)
     value, low, high = (
-        _intercept(usable, _logit(scores)) for scores in (usable.centres, usable.edges[1:], usable.edges[:-1])
+        _intercept(usable, logit(scores)) for scores in (usable.centres, usable.edges[1:], usable.edges[:-1])
     )
-    rates = expit(value + _logit(usable.centres))
+    rates = expit(value + logit(usable.centres))
     error = _left_over(usable, rates) / float(usable.counts @ (rates * (1 - rates)))
     return Estimate(value, min(low, value), max(high, value)), error
 
@@ -104,11 +112,11 @@ def calibration_line(histogram: Histogram) -> CalibrationLine | None:
     None if a score parts the labels, or nearly does, or all are equal, so that no finite slope is the best one.
     """
     usable = _usable(histogram)
-    found = _fitted(usable.positives, usable.negatives, _logit(usable.centres))
+    found = _fitted(usable.positives, usable.negatives, logit(usable.centres), usable)
     if found is None:
         return None
-    lower, upper = _logit(usable.edges[:-1]), _logit(usable.edges[1:])
-    lower[0], upper[-1] = _logit(usable.centres[[0, -1]])
+    lower, upper = logit(usable.edges[:-1]), logit(usable.edges[1:])
+    lower[0], upper[-1] = logit(usable.centres[[0, -1]])
     nothing = np.zeros(usable.bins)
     off = np.zeros(2)
     for of_ones, of_zeros in ((upper, lower), (lower, upper)):
@@ -123,15 +131,22 @@ def _usable(histogram: Histogram) -> Histogram:
     return with_both_labels(histogram)
 
 
-def _logit(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def logit(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the log odds of scores in [0, 1], kept `NEAREST_END` away from the ends."""
     inside = np.clip(scores, NEAREST_END, 1 - NEAREST_END)
     return np.asarray(np.log(inside) - np.log1p(-inside))
 
 
 def _fitted(
-    positives: NDArray[np.float64], negatives: NDArray[np.float64], scores: NDArray[np.float64]
+    positives: NDArray[np.float64],
+    negatives: NDArray[np.float64],
+    scores: NDArray[np.float64],
+    histogram: Histogram | None = None,
 ) -> CalibrationLine | None:
-    """Fit by Newton's method, from the slope 0; steps too long are halved: the log-likelihood is concave."""
+    """Fit by Newton's method, from the slope 0; steps too long are halved: the log-likelihood is concave.
+
+    Errors are there where the `histogram` is given. With weights Fisher's are White's where the line is the truth.
+    """
     of_ones, of_zeros = scores[positives > 0], scores[negatives > 0]
     if of_ones.min() >= of_zeros.max() or of_zeros.min() >= of_ones.max():
         return None
@@ -148,8 +163,11 @@ def _fitted(
             covariance = np.linalg.inv((design.T * (counts * rates * (1 - rates))) @ design)
             step = covariance @ (design.T @ (positives - counts * rates))
             if np.abs(step).max() < _SMALL_STEP:
-                white = covariance @ ((design.T * _squares(positives, negatives, rates)) @ design) @ covariance
-                errors = np.sqrt(np.maximum(np.diag(covariance), np.diag(white)))
+                errors = np.zeros(2)
+                if histogram is not None:
+                    for middle in (_squares(histogram.spread, rates), counts * histogram.label_variance(rates)):
+                        sandwich = covariance @ ((design.T * middle) @ design) @ covariance
+                        errors = np.maximum(errors, np.sqrt(np.diag(sandwich)))
                 return CalibrationLine(float(line[0]), float(line[1]), *errors.tolist())
             before = loss(line)
             while np.abs(step).max() >= _SMALL_STEP and not loss(line + step) <= before:

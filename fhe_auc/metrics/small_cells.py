@@ -3,19 +3,26 @@
 First by rows of either label, at public places (`crowded`). Then by label, so that no count is small, with the least
 loss of ranking (`merge_small_cells`).
 
+Where rows have weights, a count is small if so few rows, or *effective rows*, (Σw)²/Σw², are behind it: one row with
+most of a bin's weight could be told by that. Sums of weights are shown in steps (`rounded`).
+
 Thresholds that a reader asks for never move. Counts of a label at one are shown or not (`shown_at`): never where they,
 or their differences to those at another one, are small. Edges of merged bins from which they differ by few rows go.
 """
 
+import math
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.metrics.histogram import Histogram
+
+_ROUNDING = 1e-9  # of sums of weights
 
 
 class Shown(NamedTuple):
@@ -41,7 +48,7 @@ def clear_of(histogram: Histogram, edges: NDArray[np.intp], shown: Shown, least:
     """Return whether no count is small between any of these edges of bins, thresholds shown, and both ends."""
     ends = (0, histogram.bins)
     points = (np.unique([*ends, *edges, *own]) for own in shown)
-    return all(_large(np.diff(below[at]), least).all() for below, at in zip(_below(histogram), points, strict=True))
+    return all(below.large(at, least).all() for below, at in zip(_below(histogram), points, strict=True))
 
 
 def crowded(histogram: Histogram, least: int, shown: Shown = NOWHERE) -> Histogram:
@@ -58,7 +65,7 @@ def crowded(histogram: Histogram, least: int, shown: Shown = NOWHERE) -> Histogr
     A threshold at which both labels are `shown` stays, with at least `least` rows on either side; there is a tree
     between each two. With fewer than `least` rows there is one bin; 1 merges empty bins alone.
     """
-    below = np.add(*_below(histogram))
+    below = np.add(*(own.rows for own in _below(histogram)))
     roots = [0, histogram.bins]
     for at in np.intersect1d(*shown).tolist():
         tried = sorted((*roots, at))
@@ -72,7 +79,7 @@ def crowded(histogram: Histogram, least: int, shown: Shown = NOWHERE) -> Histogr
         middle = below[low + edges]
         stay = np.minimum(middle - left, right - middle) >= least
         starts += [*(low + edges[stay]).tolist(), *([high] if high < histogram.bins else [])]
-    return _merged(histogram, np.array(starts))
+    return histogram.merged(np.array(starts))
 
 
 def merge_small_cells(
@@ -95,7 +102,7 @@ def merge_small_cells(
     """
     if min_cell < 1:
         raise InputError(f"min_cell is {min_cell}; it must be at least 1")
-    for name, counts in (("positives", histogram.positives), ("negatives", histogram.negatives)):
+    for name, counts, effective in zip(("positives", "negatives"), histogram.real, histogram.effective, strict=True):
         if (counts < 0).any() or (counts % 1).any():
             raise InputError(
                 f"histogram: not all {name} are integers of at least 0: small cells are merged in exact counts"
@@ -105,6 +112,12 @@ def merge_small_cells(
                 f"all bins together hold fewer than {min_cell} {name}, which is too few to show; if you may show small "
                 "counts, ask for a smaller minimum (--min-cell, in Python min_cell=)"
             )
+        if 0 < effective < min_cell * (1 - _ROUNDING):
+            raise EvaluationError(
+                f"few rows have most of the weight: all {name} say as much as fewer than {min_cell} rows of equal "
+                "weight, which is too few to show; trim the weights, or ask for a smaller minimum (--min-cell, in "
+                "Python min_cell=)"
+            )
     bins = crowded(histogram, min_cell, shown) if min_cell > 1 else histogram
     sums = _below(bins)
     roots = np.intersect1d(*shown)
@@ -113,7 +126,28 @@ def merge_small_cells(
     cut = _kept(sums, [0, bins.bins], at, min_cell)
     starts = [start for low, high in pairwise(cut) for start in _best_starts(sums, low, high, min_cell)]
     edges = np.searchsorted(histogram.edges[:-1], bins.edges[starts])
-    return _merged(histogram, _apart(histogram, edges, shown, min_cell))
+    return histogram.merged(_apart(histogram, edges, shown, min_cell))
+
+
+def rounded(histogram: Histogram) -> Histogram:
+    """Return weighted sums below each edge, of each label, in steps of two effective rows; counts as they are.
+
+    Where weights have few values, such as one for each site, an exact sum of them tells how many rows have each. A
+    multiple of a step does not: one row more with the one weight and one less with another often leave it as it is.
+    """
+    if histogram.squares is None:
+        return histogram
+    ones, zeros = (np.diff(in_steps(each.sums, each.sums[-1], each.squares[-1])) for each in _below(histogram))
+    return replace(histogram, positives=ones, negatives=zeros)
+
+
+def in_steps(sums: NDArray[np.float64], total: float, squares: float) -> NDArray[np.float64]:
+    """Return sums of weights in such steps, where Σw and Σw² of all rows of the label are these."""
+    if not (step := 2 * float(squares) / max(float(total), 1e-300)):
+        return sums
+    unit = 10.0 ** (math.floor(math.log10(step)) - 1)  # two digits: the step tells little of the squares
+    step = unit * math.ceil(step / unit - _ROUNDING)
+    return np.asarray(np.rint(sums / step) * step)
 
 
 def hidden_rows(
@@ -140,26 +174,41 @@ def hidden_rows(
 
 def joined(histogram: Histogram, edges: Sequence[float]) -> Histogram:
     """Return the histogram without these inner edges: bins on both sides become one."""
-    return _merged(histogram, np.flatnonzero(~np.isin(histogram.edges[:-1], edges) | (np.arange(histogram.bins) == 0)))
+    return histogram.merged(np.flatnonzero(~np.isin(histogram.edges[:-1], edges) | (np.arange(histogram.bins) == 0)))
 
 
-def _merged(histogram: Histogram, starts: NDArray[np.intp]) -> Histogram:
-    """Return the histogram of merged bins that begin with these fine ones."""
-    counts = (np.add.reduceat(side, starts) for side in (histogram.positives, histogram.negatives))
-    return Histogram(histogram.edges[np.append(starts, histogram.bins)], *counts)
+def enough(least: int, rows: NDArray[Any], sums: NDArray[Any], squares: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where there is no row, or at least so many, also of effective rows: of rows, Σw and Σw²."""
+    sure = np.square(np.asarray(sums, np.float64)) >= least * np.asarray(squares, np.float64) * (1 - _ROUNDING)
+    return np.asarray((rows == 0) | (rows >= least) & sure)
 
 
-def _below(histogram: Histogram) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows of each label below each edge."""
-    p, n = (np.append(0, np.cumsum(side.astype(np.int64))) for side in (histogram.positives, histogram.negatives))
+class _Below(NamedTuple):
+    """Of one label below each edge, shape (B + 1,): rows, Σw and Σw²; without weights the rows three times."""
+
+    rows: NDArray[np.int64]
+    sums: NDArray[np.float64]
+    squares: NDArray[np.float64]
+
+    def large(self, edges: ArrayLike, least: int) -> NDArray[np.bool_]:
+        """Return between which of these edges there are `enough`."""
+        return enough(least, *(np.diff(below[np.asarray(edges, np.intp)]) for below in self))
+
+
+def _below(histogram: Histogram) -> tuple[_Below, _Below]:
+    """Return what there is of each label below each edge."""
+    rows, *weighted = (
+        np.insert(np.cumsum(each, axis=1), 0, 0, axis=1) for each in (histogram.real, histogram.sides, histogram.spread)
+    )
+    p, n = (_Below(own.astype(np.int64), *of) for own, *of in zip(rows, *weighted, strict=True))
     return p, n
 
 
-def _kept(sums: Sequence[NDArray[np.int64]], kept: list[int], edges: Iterable[int], least: int) -> list[int]:
+def _kept(sums: Sequence[_Below], kept: list[int], edges: Iterable[int], least: int) -> list[int]:
     """Return edges with those of `edges`, in their order, between which no sum is small, ascending."""
     for edge in edges:
         tried = sorted({*kept, edge})
-        if all(_large(np.diff(below[tried]), least).all() for below in sums):
+        if all(below.large(tried, least).all() for below in sums):
             kept = tried
     return kept
 
@@ -172,36 +221,40 @@ def _apart(histogram: Histogram, starts: NDArray[np.intp], shown: Shown, least: 
     for below, own in zip(_below(histogram), shown, strict=True):
         while True:
             points = np.unique([*starts, *own, histogram.bins])
-            few = np.flatnonzero(~_large(np.diff(below[points]), least))[:1]
+            few = np.flatnonzero(~below.large(points, least))[:1]
             if not len(few):
                 break
             starts = np.setdiff1d(starts, np.setdiff1d(points[few[0] : few[0] + 2], [0, *own]))
     return starts
 
 
-def _large(count: NDArray[np.int64], least: int) -> NDArray[np.bool_]:
-    return np.asarray((count == 0) | (count >= least))
-
-
-def _best_starts(sums: tuple[NDArray[np.int64], ...], low: int, high: int, least: int) -> list[int]:
+def _best_starts(sums: tuple[_Below, ...], low: int, high: int, least: int) -> list[int]:
     """Return the first fine bin of each merged one, of the fine bins from `low` up to `high`, by dynamic programming.
 
     `sums` are the rows of each class below each edge. For every edge, in order, the best last merged bin that ends
     there is found among those that could start it. Not every start need be tried: a merged bin that could be parted in
     two, both without small counts, is never better than the two, since p·n is no less of a sum than of its parts.
+
+    With weights the fewest rows that are enough are not known: it is as many as would be where weights lie evenly, and
+    the best merged bin may be missed.
     """
-    p, n = (below[low : high + 1] - below[low] for below in sums)
+    own = [_Below(*(each[low : high + 1] - each[low] for each in below)) for below in sums]
+    p, n = (each.rows for each in own)
     # For each edge, the nearest one below with enough rows of either class between, or the first edge.
-    back = np.maximum(np.minimum(*(np.searchsorted(s, s - least, side="right") for s in (p, n))) - 1, 0)
+    needed = [least * max(1.0, s[-1] * q[-1] / w[-1] ** 2) if s[-1] else least for s, w, q in own]
+    starts = (np.searchsorted(s, s - rows, side="right") for s, rows in zip((p, n), needed, strict=True))
+    back = np.maximum(np.minimum(*starts) - 1, 0)
     edges = high - low + 1
     cost, bins, start = (np.zeros(edges, np.int64) for _ in range(3))
     reached = np.zeros(edges, bool)
     reached[0] = True
     last = np.zeros(edges, np.int64)  # for each edge, the nearest one at or below it that is reached
     for end in range(1, edges):
-        first = back[last[back[end]]]
-        positives, negatives = p[end] - p[first:end], n[end] - n[first:end]
-        fit = np.flatnonzero(reached[first:end] & _large(positives, least) & _large(negatives, least))
+        for first in (back[last[back[end]]], 0)[: 1 + (end == edges - 1)]:
+            positives, negatives = p[end] - p[first:end], n[end] - n[first:end]
+            large = (enough(least, *(each[end] - each[first:end] for each in below)) for below in own)
+            if len(fit := np.flatnonzero(reached[first:end] & np.logical_and(*large))):
+                break
         last[end] = last[end - 1]
         if len(fit):
             costs = cost[first + fit] + positives[fit] * negatives[fit]

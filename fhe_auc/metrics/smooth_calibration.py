@@ -13,6 +13,9 @@ scores as probabilities, p̂(s) - s has mean 0 and variance v(s) = Σ l_j(s)² s
 
     ICI by chance       mean over rows of √(2 v(s)/π)
 
+Rows of weight w count as w rows. With them v(s) = Σ l_j(s)² w_j² s_j (1 - s_j), where Σw² of a bin's rows is taken to
+be to their Σw as it is over all rows of the label.
+
 Rows of a bin have its middle as score; each bin then is one weighted point, and p̂ is the same as over rows.
 """
 
@@ -50,7 +53,8 @@ def smooth_calibration(histogram: Histogram) -> SmoothCalibration:
     smooth = np.interp(scores, scores[at], weights @ positives)
     far = np.abs(smooth - scores)
     # Neighbouring fits weigh rows alike: between them the deviation is straight, as the curve is.
-    chance = np.interp(scores, scores[at], np.sqrt(2 / np.pi * (np.square(weights) @ (rows * scores * (1 - scores)))))
+    varied = np.square(weights) @ (rows * usable.label_variance(scores))
+    chance = np.interp(scores, scores[at], np.sqrt(2 / np.pi * varied))
     order, total = np.argsort(far), float(rows.sum())
     ranks = np.searchsorted(np.cumsum(rows[order]), np.array([0.5, 0.9]) * total)
     middle, high = far[order[np.minimum(ranks, len(far) - 1)]].tolist()

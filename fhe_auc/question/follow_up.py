@@ -16,18 +16,25 @@ censored (`fhe_auc.metrics.censoring`).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.question.weights import Units
+from fhe_auc.question.weights import MOST_UNITS, Units, named_values
 
 MOST_HORIZONS, MOST_CELLS = 10, 2**16
 EVENT, CENSORED = 0, 1  # indices of codes; those behind are of competing events
 UNITS_PER_WEIGHT = 1000
 GRIDS = {"days": 1.0, "weeks": 7.0, "months": 365.25 / 12}  # steps of times in days
+CODES = ("1", "0")
+
+IN_A_STUDY = "time-column", "event-column", "horizon", "time-grid"
+OPTIONS = "--time-column", "--event-column", "--horizon", "--time-grid"
+KEYWORDS = "time", "event", "horizon", "time_grid"
+"""What messages call times, events, horizons and the grid, in a study's file, on the command line and in Python."""
 
 
 class FollowUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,7 +46,7 @@ class FollowUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     time: str
     event: str
     horizons: tuple[float, ...]
-    codes: tuple[str, ...] = ("1", "0")  # of the event, of the censored, and of competing events
+    codes: tuple[str, ...] = CODES  # of the event, of the censored, and of competing events
     step: float = 1.0
 
     def __post_init__(self) -> None:
@@ -64,23 +71,71 @@ class FollowUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         steps = self.step * np.arange(math.floor(self.horizons[-1] / self.step) + 1)
         return np.union1d(steps, self.horizons)
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of counts of rows by code and cell, but for those above the last horizon."""
+        return len(self.codes), len(self.edges)
+
+    def until(self, horizon: float) -> int:
+        """Return how many cells there are up to a horizon."""
+        return int(np.searchsorted(self.edges, horizon)) + 1
+
     def cells(self, times: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the cell of each time, shape (n,): `len(edges)` for those above the last horizon."""
         return np.searchsorted(self.edges, times, side="left").astype(np.int64)
 
 
 class AtHorizon(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a session at one horizon knows in public, of the session before, which has pooled the censoring curve."""
+    """What a session at one horizon knows in public, of the session before, which has pooled the censoring curve.
+
+    Raises `InputError` where these can be no weights.
+    """
 
     horizon: float
     weights: tuple[int, ...]  # 1/G(T−) in units, of rows whose time is in each cell up to the horizon
     beyond: int  # 1/G(t), of rows that were followed up for longer
-    pieces: tuple[int, ...]  # first cells of pieces of time, ascending from 0, for the standard error
-    spread: tuple[tuple[float, float, float], ...]
-    """Of each piece, with v the variance of −log G that a cell adds, and f the share of the piece's weighted events
-    that are in cells up to it: Σ v, Σ v·f and Σ v·f²."""
+
+    def __post_init__(self) -> None:
+        if not self.weights or len(self.weights) > MOST_CELLS + MOST_HORIZONS:
+            raise InputError(f"the weights at horizon {self.horizon:g} are of {len(self.weights):,} cells of time")
+        if not UNITS_PER_WEIGHT <= min(*self.weights, self.beyond) <= self.units.most <= MOST_UNITS:
+            raise InputError(f"a weight at horizon {self.horizon:g} is below 1, or above {MOST_UNITS:,} units")
 
     @property
     def units(self) -> Units:
         """The fixed point of the weights."""
         return Units(max(*self.weights, self.beyond), UNITS_PER_WEIGHT)
+
+
+def events_of(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return the column of events and their codes of "NAME=EVENT,CENSORED,COMPETING", or "NAME"."""
+    column, codes = named_values(text)
+    return column, codes or CODES
+
+
+def follow_up_of(
+    time: str,
+    event: str,
+    horizons: Sequence[float],
+    grid: str | float = "",
+    *,
+    codes: Sequence[str] = CODES,
+    beside: str = "",
+    names: tuple[str, str, str, str] = IN_A_STUDY,
+) -> FollowUp | None:
+    """Return what is asked of follow-up times, None where nothing is; `grid` is one of `GRIDS`, or a step.
+
+    Raises `InputError`, in which these have their `names`, where some are there without others, or what is of labels is
+    given `beside` them.
+    """
+    given = dict(zip(names, (time, event, tuple(horizons), grid), strict=True))
+    there = [name for name in names if given[name]]
+    if there and (lacking := [name for name in names[:3] if name not in there]):
+        raise InputError(f"{there[0]}: follow-up times need {', '.join(lacking)} too")
+    if there and beside:
+        raise InputError(f"{beside} does not go with {names[0]}: no labels are read then, but events and times")
+    try:
+        step = GRIDS.get(str(grid)) or float(grid or GRIDS["days"])
+    except ValueError:
+        raise InputError(f"{names[3]} is {', '.join(GRIDS)} or a step of times, not {grid!r}") from None
+    return FollowUp(time, event, tuple(sorted(horizons)), tuple(codes), step) if there else None

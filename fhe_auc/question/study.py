@@ -24,6 +24,8 @@ from fhe_auc.base.serialise import encode
 from fhe_auc.question import score_bins
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, PLAIN, Analysis, Variable, levels_of
+from fhe_auc.question.follow_up import FollowUp, events_of, follow_up_of
+from fhe_auc.question.weights import Weights, weights_of
 
 MAX_CHARACTERS = 300
 MOST_AWAY = 2**20
@@ -68,13 +70,14 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         own, and a party with another score is refused. Empty: any scores.
     interval : float
         Level of confidence intervals; 0 for none.
-    label_column, score_columns, by, classes, cross_groups, heterogeneity, min_cell, cluster, each_pair
+    label_column, score_columns, by, classes, cross_groups, heterogeneity, min_cell, cluster, each_pair, weight_column,
+    time_column, event_column, horizon, time_grid
         As the options of these names; each of ``by`` is a column with all its levels, "sex=F,M"; what has a comma or an
-        equals sign of its own stands within double quotes there.
+        equals sign of its own stands within double quotes there, and in columns of weights and events.
     report : bool
         Whether the sessions of a report are asked for: its pooled score histogram is what a calibration map is made of.
-    decisions, cost_ratio, alert_rate, title
-        As ``report --threshold``, ``--cost-ratio``, ``--alert-rate``, ``--title``; 0 or "" for none.
+    decisions, cost_ratio, alert_rate, title, bootstrap
+        As ``report --threshold``, ``--cost-ratio``, ``--alert-rate``, ``--title``, ``--bootstrap``; 0 or "" for none.
     row_caps : dict of str to int
         Party to the most rows that it may put in, 1 to 2^40; who is not named has no cap.
     rows : dict of str to int
@@ -115,11 +118,17 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     min_cell: int = DEFAULT_MIN_CELL
     cluster: str = ""
     each_pair: bool = False
+    weight_column: str = ""
+    time_column: str = ""
+    event_column: str = ""
+    horizon: tuple[float, ...] = ()
+    time_grid: str | float = ""
     report: bool = False
     decisions: tuple[float, ...] = ()
     cost_ratio: float = 0.0
     alert_rate: float = 0.0
     title: str = ""
+    bootstrap: int = 0
     row_caps: dict[str, int] = {}
     rows: dict[str, int] = {}
     proofs: bool = True
@@ -151,7 +160,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             )
         if self.score_values and self.thresholds:
             raise InputError("score-values are the thresholds: leave thresholds out")
-        _ = self.listed
+        _ = self.listed, self.weights, self.follow_up
         for name in ("row_caps", "rows"):
             for party, number in getattr(self, name).items():
                 if not 1 <= number <= MOST_ROWS:
@@ -257,12 +266,33 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             min_cell=self.min_cell,
             cluster=self.cluster or msgspec.UNSET,
             each_pair=self.each_pair or msgspec.UNSET,
+            weights=self.weights or msgspec.UNSET,
+            follow_up=self.follow_up or msgspec.UNSET,
         )
 
     @property
+    def weights(self) -> Weights | None:
+        """The column of weights."""
+        return weights_of(self.weight_column)
+
+    @property
+    def follow_up(self) -> FollowUp | None:
+        """What is asked of follow-up times."""
+        event, codes = events_of(self.event_column)
+        beside = "label-column" if self.label_column else ""
+        return follow_up_of(self.time_column, event, self.horizon, self.time_grid, codes=codes, beside=beside)
+
+    @property
+    def number_columns(self) -> list[str]:
+        """Columns of scores, weights and times that the study names."""
+        weight = self.weights.column if self.weights else ""
+        return [*self.score_columns, *filter(None, [weight, self.time_column])]
+
+    @property
     def other_columns(self) -> list[str]:
-        """Columns of rows that the study names besides those of labels and scores."""
-        return [*levels_of(self.by), *([self.cluster] if self.cluster else [])]
+        """Columns of groups, patients and events that the study names, besides that of labels."""
+        event, _ = events_of(self.event_column)
+        return [*levels_of(self.by), *filter(None, [self.cluster, event])]
 
     def turn(self, at: datetime) -> int:
         """Return the number of the hour, day, week or month of a time, which rises by one; 0 for what is asked once."""
@@ -279,12 +309,13 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Half of the shortest turn: so much lies between two sessions of a step by anybody's clock."""
         return timedelta(hours=_HOURS.get(self.every, 28 * 24 if self.every else 0)) / 2
 
-    def require_rows(self, party: str, rows: int) -> None:
-        """Raise `InputError` where a party has more rows than its cap."""
+    def require_rows(self, party: str, rows: int, *, weighed: bool = False) -> None:
+        """Raise `InputError` where a party has more rows than its cap, or counts as so many, if they are `weighed`."""
         cap = self.caps.get(party, rows)
         if rows > cap:
+            has = "counts as" if weighed else "has"
             raise InputError(
-                f"party {party!r} has {rows:,} rows, more than its cap in the session's study, {cap:,}", party=party
+                f"party {party!r} {has} {rows:,} rows, more than its cap in the session's study, {cap:,}", party=party
             )
 
     def lines(self) -> list[tuple[str, str, str]]:

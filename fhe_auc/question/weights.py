@@ -6,15 +6,19 @@ bound on one weight is public, as parameters and proofs depend on it; weights th
 
 from __future__ import annotations
 
+import math
+import re
 from typing import NamedTuple
 
 import msgspec
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.names import QUOTED, names_in
 
 MOST_UNITS = 2**24  # that one weight may have
 DEFAULT_PER = 1000
 _POWERS = tuple(10**power for power in range(7))
+_TINY = 1e-6  # of a step, by which a bound may be off as float64
 
 
 class Units(NamedTuple):
@@ -38,6 +42,33 @@ class Weights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.per not in _POWERS or not self.per <= self.most <= MOST_UNITS:
             raise InputError(
                 f"weights in column {self.column!r}: their steps are 1, 0.1 … 0.000001, and the most that one may be "
-                f"is 1 at least, and {MOST_UNITS:,} steps at most; got {self.most / self.per:g} in steps of "
-                f"{1 / self.per:g}"
+                f"is 1 at least, and {MOST_UNITS:,} steps at most; got {self.most:,} steps, {self.per:,} of which are 1"
             )
+
+
+def weights_of(weight_column: str) -> Weights | None:
+    """Return the weights of "NAME=MOST" or "NAME=MOST,STEP", None of no text; `InputError` for what is neither."""
+    if not weight_column:
+        return None
+    column, numbers = named_values(weight_column)
+    try:
+        most, step = (*map(float, numbers), 1 / DEFAULT_PER)[: max(2, len(numbers))]
+    except ValueError:
+        raise InputError(
+            f"column of weights {weight_column!r}: give its name and the most that one weight may be, which is public, "
+            "as NAME=50; and the step to which weights are rounded, if it is not 0.001, as NAME=50,0.01"
+        ) from None
+    return checked_weights(column, most, step)
+
+
+def checked_weights(column: str, most: float, step: float = 1 / DEFAULT_PER) -> Weights:
+    """Return a column of weights of at most `most`, in steps of `step`; errors as `Weights`."""
+    per = round(1 / step) if step > 0 else 0
+    return Weights(column, math.ceil(min(MOST_UNITS + 1, most) * per - _TINY), per)
+
+
+def named_values(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return name and values of "NAME=VALUE,VALUE"; what has a comma or an equals sign of its own is within quotes."""
+    found = re.match(rf"{QUOTED}=|(?!{QUOTED}(?:,|$))[^,=]*=", text)
+    names = names_in(text[: found.end() - 1] if found else text)
+    return names[0] if len(names) == 1 else text.strip(), names_in(text[found.end() :]) if found else ()

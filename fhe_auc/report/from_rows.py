@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import ArrayLike
 
-from fhe_auc.api import OPTIONS, options_for
+from fhe_auc.api import LABEL, OPTIONS, follow_up_named, options_for, weights_named
 from fhe_auc.base.python_options import converts
 from fhe_auc.base.terminal import Progress, shown
 from fhe_auc.question import thresholds as grids
@@ -31,7 +31,7 @@ from fhe_auc.session.steps import Step
 def federated_report(
     rows: Rows,
     *,
-    label: str = "y_true",
+    label: str = LABEL,
     score: str | Sequence[str] = "y_score",
     site: str | None = None,
     by: str | Sequence[str] | Mapping[str, Sequence[Label]] | None = None,
@@ -40,6 +40,10 @@ def federated_report(
     thresholds: str | ArrayLike | QuantileThresholds | None = None,
     interval: float | None = DEFAULT_LEVEL,
     progress: bool | Progress = False,
+    weight: str | None = None,
+    time: str | None = None,
+    event: str | None = None,
+    horizon: float | Sequence[float] | None = None,
     threshold: float | Sequence[float] | None = None,
     cost_ratio: float | None = None,
     alert_rate: float | None = None,
@@ -49,6 +53,10 @@ def federated_report(
     score_scale: str = DEFAULT_SCALE,
     heterogeneity: bool = False,
     min_cell: int = DEFAULT_MIN_CELL,
+    max_weight: float | None = None,
+    weight_step: float | None = None,
+    event_codes: Sequence[Label] | None = None,
+    time_grid: str | float | None = None,
     keys: str | None = None,
     backend: str | None = None,
     max_rows: int = DEFAULT_MAX_ROWS,
@@ -108,7 +116,15 @@ def federated_report(
     """
     own = options_for(federated_report, protocol, options, among="histogram-")
     of_groups = min(min_cell, MOST_MIN_CELL)
-    questions = Questions.asked(score=score, by=by, cluster=cluster, heterogeneity=heterogeneity, min_cell=of_groups)
+    questions = Questions.asked(
+        score=score,
+        by=by,
+        cluster=cluster,
+        heterogeneity=heterogeneity,
+        min_cell=of_groups,
+        weights=weights_named(weight, max_weight, weight_step),
+        follow_up=follow_up_named(label, positive_label, time, event, event_codes, horizon, time_grid),
+    )
     entries = Entries(positive_label=positive_label, drop_missing=drop_missing, score_scale=score_scale)
     setup = Setup(keys=keys, backend=backend, max_rows=max_rows, min_rows=min_rows, row_caps=row_caps)
     wanted = ReportAsked(

@@ -21,7 +21,7 @@ from fhe_auc.results.decisions import Decision
 from fhe_auc.results.report_card import Facts, ReportCard
 from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_measures import NOT_SHOWN, Measure
-from fhe_auc.results.report_tables import of_groups, value_text
+from fhe_auc.results.report_tables import count_text, of_groups, value_text
 from fhe_auc.results.result_tables import ends, p_of
 
 if TYPE_CHECKING:
@@ -133,8 +133,8 @@ def tripod_items(*, groups: bool, sites: bool) -> tuple[tuple[str, str, str], ..
     )
 
 
-def _whole(count: int | None, unknown: str = NOT_SHOWN) -> str:
-    return unknown if count is None else f"{count:,}"
+def _whole(count: float | None, unknown: str = NOT_SHOWN) -> str:
+    return unknown if count is None else count_text(count)
 
 
 def _text(value: object) -> str:

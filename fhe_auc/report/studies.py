@@ -6,7 +6,7 @@ numbered from 1 on (`Manifest.step`); a first one that finds thresholds serves a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import msgspec
 import numpy as np
@@ -17,7 +17,7 @@ from fhe_auc.question.analysis import PLAIN
 from fhe_auc.question.study import Study
 from fhe_auc.report.steps import next_step
 from fhe_auc.results.asked import Asked, ReportAsked
-from fhe_auc.results.evaluation import Outcome, QuantileThresholds
+from fhe_auc.results.evaluation import CensoringCurve, Outcome, QuantileThresholds
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import ONE_TIME_PADS, backend_of
@@ -113,14 +113,13 @@ def check_study(study: Study) -> None:
             "epsilon: with verified, noise is sized for the rows that there are. Give helper, and the number of rows "
             "of each site, exactly: it is public (rows = { north = 770, … }); row-caps above it are no such number"
         )
-    first = next_session(study, study.sites, ())
-    sessions = [first]
+    stand_ins, nobody = list[Outcome](), Outcome(protocol="", backend="", parties=2, security_bits=0)
     if (bins := grids.quantiles_wanted(study.thresholds)) is not None:
-        grid = grids.explicit(np.arange(bins) / bins)
-        stand_in = QuantileThresholds(protocol="", backend="", parties=2, security_bits=0, grid=grid)
-        sessions.append(next_session(study, study.sites, (stand_in,)))
-    for session in sessions:
-        if session is not None:
+        stand_ins.append(QuantileThresholds(**asdict(nobody), grid=grids.explicit(np.arange(bins) / bins)))
+    if (follow_up := study.follow_up) is not None:
+        stand_ins.append(CensoringCurve(**asdict(nobody), counts=np.zeros(follow_up.shape, np.int64), beyond=1))
+    for known in range(len(stand_ins) + 1):
+        if (session := next_session(study, study.sites, stand_ins[:known])) is not None:
             registry.load(session.protocol).manifest_of(session.request)
 
 

@@ -1,7 +1,7 @@
 """Decisions at one threshold, asked for or chosen by the counts: their metrics, each rate with its interval."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -10,19 +10,29 @@ from numpy.typing import NDArray
 
 from fhe_auc.metrics import precision_recall
 from fhe_auc.metrics.histogram import Estimate, Histogram
-from fhe_auc.results.intervals import FEWEST, WALD, Interval, quantile, rate_interval
+from fhe_auc.metrics.small_cells import enough
+from fhe_auc.results.intervals import FEWEST, WALD, Interval, effective, quantile, rate_interval
 from fhe_auc.results.report_measures import HELD, NOT_SHOWN, TOO_FEW, Measure
 
 _ACTS = {"first": (0, 0, 1, 1), "second": (0, 1, 0, 1), "difference": (0, 1, -1, 0)}
 """Who acts on rows above by neither model, by the second alone, by the first alone, and by both."""
 
 LABELS = ("positive", "negative")
+_RATES = {
+    "precision": ("TP", "TP FP"),
+    "recall": ("TP", "TP FN"),
+    "specificity": ("TN", "FP TN"),
+    "npv": ("TN", "FN TN"),
+    "accuracy": ("TP TN", "TP FP FN TN"),
+}
+"""Rates with Wilson's intervals: which rows, of which."""
+
 _LABELS_OF = {"recall": LABELS[:1], "specificity": LABELS[1:]}
 """Rows of which label tell a rate at a threshold; others are told by both together."""
 
 
 class OfBothLabels(Protocol):
-    """Rows of each label in cells of some kind."""
+    """Rows of each label in cells of some kind; with weights Σw, and what `Histogram` has besides."""
 
     @property
     def positives(self) -> NDArray[Any]:
@@ -32,18 +42,31 @@ class OfBothLabels(Protocol):
     def negatives(self) -> NDArray[Any]:
         """Those of label 0."""
 
+    @property
+    def squares(self) -> NDArray[np.float64] | None:
+        """Σw², shape (2, cells)."""
+
+    @property
+    def rows(self) -> NDArray[Any] | None:
+        """Rows, shape (2, cells)."""
+
+    @property
+    def unknown(self) -> NDArray[Any] | None:
+        """Those censored before a horizon, shape (cells,)."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
     """The classifier at one threshold: a score at or above it is predicted positive.
 
-    `title` says which threshold this is; `confusion` counts whole rows, ((TN, FP), (FN, TP)); None is not shown.
+    `title` says which threshold this is; `confusion` counts whole rows, ((TN, FP), (FN, TP)), or sums their weights;
+    None is not shown.
     """
 
     title: str
     threshold: float
     measures: tuple[Measure, ...]
-    confusion: tuple[tuple[int | None, int | None], tuple[int | None, int | None]]
+    confusion: tuple[tuple[float | None, float | None], tuple[float | None, float | None]]
     hidden: str = ""  # why some of it is not shown
 
 
@@ -53,6 +76,7 @@ class OperatingPoint(NamedTuple):
     name: str
     title: str
     decision: Decision | None
+    interval: Interval | None = None  # of the threshold, by the bootstrap
 
 
 _OF_DECISIONS = {
@@ -69,22 +93,33 @@ _OF_DECISIONS = {
 def operating_points(
     histogram: Histogram, level: float | None, cost_ratio: float | None, alert_rate: float | None
 ) -> Iterator[OperatingPoint]:
-    """Yield decisions at each specificity and sensitivity that is held, by Youden, and by a cost and an alert rate."""
-    find = {
-        **{f"specificity_{least:.2f}": precision_recall.threshold_of_specificity(histogram, least) for least in HELD},
-        **{f"recall_{least:.2f}": precision_recall.threshold_of_recall(histogram, least) for least in HELD},
-        "youden": precision_recall.cheapest_threshold(histogram, histogram.negatives.sum() / histogram.positives.sum()),
-    }
+    """Yield decisions at each of `chosen_thresholds`."""
     titles = [f"{rate} at least {least:.2f}" for rate in ("Specificity", "Sensitivity") for least in HELD]
     titles.append("Youden's index")
     if cost_ratio is not None:
-        find["least_cost"] = precision_recall.cheapest_threshold(histogram, cost_ratio)
         titles.append(f"Least cost, ratio {cost_ratio:g} (in theory {1 / (1 + cost_ratio):.4g})")
     if alert_rate is not None:
-        find["alert_rate"] = precision_recall.threshold_of_alert_rate(histogram, alert_rate)
         titles.append(f"At most {100 * alert_rate:.4g}% flagged")
-    for (name, threshold), title in zip(find.items(), titles, strict=True):
+    chosen = chosen_thresholds(histogram, cost_ratio, alert_rate)
+    for (name, threshold), title in zip(chosen.items(), titles, strict=True):
         yield OperatingPoint(name, title, None if threshold is None else decision(histogram, title, threshold, level))
+
+
+def chosen_thresholds(
+    histogram: Histogram, cost_ratio: float | None, alert_rate: float | None
+) -> dict[str, float | None]:
+    """Return the threshold at each specificity and sensitivity that is held, by Youden, a cost and an alert rate."""
+    youdens = histogram.negatives.sum() / histogram.positives.sum()
+    find = {
+        **{f"specificity_{least:.2f}": precision_recall.threshold_of_specificity(histogram, least) for least in HELD},
+        **{f"recall_{least:.2f}": precision_recall.threshold_of_recall(histogram, least) for least in HELD},
+        "youden": precision_recall.cheapest_threshold(histogram, youdens),
+    }
+    if cost_ratio is not None:
+        find["least_cost"] = precision_recall.cheapest_threshold(histogram, cost_ratio)
+    if alert_rate is not None:
+        find["alert_rate"] = precision_recall.threshold_of_alert_rate(histogram, alert_rate)
+    return find
 
 
 def decision(
@@ -96,8 +131,11 @@ def decision(
     """
     confusion = precision_recall.confusion_matrix(histogram, threshold)
     (tn, fp), (fn, tp) = confusion.tolist()
-    rates = {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "specificity": (tn, tn + fp), "npv": (tn, tn + fn)}
-    rates["accuracy"] = (tp + tn, tp + tn + fp + fn)
+    counts, squares = {"TP": tp, "FP": fp, "FN": fn, "TN": tn}, None
+    if histogram.squares is not None:
+        below, above = np.split(histogram.squares, [histogram.bin_of(threshold)], axis=1)
+        squares = dict(zip(counts, (*above.sum(axis=1), *below.sum(axis=1)), strict=True))
+    rates = {name: share(counts, squares, *of) for name, of in _RATES.items()}
     found = precision_recall.decision_metrics(histogram, threshold)
     why = few and f"{NOT_SHOWN}: from 1 to {min_cell - 1} {few} rows lie on one side, or up to another threshold"
     measures = []
@@ -115,6 +153,18 @@ def decision(
     return Decision(title, float(threshold), tuple(measures), (of_negative, of_positive), why)
 
 
+def share(
+    counts: Mapping[str, float], squares: Mapping[str, float] | None, hits: str, among: str
+) -> tuple[float, float]:
+    """Return so many rows of so many, each some cells of `counts`; with weights effective ones, by Σw² of the cells."""
+    others = " ".join(cell for cell in among.split() if cell not in hits.split())
+    hit, other = (sum(counts[cell] for cell in cells.split()) for cells in (hits, others))
+    if squares is None:
+        return hit, hit + other
+    k, n = effective(hit, other, [sum(squares[cell] for cell in cells.split()) for cells in (hits, others)])
+    return float(k), float(n)
+
+
 def net_benefits(
     names: tuple[str, ...], cells: OfBothLabels, threshold: float, level: float | None, min_cell: int
 ) -> tuple[Measure, ...]:
@@ -125,12 +175,13 @@ def net_benefits(
     ``min_cell - 1``.
     """
     counts, measures = np.stack([cells.positives, cells.negatives]), list[Measure]()
+    squares, rows = (counts if each is None else each for each in (cells.squares, cells.rows))
     odds = threshold / (1 - threshold)
     for (name, acts), title in zip(_ACTS.items(), (*names, f"{names[1]} minus {names[0]}"), strict=True):
         worth = np.outer([1, -odds], acts)
         value = float((counts * worth).sum() / counts.sum())
-        error = math.sqrt((counts * (worth - value) ** 2).sum()) / float(counts.sum())
-        shown = error > 0 and (name != "difference" or not ((counts > 0) & (counts < min_cell)).any())
+        error = math.sqrt((squares * (worth - value) ** 2).sum()) / float(counts.sum())
+        shown = error > 0 and (name != "difference" or bool(enough(min_cell, rows, counts, squares).all()))
         reach = quantile(level or 0.5) * error
         interval = Interval(level, value - reach, value + reach, WALD) if level and shown else None
         meaning = f"True positives a row at the threshold {threshold:.4g}, less {odds:.4g} of each false one."

@@ -18,6 +18,14 @@ The first two are DeLong's for the rows with their scores binned, and take rows 
 twice, or who are alike within a site, make them too narrow. The third takes patients as independent, and is DeLong's
 where each has one row. The last assumes scores of a certain distribution.
 
+**Weights.** Where rows have weights w, p_k and n_k are sums of them, q_k sums of w² of one label, and Q = Σ q_k. The
+rows of that label are as many *effective rows*, m = P²/Q or N²/Q, as say as much with equal weights (Kish, 1965). By
+the influence function of the AUC, with a = 2A − 1 and u_k = (N_{<k} − N_{>k})/N, or (P_{>k} − P_{<k})/P:
+
+    spread = Σ q_k·(u_k − a)²/Q             S = spread·m/(4(m − 1))            SE² = S10/m + S01/m, each of its own m
+
+With equal weights that is DeLong's. Weights are taken as known, and rows as drawn with them.
+
 **Merged bins.** Q10 and Q01 may be of fewer bins, each some neighbours. With π_K and x_K a merged bin's shares of all
 positive and negative rows, and A of the merged bins, too:
 
@@ -49,6 +57,7 @@ from numpy.typing import ArrayLike
 from fhe_auc.results.intervals import quantile, student_t
 
 Components: TypeAlias = tuple[float, float]  # S10 and S01
+Exact: TypeAlias = Fraction | int
 
 _TOO_SMALL = 0.005  # a share of itself by which a standard error may be too small, and nothing says so
 _OF_FEW = 0.05  # more, over √k, where k rows of the rarer label are on the wrong side
@@ -62,8 +71,24 @@ LEAST_TOLD = 0.003  # up to this binning error of two models, what bins merge ha
 _FARTHEST = 4.0  # times what a standard error of a difference is off by about: no study has seen it that far off
 
 
+class Counted(NamedTuple):
+    """The rows of one label: how many, and the sums of their weights, and of the squares of these, in any unit."""
+
+    rows: int
+    total: int
+    square: int
+
+    @property
+    def effective(self) -> Fraction:
+        """Effective rows: as many with equal weights say as much."""
+        return Fraction(self.total**2, self.square) if self.square else Fraction(0)
+
+
 class Merged(NamedTuple):
-    """What sums over bins say that may be merged: D, Q10 and Q01; and what merging has hidden, if anything."""
+    """What sums over bins say that may be merged: D, Q10 and Q01; and what merging has hidden, if anything.
+
+    With weights, q_k stands for p_k and n_k in Q10 and Q01, and in R10 and R01, the same sums without squares.
+    """
 
     difference: int
     q10: int
@@ -72,56 +97,72 @@ class Merged(NamedTuple):
     hidden: Fraction = Fraction(0)  # h, or more
     moved: Fraction = Fraction(0)  # Δ
     squares: tuple[Fraction, Fraction] = (Fraction(1), Fraction(1))  # Σ π² and Σ x², of the same bins as τ
+    first: tuple[int, int] | None = None  # R10 and R01; D both, where rows count once each
 
 
-def delong_error(merged: Merged, positives: int, negatives: int) -> float | None:
-    """Return DeLong's standard error of the AUC; None where a class has fewer than two rows."""
-    if min(positives, negatives) < 2:
+def delong_error(merged: Merged, positives: Counted, negatives: Counted) -> float | None:
+    """Return DeLong's standard error of the AUC; None where a class has fewer than two effective rows."""
+    if min(positives.effective, negatives.effective) < 2:
         return None
     return math.sqrt(_variance(components(merged, positives, negatives), positives, negatives))
 
 
-def components(merged: Merged, positives: int, negatives: int) -> tuple[Fraction, Fraction]:
+def components(merged: Merged, positives: Counted, negatives: Counted) -> tuple[Fraction, Fraction]:
     """Return S10 and S01, of merged bins enlarged; each label has two rows at least."""
     if crowded(merged, positives, negatives):
         return _enlarged(merged, positives, negatives, Fraction(1), merged.moved)
     return _enlarged(merged, positives, negatives, _HALF, Fraction(0))
 
 
-def crowded(merged: Merged, positives: int, negatives: int) -> bool:
+def crowded(merged: Merged, positives: Counted, negatives: Counted) -> bool:
     """Tell whether merging hides so much that S10 and S01 are taken large: a result says so."""
     middle, *others = (
         _variance(_enlarged(merged, positives, negatives, *by), positives, negatives)
         for by in ((_HALF, Fraction(0)), (Fraction(1), Fraction(0)), (_HALF, merged.moved))
     )
-    wrong = min(positives, negatives) * (1 - abs(Fraction(merged.difference, positives * negatives))) / 2
+    off = Fraction(merged.difference, positives.total * negatives.total)
+    wrong = min(positives.effective, negatives.effective) * (1 - abs(off)) / 2
     return max(others) > (1 + max(_TOO_SMALL, _OF_FEW / math.sqrt(max(wrong, _FEWEST)))) ** 2 * middle
 
 
 def _enlarged(
-    merged: Merged, positives: int, negatives: int, times: Fraction, moved: Fraction
+    merged: Merged, positives: Counted, negatives: Counted, times: Fraction, moved: Fraction
 ) -> tuple[Fraction, Fraction]:
     """Return S10 and S01 plus so many times L, and a quarter of what is moved."""
-    off = Fraction(merged.difference, positives * negatives) ** 2
+    off = Fraction(merged.difference, positives.total * negatives.total)
     varied = times * max(min(merged.ties / 3, merged.hidden / 2), Fraction(0))
     of_positives, of_negatives = (varied * Fraction(math.sqrt(square)) for square in merged.squares)
-    s10 = Fraction(merged.q10, positives * negatives**2) - off + of_negatives + moved
-    s01 = Fraction(merged.q01, negatives * positives**2) - off + of_positives + moved
-    return s10 * positives / (4 * (positives - 1)), s01 * negatives / (4 * (negatives - 1))
+    r10, r01 = merged.first or (merged.difference, merged.difference)
+    s10 = _spread(merged.q10, r10, positives, negatives.total, off) + of_negatives + moved
+    s01 = _spread(merged.q01, r01, negatives, positives.total, off) + of_positives + moved
+    rows = positives.effective, negatives.effective
+    return s10 * rows[0] / (4 * (rows[0] - 1)), s01 * rows[1] / (4 * (rows[1] - 1))
 
 
-def _variance(components: tuple[Fraction, Fraction], positives: int, negatives: int) -> Fraction:
-    return components[0] / positives + components[1] / negatives
+def _spread(square: int, first: int, own: Counted, others: int, off: Fraction) -> Fraction:
+    """Return the mean square, by w², of what rows of a label are worth, around `off`."""
+    return (Fraction(square, others**2) - 2 * off * Fraction(first, others) + off**2 * own.square) / own.square
 
 
-def of_bins(positives: ArrayLike, negatives: ArrayLike) -> tuple[Fraction, float | None]:
-    """Return the AUC and DeLong's standard error, of rows a bin: integers, shape (bins,), no class empty."""
-    p, n = (np.asarray(side, np.int64).astype(object) for side in (positives, negatives))  # cubes may exceed 64 bits
+def _variance(components: tuple[Fraction, Fraction], positives: Counted, negatives: Counted) -> Fraction:
+    return components[0] / positives.effective + components[1] / negatives.effective
+
+
+def of_bins(
+    positives: ArrayLike, negatives: ArrayLike, squares: tuple[ArrayLike, ArrayLike] | None = None
+) -> tuple[Fraction, float | None]:
+    """Return the AUC and DeLong's standard error, of rows a bin: integers, shape (bins,), no class empty.
+
+    Where rows have weights, these are sums of them, and `squares`, of positives and negatives, of their squares.
+    """
+    sides = positives, negatives, *(squares or (positives, negatives))
+    p, n, of_ones, of_zeros = (np.asarray(side, np.int64).astype(object) for side in sides)  # cubes: beyond 64 bits
     worse, better = 2 * np.cumsum(n) - n - n.sum(), p.sum() - 2 * np.cumsum(p) + p
-    ones, zeros = int(p.sum()), int(n.sum())
-    difference, q10, q01 = (int(each.sum()) for each in (p * worse, p * worse**2, n * better**2))
-    auc = Fraction(1, 2) + Fraction(difference, 2 * ones * zeros)
-    return auc, delong_error(Merged(difference, q10, q01), ones, zeros)
+    ones, zeros = (Counted(0, int(own.sum()), int(square.sum())) for own, square in ((p, of_ones), (n, of_zeros)))
+    firsts = p * worse, of_ones * worse, of_zeros * better
+    difference, r10, r01, q10, q01 = (int(own.sum()) for own in (*firsts, firsts[1] * worse, firsts[2] * better))
+    auc = Fraction(1, 2) + Fraction(difference, 2 * ones.total * zeros.total)
+    return auc, delong_error(Merged(difference, q10, q01, first=(r10, r01)), ones, zeros)
 
 
 def hanley_mcneil_components(auc: Fraction) -> tuple[Fraction, Fraction]:
@@ -144,31 +185,39 @@ class OneModel(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Sums over rows of one label: of u^a and u^b, of their squares, and of u^a·u^b, in any unit."""
+    """Sums over rows of one label: of u^a and u^b, of their squares, and of u^a·u^b, in any unit.
+
+    With weights, they are sums of w·u, w²·u² and w²·u^a·u^b; and `weighted` has those of w²·u^a and w²·u^b.
+    """
 
     first: int
     second: int
     first_square: int
     second_square: int
     product: int
+    weighted: tuple[int, int] | None = None
 
-    def centred(self, rows: int) -> tuple[float, float, float]:
-        """Return the sums of squares of u^a and u^b around their means over so many rows, and that of products."""
-        of_first, of_second, of_both = (
-            float(square - Fraction(x * y, rows))
-            for square, x, y in (
-                (self.first_square, self.first, self.first),
-                (self.second_square, self.second, self.second),
-                (self.product, self.first, self.second),
-            )
-        )
-        return of_first, of_second, of_both
+    def centred(self, rows: Counted) -> tuple[float, float, float]:
+        """Return the sums of squares of u^a and u^b around their means over these rows, and that of products."""
+        x, y = self.weighted or (self.first, self.second)
+        a, b = (Fraction(each, rows.total) for each in (self.first, self.second))
+        of_first = around_means(self.first_square, (x, x), (a, a), rows.square)
+        of_second = around_means(self.second_square, (y, y), (b, b), rows.square)
+        return float(of_first), float(of_second), float(around_means(self.product, (x, y), (a, b), rows.square))
+
+
+def around_means(
+    product: Exact, sums: tuple[Exact, Exact], means: tuple[Fraction, Fraction], weight: Exact
+) -> Fraction:
+    """Return a sum of products around these means, where that of the factors is `sums`, of so much weight in all."""
+    return product - means[1] * sums[0] - means[0] * sums[1] + means[0] * means[1] * weight
 
 
 class Products(NamedTuple):
     """Over pairs of different rows of one patient: sums of products of what both are worth, of either; their number.
 
     A positive row is worth N_{<k} − N_{>k}, a negative one P_{>k} − P_{<k}: the first by one model, the second by one.
+    A pair counts as much as the product of both rows' weights.
     """
 
     product: Fraction
@@ -178,37 +227,40 @@ class Products(NamedTuple):
 
     def centred(self, first: Fraction, second: Fraction) -> Fraction:
         """Return the sum of products around these means."""
-        return self.product - second * self.first - first * self.second + first * second * self.pairs
+        return around_means(self.product, (self.first, self.second), (first, second), self.pairs)
 
 
 class Clusters(NamedTuple):
     """What sums over patients say."""
 
-    # By model and group, then by label: sums over rows of what each is worth, about, and of its square.
-    alone: Mapping[tuple[int, int], Mapping[int, tuple[Fraction, Fraction]]]
+    # By model and group, then by label: sums over rows of what each is worth, u, about: of w·u, w²·u and w²·u².
+    alone: Mapping[tuple[int, int], Mapping[int, tuple[Fraction, Fraction, Fraction]]]
     # By models of the first and second row, and group; then by label of the first and second row.
     within: Mapping[tuple[int, int, int], Mapping[tuple[int, int], Products]]
     patients: Sequence[tuple[int, int, int]]  # by group: with positive rows, with negative ones, with any
 
     def error(
-        self, unclustered: Components, models: Mapping[int, Components], group: int, rows: tuple[int, int]
+        self, unclustered: Components, models: Mapping[int, Components], group: int, rows: tuple[Counted, Counted]
     ) -> float | None:
         """Return Obuchowski's standard error of an AUC, or of the difference of two; None where there is none.
 
-        `unclustered` are DeLong's S10 and S01 of it, of so many positive and negative `rows`; `models` those of the one
+        `unclustered` are DeLong's S10 and S01 of it, of these positive and negative `rows`; `models` those of the one
         model, or of both, where it is the second minus the first. Rows' worth is known about: what a patient's have in
         common is a share of the variance by that. None: fewer than two patients of a label, or counts of no rows.
         """
-        of_label, everybody = self.patients[group][:2], self.patients[group][2]
-        if min(of_label) < 2 or not max(of_label) <= everybody <= sum(rows):
+        if not max(self.patients[group][:2]) <= self.patients[group][2] <= sum(own.rows for own in rows):
+            return None
+        *of_label, everybody = self._effective(group, rows)
+        if min(of_label) < 2:
             return None
         signs = dict(zip(models, (-1, 1) if len(models) > 1 else (1,), strict=True))
         means, scales = {}, {}
         for model, exact in models.items():
             for label, own, others, component in zip((1, 0), rows, reversed(rows), exact, strict=True):
-                total, square = self.alone[model, group][label]
-                about = float(square - total**2 / own) / (own - 1) / (2 * others) ** 2
-                means[model, label] = total / own
+                total, weighted, square = self.alone[model, group][label]
+                means[model, label] = mean = total / own.total
+                around = around_means(square, (weighted, weighted), (mean, mean), own.square)
+                about = float(around * own.effective / own.square) / float(own.effective - 1) / (2 * others.total) ** 2
                 scales[model, label] = math.sqrt(component / about) if about > 0 else 0.0
 
         def over_pairs(a: int, b: int) -> float:
@@ -219,20 +271,27 @@ class Clusters(NamedTuple):
             )  # fmt: skip
             return sum(of_models)
 
-        variance = 2 * everybody / (everybody - 1) * over_pairs(1, 0) / (2 * math.prod(rows)) ** 2
+        variance = 2 * everybody / (everybody - 1) * over_pairs(1, 0) / (2 * rows[0].total * rows[1].total) ** 2
         for at, (own, patients, alone) in enumerate(zip(rows, of_label, unclustered, strict=True)):
-            summed = (own - 1) * alone + over_pairs(1 - at, 1 - at) / (2 * rows[1 - at]) ** 2
-            variance += patients / (patients - 1) * summed / own**2
+            effective, together = float(own.effective), over_pairs(1 - at, 1 - at) / (2 * rows[1 - at].total) ** 2
+            summed = (effective - 1) * alone + (effective / own.total) ** 2 * together
+            variance += patients / (patients - 1) * summed / effective**2
         return math.sqrt(variance) if variance > 0 else None
 
-    def worth(self, model: int, group: int, rows: tuple[int, int]) -> float:
+    def _effective(self, group: int, rows: tuple[Counted, Counted]) -> list[float]:
+        """Return patients with positive rows, with negative ones, and with any: as large a share as of rows."""
+        share = float(sum(own.effective for own in rows) / sum(own.rows for own in rows))
+        return [share * patients for patients in self.patients[group]]
+
+    def worth(self, model: int, group: int, rows: tuple[Counted, Counted]) -> float:
         """Return how many patients with equally many rows would say as much as these, of the rarer label."""
         within = self.within[model, model, group]
-        return min(float(own**2 / (own + within[of, of].pairs)) for of, own in zip((1, 0), rows, strict=True))
+        counted = zip((within[1, 1], within[0, 0]), rows, strict=True)
+        return min(float(own.total**2 / (own.square + products.pairs)) for products, own in counted)
 
-    def stretch(self, model: int, group: int, rows: tuple[int, int], level: float) -> float:
+    def stretch(self, model: int, group: int, rows: tuple[Counted, Counted], level: float) -> float:
         """Return by how much to multiply an AUC's error, so that the normal law's interval is of so few patients."""
-        worth, patients = max(self.worth(model, group, rows), 2.0), max(min(self.patients[group][:2]), 2)
+        worth, patients = max(self.worth(model, group, rows), 2.0), max(min(self._effective(group, rows)[:2]), 2.0)
         counted = worth * (patients - 1) / ((worth - 1) * patients)  # in the place of patients/(patients − 1)
         return student_t(int(worth) - 1, level) / quantile(level) * math.sqrt(max(counted, 1.0))
 
@@ -273,8 +332,8 @@ def paired_delong(
     first: OneModel,
     second: OneModel,
     sums: PairedSums,
-    positives: int,
-    negatives: int,
+    positives: Counted,
+    negatives: Counted,
     merged: tuple[float, float] = (0.0, 0.0),
     alike: tuple[float, float] = (0.0, 0.0),
 ) -> PairedError | None:
@@ -297,19 +356,23 @@ def paired_delong(
     is twice the former and 1.3 times the latter, and `most` allows for four times `off`: more than studies have found.
     docs/evidence/intervals.md says how often all this holds.
     """
-    if min(positives, negatives) < 2:
+    if min(positives.effective, negatives.effective) < 2:
         return None
     uncertain, differences = 0.0, []
     one_score = math.sqrt(max(2 * max(alike) - _EVEN, 0.0))
     of_models = (components(each.merged, positives, negatives) for each in (first, second))
-    for both, moments, rows in zip(zip(*of_models, strict=True), sums[:2], (positives, negatives), strict=True):
+    both_labels = (positives, negatives), (negatives, positives)
+    for both, moments, (own, others) in zip(zip(*of_models, strict=True), sums[:2], both_labels, strict=True):
         a, b = map(float, both)  # in floating point, so that a model has no difference from itself, not nearly none
-        others = positives + negatives - rows
-        least = 1 / (6 * _OCCUPIED * others) if sums.scale > LEAST_SCALE else 0.0
-        *squares, products = moments.centred(rows)
-        known = (square / (rows - 1) / (2 * sums.scale * others) ** 2 for square in squares)
+        rows, unit = float(own.effective), 2 * sums.scale * others.total
+        by_squares = (
+            own.rows * (rows / own.rows) ** 4
+        )  # by w², whose effective rows are (Σw²)²/Σw⁴: of lognormal w that
+        least = 1 / (6 * _OCCUPIED * float(others.effective)) if sums.scale > LEAST_SCALE else 0.0
+        *squares, products = moments.centred(own)
+        known = (square * float(own.effective / own.square) / (rows - 1) / unit**2 for square in squares)
         shifts = (
-            float(of.auc) - 0.5 - float(Fraction(total, 2 * sums.scale * others * rows))
+            float(of.auc) - 0.5 - float(Fraction(total, unit * own.total))
             for of, total in zip((first, second), moments[:2], strict=True)
         )
         missing = [
@@ -319,13 +382,14 @@ def paired_delong(
         spread = math.prod(squares)  # 0 where one model gives all rows the same worth
         correlation = products / math.sqrt(spread) if spread > 0 else 0.0
         differences.append(a + b - 2 * correlation * math.sqrt(a * b))
-        off_by = sum(missing) * (1 - correlation**2) * (1 / rows + one_score) + math.prod(missing)
+        off_by = sum(missing) * (1 - correlation**2) * (1 / by_squares + one_score) + math.prod(missing)
         uncertain += 4 * a * b / rows**2 * max(off_by, 0.0)
-    variance = differences[0] / positives + differences[1] / negatives
+    of_label = float(positives.effective), float(negatives.effective)
+    variance = differences[0] / of_label[0] + differences[1] / of_label[1]
     found, reach = math.sqrt(max(variance, 0.0)), math.sqrt(uncertain) / 2
     low, high = (math.sqrt(max(each, 0.0)) for each in (variance - reach, variance + reach))
     off = (high - low) / 2
-    tied, inverse = [2 * each for each in merged], (1 / positives + 1 / negatives) / 12
+    tied, inverse = [2 * each for each in merged], (1 / of_label[0] + 1 / of_label[1]) / 12
     evenly, at_most = (math.sqrt(inverse * sum(each**power for each in tied)) for power in (2, 1.5))
     moved = min(2 * at_most + 1.3 * abs(tied[0] ** 1.5 - tied[1] ** 1.5), sum(merged))
     most = math.hypot(found + _FARTHEST * off, at_most)

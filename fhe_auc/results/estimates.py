@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from fhe_auc.results.intervals import Interval
+from fhe_auc.results.intervals import Interval, holm
 
 ONE_CLASS = "rows of one label only"
 NESTED = (
@@ -43,6 +43,8 @@ class GroupEstimate:
         The AUC exactly, where the protocol computes in integers.
     missing : str
         Why there is no AUC; empty where there is one.
+    horizon : float or None
+        Of rows that were followed up: by when positives had the event.
     """
 
     model: str
@@ -56,6 +58,7 @@ class GroupEstimate:
     negatives: int | None = None
     fraction: Fraction | None = None
     missing: str = ""
+    horizon: float | None = None
 
     @property
     def rows(self) -> int | None:
@@ -86,6 +89,7 @@ class GroupEstimate:
             "binning_error": self.binning_error,
             "fraction": None if self.fraction is None else str(self.fraction),
             "missing": self.missing,
+            **({} if self.horizon is None else {"horizon": self.horizon}),
         }
 
 
@@ -118,6 +122,8 @@ class Comparison:
         The p-value with Holm's correction for all comparisons of the evaluation; None, too, where it is the only one.
     missing : str
         The standard error may be off by too much (`fhe_auc.results.delong.MOST_OFF`), or be below the binning error.
+    horizon : float or None
+        As of `GroupEstimate`.
     """
 
     first: str
@@ -131,3 +137,14 @@ class Comparison:
     p_at_most: float | None = None
     p_holm: float | None = None
     missing: str = ""
+    horizon: float | None = None
+
+
+def with_holm(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """Return comparisons with p-values by Holm too, if several; one that has no p is a test all the same."""
+    if len(comparisons) < 2:
+        return tuple(comparisons)
+    bounds = [(own.p_value, own.p_at_most, 1.0) for own in comparisons]
+    adjusted = holm([next(p for p in own if p is not None) for own in bounds])
+    pairs = zip(comparisons, adjusted, strict=True)
+    return tuple(own if own.p_value is None else replace(own, p_holm=p) for own, p in pairs)

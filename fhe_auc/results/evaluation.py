@@ -1,4 +1,7 @@
-"""What sessions yield: `Evaluation`, `QuantileThresholds`, `CellCounts`; `Outcome` is what all have, as its cost."""
+"""What sessions yield: `Evaluation`, `QuantileThresholds`, `CellCounts`, `CensoringCurve`.
+
+`Outcome` is what all have, as its cost.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError, VerificationError
+from fhe_auc.metrics.censoring import Ended
 from fhe_auc.question.study import Study
 from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.heterogeneity import SiteSummary
@@ -46,6 +50,7 @@ _OF_DIFFERENCES = {
 
 NOT_TOLD_APART = "many pairs of rows share a bin, in which scores are not ranked"  # of a large binning error
 FIRST_SESSION = "boundaries: "  # before the name of a phase of the session that found the thresholds
+CURVE_SESSION = "censoring curve: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +113,9 @@ class Outcome:
 class Evaluation(Outcome):
     """The result of one evaluation, as every party sees it.
 
-    If another session found the thresholds first (``quantile:200``), then rounds, bytes and warnings are those of both
-    sessions, and `seconds` names the phases of the first one "boundaries: ...".
+    If another session found the thresholds first (``quantile:200``), or pooled the censoring curve, then rounds, bytes
+    and warnings are those of all sessions, and `seconds` names the phases of these "boundaries: ..." and "censoring
+    curve: ...". Of several horizons the numbers are those of the first one, but for `estimates` and `comparisons`.
 
     Attributes
     ----------
@@ -218,13 +224,17 @@ class Evaluation(Outcome):
         plain["warnings"], plain["own_warnings"] = list(self.warnings), list(self.own_warnings)
         plain["study"] = None if self.study is None else self.study.as_dict()
         plain["estimates"] = [estimate.as_dict() for estimate in self.estimates]
+        for comparison in plain["comparisons"]:
+            if comparison["horizon"] is None:
+                del comparison["horizon"]
         of_inputs = plain.pop("inputs_proved"), plain.pop("inputs_not_proved")
         plain["verified"] = verified_as_dict(self.verified, *of_inputs)
         plain["unproved_parties"] = list(self.unproved_parties)
         for name in FRACTIONS:
             plain[name] = None if plain[name] is None else str(plain[name])
         if self.histogram is not None:
-            plain["histogram"] = {name: values.tolist() for name, values in plain["histogram"].items()}
+            known = {name: values for name, values in plain["histogram"].items() if values is not None}
+            plain["histogram"] = {name: values.tolist() for name, values in known.items()}
         return plain
 
     def to_frame(self) -> DataFrame:
@@ -232,14 +242,14 @@ class Evaluation(Outcome):
 
         Columns: model, variable and level of the group ("all" and "" for all rows), contrast, n (rows), events
         (positive rows), auc, low, high, confidence (such as 0.95) and method of its interval, standard_error,
-        binning_error, and missing (why there is no AUC, or empty). Unknown numbers are NA. Raises `InputError` where
-        pandas is not installed.
+        binning_error, and missing (why there is no AUC, or empty); with follow-up times also horizon. Unknown numbers
+        are NA. Raises `InputError` where pandas is not installed.
         """
         lines = []
         for each in self.estimates:
             variable, _, level = each.group.partition(": ")
             lines.append(_flat(each.as_dict()) | {"variable": variable or "all", "level": level})
-        return framed(([line.get(name) for name in _OF_AUCS] for line in lines), _OF_AUCS)
+        return self._framed(lines, _OF_AUCS)
 
     def differences_to_frame(self) -> DataFrame:
         """Return a pandas data frame with a row for each comparison of two models, over all rows.
@@ -247,11 +257,21 @@ class Evaluation(Outcome):
         `difference` is the AUC of `model` less that of `minus`; interval, errors, p_value and p_holm are of it. Other
         columns as of `to_frame`; without comparisons there is no row.
         """
-        of_all = {"n": self.rows, "events": self.positives}
+        of_all = {each.horizon: {"n": each.rows, "events": each.positives} for each in self.estimates if not each.group}
         lines = [
-            of_all | _flat(asdict(each)) | {"model": each.second, "minus": each.first} for each in self.comparisons
+            of_all[each.horizon] | _flat(asdict(each)) | {"model": each.second, "minus": each.first}
+            for each in self.comparisons
         ]
-        return framed(([line.get(name) for name in _OF_DIFFERENCES] for line in lines), _OF_DIFFERENCES)
+        return self._framed(lines, _OF_DIFFERENCES)
+
+    def _framed(self, lines: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> DataFrame:
+        columns = columns if self.horizon is None else {**columns, "horizon": "float64"}
+        return framed(([line.get(name) for name in columns] for line in lines), columns)
+
+    @property
+    def horizon(self) -> float | None:
+        """The first horizon; None where rows are not followed up."""
+        return self.estimates[0].horizon
 
     @property
     def rows(self) -> int | None:
@@ -277,8 +297,13 @@ class Evaluation(Outcome):
             within = f" (no interval; standard error of the noise {self.settings['noise_standard_error']:.2g})"
         else:
             within = " (no interval; noise, which has no bound)"
-        rows = "" if self.rows is None else f"; n {self.rows:,}, events {self.positives:,}"
-        return f"AUC {self.auc_text(4)}{within}{rows}; protocol {self.protocol}, {self.parties_text}"
+        rows = (
+            ""
+            if self.rows is None
+            else f"; n {self.rows:,}, events {self.positives:,}" + ", weighted" * ("weights" in self.settings)
+        )
+        at = "" if self.horizon is None else f" at {self.horizon:g}"
+        return f"AUC{at} {self.auc_text(4)}{within}{rows}; protocol {self.protocol}, {self.parties_text}"
 
     def __str__(self) -> str:
         """Return the headline, and how many warnings there are."""
@@ -383,28 +408,65 @@ class CellCounts(Outcome):
 
     Attributes
     ----------
-    positives, negatives : ndarray of int64, shape (cells,)
-        Rows of each label. A cell is a level of a variable, level by level and variable by variable, and there a bin of
-        scores; of several models a bin of each one's, those of the last model going fastest.
+    positives, negatives : ndarray of int64 or float64, shape (cells,)
+        Rows of each label, or Σw where they have weights. A cell is a level of a variable, level by level and variable
+        by variable, and there a bin of scores; of several models a bin of each one's, those of the last model going
+        fastest.
+    squares, rows : ndarray of float64, int64, shape (2, cells), or None
+    unknown : ndarray of int64, shape (cells,), or None
+        With weights, as `fhe_auc.metrics.histogram.Histogram` has them.
     verified : bool
         Whether these sums are proved to be those of what the parties have sent.
     soundness : float or None
         As of `QuantileThresholds`.
     """
 
-    positives: NDArray[np.int64]
-    negatives: NDArray[np.int64]
+    positives: NDArray[Any]
+    negatives: NDArray[Any]
+    squares: NDArray[np.float64] | None = None
+    rows: NDArray[np.int64] | None = None
+    unknown: NDArray[np.int64] | None = None
     verified: bool = False
     soundness: float | None = None
 
 
-def preceded(evaluation: Evaluation, found: QuantileThresholds) -> Evaluation:
-    """Return an evaluation with the costs and warnings of the session that found its thresholds."""
-    costs = ("rounds", "upload_bytes_per_party", "download_bytes_per_party")
-    before = {FIRST_SESSION + phase: seconds for phase, seconds in found.seconds.items()}
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CensoringCurve(Outcome):
+    """How many rows of all parties ended their follow-up in each cell of time, of which the censoring curve is made.
+
+    Attributes
+    ----------
+    counts : ndarray of int64, shape (codes, cells)
+        Rows with the event, censored rows, and rows with each competing event (`fhe_auc.question.follow_up`).
+    beyond : int
+        Rows that were followed up for longer than the last horizon.
+    verified, soundness
+        As of `CellCounts`.
+    """
+
+    counts: NDArray[np.int64]
+    beyond: int
+    verified: bool = False
+    soundness: float | None = None
+
+    @property
+    def ended(self) -> Ended:
+        """These counts, of which `fhe_auc.metrics.censoring` makes weights and risks."""
+        return Ended(self.counts, self.beyond)
+
+
+BEFORE: Mapping[type[Outcome], str] = {QuantileThresholds: FIRST_SESSION, CensoringCurve: CURVE_SESSION}
+"""What stands before the name of a phase of a session that comes before an evaluation."""
+
+COSTS = "rounds", "upload_bytes_per_party", "download_bytes_per_party"
+
+
+def preceded(evaluation: Evaluation, found: QuantileThresholds | CensoringCurve) -> Evaluation:
+    """Return an evaluation with the costs and warnings of a session before it."""
+    before = {BEFORE[type(found)] + phase: seconds for phase, seconds in found.seconds.items()}
     return replace(
         evaluation,
-        **{name: getattr(found, name) + getattr(evaluation, name) for name in costs},
+        **{name: getattr(found, name) + getattr(evaluation, name) for name in COSTS},
         seconds=before | dict(evaluation.seconds),
         warnings=tuple(dict.fromkeys((*evaluation.warnings, *found.warnings))),
     )

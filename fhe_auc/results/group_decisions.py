@@ -11,6 +11,9 @@ Of groups with x_i of n_i rows, rates p_i = x_i/n_i, and l_i, u_i the ends of Wi
 **Groups that are not shown** make one more group, whose counts are those of all rows less those shown. With more groups
 a difference is no smaller, and a ratio no larger; of groups put together one has a rate no larger, one no smaller: so
 what is known bounds all. Each group is compared with the largest one shown, as Aequitas does: it is known best.
+
+**With weights** counts are sums of these, shown in steps (`fhe_auc.metrics.small_cells.rounded`); x_i and n_i are
+effective rows.
 """
 
 import math
@@ -23,10 +26,10 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.special_functions import chi_squared_tail
 from fhe_auc.metrics.histogram import Histogram
-from fhe_auc.metrics.small_cells import hidden_rows
+from fhe_auc.metrics.small_cells import enough, hidden_rows, in_steps
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.score_bins import bins_of
-from fhe_auc.results.decisions import OfBothLabels
+from fhe_auc.results.decisions import OfBothLabels, share
 from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.intervals import Interval, rate_interval
 from fhe_auc.results.report_measures import Measure, calibration_measures
@@ -62,14 +65,16 @@ class GroupDecision:
 
     variable: str
     level: str
-    counts: tuple[int, ...] | None
-    together: tuple[int, ...] | None = None
+    counts: tuple[float, ...] | None
+    together: tuple[float, ...] | None = None
+    squares: tuple[float, ...] | None = None  # Σw² of either; None without weights
 
-    def rate(self, name: str) -> tuple[int, int]:
+    def rate(self, name: str) -> tuple[float, float]:
         """Return numerator and denominator of a rate; both 0 where counts are not shown."""
-        of = dict(zip(CELLS, self.counts or (0,) * len(CELLS), strict=True))
-        hit, among = (sum(of[cell] for cell in cells.split()) for cells in RATES[name])
-        return hit, among
+        counts, squares = (
+            dict(zip(CELLS, each or (0,) * len(CELLS), strict=True)) for each in (self.counts, self.squares)
+        )
+        return share(counts, squares if self.counts and self.squares else None, *RATES[name])
 
     def rates(self) -> dict[str, float]:
         """Return the group's rows ("count") and its rates; NaN for what is not shown, or undefined."""
@@ -97,22 +102,26 @@ def of_cells(
     count from 1 to ``min_cell - 1``, nor, of the variable, the next smallest ones where the counts of all rows would
     give these away.
     """
-    levels = sum(len(variable.levels) for variable in analysis.by)
-    tp, fp, fn, tn = (
-        side.reshape(levels, -1)[:, of].sum(axis=1)
-        for of in (slice(above, None), slice(above))
-        for side in (of_levels.positives, of_levels.negatives)
-    )
-    cells = np.stack([tp, fp, fn, tn], axis=1).astype(np.int64)
+    levels, weighted = sum(len(variable.levels) for variable in analysis.by), of_levels.squares is not None
+    sums = np.stack([of_levels.positives, of_levels.negatives])
+    tables = list[NDArray[Any]]()  # of rows, Σw and Σw²: of each level, cells as in `CELLS`
+    for sides in (of_levels.rows, sums, of_levels.squares):
+        table = (sums if sides is None else sides).reshape(2, levels, -1)
+        tables.append(np.concatenate([table[..., above:].sum(axis=-1), table[..., :above].sum(axis=-1)]).T)
     for variable in analysis.by:
-        own, cells = np.split(cells, [len(variable.levels)])
+        (own, counts, squares), tables = zip(*(np.split(each, [len(variable.levels)]) for each in tables), strict=True)
         named = [at for at, level in enumerate(variable.levels) if f"{variable.name}: {level}" in hidden]
-        left_out = hidden_rows(own, min_cell, also=named)
-        rest = own[list(left_out)].sum(axis=0)
-        known = None if ((rest > 0) & (rest < min_cell)).any() else tuple(rest.tolist())
+        few = np.flatnonzero(~enough(min_cell, own, counts, squares).all(axis=1))
+        left_out = hidden_rows(own, min_cell, also=[*named, *few.tolist()])
+        known = bool(enough(min_cell, *(each[list(left_out)].sum(axis=0) for each in (own, counts, squares))).all())
+        for label in (0, 1) if weighted and min_cell > 1 else ():
+            side = counts[:, label::2]
+            side[:] = in_steps(side, side.sum(), squares[:, label::2].sum())
         for at, level in enumerate(variable.levels):
-            counts, together = (None, known) if at in left_out else (tuple(own[at].tolist()), None)
-            yield GroupDecision(variable.name, level, counts, together)
+            rows, out = (list(left_out) if at in left_out else [at]), at in left_out
+            told, squared = (tuple(each[rows].sum(axis=0).tolist()) for each in (counts, squares))
+            together = told if out and known else None
+            yield GroupDecision(variable.name, level, None if out else told, together, squared if weighted else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +141,21 @@ def calibrations(
     In each of these a group's rows of a label are taken to be spread as the `pooled` ones of that label are.
     """
     groups = [(variable.name, each) for variable in analysis.by for each in variable.levels]
-    bins, sides = bins_of(pooled.edges[:-1], edges), []
-    for own, of_all in ((cells.positives, pooled.positives), (cells.negatives, pooled.negatives)):
-        share = of_all / np.maximum(np.bincount(bins, of_all), 1)[bins]
-        sides.append(own.reshape(len(groups), -1)[:, bins] * share)
-    for group, positives, negatives in zip(groups, *sides, strict=True):
-        if positives.any() and negatives.any():
-            spread = Histogram(pooled.edges, positives, negatives)
+    bins = bins_of(pooled.edges[:-1], edges)
+    starts = np.searchsorted(bins, np.arange(len(edges)))
+
+    def of_group(at: int, own: NDArray[Any] | None, of_all: NDArray[Any] | None) -> NDArray[np.float64] | None:
+        if own is None or of_all is None:
+            return None
+        in_all = np.add.reduceat(of_all, starts, axis=-1)
+        part = of_all / np.where(in_all > 0, in_all, 1)[..., bins]
+        return np.asarray(own.reshape(*own.shape[:-1], len(groups), -1)[..., at, :][..., bins] * part)
+
+    names = ("positives", "negatives", "squares", "rows", "unknown")
+    for at, group in enumerate(groups):
+        sides: dict[str, Any] = {name: of_group(at, getattr(cells, name), getattr(pooled, name)) for name in names}
+        spread = Histogram(pooled.edges, **sides)
+        if spread.positives.any() and spread.negatives.any():
             found = calibration_measures(spread, level, smooth=False)
             measures = tuple(each for each in found if each.name in _CALIBRATION)
             yield GroupCalibration(group[0], group[1], measures)
@@ -223,8 +240,9 @@ def _by_variable(decisions: Sequence[GroupDecision]) -> dict[str, list[GroupDeci
 
 def _counts(decisions: Sequence[GroupDecision], name: str) -> NDArray[np.float64]:
     """Return hits and rows, shape (2, k), of a variable's groups that have such rows; those not shown are one."""
-    known = [*(each.counts for each in decisions), *{each.together for each in decisions}]
-    pairs = (GroupDecision("", "", counts).rate(name) for counts in known)
+    known = [*((each.counts, each.squares) for each in decisions if each.counts)]
+    known += {(each.together, each.squares) for each in decisions if each.together}
+    pairs = (GroupDecision("", "", counts, squares=squares).rate(name) for counts, squares in known)
     return np.array([(hits, rows) for hits, rows in pairs if rows], float).reshape(-1, 2).T
 
 
@@ -237,7 +255,7 @@ def _by_chance(counts: Sequence[NDArray[np.float64]]) -> float:
     return float(np.maximum.reduce([np.ptp(each, axis=1) for each in drawn]).mean())
 
 
-def _newcombe(of: tuple[int, int], to: tuple[int, int], level: float | None) -> tuple[float, Interval | None]:
+def _newcombe(of: tuple[float, float], to: tuple[float, float], level: float | None) -> tuple[float, Interval | None]:
     p, q = (hit / rows for hit, rows in (of, to))
     own, other = (rate_interval(*each, level) for each in (of, to))
     if level is None or own is None or other is None:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -79,9 +80,9 @@ class Interval:
 
 
 def of_auc(
-    auc: Fraction, rows: tuple[int, int], standard_error: float, level: float, method: str = DELONG
+    auc: Fraction, rows: tuple[float, float], standard_error: float, level: float, method: str = DELONG
 ) -> Interval | None:
-    """Return the interval of the AUC of so many positive and negative rows, two of each at least, with this error.
+    """Return the interval of the AUC of so many positive and negative (effective) rows, two of each, with this error.
 
     It is `on_logit_scale`; Newcombe's where rows of the rarer label are fewer than 20, or the AUC is 0 or 1; half that
     where fewer than 3 of these are on the wrong side. None where all scores are tied.
@@ -168,6 +169,21 @@ def wilson(successes: ArrayLike, rows: ArrayLike, level: float) -> tuple[NDArray
     # The end beside a rate of 0 or 1 is that rate: rounding must not leave it out.
     low = np.where(k <= 0, 0.0, (centre - reach) / (n + z**2))
     return low, np.where(k >= n, 1.0, (centre + reach) / (n + z**2))
+
+
+def effective(hits: ArrayLike, others: ArrayLike, squares: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return k of n rows of weight 1 that say as much of a share as weights do: Σw, Σw² of hits, and of others.
+
+    n is p(1 − p) over the share's variance (Korn and Graubard, Survey Methodology 24 (1998), 193-201), rounded down;
+    for a share of 0 or 1 (Σw)²/Σw². The former is right where weights go with labels, as of cases and controls.
+    """
+    hit, other, (of_hits, of_others) = np.asarray(hits, float), np.asarray(others, float), np.asarray(squares, float)
+    total, both = hit + other, hit * other > 0
+    p = hit / np.maximum(total, 1e-300)
+    varied = np.where(both, of_hits * (1 - p) ** 2 + of_others * p**2, of_hits + of_others)
+    rows = np.where(both, hit * other, total**2) / np.maximum(varied, 1e-300)
+    rows = np.where(total > 0, np.maximum(np.floor(rows * (1 + 1e-9)), 1), 0)
+    return p * rows, rows
 
 
 def rate_interval(successes: float, rows: float, level: float | None) -> Interval | None:

@@ -2,7 +2,7 @@
 
 import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from fhe_auc.metrics.probabilities import BrierDecomposition, brier_decompositio
 from fhe_auc.metrics.ranking import PrecisionRecallCurve, RocCurve
 from fhe_auc.metrics.small_cells import Shown
 from fhe_auc.results.asked import ReportAsked
-from fhe_auc.results.decisions import LABELS, Decision, OperatingPoint, decision, operating_points
+from fhe_auc.results.decisions import LABELS, Decision, OperatingPoint, decision, operating_points, share
 from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.group_decisions import GroupCalibration, GroupDecision
 from fhe_auc.results.heterogeneity import SiteSummary
@@ -42,7 +42,8 @@ class ReportCard:
 
     The histogram has the counts shown, also by all curves and at thresholds: small cells are merged already. Measures
     without a threshold are of the bins before: merging moves them by more than their standard errors. Each is one
-    equation about all rows at once, and is written with four digits where bins are merged.
+    equation about all rows at once, and is written with four digits where bins are merged. With weights what is shown
+    is in steps (`small_cells.rounded`).
     """
 
     histogram: Histogram
@@ -95,12 +96,23 @@ class ReportCard:
 
     @property
     def rows(self) -> int | None:
-        """All rows; None where noise hides them."""
-        return None if self.noisy else round(self.histogram.counts.sum())
+        """All rows, also those censored before a horizon; None where noise hides them."""
+        return None if self.noisy else round(self.total)
+
+    @property
+    def total(self) -> float:
+        """All rows, also those censored before a horizon; with noise about so many."""
+        unknown = self.histogram.unknown
+        return float(self.histogram.real.sum() + (0 if unknown is None else unknown.sum()))
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows have weights: all numbers but those of rows are of these."""
+        return self.histogram.squares is not None
 
     @property
     def prevalence(self) -> float:
-        """Share of positive rows."""
+        """Share of positive rows, by weight."""
         return float(self.histogram.positives.sum() / self.histogram.counts.sum())
 
 
@@ -114,6 +126,9 @@ class Facts:
     session: Mapping[str, object]  # by name, in the order shown: texts, numbers, or sequences and mappings of them
     warnings: tuple[str, ...] = ()  # what the reader ought to know first
     comparison: Comparison | None = None  # of two models' AUCs; None where one is undefined
+    weighting: Mapping[str, object] = field(default_factory=dict)
+    """Of rows with weights "text", and what it tells: "step", "effective_rows" by label, and at a horizon
+    "horizon", "event", "competing", "censored_before"."""
     net_benefits: tuple[Measure, ...] = ()  # of both, and their difference; none without a threshold at which both are
 
 
@@ -142,7 +157,7 @@ def report_card(
     """
     counted = histogram.cleaned()
     fine = usable = small_cells.joined(counted, added)
-    if noisy or any((side % 1).any() for side in (fine.positives, fine.negatives)):
+    if noisy or (fine.real % 1).any():
         level, min_cell = None, 1
     bins = [counted.bin_of(threshold) for threshold in wanted.threshold]
     probabilities, calibration = of_probabilities(fine), None
@@ -155,17 +170,21 @@ def report_card(
         mean_scores = _in_cuts(counted, at).prob_pred
         ends = at[_groups(crowded, counted, mean_scores, shown, min_cell) - 1] if probabilities else at[:0]
         usable = small_cells.merge_small_cells(counted, min_cell, keep=counted.edges[ends], shown=shown)
+        usable, in_steps = small_cells.rounded(usable), small_cells.rounded(counted)
         if probabilities:
-            calibration = _in_cuts(counted, ends)
-            calibration = calibration._replace(prob_pred=calibration.prob_pred.round(DIGITS))
+            pred = _in_cuts(counted, ends).prob_pred
+            calibration = _in_cuts(in_steps, ends)._replace(prob_pred=pred.round(DIGITS))
         mean_scores = _in_cuts(counted, np.searchsorted(counted.edges[:-1], usable.edges[1:-1])).prob_pred
         told = [dict(zip(LABELS, (at == 0 or at in own for own in shown), strict=True)) for at in bins]
         hidden = [" and ".join(label for label in LABELS if not each[label]) for each in told]
     else:
-        calibration = calibration_curve(fine) if probabilities else None
+        calibration, in_steps = calibration_curve(fine) if probabilities else None, counted
         mean_scores = fine.centres
-    positives, negatives = float(usable.positives.sum()), float(usable.negatives.sum())
+    positives, negatives = usable.sides.sum(axis=1).tolist()
+    in_all = {"TP": positives, "TN": negatives}
+    squares = None if usable.squares is None else dict(zip(in_all, usable.squares.sum(axis=1), strict=True))
     roc = ranking.roc_curve(usable)
+    heavy = usable.spread.sum(axis=1) / usable.sides.sum(axis=1)  # Σw²/Σw of each label; 1 without weights
     curve = decision_curve(usable) if probabilities else None
     return ReportCard(
         histogram=usable,
@@ -178,7 +197,7 @@ def report_card(
         brier=brier_decomposition(usable, mean_scores) if probabilities else None,
         best=decision(usable, "Best F1", best_f1_threshold(usable), level),
         chosen=tuple(
-            decision(counted, "Asked for", threshold, level, few=few, min_cell=min_cell)
+            decision(in_steps, "Asked for", threshold, level, few=few, min_cell=min_cell)
             for threshold, few in zip(wanted.threshold, hidden, strict=True)
         ),
         operating_points=tuple(operating_points(usable, level, wanted.cost_ratio, wanted.alert_rate)),
@@ -186,11 +205,11 @@ def report_card(
         precision_recall=ranking.precision_recall_curve(usable),
         calibration=calibration,
         decision_curve=curve,
-        tpr_band=_band(roc.tpr, positives, level),
-        fpr_band=_band(roc.fpr, negatives, level),
-        observed_band=calibration and _band(calibration.prob_true, calibration.rows, level),
+        tpr_band=_band(roc.tpr, positives, level, heavy[[0, 0]]),
+        fpr_band=_band(roc.fpr, negatives, level, heavy[[1, 1]]),
+        observed_band=calibration and _band(calibration.prob_true, calibration.rows, level, heavy),
         net_benefit_band=curve and _around(curve.model, net_benefit_error(usable), level),
-        prevalence_interval=rate_interval(positives, positives + negatives, level),
+        prevalence_interval=rate_interval(*share(in_all, squares, "TP", "TP TN"), level),
     )
 
 
@@ -199,8 +218,14 @@ def _around(values: NDArray[np.float64], errors: NDArray[np.float64], level: flo
     return None if level is None else Band(values - reach, values + reach)
 
 
-def _band(rates: NDArray[np.float64], rows: NDArray[np.float64] | float, level: float | None) -> Band | None:
-    return None if level is None else Band(*wilson(np.round(rates * rows), rows, level))
+def _band(
+    rates: NDArray[np.float64], rows: NDArray[np.float64] | float, level: float | None, heavy: NDArray[np.float64]
+) -> Band | None:
+    """Return Wilson's intervals of rates of so many rows; `heavy` is Σw²/Σw of hits, and of others."""
+    if level is None:
+        return None
+    effective = np.maximum(rows / (heavy[0] * (1 - rates) + heavy[1] * rates), 1e-9)
+    return Band(*wilson(np.minimum(np.round(rates * effective, 6), effective), effective, level))
 
 
 def _groups(
@@ -240,5 +265,5 @@ def _in_cuts(fine: Histogram, cuts: NDArray[np.intp]) -> CalibrationCurve:
     """Return share of positive rows, mean score and rows of each group of bins; a score of 0 where there are none."""
     sums = (fine.positives, fine.counts * fine.centres, fine.counts)
     positives, scores, rows = (np.add.reduceat(each, [0, *cuts]) for each in sums)
-    some = np.maximum(rows, 1)
+    some = np.where(rows > 0, rows, 1)
     return CalibrationCurve(positives / some, scores / some, rows)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fhe_auc.metrics import calibration, probabilities, ranking, recalibration
 from fhe_auc.metrics.histogram import Estimate, Histogram
@@ -17,6 +18,7 @@ from fhe_auc.results.intervals import (
     WALD_LOGIT,
     WILSON_CUT,
     Interval,
+    effective,
     of_auc,
     on_logit_scale,
     quantile,
@@ -94,22 +96,25 @@ def _rates_held(histogram: Histogram, level: float | None, min_cell: int) -> Ite
     steps of 2 rows or more: any value fits several counts, at a place that nobody is told, so that neither the count
     nor its difference to one that is shown can be read. Finer digits would lie below the standard error.
     """
-    mirrored = Histogram(
-        np.arange(histogram.bins + 1, dtype=np.float64), histogram.negatives[::-1], histogram.positives[::-1]
-    )
+    mirrored = histogram.mirrored()
     single = ranking.of_one_score(histogram)
     for bins, meant, found, held in (
         (histogram, single, "sensitivity", "specificity"),
         (mirrored, single[::-1], "specificity", "sensitivity"),
     ):
-        (fpr, tpr, _), rows, others = ranking.roc_curve(bins), bins.positives.sum(), bins.negatives.sum()
+        (fpr, tpr, _), (all_rows, all_others) = ranking.roc_curve(bins), bins.sides.sum(axis=1)
         tied = meant[bins.counts > 0][::-1]
+        above = np.insert(np.cumsum(bins.spread[:, bins.counts > 0][:, ::-1], axis=1), 0, 0, axis=1)
         for least in HELD:
             at = min(int(np.searchsorted(fpr, 1 - least, side="right")), len(fpr) - 1)
             part = (1 - least - fpr[at - 1]) / (fpr[at] - fpr[at - 1]) if fpr[at] > fpr[at - 1] else 1.0
             rate = float(tpr[at - 1] + part * (tpr[at] - tpr[at - 1]))
             estimate = Estimate(rate, *((rate, rate) if tied[at - 1] else (float(tpr[at - 1]), float(tpr[at]))))
-            interval = None
+            interval, rows, others = None, all_rows, all_others
+            if bins.squares is not None:
+                squares = above[:, at - 1] + part * (above[:, at] - above[:, at - 1])
+                of = np.array([rate, 1 - least]), np.array([1 - rate, least]), (squares, above[:, -1] - squares)
+                rows, others = effective(of[0] * (all_rows, all_others), of[1] * (all_rows, all_others), of[2])[1]
             if level is not None and min(rows, others) >= FEWEST:
                 off = 0.9 * quantile(level) * math.sqrt(least * (1 - least) / others)
                 varies = 1 - part * (1 - part) * (tpr[at] - tpr[at - 1]) / max(rate * (1 - rate), 1e-9)
@@ -225,8 +230,11 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
         found |= {name: Estimate(found[name].value, -math.inf, math.inf) for name in ("log_loss", "normalised_entropy")}
     intervals: dict[str, Interval | None] = {}
     if level is not None:
-        exact, error = of_bins(fine.positives, fine.negatives)
-        rows = int(fine.positives.sum()), int(fine.negatives.sum())
+        rows = int(fine.effective[0]), int(fine.effective[1])
+        if fine.squares is None:
+            exact, error = of_bins(fine.positives, fine.negatives)
+        else:
+            exact, error = Fraction(auc.value), ranking.roc_auc_error(fine) if min(rows) > 1 else None
         if error is not None:
             intervals["roc_auc"] = widened(of_auc(exact, rows, error, level), error, auc.half_width)
         # Less a part of its bias: of more, intervals held too little where models are good.
@@ -248,18 +256,18 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
 
 def _deciding_few(fine: Histogram, brier: Estimate, min_cell: int) -> dict[str, str]:
     """Return which measures would tell of few rows at the wrong end of the scores, and why they are left out."""
-    found = ["log_loss", "normalised_entropy"] if 0 < _wrong(fine, _SURE) <= min_cell - 1 else []
+    found = ["log_loss", "normalised_entropy"] if 0 < _wrong(fine, fine.real, _SURE) <= min_cell - 1 else []
     # Each of these adds about 1 to the sum of squares, and shows unless others make up as much.
-    wrong = _wrong(fine, _NEARLY_SURE)
-    if 0 < wrong <= min_cell - 1 and 2 * wrong > brier.value * fine.counts.sum():
+    wrong = _wrong(fine, fine.sides, _NEARLY_SURE)
+    if 0 < _wrong(fine, fine.real, _NEARLY_SURE) <= min_cell - 1 and 2 * wrong > brier.value * fine.counts.sum():
         found += ["brier", "scaled_brier"]
     return dict.fromkeys(found, _FEW_SURE.format(min_cell - 1))
 
 
-def _wrong(histogram: Histogram, within: float) -> float:
+def _wrong(histogram: Histogram, rows: NDArray[np.float64], within: float) -> float:
     """Return how many rows have a score so near to the end that is not their label's."""
     scores = histogram.centres
-    return float(histogram.positives[scores < within].sum() + histogram.negatives[scores > 1 - within].sum())
+    return float(rows[0, scores < within].sum() + rows[1, scores > 1 - within].sum())
 
 
 def calibration_measures(histogram: Histogram, level: float | None, *, smooth: bool = True) -> tuple[Measure, ...]:

@@ -43,6 +43,11 @@ def value_text(measure: Measure) -> str:
     return f"{measure.estimate.value:.4f}"
 
 
+def count_text(count: float) -> str:
+    """Return "1,234", or of weights "1,234.5"."""
+    return f"{count:,}" if isinstance(count, int) else f"{count:,.1f}"
+
+
 class GroupTables(NamedTuple):
     """What there is of one model's groups besides their AUCs; tables may have no rows."""
 
@@ -83,7 +88,7 @@ def _of_group_decisions(decisions: Sequence[GroupDecision], level: float | None)
         (
             f"{each.variable}: {each.level}",
             *(cell(each, name) for name in SHOWN_RATES),
-            NOT_SHOWN if each.counts is None else ", ".join(map("{} {:,}".format, CELLS, each.counts)),
+            NOT_SHOWN if each.counts is None else ", ".join(map("{} {}".format, CELLS, map(count_text, each.counts))),
         )
         for each in decisions
     )

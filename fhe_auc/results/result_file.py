@@ -26,12 +26,14 @@ from fhe_auc.base import errors
 from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, ResultCheckError
 from fhe_auc.base.files import read_text
 from fhe_auc.base.names import all_printable
+from fhe_auc.question.analysis import PLAIN
 from fhe_auc.question.study import Study
 from fhe_auc.results.asked import Asked
 from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.evaluation import (
     FRACTIONS,
     CellCounts,
+    CensoringCurve,
     Evaluation,
     Outcome,
     QuantileThresholds,
@@ -39,15 +41,22 @@ from fhe_auc.results.evaluation import (
     verified_as_dict,
 )
 from fhe_auc.results.heterogeneity import SiteSummary
+from fhe_auc.results.horizons import at_horizons
 from fhe_auc.results.intervals import Interval
 
-KINDS: Mapping[str, type[Outcome]] = {"evaluation": Evaluation, "boundaries": QuantileThresholds, "counts": CellCounts}
+KINDS: Mapping[str, type[Outcome]] = {
+    "evaluation": Evaluation,
+    "boundaries": QuantileThresholds,
+    "counts": CellCounts,
+    "censoring": CensoringCurve,
+}
 """Names, in a file, of what sessions yield."""
 
 ERROR = "error"
-_ARRAYS: Mapping[type[Outcome], Mapping[str, type[np.generic]]] = {
+_ARRAYS: Mapping[type[Outcome], Mapping[str, type[np.generic] | None]] = {
     QuantileThresholds: {"grid": np.float64},
-    CellCounts: {"positives": np.int64, "negatives": np.int64},
+    CellCounts: dict.fromkeys(("positives", "negatives", "squares", "rows", "unknown")),  # of integers, unless weighted
+    CensoringCurve: {"counts": np.int64},
 }
 
 
@@ -75,20 +84,27 @@ class Result:
         return self.outcomes[-1]
 
     def evaluation(self) -> Evaluation:
-        """Return the evaluation, with the costs of the session that found its thresholds.
+        """Return the evaluation, with the costs of the sessions before it, of as many horizons as there are yet.
 
         Raises the error where there is none, and `InputError` where that session yields something else.
         """
-        found: QuantileThresholds | None = None
-        for outcome in (*self.outcomes[:-1], self.outcome):
-            if isinstance(outcome, QuantileThresholds):
-                found = outcome
-            if isinstance(outcome, Evaluation):
-                return outcome if found is None else preceded(outcome, found)
-        raise InputError(f"the result of session {self.session} is no evaluation: {_IN_WORDS[type(self.outcome)]}")
+        outcomes = (*self.outcomes[:-1], self.outcome)
+        evaluations = [each for each in outcomes if isinstance(each, Evaluation)]
+        if not evaluations:
+            raise InputError(f"the result of session {self.session} is no evaluation: {_IN_WORDS[type(self.outcome)]}")
+        curve = next((each for each in outcomes if isinstance(each, CensoringCurve)), None)
+        of_horizons = [each for each in evaluations if each.horizon is not None]
+        analysis = PLAIN if self.asked is None else self.asked.analysis
+        made = at_horizons(of_horizons, curve, analysis) if curve and of_horizons else evaluations[0]
+        found = next((each for each in outcomes if isinstance(each, QuantileThresholds)), None)
+        return made if found is None else preceded(made, found)
 
 
-_IN_WORDS = {QuantileThresholds: "it has thresholds for one", CellCounts: "it has counts for a report"}
+_IN_WORDS = {
+    QuantileThresholds: "it has thresholds for one",
+    CellCounts: "it has counts for a report",
+    CensoringCurve: "it has the censoring curve for one",
+}
 
 
 def read_result(path: str | os.PathLike[str]) -> Result:
@@ -171,7 +187,7 @@ def _of_plain(told: Mapping[str, Any]) -> Outcome:
     found["verified"] = said["aggregation"]
     found["study"] = None if found["study"] is None else Study.from_dict(found["study"])
     for array, dtype in _ARRAYS.get(kind, {}).items():
-        found[array] = np.array(found[array], dtype)
+        found[array] = None if found[array] is None else np.array(found[array], dtype)
     if kind is not Evaluation:
         return kind(**found)
     for number in ("auc", "binning_error", "numerical_error"):

@@ -30,6 +30,7 @@ class TextTable(NamedTuple):
 def of_estimates(estimates: Sequence[GroupEstimate]) -> TextTable:
     """Return a row for each estimate, without names that say nothing; of several models with each binning error."""
     names = {
+        "horizon": [_horizon(each) for each in estimates],
         "model": [each.model for each in estimates],
         "group": [each.group or _ALL_ROWS for each in estimates],
         "positives from negatives": [each.contrast for each in estimates],
@@ -52,7 +53,7 @@ def of_comparisons(comparisons: Sequence[Comparison]) -> TextTable:
     several = len(comparisons) > 1
     rows = tuple(
         (
-            f"{each.second} minus {each.first}",
+            f"{each.second} minus {each.first}" + f" at {_horizon(each)}" * (each.horizon is not None),
             f"{each.difference:+.4f}",
             ends(each.interval, "+.4f") if each.interval else "none",
             p_of(each),
@@ -110,6 +111,10 @@ def p_text(p_value: float, sign: str = "") -> str:
         return "< 0.0001"
     unit = 10.0 ** (math.floor(math.log10(p_value)) - 1)
     return f"{sign} {min(math.ceil(p_value / unit) * unit, 1.0):#.2g}" if sign else f"{p_value:#.2g}"
+
+
+def _horizon(line: GroupEstimate | Comparison) -> str:
+    return "" if line.horizon is None else f"{line.horizon:g}"
 
 
 def _auc(estimate: GroupEstimate) -> tuple[str, str, str]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.follow_up import CENSORED, EVENT
+from fhe_auc.rows.entries import frozen
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.row_store import Column
 
@@ -13,21 +14,21 @@ from fhe_auc.rows.row_store import Column
 def at_horizon(data: PartyData, analysis: Analysis) -> PartyData:
     """Return a party's rows for a session at one horizon; as they are where the analysis has none.
 
-    Rows that were censored by then have label 0 and weight 0.
+    Rows that were censored by then have label 0 and weight 0. A session that finds thresholds asks for neither times
+    nor weights: the event is label 1 then.
     """
-    if not analysis.at or not analysis.follow_up or data.times is None:
+    if data.weights is not None and analysis.units is None:
+        data = replace(data, weights=None)
+    if data.times is None or (analysis.follow_up and not analysis.at):
         return data
+    if not analysis.follow_up or not analysis.at:
+        return replace(data, labels=frozen(data.labels == EVENT).view(np.uint8), times=None)
     at, last = analysis.at, len(analysis.at.weights)
     weight_of = np.array([*at.weights, at.beyond], np.int64)
-    made = Column(np.uint8), Column(np.int64), Column(np.uint8)
+    labels, weights = Column(np.uint8), Column(np.int64)
     for batch in data.batches():
         assert batch.times is not None  # noqa: S101 - they have been looked at
         cells = np.minimum(analysis.follow_up.cells(batch.times), last)
-        by_then = cells < last
-        lost = by_then & (batch.labels == CENSORED)
-        pieces = np.where(by_then, np.searchsorted(at.pieces, cells, side="right") - 1, len(at.pieces))
-        made[0].append((by_then & (batch.labels == EVENT)).astype(np.uint8))
-        made[1].append(np.where(lost, 0, weight_of[cells]))
-        made[2].append(pieces.astype(np.uint8))
-    labels, weights, pieces = (column.finished() for column in made)
-    return replace(data, labels=labels, weights=weights, pieces=pieces, times=None)
+        labels.append(((cells < last) & (batch.labels == EVENT)).astype(np.uint8))
+        weights.append(np.where((cells < last) & (batch.labels == CENSORED), 0, weight_of[cells]))
+    return replace(data, labels=labels.finished(), weights=weights.finished(), times=None)

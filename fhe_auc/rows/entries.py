@@ -78,7 +78,7 @@ def coded_entries(
     values: NDArray[Any] | Coded, what: str, refuse: Callable[[int, str], InputError], names: Sequence[str] = ()
 ) -> NDArray[np.uint8]:
     """Return each entry's index in `names`, or refuse the first that is none of them; without names, labels 0 and 1."""
-    coded = _present(values, what, refuse, ": give such rows a level of their own" if names else "")
+    coded = _present(values, what, refuse, ": give such rows a level of their own" if names and what != "event" else "")
     index = {canonical(name): code for code, name in enumerate(names)} or _LABELS
     for code, name in enumerate(names):
         if (other := index[canonical(name)]) != code:
@@ -272,10 +272,12 @@ def require_one_spelling(labels: Iterable[str], column: str, what: str = "label"
             raise InputError(told + also, column=column)
 
 
-def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:
+def finite_numbers(
+    values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError], *, least: float = -np.inf
+) -> NDArray[np.float64]:
     """Return the entries as read-only float64, shape (n,), or refuse the first that is none, or changes as such.
 
-    Decimals and fractions are rounded to the nearest, as numbers in text are.
+    Decimals and fractions are rounded to the nearest, as numbers in text are. Refused are also those below `least`.
 
     `what` is what an entry is, for the message; `refuse` makes the error from a row (from 0) and what is wrong with it.
     """
@@ -284,6 +286,8 @@ def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str],
     if row is not None:
         wrong = f"{shown_entry(numbers[row])}; {what}s must be finite"
         raise refuse(row, f"{what} is {'missing' if np.isnan(numbers[row]) else wrong}")
+    if (row := _first(numbers < least)) is not None:
+        raise refuse(row, f"{what} is {shown_entry(numbers[row])}; {what}s must be {least:g} or more")
     if numbers.dtype == np.float64:
         return frozen(numbers)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -136,17 +136,17 @@ def _several_parties(
 
 
 def _party(name: str, rows: Any, label: str, questions: Questions, entries: Entries) -> MemoryTable | PartyData:
-    title = f"party {name!r}"
+    title, weighed = f"party {name!r}", questions.weights or questions.follow_up
     _refuse_lazy_or_grouped(rows, title)
     if isinstance(rows, PartyData):
-        if questions.several or entries.positive_label is not None:
+        if questions.several or weighed or entries.positive_label is not None:
             raise InputError(f"party {rows.name!r} is PartyData, of one model and no groups: give a table instead")
         return rows
     if isinstance(rows, (tuple, list)) and len(rows) == 2:
-        if questions.several or questions.cluster:
+        if questions.several or questions.cluster or weighed:
             raise InputError(
-                f"{title} is a pair (y_true, y_score), and several models, groups or patients are asked for: give a "
-                "table, as {'y_true': labels, 'y_score': scores, ...}"
+                f"{title} is a pair (y_true, y_score), and several models, groups, patients, weights or times are "
+                "asked for: give a table, as {'y_true': labels, 'y_score': scores, ...}"
             )
         if _column_names(rows[1]) is not None and isinstance(rows[0], (str, tuple)):
             raise InputError(
@@ -157,7 +157,7 @@ def _party(name: str, rows: Any, label: str, questions: Questions, entries: Entr
     if _column_names(rows) is None:
         raise InputError(
             f"{title}: expected a pair (y_true, y_score) or a table, got {type(rows).__name__}{_remedy(rows)}; "
-            "weights are not supported, and one table of all parties takes site=COLUMN"
+            "weights are a column of a table (weight=COLUMN), and one table of all parties takes site=COLUMN"
         )
     return MemoryTable(title, name, rows)
 

@@ -140,7 +140,7 @@ def doubts(
         for data, (sizes, right) in zip(parties, ranked, strict=True):
             others = total - sizes
             shares = others / others.sum() if others.any() else np.full(2, 0.1)
-            for what in _odd(data, model, thresholds, (sizes, right), data.rows * shares):
+            for what in _odd(data, model, thresholds, (sizes, right), sizes.sum() * shares):
                 found.setdefault(what.format(f" of model {model + 1}" * several, labels), {})[data.name] = None
     if repeated := {data.name: None for data in parties if _is_repeated(data)}:
         found["rows twice or more, as copies and joins make them: shall all count? --cluster names patients"] = repeated
@@ -154,7 +154,7 @@ def _odd(
     """Yield what is odd about a party of which as many rows are `expected` of other labels, and of the model's."""
     (sizes, right), (first, last) = ranked, grid[[0, -1]].tolist()
     pairs, least = float(sizes[0]) * float(sizes[1]), int(sizes.min())
-    if data.rows < _FEW:
+    if sizes.sum() < _FEW:
         yield (
             f"fewer than {_FEW} rows: who knows or guesses what the others have put in can tell such rows from the "
             f"result; {ONLY_NOISE}, as of dpauc-laplace, bounds that"
@@ -165,7 +165,7 @@ def _odd(
             f"more than {_SIZEABLE:.0%} of the rows outside the thresholds ({first:g} to {last:g}), where they share "
             "one bin: take bin edges that span the scores"
         )
-    if least >= _FEW and right / pairs - 0.5 < -_ERRORS * math.sqrt((data.rows + 1) / (12 * pairs)):
+    if least >= _FEW and right / pairs - 0.5 < -_ERRORS * math.sqrt((sizes.sum() + 1) / (12 * pairs)):
         yield "scores{0} that fall where labels rise, its own AUC is far below 0.5: one may be turned, or reversed"
     if least >= _LEAST_PERFECT and right == pairs:
         yield "scores{0} that tell the labels without an error: are they made of these?"
@@ -180,14 +180,16 @@ def _ranked(data: PartyData, model: int, label: int, starts: NDArray[np.float64]
     counts = np.zeros((2, len(starts)), np.int64)
     for batch in data.batches():
         at = in_bins(batch.scores[model], starts) + len(starts) * (batch.labels == label)
+        at = at if batch.weights is None else at[batch.weights > 0]  # others do not count
         counts += np.bincount(at, minlength=counts.size).reshape(counts.shape)
     return counts.sum(axis=1), float(counts[1] @ (counts[0].cumsum() - counts[0] / 2))
 
 
 def row_hashes(batch: PartyData, seed: int = 0x9E3779B97F4A7C15) -> NDArray[np.uint64]:
-    """Return a hash of each row's label, scores and levels: it tells rows apart, and withstands no attack."""
+    """Return a hash of each row's label, scores, levels, weight and time: it tells rows apart, no attack withstood."""
     hashes: NDArray[np.uint64] = np.full(batch.rows, seed, np.uint64)
-    for column in batch.arrays[: 1 + len(batch.scores) + len(batch.groups)]:
+    own = (array for name, array in batch.optional.items() if name != "clusters")  # whose codes others may change
+    for column in (*batch.arrays[: 1 + len(batch.scores) + len(batch.groups)], *own):
         hashes ^= (column.astype(np.float64) + 0.0).view(np.uint64)  # -0.0 is 0.0
         for shift, factor in _MIXED:
             hashes = (hashes ^ (hashes >> np.uint64(shift))) * np.uint64(factor)

@@ -22,11 +22,13 @@ from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.names import MAX_CHARACTERS, problem_with
 from fhe_auc.base.special_functions import expit
 from fhe_auc.question.analysis import PLAIN, Analysis
+from fhe_auc.question.weights import Units, Weights
 from fhe_auc.rows.entries import (
     Coded,
     canonical,
     coded_entries,
     finite_numbers,
+    frozen,
     known_codes,
     one_dimensional,
 )
@@ -70,7 +72,8 @@ class Entries:
 
 
 AS_THEY_ARE = Entries()
-OPTIONAL = ("clusters", "weights", "times", "pieces")  # fields of `PartyData`
+_TINY = 1e-9  # part of a weight by which float64 may be off
+OPTIONAL = ("clusters", "weights", "times")  # fields of `PartyData`
 
 
 def _numbered(row: int) -> Place:
@@ -103,8 +106,6 @@ class PartyData:
     times : ndarray of float64, shape (n,), or None
         How long each row was followed up; labels are then indices into the codes of events, until a session at a
         horizon makes 0, 1 and weights of both (`fhe_auc.rows.at_horizon`).
-    pieces : ndarray of uint8, shape (n,), or None
-        At a horizon, in which of the pieces of time each row's time is; as many as there are: above the horizon.
     score_columns : tuple of str
         Names of the columns of the scores, for messages; empty where there are no columns.
     dropped : int
@@ -127,7 +128,6 @@ class PartyData:
     clusters: NDArray[np.int32] | None = field(repr=False, default=None)
     weights: NDArray[np.int64] | None = field(repr=False, default=None)
     times: NDArray[np.float64] | None = field(repr=False, default=None)
-    pieces: NDArray[np.uint8] | None = field(repr=False, default=None)
     score_columns: tuple[str, ...] = field(repr=False, default=())
     dropped: int = field(repr=False, default=0)
     notes: tuple[str, ...] = field(repr=False, default=())
@@ -143,16 +143,20 @@ class PartyData:
     @classmethod
     def without_rows(cls, name: str, analysis: Analysis) -> PartyData:
         """Return a party whose rows are no longer there: it can read a result, and submit nothing."""
-        none = np.empty(0, np.uint8)
-        none.flags.writeable = False
-        scores = none.astype(np.float64)
-        scores.flags.writeable = False
-        return cls(name, none, (scores,) * len(analysis.models), (none,) * len(analysis.by))
+        none, numbers = frozen(np.empty(0, np.uint8)), frozen(np.empty(0, np.float64))
+        weights = frozen(np.empty(0, np.int64)) if analysis.weights else None
+        scores, groups = (numbers,) * len(analysis.models), (none,) * len(analysis.by)
+        return cls(name, none, scores, groups, weights=weights, times=numbers if analysis.follow_up else None)
 
     @property
     def rows(self) -> int:
         """Number of rows n."""
         return len(self.labels)
+
+    def weighing(self, units: Units | None) -> int:
+        """Return how much the rows count: their number or, where that is more, the sum of their weights, rounded up."""
+        total = 0 if self.weights is None or units is None else -(-int(self.weights.sum()) // units.per)
+        return max(self.rows, total)
 
     @property
     def y_true(self) -> NDArray[np.bool_]:
@@ -251,6 +255,8 @@ class PartyData:
         *,
         clusters: ArrayLike | Coded | None = None,
         known_clusters: dict[str, int] | None = None,
+        weights: ArrayLike | None = None,
+        times: ArrayLike | None = None,
         label_column: str = "",
         refuse: Callable[[int, str, str], InputError] | None = None,
     ) -> PartyData:
@@ -260,7 +266,8 @@ class PartyData:
         numbers. `scores` and `groups` hold, in the analysis's order, each model's scores, as `y_score` of
         `from_arrays`, and each variable's levels, as text or whole numbers; errors name them by their keys, and the
         labels by `label_column`. `clusters` are the rows' patients, in the analysis's column, and `known_clusters` the
-        indices of those of other rows, which new ones are added to. `refuse` makes the error from a row (from 0), what
+        indices of those of other rows, which new ones are added to. `weights` are rounded, which a note says; with
+        follow-up `times`, labels are codes of events. `refuse` makes the error from a row (from 0), what
         is wrong with it, and the column; by default it names party and row.
 
         Errors are those of `from_arrays`, and of levels that the analysis does not have.
@@ -278,21 +285,26 @@ class PartyData:
             coded = isinstance(values, Coded)
             return values if coded else one_dimensional(values, f"party {name!r}", f"{what}s"), what, refused
 
-        rows = column("label", label_column, labels)
+        follow_up, weighed = analysis.follow_up or None, analysis.weights or None
+        rows = column("event" if follow_up else "label", label_column, labels)
         of_score = "score" if len(scores) == 1 else "{!r} score"
         of_models = [column(of_score.format(model), model, values) for model, values in scores.items()]
         of_groups = [column(f"{variable!r} level", variable, values) for variable, values in groups.items()]
         of_patients = [] if clusters is None else [column("the patient", analysis.cluster or "", clusters)]
-        for values, what, _ in (*of_models, *of_groups, *of_patients):
+        of_weights = [column("weight", weighed.column, weights)] if weighed else []
+        of_times = [column("follow-up time", follow_up.time, times)] if follow_up else []
+        for values, what, _ in (*of_models, *of_groups, *of_patients, *of_weights, *of_times):
             if (n := len(values)) != len(rows[0]):
                 raise InputError(
-                    f"party {name!r}: {len(rows[0])} labels but {n} {what.removeprefix('the ')}s; each row needs both"
+                    f"party {name!r}: {len(rows[0])} {rows[1]}s but {n} {what.removeprefix('the ')}s; each row needs "
+                    "both"
                 )
         if not len(rows[0]):
             raise InputError(f"party {name!r}: there are no rows")
+        units, notes = _units(weighed, *of_weights[0]) if weighed else (None, ())
         return cls(
             name,
-            coded_entries(*rows, analysis.classes),
+            coded_entries(*rows, follow_up.codes) if follow_up else coded_entries(*rows, analysis.classes),
             tuple(finite_numbers(*each) for each in of_models),
             tuple(
                 coded_entries(values, variable.name, refused, variable.levels)
@@ -300,7 +312,26 @@ class PartyData:
             ),
             score_columns=tuple(each for each in scores if each),
             clusters=next((known_codes(*each, known) for each in of_patients), None),
+            weights=units,
+            times=next((finite_numbers(*each, least=0) for each in of_times), None),
+            notes=notes,
         )
+
+
+def _units(
+    weights: Weights, values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return weights in units, shape (n,), and what people are told where some were rounded; errors as they are read.
+
+    The message on one above the public bound names its row, and nothing else of it.
+    """
+    numbers, most = finite_numbers(values, what, refuse, least=0), weights.most / weights.per
+    if (above := numbers > most).any():
+        raise refuse(int(above.argmax()), f"{what} is above {most:.10g}, the most that one may be, which is public")
+    units = np.rint(exact := numbers * weights.per)
+    rounded = (np.abs(exact - units) > _TINY * np.maximum(1, units)).any()
+    told = f"column {weights.column!r}: weights were rounded to multiples of {1 / weights.per:g}"
+    return frozen(units.astype(np.int64)), (told,) if rounded else ()
 
 
 def checked_name(name: object) -> str:

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET, structs
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import is_database
 from fhe_auc.question.analysis import PLAIN, Analysis, Questions
+from fhe_auc.rows.at_horizon import at_horizon
 from fhe_auc.rows.csv_files import TextFormat
 from fhe_auc.rows.databases import Query
 from fhe_auc.rows.entries import finite_numbers
@@ -77,14 +79,20 @@ def read_for(
 
 def write_rows(path: Path, data: PartyData, analysis: Analysis) -> None:
     """Write a party's rows to an ``.npz`` file, for `read_for` with the same analysis."""
+    data, follow_up = at_horizon(data, structs.replace(analysis, at=UNSET)), analysis.follow_up
     names = ("y_score",) if analysis.models == PLAIN.models else analysis.models
     columns: dict[str, Any] = dict(zip(names, data.scores, strict=True))
     for variable, codes in zip(analysis.by, data.groups, strict=True):
         columns[variable.name] = np.array(variable.levels)[codes]
     if analysis.cluster:
         columns[analysis.cluster] = data.clusters
-    labels = np.array(analysis.classes)[data.labels] if analysis.classes else data.y_true
-    np.savez(path, y_true=labels, **columns)
+    if analysis.weights and data.weights is not None:
+        columns[analysis.weights.column] = data.weights / analysis.weights.per
+    if follow_up:
+        columns |= {follow_up.time: data.times, follow_up.event: np.array(follow_up.codes)[data.labels]}
+    else:
+        columns["y_true"] = np.array(analysis.classes)[data.labels] if analysis.classes else data.y_true
+    np.savez(path, **columns)
 
 
 def read_column(path: str | os.PathLike[str], column: str, form: TextFormat | None = None) -> NDArray[np.float64]:

@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, Place
-from fhe_auc.base.names import first_alike
+from fhe_auc.base.names import first_alike, quoted
 from fhe_auc.question.analysis import Analysis, Questions
-from fhe_auc.rows.entries import Coded, known_codes, missing_entries, number_of, require_one_spelling
+from fhe_auc.question.follow_up import CODES, FollowUp
+from fhe_auc.rows.entries import Coded, canonical, known_codes, missing_entries, number_of, require_one_spelling
 from fhe_auc.rows.party_data import Entries, PartyData, checked_name, noted, rescaled
 from fhe_auc.rows.pieces import Piece, Table
 from fhe_auc.rows.row_store import Column, cut, parted
@@ -32,10 +33,16 @@ class _Columns(NamedTuple):
     groups: tuple[str, ...]
     cluster: str | None
     site: str | None
+    weight: str | None = None
+    time: str | None = None
 
     @property
     def names(self) -> list[str]:
-        return [*self.texts, *self.scores]
+        return [*self.texts, *self.numbers]
+
+    @property
+    def numbers(self) -> list[str]:
+        return [*self.scores, *(name for name in (self.weight, self.time) if name is not None)]
 
     @property
     def texts(self) -> list[str]:
@@ -73,16 +80,20 @@ def parties_in(
     Raises `InputError` for a column that has two meanings or is not there, a table without rows, two parties of one
     name, or an entry that is missing or no label, score or site: the message names party, row, column and value.
     """
-    columns = _Columns(label, questions.score_columns, tuple(questions.by), questions.cluster or None, site)
+    scores, by, cluster = questions.score_columns, tuple(questions.by), questions.cluster or None
+    columns = _Columns(label, scores, by, cluster, site, questions.weights.column if questions.weights else None)
+    if questions.follow_up:  # then no label is read
+        columns = columns._replace(label=questions.follow_up.event, time=questions.follow_up.time)
     if twice := [name for name, times in Counter(columns.names).items() if times > 1]:
-        raise InputError(f"label, score, site, group and patient columns must differ, but {twice[0]!r} is there twice")
+        kinds = ", group, patient, weight, time and event" if columns.weight or columns.time else ", group and patient"
+        raise InputError(f"label, score, site{kinds} columns must differ, but {twice[0]!r} is there twice")
     for table in tables:
-        table.keep(columns.scores, columns.texts)
+        table.keep(columns.numbers, columns.texts)
     found = {name: dict[str, None]() for name, levels in questions.by.items() if not levels}
     orders: dict[str, set[tuple[str, ...]]] = {name: set() for name in found}
     taken = dict[str, None]()
     if found:  # they name the groups, whose codes the rows are to hold: so they are looked for first
-        for part in _parts(tables, columns._replace(scores=(), cluster=None)):
+        for part in _parts(tables, _Columns(columns.label, (), columns.groups, None, site)):
             for name, seen in found.items():
                 coded = part.piece.texts[name]
                 seen |= dict.fromkeys(coded.named().values())
@@ -104,7 +115,7 @@ def parties_in(
 def _parts(tables: Sequence[Table], columns: _Columns) -> Iterator[_Part]:
     for table in tables:
         start = 0
-        for piece in table.pieces(columns.scores, columns.texts):
+        for piece in table.pieces(columns.numbers, columns.texts):
             size = len(piece.texts[columns.label])
             texts = {name: coded if name == columns.site else coded.levels() for name, coded in piece.texts.items()}
             one_site = Coded(np.zeros(size, np.int32), [table.party])
@@ -133,6 +144,8 @@ class _Kept:
         self._stored = dict[str, str]()  # values of labels, in any table
         self._values = set[str]()  # of the positive label, in all tables; "" where one has values alone
         self._taken = dict[str, None]()
+        self._rounded = dict[str, None]()
+        self._optional = tuple[str, ...]()  # columns of `PartyData.optional`
         self._in_memory = all(table.file is None for table in tables)
         self._sites = Column(np.int32, in_memory=self._in_memory)  # of each row, where a column says so
         self._sizes: Counter[int] = Counter()  # rows of each party
@@ -145,7 +158,7 @@ class _Kept:
         if self._columns.site is None and part.table.party in self._codes and part.table not in self._with_rows:
             raise InputError(f"party {part.table.party!r} is there twice; every party needs its own name")
         self._with_rows.add(part.table)
-        (label, scores, groups, cluster, site), piece, table = self._columns, part.piece, part.table
+        (label, scores, groups, cluster, site, weight, time), piece, table = self._columns, part.piece, part.table
 
         def refuse(row: int, what: str, column: str) -> InputError:
             place = table.place(int(part.rows[row]), self._columns.names)
@@ -167,9 +180,13 @@ class _Kept:
             self._analysis,
             clusters=None if cluster is None else piece.texts[cluster],
             known_clusters=self._patients,
+            weights=None if weight is None else piece.numbers[weight],
+            times=None if time is None else piece.numbers[time],
             label_column=label,
             refuse=refuse,
         )
+        self._rounded |= dict.fromkeys(data.notes)
+        self._optional = tuple(data.optional)
         data = rescaled(data, self._entries.score_scale, refuse=refuse)
         if self._columns.site is None:
             self._sizes[int(codes[0])] += data.rows
@@ -195,6 +212,8 @@ class _Kept:
         if self._analysis.classes:
             return coded
         labels = coded.named()
+        if follow_up := self._analysis.follow_up:
+            return self._events(part, follow_up, refuse)
         self._stored |= coded.stored
         ones = {code: self._counts_as_one(label, coded.stored) for code, label in labels.items()}
         if odd := [code for code, one in ones.items() if one is None]:
@@ -228,15 +247,13 @@ class _Kept:
         if wanted is not None:
             value = _value(self._stored.get(wanted, wanted))
             return label == wanted or (wanted not in stored and _value(stored.get(label, label)) == value)
-        coding = "" if {*stored.values()} >= {"1", "2"} and "0" not in stored.values() else stored.get(label, "")
+        coding = "" if _one_or_two(stored) else stored.get(label, "")
         found = (number_of(_value(text)) for text in (label, coding))
         return next((bool(number) for number in found if number in (0, 1)), None)
 
     def _of_labels(self, part: _Part) -> str:
         """Say which labels there are, in all tables, and what to do about them."""
-        words, of_labels = part.table.words, self._columns._replace(scores=(), groups=(), cluster=None)
-        texts = (each.piece.texts[self._columns.label] for each in _parts(self._tables, of_labels))
-        own = sorted({label for coded in texts for label in coded.named().values()})
+        words, own = part.table.words, self._all_labels()
         if len(own) < 3:
             which = " or ".join(f"{words.positive}{name!r}" for name in own)
             listed = "the labels are" if len(own) > 1 else "all labels are"
@@ -244,10 +261,31 @@ class _Kept:
         listed = ", ".join(map(repr, own[:5])) + " and others" * (len(own) > 5)
         return (
             f"the {len(own)} labels are {listed}: three classes or more are named with {words.classes}, the positive "
-            f"one of two labels with {words.positive.strip()}; survival times, censored or not, are not supported: "
-            "choose a horizon, label 1 who had the event by then and 0 who had not, and leave out who was censored "
-            "before it"
+            f"one of two labels with {words.positive.strip()}; follow-up times, censored or not, with {words.follow_up}"
         )
+
+    def _all_labels(self) -> list[str]:
+        """Return the labels, or codes of events, that there are in all tables."""
+        parts = _parts(self._tables, _Columns(self._columns.label, (), (), None, self._columns.site))
+        return sorted({label for each in parts for label in each.piece.texts[self._columns.label].named().values()})
+
+    def _events(self, part: _Part, follow_up: FollowUp, refuse: partial[InputError]) -> Coded:
+        """Return codes of events as the analysis has them; `InputError`, with all that there are, for another one."""
+        coded = part.piece.texts[self._columns.label]
+        codes = {_value(code): code for code in map(str, map(canonical, follow_up.codes))}
+        stored = {} if _one_or_two(coded.stored) and follow_up.codes == CODES else coded.stored
+        found = [name and codes.get(_value(name), codes.get(_value(stored.get(name, name)))) for name in coded.names]
+        if odd := [code for code, name in coded.named().items() if found[code] is None]:
+            row = int(np.isin(coded.codes, odd).argmax())
+            there, named = self._all_labels(), ", ".join(map(repr, follow_up.codes))
+            others = [code for code in there if code not in CODES]
+            guess = [*CODES, *others] if {*CODES} <= {*there} else ["EVENT", "CENSORED"]  # others have no usual order
+            told = f"event is {coded.names[coded.codes[row]]!r}, and codes are {named}, while the column has "
+            told += (
+                f"{', '.join(map(repr, there))}: name the event first, the censored next, then competing events, as "
+            )
+            raise refuse(row, f'{told}{part.table.words.events}"{",".join(map(quoted, guess))}"')
+        return replace(coded, names=found, stored={})
 
     def parties(self) -> list[PartyData]:
         """Return every party, its rows in the order of the tables."""
@@ -272,7 +310,7 @@ class _Kept:
                 labels,
                 tuple(others[:models]),
                 tuple(others[models : models + groups]),
-                next(iter(others[models + groups :]), None),
+                **dict(zip(self._optional, others[models + groups :], strict=True)),
                 score_columns=self._columns.scores if named else (),
                 dropped=self._dropped[name],
                 notes=notes if code == 0 else (),
@@ -292,8 +330,10 @@ class _Kept:
         if without := self._dropped[None]:
             found.append(f"{without:,} rows were left out whose site is missing")
         found += [f"{table.title}: {table.words.left_out}" for table in self._shorter if table.words.left_out]
-        found += self._taken
+        found += (*self._taken, *self._rounded)
         (zeros, ones), wanted = self._labels_seen, self._entries.positive
+        if self._analysis.follow_up:
+            return tuple(found)
         if wanted is not None or any(value != _value(label) for label, value in (zeros | ones).items()):
             more, absent = len(zeros or ones) > 1, "another" if ones or wanted is None else repr(wanted)
             rest = f"{_listed(ones)} as 1" if zeros and ones else f"and no row has {absent}"
@@ -317,6 +357,11 @@ def _place(tables: Sequence[Table], columns: _Columns, entries: Entries, party: 
 def _value(label: str) -> str:
     """Return True and False, as which data frames save Booleans, as 1 and 0, all else as it is."""
     return {"False": "0", "True": "1"}.get(label, label)
+
+
+def _one_or_two(stored: Mapping[str, str]) -> bool:
+    """Return whether labels are of 1 and 2, and not of 0: then nobody knows what 1 stands for."""
+    return {*stored.values()} >= {"1", "2"} and "0" not in stored.values()
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -46,13 +46,19 @@ class Words(NamedTuple):
     classes: str
     label: str  # what names another column of labels, and of scores
     score: str
+    follow_up: str  # what names the column of follow-up times
+    events: str  # what gives codes of events
     left_out: str = ""  # what is to be known where rows of a table with a missing entry were left out
 
 
 OPTIONS = Words(
-    "--drop-missing leaves such rows out", "--positive-label ", "--classes", "--label-column", "--score-column"
+    "--drop-missing leaves such rows out",
+    *("--positive-label ", "--classes", "--label-column", "--score-column", "--time-column", "--event-column NAME="),
 )
-KEYWORDS = Words("drop the row, as drop_missing=True does", "positive_label=", "classes=", "label=", "score=")
+KEYWORDS = Words(
+    "drop the row, as drop_missing=True does",
+    *("positive_label=", "classes=", "label=", "score=", "time=", "event_codes="),
+)
 
 
 class Table(Protocol):

@@ -9,13 +9,14 @@ import numpy as np
 from fhe_auc.base.errors import MessageError
 from fhe_auc.base.terminal import Progress
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation, Outcome, QuantileThresholds
+from fhe_auc.results.evaluation import BEFORE, Evaluation, Outcome, QuantileThresholds
+from fhe_auc.rows.at_horizon import at_horizon
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import check_rows
 from fhe_auc.session.party import Party, R
 from fhe_auc.session.protocol import Protocol, Request
-from fhe_auc.session.steps import Step, Steps, T
+from fhe_auc.session.steps import Step, Steps, T, played
 
 
 def play(
@@ -32,39 +33,37 @@ def play(
     told of a session's outcome.
     """
     found: QuantileThresholds | None = None
-    step = next(steps)
-    while True:
-        plugin, wanted = registry.load(step.protocol), step.request.analysis
-        before = FIRST_SESSION * issubclass(plugin.yields, QuantileThresholds)
 
-        def told(phase: str, done: int, total: int, before: str = before) -> None:
+    def one(step: Step) -> Outcome:
+        nonlocal found
+        plugin = registry.load(step.protocol)
+        before = BEFORE.get(plugin.yields, "")
+
+        def told(phase: str, done: int, total: int) -> None:
             if progress is not None:
                 progress(before + phase, done, total)
 
-        rows = [picked(data, analysis, wanted) for data in parties]
+        rows = [picked(data, analysis, step.request.analysis) for data in parties]
         lie = cheat if issubclass(plugin.yields, Evaluation) else None
         same = found if found is not None and np.array_equal(found.grid, step.request.thresholds) else None
         outcome = run(plugin, step.request, rows, told, lie, same)
         found = outcome if isinstance(outcome, QuantileThresholds) else found
-        try:
-            step = steps.send(said(step, outcome))
-        except StopIteration as ended:
-            result: T = ended.value
-            return result
+        return said(step, outcome)
+
+    return played(steps, one)
 
 
 def picked(data: PartyData, analysis: Analysis, wanted: Analysis) -> PartyData:
     """Return a party's rows with what one session looks at, of those that were read for an analysis."""
     at = [analysis.models.index(model) for model in wanted.models]
-    return replace(
+    own = replace(
         data,
         scores=tuple(data.scores[model] for model in at),
         score_columns=tuple(data.score_columns[model] for model in at) if data.score_columns else (),
         groups=data.groups if wanted.by else (),
         clusters=data.clusters if wanted.cluster else None,
-        weights=data.weights if wanted.weights else None,
-        times=data.times if wanted.follow_up else None,
     )
+    return own if wanted.at else at_horizon(own, wanted)
 
 
 def run(

@@ -17,12 +17,13 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.options import Options, check_names
 from fhe_auc.base.python_options import count, plain
 from fhe_auc.base.serialise import encode
-from fhe_auc.question.analysis import PLAIN, Analysis
+from fhe_auc.question.analysis import PLAIN, Analysis, Questions
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.study import MOST_ROWS
 from fhe_auc.results.evaluation import Evaluation, Outcome
 from fhe_auc.results.intervals import quantile
 from fhe_auc.rlwe.ring_parameters import FINGERPRINT_BYTES
+from fhe_auc.rows.at_horizon import at_horizon
 from fhe_auc.rows.own_checks import check_scores, doubts, left_out
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import Aggregator
@@ -185,6 +186,7 @@ class Protocol(Generic[R]):
     yields: ClassVar[type[Outcome]] = Evaluation  # what a session yields to each party
     proves_inputs: ClassVar[bool] = False  # whether parties can prove their row caps
     several: ClassVar[bool] = False  # whether a session can answer for several models, groups or classes
+    weighs: ClassVar[bool] = False  # whether rows may have weights in sessions of one model
     boundaries: ClassVar[str | None] = None  # name of the protocol that finds quantile thresholds for this one
 
     def key_kinds(self) -> Mapping[str, Callable[[], KeyKind[R]]]:
@@ -240,6 +242,7 @@ class Protocol(Generic[R]):
     def _checked(self, request: Request) -> tuple[KeyKind[R], Request, dict[str, bool | int | float | str]]:
         """Return the kind of keys, the `completed` request, and the options: what is wrong with them shows first."""
         check_names(self.options, self.name, request.options)
+        check_weighed(self, request.analysis, request.options, request.fleet)
         kind = self._kind(request.keys)
         kind.check(request)
         request = self.completed(request)
@@ -308,13 +311,17 @@ class Protocol(Generic[R]):
         (`fhe_auc.rows.own_checks.check_scores`, with its `InputError`).
         """
         check_scores(data, manifest.thresholds)
+        data = at_horizon(data, self.analysis_of(manifest))
         made = self.new_party(manifest, material, data)
         made.own_warnings = self.own_warnings(manifest, [data]) if warned is None else warned
         return made
 
     def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
         """Return warnings about the parties' own rows: what was `left_out` of them, and `doubts`."""
-        return (*left_out(parties), *doubts(parties, manifest.thresholds, self.analysis_of(manifest)))
+        analysis = self.analysis_of(manifest)
+        reduced = [at_horizon(data, analysis) for data in parties]
+        labelled = all(data.times is None for data in reduced)  # as they are not in the session of a censoring curve
+        return (*left_out(parties), *(doubts(reduced, manifest.thresholds, analysis) if labelled else ()))
 
     def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return the party, for `party`, which has checked the scores."""
@@ -340,6 +347,7 @@ def new_manifest(
             f"protocol {protocol.name!r} answers for one model over all rows; exact and verified for several models, "
             "groups, classes, sites and patients"
         )
+    check_weighed(protocol, analysis, request.options)
     if request.row_caps is not None and not protocol.proves_inputs:
         raise InputError(f"row_caps: parties prove them with exact and verified, not with protocol {protocol.name!r}")
     keys: Keys = "none" if plan is None else plan.keys
@@ -356,6 +364,22 @@ def new_manifest(
         fleet=request.fleet,
         common_secret=common_secret if request.fleet is None else b"",
     )
+
+
+def check_weighed(
+    protocol: Protocol[Any], asked: Analysis | Questions, options: Mapping[str, object], fleet: Fleet | None = None
+) -> None:
+    """Raise `InputError` where rows have weights or follow-up times, and sessions cannot have these."""
+    if asked.weights or asked.follow_up:
+        if not (protocol.weighs or protocol.several) or fleet is not None:
+            raise InputError(
+                f"{'a fleet' if fleet else f'protocol {protocol.name!r}'} counts each row once: weights and follow-up "
+                "times are for exact, verified and histogram-federated"
+            )
+        if options.get("epsilon") is not None:
+            raise InputError(
+                "epsilon: weights and follow-up times do not go with noise, which is sized for rows that count once"
+            )
 
 
 _ONE = " of any party, or a mapping of each party's name to one,"

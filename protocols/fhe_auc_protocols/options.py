@@ -70,6 +70,8 @@ HISTOGRAM_WITH_NOISE = Options(
 
 BOUNDARIES_FEDERATED = Options({"bins": Option(int, "how many thresholds to find; `federated_thresholds` gives it")})
 
+REPLICATES_FEDERATED = Options({"replicates": Option(int, "how many to count, 100 to 1,000", required=True)})
+
 DISTRIBUTED_HEIGHT, LOCAL_HEIGHT = 10, 8  # of hierarchies, where none is given
 
 BOUNDARIES_DISTRIBUTED_DP = Options(

@@ -66,7 +66,11 @@ def test_an_unknown_argument_is_answered_with_the_keyword_that_is_near_or_means_
             "; it is an option of .*dpauc-laplace, .*ustat-krr, verified$",
         ),
         (federated_auc, {"round_score": 1}, "; did you mean round_scores( or .*)?\\?"),
-        (federated_auc, {"sample_weight": [1, 2]}, ": weights are not supported; .* every row counts once$"),
+        (
+            federated_auc,
+            {"sample_weight": [1, 2]},
+            ": weights are a column of the rows, .*: weight='NAME', max_weight=50",
+        ),
         (federated_report, {"epsilon": 1.0}, "; it is an option of histogram-distributed-dp, histogram-local-dp$"),
         (federated_report, {"classes": ["a", "b", "c"]}, "; federated_auc has it$"),
         (federated_thresholds, {"by": "sex"}, "; federated_auc has it$"),

@@ -10,7 +10,7 @@ import pytest
 
 from fhe_auc.base.errors import CapacityError
 from fhe_auc.input_proofs.proofs import Query, prove
-from fhe_auc.input_proofs.statement import FORGERY_BITS, LINEAR_CHECKS, PROOFS, Shape, Statement, best_shape
+from fhe_auc.input_proofs.statement import FORGERY_BITS, LINEAR_CHECKS, PROOFS, Equations, Shape, Statement
 from tests.support.quotients import Model, forms
 
 INPUTS = Path(__file__).parents[2] / "proofs" / "Inputs.v"
@@ -18,8 +18,8 @@ INPUTS = Path(__file__).parents[2] / "proofs" / "Inputs.v"
 
 def stated(base: int, prime: int, calls: int = 3) -> Statement:
     """Three counts of two digits: the first is 1, and the others are alike."""
-    terms, equations, signs = np.array([0, 1, 2]), np.array([0, 1, 1]), np.array([1, 1, -1])
-    return Statement(prime, 3, 2, Shape(6, base, calls), 2, terms, equations, signs)
+    terms, equations, multiples = np.array([0, 1, 2]), np.array([0, 1, 1]), np.array([1, 1, -1])
+    return Statement(prime, np.full(3, 2), Shape(6, base, calls), Equations(2, terms, equations, multiples))
 
 
 def made(statement: Statement, digits: list[int], rnd: random.Random) -> Model:
@@ -96,13 +96,15 @@ def test_the_error_that_the_code_counts_with_is_the_models_and_is_reached(base: 
 @pytest.mark.parametrize("bits", [36, 38, 42, 61])
 def test_a_shape_is_taken_only_if_all_proofs_but_a_lucky_one_fail_as_the_theorem_says(bits: int) -> None:
     prime = next(n for n in range(2**bits - 2**20 + 1, 0, -(2**20)) if pow(3, n - 1, n) == 1)
+    most, terms = np.full(500, 1000), np.arange(500)
+    equation = Equations(1, terms, np.zeros_like(terms), np.ones_like(terms))
     if bits == 36:  # a binary digit in one call, the least: 3 proofs pass with more than 2^-100, 4 with less
         least = Fraction(2 * PROOFS, prime - PROOFS)
         assert least**4 < Fraction(1, 2**FORGERY_BITS) < least**3
         with pytest.raises(CapacityError):
-            best_shape(1000, 500, prime)
+            Statement.shortest(prime, most, equation)
         return
-    _, shape = best_shape(1000, 500, prime)
+    shape = Statement.shortest(prime, most, equation).shape
     passing = Fraction(shape.base * (shape.calls + PROOFS - 1), prime - shape.calls - PROOFS + 1)
     assert passing ** (PROOFS - 1) <= Fraction(1, 2**FORGERY_BITS)  # `false_proofs_pass_rarely`, one of them lucky
     assert Fraction(1, prime) ** LINEAR_CHECKS <= Fraction(1, 2**FORGERY_BITS)  # `false_equations_pass_rarely`

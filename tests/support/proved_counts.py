@@ -8,23 +8,25 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from fhe_auc.base.errors import CapacityError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.input_proofs.proofs import prove
-from fhe_auc.input_proofs.statement import PROOFS, Shape, Statement
+from fhe_auc.input_proofs.statement import PROOFS, Equations, Shape, Statement
 from fhe_auc.rlwe.modular import Residues, add, primes_below, uniform
+from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts
 
 TOY = 257
 REAL, LARGE = (primes_below(bits, 1, 2**14)[0] for bits in (42, 50))  # a session's field, and the largest that must do
 PRIMES = [TOY, 12289, REAL, LARGE]
 
 Equation = Mapping[int, int]
-"""What each count counts in it: 1 or −1."""
+"""What each count counts in it."""
 
 
 def statement_of(
     prime: int,
     entries: int,
-    length: int,
+    length: int | Sequence[int],
     base: int,
     calls: int,
     equations: Sequence[Equation] | None = None,
@@ -34,36 +36,60 @@ def statement_of(
     given = [dict.fromkeys(range(entries), 1)] if equations is None else equations
     terms = [(term, number, sign) for number, equation in enumerate(given) for term, sign in equation.items()]
     columns = np.array(terms, np.int64).reshape(-1, 3)
-    shape = Shape(entries * length, base, calls, proofs)
-    return Statement(prime, entries, length, shape, len(given), *np.ascontiguousarray(columns.T))
+    lengths = np.broadcast_to(np.asarray(length, np.int64), entries)
+    shape = Shape(int(lengths.sum()), base, calls, proofs)
+    return Statement(prime, lengths, shape, Equations(len(given), *np.ascontiguousarray(columns.T)))
+
+
+def integers_of(statement: Statement, counts: Sequence[int]) -> list[int]:
+    """What the equations of these counts come to."""
+    own = statement.equations
+    found = [0] * own.number
+    for term, equation, multiple in zip(own.terms, own.equations_of, own.multiples, strict=True):
+        found[equation] += int(multiple) * counts[term]
+    return found
+
+
+def holds(wanted: ProvedCounts, submitted: Residues, cap: int) -> bool:
+    """Whether digits are digits and all equations hold, by their definitions, in integers modulo the prime."""
+    statement = wanted.statement
+    digits = submitted[: statement.digits]
+    counts = [int(each) for each in statement.counts_of(digits)]
+    constants = wanted.constants([cap])[0].tolist()
+    sums = zip(integers_of(statement, counts), constants, strict=True)
+    return int(digits.max()) < statement.base and not any((own - each) % statement.prime for own, each in sums)
 
 
 def constants_of(statement: Statement, counts: Sequence[int]) -> list[int]:
     """What makes the equations hold, by integers."""
-    found = [0] * statement.equations
-    for term, equation, sign in zip(statement.terms, statement.equations_of, statement.signs, strict=True):
-        found[equation] += int(sign) * counts[term]
-    return [each % statement.prime for each in found]
+    return [each % statement.prime for each in integers_of(statement, counts)]
 
 
 @st.composite
 def statements(draw: st.DrawFn, primes: Sequence[int] = PRIMES) -> Statement:
-    """Small ones, with all that is odd: calls of one digit or filled up, one digit in all, several equations."""
+    """Small ones, with all that is odd: calls of one digit or filled up, one digit in all, several equations.
+
+    Lengths differ, and equations have multiples, where these cannot wrap around.
+    """
     prime, base = draw(st.sampled_from(primes)), draw(st.integers(2, 8))
     calls = draw(st.integers(1, 6))
     most = (prime - 1) // base - 1  # entries with one digit that cannot wrap around
     entries = draw(st.integers(1, min(6, most)))
-    lengths = [each for each in (1, 2, 3) if (entries + 1) * base**each < prime]
-    equation = st.dictionaries(st.integers(0, entries - 1), st.sampled_from([1, -1]), max_size=entries)
+    lengths = draw(st.lists(st.integers(1, 3), min_size=entries, max_size=entries))
+    multiple = st.integers(-60, 60).filter(bool)
+    equation = st.dictionaries(st.integers(0, entries - 1), multiple, max_size=entries)
     equations = draw(st.lists(equation, min_size=1, max_size=3))
-    return statement_of(prime, entries, draw(st.sampled_from(lengths)), base, calls, equations)
+    try:
+        return statement_of(prime, entries, lengths, base, calls, equations)
+    except CapacityError:
+        ones = [{term: 1 if sign > 0 else -1 for term, sign in each.items()} for each in equations]
+        return statement_of(prime, entries, 1, base, calls, ones)
 
 
 @st.composite
 def statements_and_counts(draw: st.DrawFn, primes: Sequence[int] = PRIMES) -> tuple[Statement, NDArray[np.int64]]:
     statement = draw(statements(primes))
-    count = st.integers(0, statement.base**statement.length - 1)
-    counts = draw(st.lists(count, min_size=statement.entries, max_size=statement.entries))
+    counts = [draw(st.integers(0, statement.base**length - 1)) for length in statement.lengths.tolist()]
     return statement, np.array(counts, np.int64)
 
 

@@ -97,9 +97,9 @@ def forms(
     statement: Statement, rows: Sequence[Sequence[int]], digits: Sequence[int], constants: Sequence[int]
 ) -> list[int]:
     """Σ row·(equations − constants), by counts of such digits."""
-    places = [statement.base**place for place in range(statement.length)]
-    counts = [sum(map(int.__mul__, digits[at:], places)) for at in range(0, len(digits), statement.length)]
+    given, own = iter(digits), statement.equations
+    counts = [sum(next(given) * statement.base**j for j in range(length)) for length in statement.lengths.tolist()]
     errors = [-each for each in constants]
-    for term, equation, sign in zip(statement.terms, statement.equations_of, statement.signs, strict=True):
-        errors[equation] += int(sign) * counts[term]
+    for term, equation, multiple in zip(own.terms, own.equations_of, own.multiples, strict=True):
+        errors[equation] += int(multiple) * counts[term]
     return [sum(map(int.__mul__, row, errors)) % statement.prime for row in rows]

@@ -246,9 +246,10 @@ class SiteStorage:
         """Return the columns of scores, and the others, for which studies ask that the site has agreed to."""
         with self._opened(config) as store:
             studies = [each.study for each in agreed(store)]
-        labels = [] if config.get("label-column") else [study.label_column or "y_true" for study in studies]
+        own = bool(config.get("label-column"))
+        labels = [study.label_column or "y_true" for study in studies if not own and not study.time_column]
         others = [name for study in studies for name in study.other_columns]
-        return [name for study in studies for name in study.score_columns], [*labels, *others]
+        return [name for study in studies for name in study.number_columns], [*labels, *others]
 
     def make_due(self, config: Mapping[str, Any], exchange: Exchange) -> list[str]:
         """Make the sessions that are due of the studies that this site makes; return what is wrong with them."""

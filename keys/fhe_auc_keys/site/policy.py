@@ -279,8 +279,9 @@ def _objections(book: _Book, known: Agreed | None, announced: Announcement, site
 def _differences(known: Agreed, announced: Announcement, site: Site) -> Iterator[str]:
     """Yield in what a session is not a step of its study.
 
-    A helper, which has no results, leaves to the parties what depends on them: thresholds that were found, and what a
-    report asks after its first session. No honest party submits to a session that its results do not lead to.
+    A helper, which has no results, leaves to the parties what depends on them: thresholds that were found, weights of a
+    censoring curve, and what a report asks after its first session. No honest party submits to a session that its
+    results do not lead to.
     """
     manifest, study = announced.manifest, announced.study
     results = [] if site.results is None else results_of(study, known.last, manifest.turn, site.results)
@@ -289,7 +290,7 @@ def _differences(known: Agreed, announced: Announcement, site: Site) -> Iterator
         grid = np.frombuffer(thresholds, "<f8")
         results = [QuantileThresholds(protocol="", backend="", parties=0, security_bits=0, grid=grid)]
     if len(results) < manifest.step - 1:
-        if not (site.helps and study.report):
+        if not (site.helps and (study.report or study.follow_up)):
             yield f"this site has no result of step {len(results) + 1}, which comes before it, step {manifest.step}"
         return
     try:

@@ -16,7 +16,22 @@ those of them that can hold several numbers, T' = Σ p·n, Σ p² and Σ n². T'
 All these numbers are released, as they are, for each contrast of an analysis; and how many rows of each class each
 group has. A party puts in its own p_k and n_k: the vector "m0 g1 c1" of its sketch has its rows of group 1 and class 1
 in each bin of model 0's scores.
+
+**Weights.** Where rows have weights, p_k and n_k are sums of them, in units. With q_K the sums of squares of weights of
+one label by merged bins (all bins, where none is merged), the cubic sums are Σ q_K·(N_{<K} − N_{>K})² and so on, and
+these are released besides: the same without squares (R10 and R01), Σ q_K of either label, and how many rows of each
+class each group has. Vectors of a sketch, in this order, for models, groups and classes in theirs:
+
+    m0 g1 c1            sums of weights, by bin: in the place of counts of rows, which come first in every sketch
+    rows                rows whose weight is not 0, by group and class, of which the latter varies fastest
+    m0 g1 c1 coarse     with an interval, where g > 1: sums of weights by merged bin, in multiples of g, rounded
+    m0 g1 c1 squares    with an interval: sums of squared weights by merged bin, in multiples of h, rounded
+
+g and h are 1, but for proved counts (`Coarse`): then R10, R01, Q10 and Q01 are of coarse sums, so that they fit one
+prime. That moves only the standard error: a sum of weights by g/2 at most, one of squares by h/2, for each party.
 """
+
+from __future__ import annotations
 
 import math
 from collections import defaultdict
@@ -25,7 +40,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import islice
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +49,7 @@ from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.metrics.binning_error import TELLING
 from fhe_auc.metrics.small_cells import hidden_rows
 from fhe_auc.question.analysis import Analysis, Contrast
+from fhe_auc.question.weights import Units
 from fhe_auc.results import intervals
 from fhe_auc.results.estimates import NESTED, ONE_CLASS, GroupEstimate, too_few
 from fhe_auc.session.computation import too_many_rows
@@ -52,12 +68,15 @@ from fhe_auc_protocols.exact_auc.release_part import (
     Vectors,
     most_cubic,
     most_pairs,
+    most_units,
+    table,
 )
 
 VARIANCE_BINS = 480  # at most, unless bins of one number are more than half as many
 Ranged: TypeAlias = tuple[Sum, Callable[[int, int], Range]]
 """A sum, and its range by how many rows and parties there may be."""
 
+_ROWS, _COARSE, _SQUARES = "rows", "coarse", "squares"  # vectors of rows with weights
 _SMALL_GROUPS = "small groups are shown (min_cell 1): a count from 1 to 9 may tell who is meant"
 _CROWDED = (
     "scores crowd in few of the {bins} bins of the standard error of {names}: it is taken large, and may still be off"
@@ -105,29 +124,52 @@ def picked(bins: NDArray[np.bool_] | None) -> tuple[Factor, ...]:
     return () if bins is None or bins.all() else (Factor(constants=tuple(bins.astype(int).tolist())),)
 
 
-def table(*codes: NDArray[np.integer], shape: tuple[int, ...], weights: Counts | None = None) -> Counts:
-    """Return rows, or sums of weights below 2^53, by combination of codes, (product of shape,), the last fastest."""
-    index = np.ravel_multi_index(codes, shape)
-    return np.bincount(index, weights, minlength=math.prod(shape)).astype(np.int64)
+class Coarse(NamedTuple):
+    """What the cubic sums of weighted rows are rounded to: multiples g of sums of weights, h of those of squares."""
+
+    sums: int = 1
+    squares: int = 1
 
 
-def auc_of_sums(sums: Sequence[int], positives: int, negatives: int) -> AucOfSums:
+EXACTLY = Coarse()
+
+
+class OfWeights(NamedTuple):
+    """What is known of an AUC's weighted rows: totals of either label, and units that one may have at most."""
+
+    totals: tuple[int, int]
+    most: int = 1
+    coarse: Coarse = EXACTLY
+    rounded: int = 0  # numbers that were rounded, of all parties, in one coarse sum
+
+
+def auc_of_sums(sums: Sequence[int], positives: int, negatives: int, weights: OfWeights | None = None) -> AucOfSums:
     """Return the AUC of the integers; `ResultCheckError`: they are not of so many rows.
 
-    They are D and ties, and may be Q10 and Q01, then D', T', Σ p² and Σ n² of merged bins.
+    They are D and ties, and may be Q10 and Q01, with weights R10, R01, Σ q of either label, then D', T', Σ p² and Σ n²
+    of merged bins.
     """
     difference, ties, *others = sums
-    cubic, of_merged = others[:2], others[2:]
-    own, tied, *squares = of_merged or (difference, ties)
-    pairs, hidden = positives * negatives, tied - ties
+    own, tied, *squares = others[6 if weights else 2 :] or (difference, ties)
+    totals, most, coarse, rounded = weights or OfWeights((positives, negatives))
+    pairs, hidden, (g, h) = math.prod(totals), tied - ties, coarse
+    cubic = [g**2 * h * square for square in others[:2]]
+    first, counted = [own, own], list(totals)
+    if weights:
+        first, counted = [g * h * each for each in others[2:4]], [h * each for each in others[4:6]]
     possible = [
         0 <= ties <= pairs - abs(difference),
         tied <= pairs - abs(own),
         abs(difference - own) <= hidden,
-        *(own**2 <= square * rows <= pairs**2 for square, rows in zip(cubic, (positives, negatives), strict=False)),
-        *(square <= rows**2 for square, rows in zip(squares, (positives, negatives), strict=False)),
+        *(square <= rows**2 for square, rows in zip(squares, totals, strict=False)),
         not squares or tied**2 <= math.prod(squares),
+        *(rows <= total <= most * rows for rows, total in zip((positives, negatives), totals, strict=True)),
     ]
+    of_labels = zip(cubic, first, counted, totals, reversed(totals), (positives, negatives), strict=False)
+    for square, single, q, total, of_others, rows in of_labels:
+        least = q + h // 2 * rounded  # squares of weights, before these were rounded
+        possible += [0 <= single**2 <= square * q <= (q * (of_others + g // 2 * rounded)) ** 2]
+        possible += [total <= least, total**2 <= least * rows]
     if not all(possible):
         raise ResultCheckError(
             "the result fails its check, so no number is given: it is not an AUC; a message is damaged, or the "
@@ -135,19 +177,22 @@ def auc_of_sums(sums: Sequence[int], positives: int, negatives: int) -> AucOfSum
             check="range",
         )
     if not pairs:
-        return AucOfSums(None, Fraction(0), positives, negatives)
+        return AucOfSums(None, Fraction(0), positives, negatives, totals=totals)
     auc, binning_error = Fraction(1, 2) + Fraction(difference, 2 * pairs), Fraction(ties, 2 * pairs)
     variance = None
     if cubic:
-        variance = VarianceSums(own, cubic[0], cubic[1], tied, hidden, (squares[0], squares[1]) if squares else None)
-    return AucOfSums(auc, binning_error, positives, negatives, variance, binning_error)
+        of_merged = (squares[0], squares[1]) if squares else None
+        of_weights = (first[0], first[1]), (counted[0], counted[1])
+        variance = VarianceSums(own, cubic[0], cubic[1], tied, hidden, of_merged, *of_weights)
+    return AucOfSums(auc, binning_error, positives, negatives, variance, binning_error, totals)
 
 
 @dataclass(frozen=True)
 class AucSums(ReleasePart):
     """Those of an analysis's AUCs over `bins` bins, with `interval` also of their standard errors; and of its rows.
 
-    Rows are counted, and nothing is released of them, where it is not `released`.
+    Rows are counted, and nothing is released of them, where it is not `released`. With weights, standard errors are of
+    `coarse` sums.
     """
 
     analysis: Analysis
@@ -157,15 +202,33 @@ class AucSums(ReleasePart):
     alike: NDArray[np.bool_] | None = None  # bins whose ties are asked for besides
     variance_bins: int = VARIANCE_BINS
     released: bool = True
-
-    @property
-    def vectors(self) -> Vectors:
-        """Vectors, with their lengths."""
-        models = range(len(self.analysis.models))
-        return [(counts_name(model, group, label), self.bins) for model in models for group, label in self._cells]
+    coarse: Coarse = EXACTLY
 
     @cached_property
-    def _starts(self) -> tuple[int, ...]:
+    def vectors(self) -> Vectors:
+        """Vectors, with their lengths."""
+        counts = [(name, self.bins) for name in self._counts]
+        if not self.analysis.units:
+            return counts
+        further = [(f"{name} {kind}", self._merged_bins) for kind in self._kinds for name in self._counts]
+        return [*counts, (_ROWS, len(self._cells)), *further]
+
+    @property
+    def _kinds(self) -> list[str]:
+        """Which vectors of merged bins there are, with weights."""
+        return [*[_COARSE] * (self.coarse.sums > 1), _SQUARES] if self.interval else []
+
+    @property
+    def _merged_bins(self) -> int:
+        return len(self.starts) or self.bins
+
+    @cached_property
+    def _counts(self) -> list[str]:
+        models = range(len(self.analysis.models))
+        return [counts_name(model, group, label) for model in models for group, label in self._cells]
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
         """The first bin of each merged one; empty where the cubic sums are over the bins themselves."""
         wide = np.ones(self.bins, np.bool_) if self.wide is None else self.wide
         return merged_starts(wide, self.variance_bins) if self.interval and self.released else ()
@@ -174,8 +237,8 @@ class AucSums(ReleasePart):
     def merged(self) -> Sequence[MergedVectors]:
         """The same vectors over merged bins."""
         return (
-            [MergedVectors(self._starts, tuple([(merged_name(name), name) for name, _ in self.vectors]))]
-            if self._starts
+            [MergedVectors(self.starts, tuple([(merged_name(name), name) for name in self._counts]))]
+            if self.starts
             else []
         )
 
@@ -185,7 +248,10 @@ class AucSums(ReleasePart):
         return [total for total, _ in self._sums]
 
     def ranges(self, max_rows: int, parties: int) -> Sequence[Range]:
-        """Return the range of each sum; rows themselves are counted as far as all parties may have them."""
+        """Return the range of each sum; rows themselves are counted as far as all parties may have them.
+
+        With weights, these are units: of so many in all.
+        """
         return [most(max_rows, parties) for _, most in self._sums]
 
     @cached_property
@@ -207,24 +273,34 @@ class AucSums(ReleasePart):
                 sums.append((Sum.product(f"alike{name}", p, n, *picked(self.alike)), _pairs))
         for group, label in self._cells if self.released else ():
             rows = Factor((Part(counts_name(0, group, label), "total"),))
-            sums.append((Sum.product(("N", "P")[label] if plain else f"rows g{group} c{label}", rows), _rows))
+            sums.append((Sum.product(("N", "P")[label] if plain else f"rows g{group} c{label}", rows), self._totals))
+        for at, (group, label) in enumerate(self._cells if self.analysis.units else ()):
+            pick = Factor(constants=tuple(int(entry == at) for entry in range(len(self._cells))))
+            sums.append((Sum.product(f"counted g{group} c{label}", Factor.each([_ROWS]), pick), self._totals))
         return sums
 
     def _of_variance(self, name: str, sides: Sequence[Sequence[str]]) -> list[Ranged]:
         """Return the sums of an AUC's standard error, of the vectors of its positives and negatives."""
-        if self._starts:
+        squares, coarse = ([[f"{own} {kind}" for own in side] for side in sides] for kind in (_SQUARES, _COARSE))
+        if self.starts:
             sides = [list(map(merged_name, side)) for side in sides]
-        (p, n), below, above = map(Factor.each, sides), below_less_above(sides[1]), above_less_below(sides[0])
+        (p, n), by = map(Factor.each, sides), coarse if self.coarse.sums > 1 else sides
+        below, above = below_less_above(by[1]), above_less_below(by[0])
+        own = [(below, "10", p), (above, "01", n)]
+        if self.analysis.units:
+            own = [(worth, side, Factor.each(of)) for (worth, side, _), of in zip(own, squares, strict=True)]
         cubic: list[Ranged] = [
-            (Sum.product(f"Q10{name}", p, below, below), _cubic),
-            (Sum.product(f"Q01{name}", n, above, above), _cubic),
+            (Sum.product(f"Q{side}{name}", of, worth, worth), self._cubic) for worth, side, of in own
         ]
-        if not self._starts:
+        if self.analysis.units:
+            cubic += [(Sum.product(f"R{side}{name}", of, worth), self._cubic) for worth, side, of in own]
+            cubic += [(Sum.product(f"W{side}{name}", of), self._cubic) for _, side, of in own]
+        if not self.starts:
             return cubic
-        merging = picked(None if self.wide is None else self.wide[list(self._starts)])
+        merging = picked(None if self.wide is None else self.wide[list(self.starts)])
         return [
             *cubic,
-            (Sum.product(f"merged difference{name}", p, below), _of_either_sign),
+            (Sum.product(f"merged difference{name}", p, below_less_above(sides[1])), _of_either_sign),
             (Sum.product(f"merged ties{name}", p, n, *merging), _pairs),
             (Sum.product(f"merged positives squared{name}", p, p, *merging), _squares),
             (Sum.product(f"merged negatives squared{name}", n, n, *merging), _squares),
@@ -241,6 +317,9 @@ class AucSums(ReleasePart):
             parameters.append(Parameter("groups", by, "columns, and all levels that they may have"))
         if self.analysis.cross_groups:
             parameters.append(Parameter("across groups", "yes", "positives of each against negatives of each other"))
+        if self.analysis.weights and (units := self.analysis.units):
+            most = f"{self.analysis.weights.column}, up to {units.most / units.per:g}"
+            parameters.append(Parameter("weights", most, f"a column; in steps of {1 / units.per:g}"))
         return parameters
 
     def of_rows(self, rows: Rows) -> Sequence[Counts]:
@@ -257,23 +336,48 @@ class AucSums(ReleasePart):
                     f"party {data.name!r} has rows of more levels of {variable.name!r} than the session, "
                     f"{len(variable.levels)}"
                 )
-        counts = []
-        for cells, of_all in zip(rows.cells, rows.counts, strict=True):
-            shapes = [(len(variable.levels), len(of_all)) for variable in self.analysis.by]
-            of_levels = [table(codes, cells, shape=shape) for codes, shape in zip(data.groups, shapes, strict=True)]
-            counts += [of_all, *of_levels]
-        return counts
+
+        def counted(of_all: Counts, cells: NDArray[np.integer], weights: Counts | None) -> list[Counts]:
+            levels = zip(data.groups, self.analysis.by, strict=True)
+            shapes = ((codes, (len(variable.levels), len(of_all))) for codes, variable in levels)
+            return [of_all, *(table(codes, cells, shape=shape, weights=weights) for codes, shape in shapes)]
+
+        cells, weights = rows.cells, rows.data.weights
+        counts = [own for of_all, at in zip(rows.counts, cells, strict=True) for own in counted(of_all, at, weights)]
+        if weights is None:
+            return counts
+        some, kinds = (weights > 0).astype(np.int64), {_COARSE: counts}
+        of_rows = counted(table(data.labels, shape=(classes,), weights=some), data.labels, some)
+        if self.interval:
+            squared, size = weights**2, (classes * self.bins,)
+            of_models = (counted(table(at, shape=size, weights=squared), at, squared) for at in cells)
+            kinds[_SQUARES] = [own for of_model in of_models for own in of_model]
+        fine = (own.reshape(-1, self.bins) for kind in self._kinds for own in kinds[kind])
+        starts = self.starts or range(self.bins)
+        return [*counts, *of_rows, *(np.add.reduceat(own, starts, axis=1).ravel() for own in fine)]
+
+    def rounded(self, counted: Counts) -> Counts:
+        """Return a sketch of which vectors from `of_rows` come first with coarse sums rounded."""
+        at = len(self._counts) * self.bins + len(self._cells)
+        for kind in self._kinds if self.analysis.units else ():
+            size, unit = len(self._counts) * self._merged_bins, self.coarse[kind == _SQUARES]
+            counted[at : at + size] = (counted[at : at + size] + unit // 2) // unit
+            at += size
+        return counted
 
     def read_sums(self, sums: Sequence[int], reading: Reading) -> None:
         """Read the AUC of each contrast; of how many rows there are too many it says where that can be."""
         if not self.released:
             return
-        given, max_rows, squares = iter(sums), reading.max_rows, 6 if self._starts else 2
+        given, max_rows = iter(sums), reading.max_rows
+        squares = (6 if self.starts else 2) + 4 * bool(self.analysis.units)
         of_contrasts = [
             list(islice(given, 2 + squares * (self.interval and contrast.interval) + self._compared(contrast)))
             for contrast in self.analysis.contrasts
         ]
-        rows = dict(zip(self._cells, given, strict=True))
+        rows = totals = dict(zip(self._cells, islice(given, len(self._cells)), strict=True))
+        if units := self.analysis.units:
+            rows = dict(zip(self._cells, given, strict=True))
         pooled = sum(rows[0, label] for label in range(self.analysis.classes_of_rows))
         if pooled > reading.parties * max_rows:
             raise ResultCheckError(
@@ -283,11 +387,18 @@ class AucSums(ReleasePart):
             )
         if pooled > max_rows:
             raise ResultCheckError(f"no number is given: {too_many_rows(pooled, max_rows)}", check="rows")
+        weight = sum(totals[0, label] for label in range(self.analysis.classes_of_rows))
+        if units and weight > most_units(self.analysis, max_rows):
+            told = too_many_rows(math.ceil(weight / units.per), max_rows, what="rows by weight")
+            raise ResultCheckError(f"no number is given: {told}", check="rows")
         for contrast, own in zip(self.analysis.contrasts, of_contrasts, strict=True):
             sides = contrast.positives, contrast.negatives
             positives, negatives = [sum(rows[cell.group, label] for label in cell.classes) for cell in sides]
             alike = own.pop() if self._compared(contrast) else 0
-            auc = auc_of_sums(own, positives, negatives)
+            of_label = [sum(totals[cell.group, label] for label in cell.classes) for cell in sides]
+            known = (units.most, self.coarse, reading.parties * self._merged_bins) if units else None
+            weights = OfWeights((of_label[0], of_label[1]), *known) if known else None
+            auc = auc_of_sums(own, positives, negatives, weights)
             reading.aucs.append(auc._replace(alike=Fraction(alike, 2 * max(auc.pairs, 1))) if alike else auc)
         reading.sayings.append(self.said)
 
@@ -325,7 +436,7 @@ class AucSums(ReleasePart):
         else:
             headline, binning_error = estimates[0], aucs[0].binning_error  # of all rows, which are never hidden
             if reading.level is not None and headline.interval is None:
-                few = [_NO_INTERVAL if min(aucs[0].positives, aucs[0].negatives) < 2 else _NO_SPREAD]
+                few = [_NO_INTERVAL if min(aucs[0].effective) < 2 else _NO_SPREAD]
         of_groups = [NESTED] * (len(analysis.by) > 1 and bool(hidden))
         if analysis.by and analysis.min_cell == 1:
             of_groups.append(_SMALL_GROUPS)
@@ -337,7 +448,14 @@ class AucSums(ReleasePart):
             *of_groups,
         )
         reading.estimates = tuple(estimates)
-        settings = {"variance_bins": len(self._starts)} if self._starts and reading.level is not None else {}
+        settings: dict[str, int | float | str] = {}
+        if self.starts and reading.level is not None:
+            settings["variance_bins"] = len(self.starts)
+        if units := analysis.units:
+            settings["weights"] = f"steps of {1 / units.per:g}"
+            if reading.level is not None:
+                effective = (round(rows, 1) for rows in aucs[0].effective)
+                settings["effective_events"], settings["effective_others"] = effective
         return Said(
             headline=headline,
             binning_error=binning_error,
@@ -349,9 +467,8 @@ class AucSums(ReleasePart):
     def _few_rows(self, reading: Reading, estimates: Sequence[GroupEstimate]) -> list[str]:
         """Warn where an interval by errors alone is of few rows, or patients; groups are named, all rows are not."""
         groups: dict[str, dict[str, None]] = defaultdict(dict)
-        for contrast, estimate in zip(self.analysis.contrasts, estimates, strict=True):
-            rows = estimate.positives or 0, estimate.negatives or 0
-            if estimate.interval is not None and (text := reading.errors.few(contrast, rows)):
+        for contrast, own, estimate in zip(self.analysis.contrasts, reading.aucs, estimates, strict=True):
+            if estimate.interval is not None and (text := reading.errors.few(contrast, own)):
                 groups[text][estimate.group] = None
         told = groups.items()
         return [text if "" in names else f"{', '.join(map(repr, names))}: {text}" for text, names in told]
@@ -364,7 +481,7 @@ class AucSums(ReleasePart):
             if estimate.interval is not None and own.crowded
         ]
         advice = "" if reading.quantiles else "; take quantile:1000, which a session before finds"
-        return [f"{_CROWDED.format(bins=len(self._starts), names=', '.join(told))}{advice}"] if told else []
+        return [f"{_CROWDED.format(bins=len(self.starts), names=', '.join(told))}{advice}"] if told else []
 
     def _reversed(self, estimates: Sequence[GroupEstimate]) -> list[str]:
         """Warn of intervals below 1/2; rows of one group against another's may well be there."""
@@ -376,6 +493,20 @@ class AucSums(ReleasePart):
             and estimate.interval.high < 0.5
             and contrast.positives.group == contrast.negatives.group
         ]
+
+    def _cubic(self, most: int, parties: int) -> Range:
+        """Return the range of a cubic sum, and of those that weights add: of coarse sums, with what rounding adds."""
+        if (units := self.analysis.units) is None:
+            return 0, most_cubic(most)
+        if self.coarse != EXACTLY:
+            most = most // self.coarse.sums + 1 + parties * self._merged_bins
+        found = max(most, most_cubic(most)) * max(1, -(-units.most * self.coarse.sums // self.coarse.squares))
+        return -found, found
+
+    def _totals(self, most: int, parties: int) -> Range:
+        """Return the range of rows, or of their weights: as far as all parties may have them."""
+        units = self.analysis.units or Units(1, 1)
+        return 0, parties * (most // units.per * units.most)
 
     def _compared(self, contrast: Contrast) -> bool:
         """Tell whether all its ties are wanted too: `comparison_sums` asks how many rows have one score."""
@@ -403,14 +534,6 @@ def _pairs(max_rows: int, parties: int) -> Range:
 
 def _squares(max_rows: int, parties: int) -> Range:
     return 0, max_rows**2
-
-
-def _cubic(max_rows: int, parties: int) -> Range:
-    return 0, most_cubic(max_rows)
-
-
-def _rows(max_rows: int, parties: int) -> Range:
-    return 0, parties * max_rows
 
 
 def hidden_groups(analysis: Analysis, aucs: Sequence[AucOfSums]) -> frozenset[int]:

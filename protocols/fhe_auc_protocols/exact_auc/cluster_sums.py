@@ -10,8 +10,9 @@ of a party's sketch, for model 0, group 1 and pairs of different rows of a patie
     k g1              patients with rows of class 1, of class 0, and with any
     k0 k2 c1 c0       as the first table, over all rows: the one of class 1 by model 0, that of class 0 by model 2
 
-A row is not paired with itself: Q10 and Q01 have its square as it is. With one row a patient the error is DeLong's.
-Otherwise these sums say which share of the variance, by coarse bins, is of pairs; it is taken of the variance by bins.
+A row is not paired with itself: Q10 and Q01 have its square as it is. With weights, a pair counts as the product of
+both; rows of weight 0 are nobody's. With one row a patient the error is DeLong's. Otherwise these sums say which share
+of the variance, by coarse bins, is of pairs; it is taken of the variance by bins.
 """
 
 import itertools
@@ -28,10 +29,8 @@ from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.question.analysis import Analysis, Contrast
 from fhe_auc.results import delong, intervals
 from fhe_auc.results.delong import Clusters, Components, PairedError, Products
-from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Factor, Part, Sum
-from fhe_auc_protocols.exact_auc.auc_sums import table
 from fhe_auc_protocols.exact_auc.comparison_sums import CoarseBins, moment_sums, worth
 from fhe_auc_protocols.exact_auc.release_part import (
     Agreed,
@@ -46,6 +45,7 @@ from fhe_auc_protocols.exact_auc.release_part import (
     Vectors,
     most_cubic,
     most_pairs,
+    table,
 )
 
 MOST_ROWS = 1000  # of a patient: what sums can be grows with it
@@ -99,7 +99,7 @@ class ClusterSums(ReleasePart):
         wide, vectors = self._coarse.ends, list[tuple[str, int]]()
         for model, group in self._cells:
             name = f"k{model} g{group}"
-            vectors += self._coarse.vectors(name)
+            vectors += self._coarse.vectors(name, weighted=self.analysis.units is not None)
             vectors += [(f"{name} c{a} of c{b}", wide) for a, b in _SIDES]
             vectors += [(f"{name} c{a} c{b}", wide**2) for a, b in _OF_ONE_MODEL]
         vectors += [(f"k g{group}", len(_PATIENTS)) for group in self._groups]
@@ -111,7 +111,7 @@ class ClusterSums(ReleasePart):
         sums = []
         for model, group in self._cells:
             name = f"k{model} g{group}"
-            sums += moment_sums(name)
+            sums += moment_sums(name, weighted=self.analysis.units is not None)
             for a, b in _SIDES:
                 own = f"{name} c{a} of c{b}"
                 sums += [
@@ -138,7 +138,8 @@ class ClusterSums(ReleasePart):
         """Return the range of each sum, of either sign; a row has at most so many others of its patient."""
         scale = self._coarse.scale
         shares = {1: scale * max_rows, 2: scale * most_pairs(max_rows), 3: scale**2 * most_cubic(max_rows)}
-        most = [MOST_ROWS * shares[total.degree] for total in self.sums]
+        largest = self.analysis.units.most if self.analysis.units else 1
+        most = [MOST_ROWS * largest * shares[total.degree] for total in self.sums]
         return [(-own, own) for own in most]
 
     def of_party(self, rows: Rows, counts: Counts, max_rows: int, modulus: int) -> Sequence[Counts]:
@@ -153,35 +154,37 @@ class ClusterSums(ReleasePart):
             of_one = f"{most:,} rows are one patient's by column {self.analysis.cluster!r}"
             raise InputError(f"party {data.name!r}: {of_one}, and at most {MOST_ROWS:,} can be", party=data.name)
         starts = self._coarse.starts(rows.grid)
-        groups = [np.ones(data.rows, np.bool_)]
+        weights = rows.data.weights
+        groups = [np.ones(data.rows, np.bool_) if weights is None else weights > 0]
         for codes, variable in zip(data.groups, self.analysis.by, strict=True):
-            groups += [codes == level for level in range(len(variable.levels))]
+            groups += [groups[0] & (codes == level) for level in range(len(variable.levels))]
         vectors: list[Counts] = []
         for model, group in self._cells:
-            tables = self._tables(data, clusters, (bins_of[model], bins_of[model]), starts, groups[group])
             own = groups[group]
-            vectors += self._coarse.counted(data.labels[own], self._coarse.of(bins_of[model][own], starts))
+            tables = self._tables(rows, clusters, (bins_of[model], bins_of[model]), starts, own)
+            ends, own_weights = self._coarse.of(bins_of[model][own], starts), None if weights is None else weights[own]
+            vectors += self._coarse.counted(data.labels[own], ends, own_weights)
             vectors += [tables[side].sum(axis=1) // self._coarse.scale for side in _SIDES]
             vectors += [tables[side].ravel() for side in _OF_ONE_MODEL]
         for own in groups:
             of_rows = (clusters[own & (data.labels == 1)], clusters[own & (data.labels == 0)], clusters[own])
             vectors.append(np.array([len(np.unique(ids)) for ids in of_rows], np.int64))
         for m, n in self.analysis.comparisons:
-            tables = self._tables(data, clusters, (bins_of[m], bins_of[n]), starts, groups[0])
+            tables = self._tables(rows, clusters, (bins_of[m], bins_of[n]), starts, groups[0])
             vectors += [tables[side].ravel() for side in _SIDES]
         return vectors
 
     def _tables(
         self,
-        data: PartyData,
+        of_party: Rows,
         clusters: NDArray[np.int32],
         bins_of: tuple[Counts, Counts],
         starts: Counts,
         own: NDArray[np.bool_],
     ) -> dict[tuple[int, int], Counts]:
         """Return the table of each side, (ends, ends), over pairs of some rows, the first by the first model's bins."""
-        wide = self._coarse.ends
-        total = np.zeros((2 * wide, 2 * wide))  # floating point, for the processor's matrix products: exact up to 2^53
+        wide, data, of_rows, most = self._coarse.ends, of_party.data, of_party.data.weights, 0.0
+        total = np.zeros((2 * wide, 2 * wide), np.int64)
         repeated = own & (np.bincount(clusters[own], minlength=int(clusters.max()) + 1)[clusters] > 1)
         rows = np.flatnonzero(repeated)
         rows = rows[np.argsort(clusters[rows], kind="stable")]
@@ -191,27 +194,34 @@ class ClusterSums(ReleasePart):
             some, whose = rows[start:stop], patients[start:stop] - patients[start]
             labels = data.labels[some].astype(np.int64)
             ends_of = (self._coarse.of(bins[some], starts) for bins in bins_of)
-            ends = [[(wide * labels + at, shares) for at, shares in both] for both in ends_of]
+            by = 1 if of_rows is None else of_rows[some]
+            ends = [[(wide * labels + at, by * shares) for at, shares in both] for both in ends_of]
             shape = int(whose[-1]) + 1, 2 * wide
             first, second = (
                 np.sum([table(whose, at, shape=shape, weights=shares) for at, shares in both], axis=0).reshape(shape)
                 for both in ends
             )
-            total += first.T.astype(np.float64) @ second
+            most += (bound := float(first.sum(axis=1, dtype=np.float64) @ second.sum(axis=1, dtype=np.float64)))
+            if most >= 2**62:
+                raise InputError(f"party {data.name!r}: rows of one patient have too large weights", party=data.name)
+            kind = np.float64 if bound < 2**52 else np.int64  # processors have matrix products of the former
+            total += (first.T.astype(kind) @ second.astype(kind)).astype(np.int64)
             for (i, u), (j, v) in itertools.product(*ends):  # less each row with itself
                 total -= table(i, j, shape=total.shape, weights=u * v).reshape(total.shape)
-        sides = total.astype(np.int64).reshape(2, wide, 2, wide)
+        sides = total.reshape(2, wide, 2, wide)
         return {(a, b): sides[a, :, b, :] for a, b in _SIDES}
 
     def read_sums(self, sums: Sequence[int], reading: Reading) -> None:
         """Read what patients' rows have in common, which all errors go by from here on."""
         given, scale = iter(sums), self._coarse.scale
-        alone: dict[tuple[int, int], dict[int, tuple[Fraction, Fraction]]] = {}
+        alone: dict[tuple[int, int], dict[int, tuple[Fraction, Fraction, Fraction]]] = {}
         within: dict[tuple[int, int, int], dict[tuple[int, int], Products]] = {}
         for model, group in self._cells:
-            alone[model, group] = {
-                label: (Fraction(next(given), scale), Fraction(next(given), scale**2)) for label in (1, 0)
-            }
+            alone[model, group] = {}
+            for label in (1, 0):
+                worth, square = Fraction(next(given), scale), Fraction(next(given), scale**2)
+                weighted = Fraction(next(given), scale) if self.analysis.units else worth
+                alone[model, group][label] = worth, weighted, square
             rows = {side: (Fraction(next(given), scale), Fraction(next(given), scale)) for side in _SIDES}
             products = {side: Fraction(next(given), scale**2) for side in _OF_ONE_MODEL}
             products[0, 1] = products[1, 0]
@@ -252,29 +262,28 @@ class PatientErrors(Errors):
 
     def corrected(self, contrast: Contrast, own: AucOfSums, error: float) -> float | None:
         """Return the standard error of an AUC; None where patients are too few."""
-        rows, exact = (own.positives, own.negatives), _components(own)
-        return self.clusters.error(exact, {contrast.model: exact}, contrast.positives.group, rows)
+        exact = _components(own)
+        return self.clusters.error(exact, {contrast.model: exact}, contrast.positives.group, own.counted)
 
-    def stretch(self, contrast: Contrast, rows: tuple[int, int]) -> float | None:
+    def stretch(self, contrast: Contrast, own: AucOfSums) -> float | None:
         """Return by how much intervals are wider, of so few patients."""
         if self.level is None:
             return None
-        return self.clusters.stretch(contrast.model, contrast.positives.group, rows, self.level)
+        return self.clusters.stretch(contrast.model, contrast.positives.group, own.counted, self.level)
 
     def paired(self, pair: tuple[int, int], first: AucOfSums, second: AucOfSums, error: PairedError) -> PairedError:
         """Return the standard error of a difference."""
         both = dict(zip(pair, (_components(first), _components(second)), strict=True))
-        rows = first.positives, first.negatives
-        return error.clustered(self.clusters.error(error.components, both, 0, rows))
+        return error.clustered(self.clusters.error(error.components, both, 0, first.counted))
 
-    def few(self, contrast: Contrast, rows: tuple[int, int]) -> str:
+    def few(self, contrast: Contrast, own: AucOfSums) -> str:
         """Return a warning where patients are few."""
-        worth = self.clusters.worth(contrast.model, contrast.positives.group, rows)
+        worth = self.clusters.worth(contrast.model, contrast.positives.group, own.counted)
         return intervals.FEW_PATIENTS if worth < intervals.FEW else ""
 
 
 def _components(own: AucOfSums) -> Components:
     """Return DeLong's S10 and S01 of an AUC that has them."""
     assert own.merged is not None  # noqa: S101
-    s10, s01 = delong.components(own.merged, own.positives, own.negatives)
+    s10, s01 = delong.components(own.merged, *own.counted)
     return float(s10), float(s01)

@@ -9,7 +9,8 @@ Two models often order rows nearly alike. Then it takes little to move a row int
 errors from counts by coarse bins come out far too large. So a row lies between the lower ends of two bins, j and j + 1,
 with the share φ of each: (S − r)/S and r/S, by its place r/S in the bin. What it is worth, N_{<j} − N_{≥j} at the lower
 end of bin j, is interpolated so: Σ_j φ_j·(N_{<j} − N_{≥j}). Vectors x are Σ φ_j over rows, xx Σ φ_j², xy Σ φ_j·φ_{j+1};
-all times S or S².
+all times S or S². With weights, sums of φ, and counts of rows, are of weights times that; those of squares and products
+are of squared weights times that, as are further vectors, wx, of φ.
 
 Coarse bins follow from the thresholds. Half of their weight is spread evenly over the bins, half over the log odds from
 −6 to 1.5, where scores of rare outcomes crowd. Bins of one number each, if few, are coarse ones of their own.
@@ -27,10 +28,9 @@ from numpy.typing import NDArray
 from fhe_auc.question.score_bins import bins_of, of_one_number
 from fhe_auc.results import delong, intervals
 from fhe_auc.results.delong import Moments, OneModel, PairedError, PairedSums
-from fhe_auc.results.estimates import Comparison
+from fhe_auc.results.estimates import Comparison, with_holm
 from fhe_auc.results.result_tables import p_text
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
-from fhe_auc_protocols.exact_auc.auc_sums import table
 from fhe_auc_protocols.exact_auc.release_part import (
     AucOfSums,
     Counts,
@@ -42,6 +42,7 @@ from fhe_auc_protocols.exact_auc.release_part import (
     Vectors,
     most_cubic,
     most_pairs,
+    table,
 )
 from fhe_auc_protocols.result_warnings import FEW_VALUES
 
@@ -52,7 +53,7 @@ COARSE_BINS = 67  # most of either model's scores where there are more bins; one
 _MOST_PARTS = 8  # of a coarse bin, in which a row's place is told
 _ODDS = 0.0025 * np.cumprod(np.full(484, 65 / 64))  # no logarithm, which computers round differently
 _CROWDED = _ODDS / (1 + _ODDS)
-_KINDS = ("", "x", "xx", "xy")  # vectors of a model that is compared
+_KINDS = ("", "x", "xx", "xy", "wx")  # vectors of a model that is compared; the last with weights alone
 _SIDES = (("10", 1), ("01", 0))  # sums over positive and over negative rows
 _TWO_DECIMALS = "of scores rounded to two decimals it is exact (--round-scores 2)"
 _ALIKE = 0.05  # a difference with a standard error below this share of a model's own is that of about the same ranking
@@ -108,19 +109,22 @@ class CoarseBins:
         upper = ((2 * (bins - starts[at]) + 1) * self.scale + widths) // (2 * widths)
         return (at, self.scale - upper), (at + 1, upper)
 
-    def vectors(self, name: str) -> list[tuple[str, int]]:
+    def vectors(self, name: str, *, weighted: bool) -> list[tuple[str, int]]:
         """Return the vectors of a model's rows by coarse bin, with their lengths."""
-        return [(f"{name} {kind}c{label}", self.ends) for kind in _KINDS for label in (0, 1)]
+        return [(f"{name} {kind}c{label}", self.ends) for kind in _KINDS[: 4 + weighted] for label in (0, 1)]
 
-    def counted(self, labels: NDArray[np.uint8], ends: Ends) -> list[NDArray[np.int64]]:
-        """Return these vectors of rows with these labels that lie there."""
+    def counted(self, labels: NDArray[np.uint8], ends: Ends, of_rows: Counts | None) -> list[Counts]:
+        """Return these vectors of rows with these labels, and weights if they have any, that lie there."""
         (at, lower), (following, upper) = ends
 
-        def counted(at: NDArray[np.int64], weights: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        def counted(at: Counts, weights: Counts | None) -> Counts:
             return table(labels, at, shape=(2, self.ends), weights=weights)
 
-        x, xx = (counted(at, lower**n) + counted(following, upper**n) for n in (1, 2))
-        return [counted(at), x, xx, counted(at, lower * upper)]
+        w, square = (1, 1) if of_rows is None else (of_rows, of_rows**2)
+        x, xx = (counted(at, by * lower**n) + counted(following, by * upper**n) for n, by in ((1, w), (2, square)))
+        vectors = [counted(at, of_rows), x, xx, counted(at, square * lower * upper)]
+        wx = () if of_rows is None else (counted(at, square * lower) + counted(following, square * upper),)
+        return [*vectors, *wx]
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,7 @@ class ComparisonSums(ReleasePart):
     pairs: tuple[tuple[int, int], ...]
     bins: int
     released: bool = True
+    heaviest: int = 0  # units that a row may have; 0: each row counts once
     unproved = "comparisons"
 
     @property
@@ -151,7 +156,9 @@ class ComparisonSums(ReleasePart):
         """Vectors, with their lengths."""
         if not self.released:
             return ()
-        single = [own for model in self._models for own in self._coarse.vectors(f"t{model}")]
+        single = [
+            own for model in self._models for own in self._coarse.vectors(f"t{model}", weighted=self.heaviest > 0)
+        ]
         double = [_pair(pair, label) for pair in self.pairs for label in (0, 1)]
         return [*single, *((name, self._coarse.ends**2) for name in double)]
 
@@ -160,7 +167,7 @@ class ComparisonSums(ReleasePart):
         """What is released: D10, Q10, D01 and Q01 of each model, Q10 and Q01 of each pair."""
         if not self.released:
             return ()
-        sums = [own for model in self._models for own in moment_sums(f"t{model}")]
+        sums = [own for model in self._models for own in moment_sums(f"t{model}", weighted=self.heaviest > 0)]
         wide = self._coarse.ends
         for a, b in self.pairs:
             for name, label in _SIDES:
@@ -170,8 +177,8 @@ class ComparisonSums(ReleasePart):
 
     def ranges(self, max_rows: int, parties: int) -> Sequence[Range]:
         """Return the range of each sum, of either sign: of shares, times S, and of their squares, times S²."""
-        scale = self._coarse.scale
-        most = {2: scale * most_pairs(max_rows), 3: scale**2 * most_cubic(max_rows)}
+        scale, weight = self._coarse.scale, self.heaviest or 1
+        most = {2: weight * scale * most_pairs(max_rows), 3: weight * scale**2 * most_cubic(max_rows)}
         return [(-most[total.degree], most[total.degree]) for total in self.sums]
 
     def of_rows(self, rows: Rows) -> Sequence[Counts]:
@@ -180,10 +187,11 @@ class ComparisonSums(ReleasePart):
             return ()
         labels, starts, wide = rows.data.labels, self._coarse.starts(rows.grid), self._coarse.ends
         ends = {model: self._coarse.of(rows.bins[model], starts) for model in self._models}
-        vectors = [vector for own in ends.values() for vector in self._coarse.counted(labels, own)]
+        vectors = [vector for own in ends.values() for vector in self._coarse.counted(labels, own, rows.data.weights)]
+        square = 1 if rows.data.weights is None else rows.data.weights**2
         for a, b in self.pairs:
             of_both = itertools.product(ends[a], ends[b])
-            of_ends = [table(labels, i, j, shape=(2, wide, wide), weights=u * v) for (i, u), (j, v) in of_both]
+            of_ends = [table(labels, i, j, shape=(2, wide, wide), weights=square * u * v) for (i, u), (j, v) in of_both]
             vectors.append(np.sum(of_ends, axis=0))
         return vectors
 
@@ -192,14 +200,17 @@ class ComparisonSums(ReleasePart):
         if not self.released:
             reading.sayings.append(partial(_said, dict.fromkeys(self.pairs)))
             return
-        of_models = {model: sums[4 * at : 4 * at + 4] for at, model in enumerate(self._models)}
-        products, paired = iter(sums[4 * len(of_models) :]), dict[tuple[int, int], PairedSums | None]()
+        size = 3 if self.heaviest else 2
+        of_models = {model: sums[2 * size * at :][: 2 * size] for at, model in enumerate(self._models)}
+        products, paired = iter(sums[2 * size * len(of_models) :]), dict[tuple[int, int], PairedSums | None]()
         for pair in self.pairs:
             first, second = (of_models[model] for model in pair)
-            of_positives, of_negatives = (
-                Moments(first[at], second[at], first[at + 1], second[at + 1], next(products)) for at in (0, 2)
-            )
-            paired[pair] = PairedSums(of_positives, of_negatives, self._coarse.scale)
+            sides = []
+            for at in (0, size):
+                weighted = (first[at + 2], second[at + 2]) if self.heaviest else None
+                of_both = first[at], second[at], first[at + 1], second[at + 1]
+                sides.append(Moments(*of_both, next(products), weighted))
+            paired[pair] = PairedSums(sides[0], sides[1], self._coarse.scale)
         reading.sayings.append(partial(_said, paired))
 
 
@@ -218,11 +229,7 @@ def _said(paired: Mapping[tuple[int, int], PairedSums | None], reading: Reading)
             if error is not None:
                 error = reading.errors.paired(pair, first, second, error)
             comparisons.append(_compared(pair, first, second, error, reading))
-    if len(comparisons) > 1:  # one that has no p is a test all the same
-        bounds = [(own.p_value, own.p_at_most, 1.0) for own in comparisons]
-        adjusted = intervals.holm([next(p for p in own if p is not None) for own in bounds])
-        pairs = zip(comparisons, adjusted, strict=True)
-        comparisons = [own if own.p_value is None else replace(own, p_holm=p) for own, p in pairs]
+    comparisons = [*with_holm(comparisons)]
     errors = {estimate.model: estimate.standard_error or 0 for estimate in reading.estimates if not estimate.group}
     warnings = [
         _warning(own, alike=(own.standard_error or 0) < _ALIKE * errors.get(own.first, 0), reading=reading)
@@ -235,9 +242,8 @@ def _said(paired: Mapping[tuple[int, int], PairedSums | None], reading: Reading)
 def _error(sums: PairedSums, *aucs: AucOfSums) -> PairedError | None:
     """Return the standard error of the difference of two models' AUCs, over all rows."""
     first, second = (OneModel(own.auc, own.merged) for own in aucs if own.auc is not None and own.merged is not None)
-    rows = aucs[0].positives, aucs[0].negatives
     (a, alike_a), (b, alike_b) = ((float(own.binning_error), float(own.alike)) for own in aucs)
-    return delong.paired_delong(first, second, sums, *rows, (a, b), (alike_a, alike_b))
+    return delong.paired_delong(first, second, sums, *aucs[0].counted, (a, b), (alike_a, alike_b))
 
 
 def _compared(
@@ -285,14 +291,15 @@ def _warning(comparison: Comparison, *, alike: bool, reading: Reading) -> str:
     return f"{comparison.second} minus {comparison.first} has no interval and no p-value: {told}"
 
 
-def moment_sums(name: str) -> list[Sum]:
+def moment_sums(name: str, *, weighted: bool) -> list[Sum]:
     """Return the sums over rows of either class of what each is worth, and of its square, of `CoarseBins.vectors`."""
     sums = []
     for side, label in _SIDES:
-        x, xx, xy = (f"{name} {kind}c{label}" for kind in ("x", "xx", "xy"))
+        x, xx, xy, wx = (f"{name} {kind}c{label}" for kind in _KINDS[1:])
         at, following = (worth(name, label, following=following) for following in (False, True))
         both = Term((Factor.each([xx]), at, at)), Term((Factor((Part(xy, weight=2),)), at, following))
         sums += [Sum.product(f"D{side} {name}", Factor.each([x]), at), Sum(f"Q{side} {name}", both)]
+        sums += [Sum.product(f"W{side} {name}", Factor.each([wx]), at)] * weighted
     return sums
 
 

@@ -7,6 +7,7 @@ key, could decrypt the sum of the pads with it.
 import math
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -30,7 +31,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.sums.pads import PadKey, make_pad_key
 from fhe_auc_protocols.exact_auc.auc_sums import counts_name, merged_name
 from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
-from fhe_auc_protocols.exact_auc.release_part import Said
+from fhe_auc_protocols.exact_auc.release_part import Said, counted_rows
 from fhe_auc_protocols.exact_auc.result_check import INTERVAL, accepted, authenticators
 from fhe_auc_protocols.result_warnings import of_auc
 
@@ -125,6 +126,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
         plan = manifest.decoded_plan(ExactPlan)
         check_rows(data.rows, plan.max_rows, party=data.name)
+        self._counted_rows = counted_rows(data, plan.analysis, plan.max_rows)
         index = manifest.parties.index(data.name) if data.name in manifest.parties else None
         for part in plan.parts:
             part.check_rows(data, index)
@@ -166,8 +168,8 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         counts = modular.signed(encoded[0][:bins], first)
         of_release = zip(plan.releases[1:], encoded[1:], others, strict=True)
         same = all(self._counted(release.sketch.split(own), prime) for release, own, prime in of_release)
-        possible = counts.min() >= 0 and counts.max() <= self._data.rows
-        if not possible or counts.sum() != self._data.rows or not same:
+        possible = counts.min() >= 0 and counts.max() <= self._counted_rows
+        if not possible or counts.sum() != self._counted_rows or not same:
             raise InputError(
                 f"party {self.party!r}: what is to be sent does not count its {self._data.rows:,} rows, so nothing is",
                 party=self.party,
@@ -177,7 +179,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         """Tell whether all rows' counts modulo a further prime, of merged bins perhaps, are as many as the rows."""
         names = [counts_name(0, 0, label) for label in range(self.plan.analysis.classes_of_rows)]
         own = [vectors[name] for name in (*names, *map(merged_name, names)) if name in vectors]
-        return not own or int(modular.total(np.concatenate(own), prime)) == self._data.rows
+        return not own or int(modular.total(np.concatenate(own), prime)) == self._counted_rows % prime
 
     def read_result(self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> Evaluation:
         """Return what a result says: `decrypted` are its sums for each prime, shape (sums,).
@@ -203,13 +205,14 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         settings |= {"primes": plan.primes, "flooding_bits": round(plan.flooding_margin, 1)}
         for own in said:
             settings |= own.settings
+        horizon = plan.analysis.at.horizon if plan.analysis.at else None
         of_all = of_auc(self._manifest, parties, first["binning_error"], headline.standard_error, told=True)
         return Evaluation(
             **first,
             binning_error_fraction=exactly,
             numerical_error=0.0 if headline.fraction is not None else math.nan,
-            estimates=tuple([row for own in said for row in own.estimates]),
-            comparisons=tuple([row for own in said for row in own.comparisons]),
+            estimates=tuple([replace(row, horizon=horizon) for own in said for row in own.estimates]),
+            comparisons=tuple([replace(row, horizon=horizon) for own in said for row in own.comparisons]),
             sites=tuple([row for own in said for row in own.sites]),
             warnings=(*of_all, *[text for own in said for text in own.warnings]),
             soundness=plan.soundness,

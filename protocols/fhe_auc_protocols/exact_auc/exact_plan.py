@@ -40,16 +40,19 @@ from fhe_auc.session.plan import Keys, Parameter, Terms
 from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.proof import authenticated
 from fhe_auc.sums.terms import Release, Sketch
-from fhe_auc_protocols.exact_auc.auc_sums import VARIANCE_BINS, AucSums, picked
+from fhe_auc_protocols.exact_auc.auc_sums import EXACTLY, VARIANCE_BINS, AucSums, Coarse, picked
 from fhe_auc_protocols.exact_auc.cluster_sums import ClusterSums
 from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.epsilon_sums import NoisySums
 from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts, RowCaps
-from fhe_auc_protocols.exact_auc.release_part import Agreed, Counts, Range, Reading, ReleasePart, Rows
+from fhe_auc_protocols.exact_auc.release_part import Agreed, Counts, Range, Reading, ReleasePart, Rows, most_units
 from fhe_auc_protocols.exact_auc.site_sums import SiteSums
 from fhe_auc_protocols.exact_auc.tie_sums import TieSums
 
+NO_WEIGHTS = "epsilon: weights do not go with noise, which is sized for rows that count once"
+_MOST_SQUARED = 2**54  # units that squares of weights add up to: times 16², sums of a party have 64 bits
+MOST_PROVED = 2**50 - 2**30  # values of a sum modulo the one prime of proved counts: a prime is above it
 SOUNDNESS_BITS = 40  # a wrong integer of one result is accepted with a probability below 2^-40
 LEAST_FLOODING_BITS, MOST_FLOODING_BITS = 40, 80
 
@@ -70,6 +73,7 @@ class AnalysisSums:
     runs: tuple[int, ...] | None = None
     proved: bool = False
     variance_bins: int = VARIANCE_BINS
+    coarse: Coarse = EXACTLY
 
     @property
     def parts(self) -> tuple[ReleasePart, ...]:
@@ -77,36 +81,49 @@ class AnalysisSums:
         return self._made[0]
 
     @property
+    def aucs(self) -> AucSums:
+        """Those of AUCs, which are the first part."""
+        return self._made[3]
+
+    def for_rows(self, max_rows: int, parties: int) -> AnalysisSums:
+        """Return sums of so many pooled rows: those of weights as coarse as it takes, where counts are proved."""
+        if self.analysis.units is None or not (self.proved and self.interval):
+            return self
+        powers = range(max(1, (self.analysis.units.per // 3).bit_length()))  # up to a third of a row's weight of 1
+        found = (replace(self, coarse=Coarse(2**own, 4 ** (own + 1) if own else 1)) for own in powers)
+        return next((own for own in found if own.least_modulus(max_rows, parties) < MOST_PROVED), self)
+
+    @property
     def signs(self) -> tuple[TieSums, int]:
         """The sums that tell which ties are meant, and where in a sketch their vectors begin; none have noise."""
-        return self._made[1:]
+        return self._made[1:3]
 
     @cached_property
-    def _made(self) -> tuple[tuple[ReleasePart, ...], TieSums, int]:
+    def _made(self) -> tuple[tuple[ReleasePart, ...], TieSums, int, AucSums]:
         analysis, bins, pairs = self.analysis, self.bins, self.analysis.comparisons
         # A difference of models has a far smaller variance, of which merging might hide much.
         variance_bins = bins if pairs else self.variance_bins
-        aucs, compared = AucSums(analysis, bins, self.interval, variance_bins=variance_bins), None
-        signs_at = len(aucs.vectors) * bins
-        if pairs:
-            compared = ComparisonSums(pairs, bins, self.interval)
-            signs_at += sum(length for _, length in compared.vectors)
         least = 16 if self.interval else 1  # without one, as in a fleet, records are small
-        ties = TieSums(analysis, self.runs, bins, signs_at, least, self.proved)
+        ties = TieSums(analysis, self.runs, bins, 0, least, self.proved)
+        aucs = AucSums(analysis, bins, self.interval, ties.wide, variance_bins=variance_bins, coarse=self.coarse)
+        heaviest = analysis.units.most if analysis.units else 0
+        compared = ComparisonSums(pairs, bins, self.interval, heaviest) if pairs else None
+        signs_at = sum(length for part in filter(None, (aucs, compared)) for _, length in part.vectors)
+        ties = replace(ties, counts=signs_at)
         if self.privacy is not None:
             noisy = NoisySums(self.privacy, picked(ties.wide), ties_meant=not ties.wide.any())
-            return (replace(aucs, released=False), noisy), replace(ties, runs=None), signs_at
+            return (replace(aucs, released=False), noisy), replace(ties, runs=None), signs_at, aucs
         parts: list[ReleasePart] = []
         if compared is None:
-            parts.append(replace(aucs, wide=ties.wide))
+            parts.append(aucs)
         else:
-            parts += [replace(aucs, wide=ties.wide, alike=compared.crowded(~ties.wide)), compared]
+            parts += [replace(aucs, alike=compared.crowded(~ties.wide)), compared]
         parts.append(ties)
         if analysis.heterogeneity:
             parts.append(SiteSums(len(analysis.models)))
         if analysis.cluster:
             parts.append(ClusterSums(analysis, bins))
-        return tuple(parts), ties, signs_at
+        return tuple(parts), ties, signs_at, aucs
 
     @cached_property
     def release(self) -> Release:
@@ -118,9 +135,10 @@ class AnalysisSums:
         """Return the range of each sum of so many pooled rows; None for one that takes all the room there is.
 
         Rows themselves are counted further, up to as many of each of the `parties`: so that it is certain which sums
-        are those of more rows.
+        are those of more rows. With weights, parts are asked for so many units.
         """
-        return [own for part in self.parts for own in part.ranges(max_rows, parties)]
+        most = most_units(self.analysis, max_rows)
+        return [own for part in self.parts for own in part.ranges(most, parties)]
 
     def least_modulus(self, max_rows: int, parties: int = 1) -> int:
         """Return how many values a sum can take, the most of any."""
@@ -144,13 +162,17 @@ class AnalysisSums:
                 f"party {data.name!r} has {len(data.scores)} columns of scores and {len(data.groups)} of groups, the "
                 f"session {wanted[0]} and {wanted[1]}"
             )
-        rows = Rows(data, *_bins_at(np.asarray(thresholds, "<f8").tobytes()), session, self.analysis.classes_of_rows)
+        if self.analysis.units is None:
+            data = replace(data, weights=None)
+        classes = self.analysis.classes_of_rows
+        rows = Rows(data, *_bins_at(np.asarray(thresholds, "<f8").tobytes()), session, classes)
         counted: Counts = np.zeros(1, np.int64)
         for batch in data.batches():
             own = replace(rows, data=batch)
             counted = counted + np.concatenate([vector for part in self.parts for vector in part.of_rows(own)])
-        of_cells = counted[: len(self.parts[0].vectors) * self.bins].reshape(len(self.analysis.models), -1, self.bins)
-        counts = of_cells[:, : self.analysis.classes_of_rows]  # of all rows, which come first
+        of_cells = len(self.analysis.models), len(self.analysis.groups) * classes, self.bins
+        counts = counted[: math.prod(of_cells)].reshape(of_cells)[:, :classes]  # of all rows, which come first
+        counted = self.aucs.rounded(counted)
         others = [vector for part in self.parts for vector in part.of_party(rows, counts, max_rows, modulus)]
         return np.concatenate([counted, *others])
 
@@ -213,6 +235,13 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             part.check_plan(agreed)
         if self.proved is not None:
             _ = self.proved.statement  # raises where the prime is too small for that
+        if self.analysis.follow_up and not self.analysis.at:
+            raise InputError("AUCs of follow-up times are at one horizon, once the censoring curve is known")
+        if self.analysis.units is not None:
+            if self.privacy is not None:
+                raise InputError(NO_WEIGHTS)
+            if most_units(self.analysis, self.max_rows) * self.analysis.units.most >= _MOST_SQUARED:
+                raise CapacityError("weights are too large for so many rows: take wider steps, or a lower bound of one")
         bounds = ("parties", self.parties, 1), ("max_rows", self.max_rows, 2), ("variance_bins", self.variance_bins, 2)
         for name, number, least in bounds:
             if number < least:
@@ -240,7 +269,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @cached_property
     def parts(self) -> tuple[ReleasePart, ...]:
         """What the release is made of, with the row caps that are proved."""
-        return self.sums.parts if not self.caps else (*self.sums.parts, RowCaps(self.caps))
+        return self.sums.parts if not self.caps else (*self.sums.parts, RowCaps(self.caps, self.analysis))
 
     @property
     def keys(self) -> Keys:
@@ -261,7 +290,8 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def sums(self) -> AnalysisSums:
         """What is released, and how it is read."""
         proved, asked = bool(self.caps), (self.analysis, self.thresholds, self.interval)
-        return AnalysisSums(*asked, self.privacy, self.runs, proved, self.variance_bins)
+        sums = AnalysisSums(*asked, self.privacy, self.runs, proved, self.variance_bins)
+        return sums.for_rows(self.max_rows, self.parties)
 
     @property
     def release(self) -> Release:
@@ -301,9 +331,9 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if not self.caps:
             return None
         (prime,) = self.parameters.plain_moduli
-        return ProvedCounts(
-            self.analysis, self.thresholds, max(self.caps), prime, self.computed[0].sketch.size, *self.sums.signs
-        )
+        aucs, size = self.sums.aucs, self.computed[0].sketch.size
+        asked = self.analysis, self.thresholds, max(self.caps), prime, size, *self.sums.signs
+        return ProvedCounts(*asked, aucs.starts if aucs.interval else None, aucs.coarse)
 
     def cap_of(self, index: int) -> int:
         """Return the row cap of the party with this index, where counts are proved."""

@@ -6,6 +6,15 @@ every further column's levels add up to the same, for each class and bin. A furt
 class are as many as the first one's. In each draw of `tie_sums` rows of either sign, of a label, are together as many
 as there are in the wide bins of a bucket.
 
+Rows with weights count in units, w of one row: a bin has p = Σ w and q = Σ w². Where l ≤ w ≤ m, proved is besides
+
+    l·n ≤ p ≤ m·n     for the n rows of each group and label; all n add up to the row cap, or less
+    l·p ≤ q ≤ m·p     over each (merged) bin
+
+and that all p add up to the cap in units: of weights (l is 1) to cap·per; at a horizon (l is per, a weight of 1) to
+cap·m, as one site's may, though all sites' together are their rows. Numbers that standard errors take may be coarser,
+x = ⌊(y + s/2)/s⌋ for a step s; then bounds are those of y. What lies between a number and its bounds are counts.
+
 A public linear map makes the sketch of what is submitted. The aggregator applies it to the sum of what it has, and the
 helper to the sum of the pads. All else of a session is as without proofs: authenticators are of the sketch.
 """
@@ -17,22 +26,48 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base import quantities
 from fhe_auc.base.errors import CapacityError, InputError
-from fhe_auc.input_proofs.statement import PROOFS, Statement, best_shape
-from fhe_auc.question.analysis import Analysis
-from fhe_auc.rlwe.modular import Residues, total
+from fhe_auc.input_proofs.statement import PROOFS, Equations, Statement
+from fhe_auc.question.analysis import PLAIN, Analysis
+from fhe_auc.rlwe.modular import Residues, residues, total
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.plan import Parameter
 from fhe_auc_protocols.exact_auc.release_part import Agreed, ReleasePart
 from fhe_auc_protocols.exact_auc.tie_sums import DRAWS, TieSums
 
-Terms = tuple[NDArray[np.int64], NDArray[np.int64], int]  # counts, by index; the equation of each; their sign
+Indices = NDArray[np.int64]
+Terms = tuple[Indices, Indices, int]  # numbers, by index; the equation of each; their multiple
+
+
+class Block(NamedTuple):
+    """Equations of one kind: how many, their terms, and their constant, which may be a multiple of the row cap."""
+
+    number: int
+    terms: Sequence[Terms]
+    constant: int = 0
+    of_cap: int = 0
+
+
+class Bounds(NamedTuple):
+    """Of numbers x = ⌊(y + step/2)/step⌋, that y lies between least·z and most·z."""
+
+    name: str
+    step: int
+    least: int
+    most: int
+
+
+def units_of_cap(analysis: Analysis) -> int:
+    """Return how many units a site may put in for each row of its cap."""
+    units = analysis.units
+    return 1 if units is None else units.most if analysis.at else units.per
 
 
 @dataclass(frozen=True)
@@ -40,6 +75,7 @@ class RowCaps(ReleasePart):
     """The row cap of each party, in the manifest's order, or one for all; parties prove that they keep to it."""
 
     caps: tuple[int, ...]
+    analysis: Analysis = PLAIN
 
     def check_plan(self, plan: Agreed) -> None:
         """Raise `CapacityError` where it cannot be proved."""
@@ -55,16 +91,24 @@ class RowCaps(ReleasePart):
 
     def terms(self) -> Sequence[Parameter]:
         """Return what parties agree to, with the largest cap: a study may name none, and the plan is whoever's."""
-        why = "each party proves that its counts add up to its cap; who fails is left out, and named"
+        counted = "its rows, and their weights, each add" if self.analysis.weights else "its counts add"
+        if self.analysis.at:
+            units = self.analysis.at.units
+            counted = f"its rows, of weights up to {units.most / units.per:g}, add"
+        why = f"each party proves that {counted} up to its cap; who fails is left out, and named"
         return [Parameter("row caps", f"proved, {max(self.caps):,} at most", why)]
 
     def check_rows(self, data: PartyData, index: int | None) -> None:
-        """Raise `InputError` where a party has more rows than its cap."""
-        cap = self.caps[(index or 0) if len(self.caps) > 1 else 0]
-        if data.rows > cap:
+        """Raise `InputError` where a party has more rows than its cap, or their weights add up to more."""
+        cap, rows = self.caps[(index or 0) if len(self.caps) > 1 else 0], data.rows
+        what = f"{rows:,} rows"
+        if data.weights is not None:
+            rows, units = int(np.count_nonzero(data.weights)), int(data.weights.sum()) / units_of_cap(self.analysis)
+            what = f"{rows:,} rows that count" if rows > cap else f"weights that add up to {units:,.10g}"
+            rows = max(rows, math.ceil(units))
+        if rows > cap:
             raise InputError(
-                f"party {data.name!r} has {data.rows:,} rows, more than its row cap, {cap:,}, within which it has "
-                "to prove them",
+                f"party {data.name!r} has {what}, more than its row cap, {cap:,}, within which it has to prove them",
                 party=data.name,
             )
 
@@ -73,8 +117,8 @@ class RowCaps(ReleasePart):
 class ProvedCounts:
     """Those of an analysis over `bins` bins, modulo a prime; a sketch has `sketch_size` entries, the counts first.
 
-    Rows by sign, of `ties`, begin at `signs_at`. `most` is the largest row cap of any party. Raises `CapacityError`
-    where the prime is too small to prove them.
+    Of rows with weights, rows, and numbers over merged bins, follow. Rows by sign, of `ties`, begin at `signs_at`.
+    `most` is the largest row cap of any party. Raises `CapacityError` where the prime is too small to prove them.
     """
 
     analysis: Analysis
@@ -84,16 +128,22 @@ class ProvedCounts:
     sketch_size: int
     ties: TieSums
     signs_at: int
+    starts: tuple[int, ...] | None = None  # first bins of merged ones, none for all; None without an interval
+    steps: tuple[int, int] = (1, 1)  # of merged units, and of their squares
 
     @cached_property
     def statement(self) -> Statement:
         """What is proved."""
-        entries = self._counts.size + self._signs.size + 1
-        length, shape = best_shape(self.most, entries, self.prime)
-        columns = zip(*((index, own, np.full(len(index), sign)) for index, own, sign in self._terms()), strict=True)
-        terms, equations_of, signs = (np.concatenate(column) for column in columns)
-        equations = 1 + int(equations_of.max())
-        return Statement(self.prime, entries, length, shape, equations, terms, equations_of, signs)
+        columns: list[tuple[Indices, Indices, Indices]] = []
+        at = 0
+        for block in self._blocks:
+            for index, own, multiple in block.terms:
+                equations_of = at + np.broadcast_to(own, index.shape).reshape(-1)
+                columns.append((index.reshape(-1), equations_of, np.full(index.size, multiple)))
+            at += block.number
+        equations = Equations(at, *map(np.concatenate, zip(*columns, strict=True)))
+        most = np.concatenate([np.full(math.prod(shape), most) for _, shape, most in self._submitted])
+        return Statement.shortest(self.prime, most, equations)
 
     def describe(self) -> Parameter:
         """Return what proofs are made of."""
@@ -109,72 +159,116 @@ class ProvedCounts:
     @property
     def size(self) -> int:
         """Residues of what is submitted: digits, and the entries of the sketch that are no counts."""
-        return self.statement.digits + self.sketch_size - self._all_counts - self._signs.size
+        return self.statement.digits + self.sketch_size - self._counted - self._at["signs"].size
 
     def submitted(self, sketch: Residues, cap: int) -> Residues:
         """Return what a party with this row cap submits for its sketch, shape (size,).
 
         The digits come first. Raises `InputError` where the counts are none, or more than the cap: it says no count.
         """
-        counts = sketch[: self._all_counts].astype(np.int64).reshape(self._shape)
-        own = counts[:, 1:] if self.analysis.by else counts
-        left = cap - int(counts[0, 0].sum())
-        if left < 0:
-            raise InputError(f"there are {-left:,} rows more than the row cap, {cap:,}")
-        digits = self.statement.digits_of(
-            np.concatenate([own.reshape(-1), self.signs_of(sketch).astype(np.int64), [left]])
-        )
-        return np.concatenate([digits, *self.others(sketch)])
+        numbers = self.numbers_of(sketch, cap)
+        if numbers[-1] < 0:
+            units = "units" if self.analysis.units else "rows"
+            raise InputError(f"there are {-numbers[-1]:,} {units} more than the row cap, {cap:,}")
+        return np.concatenate([self.statement.digits_of(numbers), *self.others(sketch)])
+
+    def numbers_of(self, sketch: Residues, cap: int) -> NDArray[np.int64]:
+        """Return the numbers of a party with this row cap, shape (entries,): below zero where its counts are none."""
+        pieces = np.split(sketch.astype(np.int64), [*accumulate(map(math.prod, self._shapes))])
+        counts, *others = (own.reshape(shape) for own, shape in zip(pieces, self._shapes, strict=False))
+        levels = slice(int(bool(self.analysis.by)), None)
+        own = {"counts": counts[:, levels], "signs": self.signs_of(sketch).astype(np.int64)}
+        own["left"] = np.array([cap * units_of_cap(self.analysis) - counts[0, 0].sum()])
+        if self.analysis.units:
+            rows, *rounded = others
+            of_rows, units_of = rows[levels], counts[0, levels].sum(axis=-1)
+            own |= {"rows": of_rows, "rows left": np.array([cap - rows[0].sum()])}
+            own |= {each.name: found for each, found in zip(self._bounds[1:], rounded, strict=True)}
+            merged = np.add.reduceat(counts, self._starts, axis=-1)
+            pairs = (units_of, of_rows), *((found, merged) for found in rounded)
+            for (name, step, least, most), (x, z) in zip(self._bounds, pairs, strict=True):
+                own |= {f"{name} lower": step * x + step - 1 - step // 2 - least * z}
+                own |= {f"{name} upper": most * z + step // 2 - step * x}
+        return np.concatenate([own[name].reshape(-1) for name in self._at])
 
     def sketch_of(self, submitted: Residues) -> Residues:
         """Return the sketch, shape (sketch_size,), of what is submitted, or of a pad over it, or of sums of such."""
         digits = self.statement.digits
-        own, signs, _ = np.split(
-            self.statement.counts_of(submitted[:digits]), np.cumsum([self._counts.size, self._signs.size])
-        )
-        own = own.reshape(self._counts.shape)
-        if self.analysis.by:
-            of_all_rows = total(own[:, self._columns[0]], self.prime, axis=1)
-            own = np.concatenate([of_all_rows[:, None], own], axis=1)
-        before, after = np.split(submitted[digits:], [self.signs_at - self._all_counts])
-        return np.concatenate([own.reshape(-1), before, signs, after])
+        numbers = self.statement.counts_of(submitted[:digits])
+        counted = [self._of_all_groups(numbers[self._at["counts"]], axis=1)]
+        if self.analysis.units:
+            counted.append(self._of_all_groups(numbers[self._at["rows"]], axis=0))
+            counted += [numbers[self._at[own.name]] for own in self._bounds[1:]]
+        before, after = np.split(submitted[digits:], [self.signs_at - self._counted])
+        vectors = [*counted, before, numbers[self._at["signs"]], after]
+        return np.concatenate([own.reshape(-1) for own in vectors])
 
     def constants(self, caps: Sequence[int]) -> Residues:
         """Return the constants of the equations of parties with these row caps, shape (parties, equations)."""
-        constants = np.zeros((len(caps), self.statement.equations), np.uint64)
-        constants[:, : len(self.analysis.models)] = np.array(caps, np.uint64)[:, None]
-        return constants
-
-    @property
-    def _shape(self) -> tuple[int, int, int, int]:
-        """Of all counts of a sketch: models, groups, classes, bins."""
-        analysis = self.analysis
-        return len(analysis.models), len(analysis.groups), analysis.classes_of_rows, self.bins
-
-    @property
-    def _all_counts(self) -> int:
-        return int(np.prod(self._shape))
-
-    @cached_property
-    def _counts(self) -> NDArray[np.int64]:
-        """Indices of submitted counts: models, groups (without all rows where there are others), classes, bins."""
-        models, groups, classes, bins = self._shape
-        submitted = models, groups - bool(self.analysis.by), classes, bins
-        return np.arange(np.prod(submitted)).reshape(submitted)
-
-    @cached_property
-    def _signs(self) -> NDArray[np.int64]:
-        """Indices of submitted rows by sign: models, draws by bins and by rows, signs, labels, buckets."""
-        shape = len(self.analysis.models), 2 * DRAWS, 2, 2, self.ties.buckets
-        return self._counts.size + np.arange(np.prod(shape)).reshape(shape)
+        constants = np.array([[own.constant + own.of_cap * cap for own in self._blocks] for cap in caps], np.int64)
+        repeated = np.repeat(constants.reshape(len(caps), -1), [own.number for own in self._blocks], axis=1)
+        return residues(repeated, self.prime)
 
     def signs_of(self, sketch: Residues) -> Residues:
         """Return the entries of a sketch that are rows by sign."""
-        return sketch[self.signs_at :][: self._signs.size]
+        return sketch[self.signs_at :][: self._at["signs"].size]
 
     def others(self, sketch: Residues) -> tuple[Residues, Residues]:
         """Return the entries of a sketch that are no counts, before and after the rows by sign."""
-        return sketch[self._all_counts : self.signs_at], sketch[self.signs_at + self._signs.size :]
+        return sketch[self._counted : self.signs_at], sketch[self.signs_at + self._at["signs"].size :]
+
+    @property
+    def _shapes(self) -> list[tuple[int, ...]]:
+        """Of what is counted in a sketch: models, groups, classes, bins; and of weights rows, and merged numbers."""
+        analysis = self.analysis
+        models, groups, classes = len(analysis.models), len(analysis.groups), analysis.classes_of_rows
+        merged = [(models, groups, classes, len(self._starts))] * len(self._bounds[1:])
+        return [(models, groups, classes, self.bins), *[(groups, classes)] * bool(self._bounds), *merged]
+
+    @property
+    def _counted(self) -> int:
+        return sum(map(math.prod, self._shapes))
+
+    @cached_property
+    def _bounds(self) -> list[Bounds]:
+        """Those of units by rows; of coarse units by units; and of squares by units."""
+        if not (units := self.analysis.units):
+            return []
+        (g, h), least, merged = self.steps, units.per if self.analysis.at else 1, self.starts is not None
+        coarse = [Bounds("coarse", g, 1, 1)] * (merged and g > 1)
+        return [Bounds("rows", 1, least, units.most), *coarse, *[Bounds("squares", h, least, units.most)] * merged]
+
+    @cached_property
+    def _starts(self) -> Indices:
+        return np.array(self.starts or range(self.bins))
+
+    @cached_property
+    def _submitted(self) -> list[tuple[str, tuple[int, ...], int]]:
+        """The numbers that are submitted: their names, shapes, and what one of them is at most.
+
+        Groups are without all rows where there are others.
+        """
+        (models, groups, classes, bins), units = self._shapes[0], self.most * units_of_cap(self.analysis)
+        levels = groups - bool(self.analysis.by)
+        numbers: list[tuple[str, tuple[int, ...], int]] = [
+            ("counts", (models, levels, classes, bins), units),
+            ("signs", (models, 2 * DRAWS, 2, 2, self.ties.buckets), units),  # draws by bins and by rows
+        ]
+        for name, step, least, most in self._bounds:
+            of_rows = name == "rows"
+            shape = (levels, classes) if of_rows else (models, groups, classes, len(self._starts))
+            z = self.most if of_rows else units
+            numbers.append((name, shape, z if of_rows else most * z // step + 1))
+            numbers += [(f"{name} {end}", shape, (most - least) * z + step - 1) for end in ("lower", "upper")]
+            numbers += [("rows left", (1,), z)] * of_rows
+        return [*numbers, ("left", (1,), units)]
+
+    @cached_property
+    def _at(self) -> dict[str, Indices]:
+        """Indices of the numbers that are submitted, by name, in order."""
+        starts = accumulate((math.prod(shape) for _, shape, _ in self._submitted), initial=0)
+        named = zip(starts, self._submitted, strict=False)
+        return {name: start + np.arange(math.prod(shape)).reshape(shape) for start, (name, shape, _) in named}
 
     @property
     def _columns(self) -> list[slice]:
@@ -182,39 +276,63 @@ class ProvedCounts:
         ends = np.cumsum([0, *(len(variable.levels) for variable in self.analysis.by)]).tolist()
         return [slice(start, end) for start, end in pairwise(ends)] or [slice(0, 1)]
 
-    def _terms(self) -> Iterator[Terms]:
-        """Yield all terms; equations are numbered as they come."""
-        counts, (first, *others) = self._counts, self._columns
-        models, groups, classes, bins = counts.shape
-        left = np.full(models, counts.size + self._signs.size)
-        yield left, np.arange(models), 1
-        yield _equal(counts[:, first], np.arange(models)[:, None, None, None], 1)
-        at = models
-        for column in others:  # for each model, class and bin
-            own = (at + np.arange(models * classes * bins)).reshape(models, 1, classes, bins)
-            yield _equal(counts[:, column], own, 1)
-            yield _equal(counts[:, first], own, -1)
-            at += own.size
-        for model in range(1, models):  # for each group and class
-            of_groups = (at + np.arange(groups * classes)).reshape(groups, classes, 1)
-            yield _equal(counts[model], of_groups, 1)
-            yield _equal(counts[0], of_groups, -1)
-            at += of_groups.size
-        if self.ties.buckets:
-            yield from self._of_signs(at)
+    def _of_all_groups(self, own: Residues, axis: int) -> Residues:
+        """Return what groups have, with all rows' first where there are groups."""
+        if not self.analysis.by:
+            return own
+        of_all_rows = total(np.take(own, range(self._columns[0].stop), axis), self.prime, axis=axis)
+        return np.concatenate([np.expand_dims(of_all_rows, axis), own], axis=axis)
 
-    def _of_signs(self, at: int) -> Iterator[Terms]:
-        """Yield the terms of rows by sign, in equations from this one on: for each model, draw, label and bucket."""
-        signs, counts = self._signs, self._counts[:, self._columns[0]]
-        equations = at + np.arange(signs[:, :, 0].size).reshape(signs[:, :, 0].shape)
-        yield _equal(signs, equations[:, :, None], 1)
+    @cached_property
+    def _blocks(self) -> list[Block]:
+        """All equations."""
+        return [*self._of_counts(), *self._of_signs(), *(self._of_weights() if self._bounds else ())]
+
+    def _of_counts(self) -> Iterator[Block]:
+        counts, (first, *others) = self._at["counts"], self._columns
+        models, groups, classes, bins = counts.shape
+        of_models = np.arange(models)[:, None, None, None]
+        left = np.full(models, self._at["left"])
+        sums = [(left, np.arange(models), 1), (counts[:, first], of_models, 1)]
+        yield Block(models, sums, of_cap=units_of_cap(self.analysis))
+        for column in others:  # for each model, class and bin
+            own = np.arange(models * classes * bins).reshape(models, 1, classes, bins)
+            yield Block(own.size, [(counts[:, column], own, 1), (counts[:, first], own, -1)])
+        of_groups = np.arange(groups * classes).reshape(groups, classes, 1)
+        for model in range(1, models):
+            yield Block(of_groups.size, [(counts[model], of_groups, 1), (counts[0], of_groups, -1)])
+
+    def _of_signs(self) -> Iterator[Block]:
+        """Yield those of rows by sign: for each model, draw, label and bucket."""
+        signs, counts = self._at["signs"], self._at["counts"][:, self._columns[0]]
+        if not signs.size:
+            return
+        equations = np.arange(signs[:, :, 0].size).reshape(signs[:, :, 0].shape)
+        terms: list[Terms] = [(signs, equations[:, :, None], 1)]
         wide_bins = np.flatnonzero(self.ties.wide)
         for model, own_class in itertools.product(*map(range, counts.shape[::2])):
             own = counts[model, :, own_class, wide_bins].T
             label = int(own_class == (model if self.analysis.classes else 1))
             for draw in range(2 * DRAWS):
-                yield _equal(own, equations[model, draw, label, self.ties.bucket_of[wide_bins]], -1)
+                terms.append((own, equations[model, draw, label, self.ties.bucket_of[wide_bins]], -1))
+        yield Block(equations.size, terms)
 
-
-def _equal(counts: NDArray[np.int64], equations: NDArray[np.int64], sign: int) -> Terms:
-    return counts.reshape(-1), np.broadcast_to(equations, counts.shape).reshape(-1), sign
+    def _of_weights(self) -> Iterator[Block]:
+        at, (first, *others) = self._at, self._columns
+        counts, rows, one = at["counts"], at["rows"], np.zeros(1, np.int64)
+        yield Block(1, [(rows[first], one, 1), (at["rows left"], one, 1)], of_cap=1)
+        for column in others:  # for each label
+            yield Block(rows.shape[1], [(rows[column], np.arange(2), 1), (rows[first], np.arange(2), -1)])
+        piece = np.repeat(np.arange(len(self._starts)), np.diff([*self._starts, self.bins]))
+        for name, step, least, most in self._bounds:
+            own = np.arange(at[name].size).reshape(at[name].shape)
+            if name == "rows":
+                x, z = (counts[0], own[..., None]), [(rows, own)]
+            else:  # of all rows, as levels of the first column; and of levels
+                x, z = (at[name], own), [(counts[:, first], own[:, :1][..., piece])]
+                z += [(counts, own[:, 1:][..., piece])] * bool(self.analysis.by)
+            lower, upper = at[f"{name} lower"], at[f"{name} upper"]
+            yield Block(
+                own.size, [(*x, step), (lower, own, -1), *((*each, -least) for each in z)], step // 2 + 1 - step
+            )
+            yield Block(own.size, [(*x, step), (upper, own, 1), *((*each, -most) for each in z)], step // 2)

@@ -15,6 +15,7 @@ released; what parties agree to; and, from the integers that come out, what a re
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -24,20 +25,24 @@ from typing import ClassVar, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.base.errors import InputError
 from fhe_auc.question.analysis import Analysis, Contrast
 from fhe_auc.question.score_bins import in_bins
 from fhe_auc.results import delong, intervals
-from fhe_auc.results.delong import Merged, PairedError
+from fhe_auc.results.delong import Counted, Merged, PairedError
 from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.computation import too_many_rows
 from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import MergedVectors, Sum
 
 Vectors = Sequence[tuple[str, int]]  # names, with their lengths
 Counts = NDArray[np.int64]
 Range: TypeAlias = tuple[int, int]  # the least and the largest that a sum can be
+
+_EXACT = 2**53  # integers that floating point holds
 
 
 def most_cubic(max_rows: int) -> int:
@@ -48,6 +53,41 @@ def most_cubic(max_rows: int) -> int:
 def most_pairs(max_rows: int) -> int:
     """Return what P·N is at most for P + N rows."""
     return max_rows**2 // 4
+
+
+def most_units(analysis: Analysis, max_rows: int) -> int:
+    """Return what so many pooled rows count together at most: each once, or as many units as their weights have."""
+    if (units := analysis.units) is None:
+        return max_rows
+    return max_rows * (units.per + bool(analysis.at))  # at a horizon each may be rounded up
+
+
+def counted_rows(data: PartyData, analysis: Analysis, max_rows: int) -> int:
+    """Return what a party's rows count together: each once, or as many units as its weight has.
+
+    Raises `InputError`, which names the party: weights are beyond their bounds, or more in all than a session may have.
+    """
+    if (units := analysis.units) is None or not data.rows:  # rows are gone once they are in
+        return data.rows
+    if data.weights is None:
+        raise InputError(f"party {data.name!r}: the session asks for weights, and there are none", party=data.name)
+    total, most = int(data.weights.sum()), units.most / units.per
+    if not 0 <= int(data.weights.min()) <= int(data.weights.max()) <= units.most:
+        raise InputError(f"party {data.name!r}: there are weights that do not lie from 0 to {most:g}", party=data.name)
+    if total > most_units(analysis, max_rows):
+        rows = math.ceil(total / units.per)
+        raise InputError(too_many_rows(rows, max_rows, party=data.name, what="rows by weight"), party=data.name)
+    return total
+
+
+def table(*codes: NDArray[np.integer], shape: tuple[int, ...], weights: Counts | None = None) -> Counts:
+    """Return rows, or sums of weights below 2^63, by combination of codes, (product of shape,), the last fastest."""
+    index = np.ravel_multi_index(codes, shape)
+    if weights is None or int(weights.max(initial=0)) * len(weights) < _EXACT:
+        return np.bincount(index, weights, minlength=math.prod(shape)).astype(np.int64)
+    summed = np.zeros(math.prod(shape), np.int64)
+    np.add.at(summed, index, weights)
+    return summed
 
 
 @dataclass(frozen=True)
@@ -73,8 +113,8 @@ class Rows:
 
     @cached_property
     def counts(self) -> list[Counts]:
-        """The rows in each cell, for each model."""
-        return [np.bincount(cells, minlength=self.classes * len(self.grid)) for cells in self.cells]
+        """The rows in each cell, or the sums of their weights, for each model."""
+        return [table(cells, shape=(self.classes * len(self.grid),), weights=self.data.weights) for cells in self.cells]
 
 
 class VarianceSums(NamedTuple):
@@ -86,10 +126,15 @@ class VarianceSums(NamedTuple):
     tied: int  # pairs of one such bin, of those that can hold several numbers
     hidden: int  # of these, pairs that the session's bins tell apart
     squares: tuple[int, int] | None  # of such bins' positive rows, and negative rows; None where no bins are merged
+    first: tuple[int, int]  # R10 and R01
+    weights: tuple[int, int]  # sums of squared weights of positive and of negative rows
 
 
 class AucOfSums(NamedTuple):
-    """What the integers say; those of a variance only where there is an interval. Rows of one label have no AUC."""
+    """What the integers say; those of a variance only where there is an interval. Rows of one label have no AUC.
+
+    Rows are as many as they are; with weights, `totals` are what those of each label count together.
+    """
 
     auc: Fraction | None
     binning_error: Fraction
@@ -98,30 +143,44 @@ class AucOfSums(NamedTuple):
     variance: VarianceSums | None = None
     alike: Fraction = Fraction(0)
     """Ties of all bins that crowd in coarse ones of comparisons, over 2PN; where there are none, of wide bins."""
+    totals: tuple[int, int] | None = None
+
+    @property
+    def counted(self) -> tuple[Counted, Counted]:
+        """What positive and negative rows count; the squares of weights only where there is an interval."""
+        positives, negatives = totals = self.totals or (self.positives, self.negatives)
+        squares = totals if self.variance is None else self.variance.weights
+        return Counted(self.positives, positives, squares[0]), Counted(self.negatives, negatives, squares[1])
+
+    @property
+    def effective(self) -> tuple[float, float]:
+        """Effective rows of either label."""
+        positives, negatives = self.counted
+        return float(positives.effective), float(negatives.effective)
 
     @property
     def pairs(self) -> int:
         """PN, of a positive and a negative row each."""
-        return self.positives * self.negatives
+        return self.counted[0].total * self.counted[1].total
 
     @property
     def merged(self) -> Merged | None:
         """What the sums of the variance say, for `delong`; None without any."""
         if self.variance is None or self.auc is None:
             return None
-        difference, q10, q01, tied, hidden, squares = self.variance
+        difference, q10, q01, tied, hidden, squares, first, _ = self.variance
         if squares is None:
-            return Merged(difference, q10, q01)
-        of_labels = Fraction(squares[0], self.positives**2), Fraction(squares[1], self.negatives**2)
+            return Merged(difference, q10, q01, first=first)
+        positives, negatives = self.counted
+        of_labels = Fraction(squares[0], positives.total**2), Fraction(squares[1], negatives.total**2)
         moved = abs(2 * self.auc - 1 - Fraction(difference, self.pairs))
         of_pairs = Fraction(tied, self.pairs), Fraction(hidden, self.pairs) + 2 * self.binning_error
-        return Merged(difference, q10, q01, *of_pairs, moved, of_labels)
+        return Merged(difference, q10, q01, *of_pairs, moved, of_labels, first)
 
     @property
     def crowded(self) -> bool:
         """Whether merged bins hide so much that the standard error is taken large."""
-        rows = self.positives, self.negatives
-        return self.merged is not None and min(rows) > 1 and delong.crowded(self.merged, *rows)
+        return self.merged is not None and min(self.effective) >= 2 and delong.crowded(self.merged, *self.counted)
 
 
 @dataclass(frozen=True)
@@ -138,21 +197,21 @@ class Errors:
         """Return standard error and interval: of the cubic sums, or, without these, of the AUC alone."""
         if self.level is None or own.auc is None:
             return None, None
-        rows, method = (own.positives, own.negatives), intervals.DELONG
+        method = intervals.DELONG
         if own.merged is None:
-            method, error = intervals.HANLEY_MCNEIL, delong.hanley_mcneil(own.auc, *rows)
+            method, error = intervals.HANLEY_MCNEIL, delong.hanley_mcneil(own.auc, own.positives, own.negatives)
         else:
-            alone = delong.delong_error(own.merged, *rows)
+            alone = delong.delong_error(own.merged, *own.counted)
             corrected = None if alone is None else self.corrected(contrast, own, alone)
             if corrected is None:
                 return None, None
             error = corrected
         if self.plain and method == intervals.DELONG:
             interval = intervals.plain(own.auc, error, self.level, self.method(intervals.PLAIN_DELONG))
-        elif (stretch := self.stretch(contrast, rows)) is not None:
+        elif (stretch := self.stretch(contrast, own)) is not None:
             interval = intervals.on_logit_scale(own.auc, error * stretch, self.level, self.method(method))
         else:
-            interval = intervals.of_auc(own.auc, rows, error, self.level, method)
+            interval = intervals.of_auc(own.auc, own.effective, error, self.level, method)
         return error, intervals.widened(interval, error, float(own.binning_error))
 
     def method(self, name: str) -> str:
@@ -163,7 +222,7 @@ class Errors:
         """Return DeLong's standard error as it is here; None where there is none."""
         return error
 
-    def stretch(self, contrast: Contrast, rows: tuple[int, int]) -> float | None:
+    def stretch(self, contrast: Contrast, own: AucOfSums) -> float | None:
         """Return by how much intervals are wider than on the logit scale; None: they are those of so many rows."""
         return None
 
@@ -171,9 +230,9 @@ class Errors:
         """Return the standard error of a difference as it is here."""
         return error
 
-    def few(self, contrast: Contrast, rows: tuple[int, int]) -> str:
+    def few(self, contrast: Contrast, own: AucOfSums) -> str:
         """Return a warning where intervals by errors alone are of too few; else an empty text."""
-        return intervals.FEW_PLAIN if self.plain and min(rows) < intervals.FEW else ""
+        return intervals.FEW_PLAIN if self.plain and min(own.effective) < intervals.FEW else ""
 
 
 @dataclass(frozen=True, kw_only=True)

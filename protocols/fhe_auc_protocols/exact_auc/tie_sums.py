@@ -7,7 +7,7 @@ n_k their positive and negative rows (of several classes: of the model's own, an
 
 In each of R = 8 draws every number has a sign, 1 or -1. A_b and B_b are the sums of the signs of all positive and
 negative rows of bucket b, which is some neighbouring wide bins. C_b and D_b are the same, but with each row's number
-replaced by the shortest decimal of its bin:
+replaced by the shortest decimal of its bin; where rows have weights, signs are times these:
 
     M_r = Σ_b C_b·D_b − A_b·B_b     released; its mean over all signs is ties − pairs that share a number: merged pairs
     U = mean of M_r + 5·s/√R        s their standard deviation; where U > ties/4, all ties count as merged: a bound for
@@ -162,13 +162,15 @@ class TieSums(ReleasePart):
         of_bins = np.tile(_signs_of_bins(rows.grid.tobytes(), rows.session), rows.classes)
         for model, (scores, bins) in enumerate(zip(rows.data.scores, rows.bins, strict=True)):
             buckets_of, cells, counts = self._buckets_of[model], rows.cells[model], rows.counts[model]
+            weights = rows.data.weights
             if counts[self._narrow].any():
                 own = self.wide[bins]
                 scores, cells, counts = scores[own], cells[own], np.where(self._narrow, 0, counts)
+                weights = None if weights is None else weights[own]
             by_bins = buckets_of + of_bins
             by_rows = buckets_of.take(cells) + _signs(scores, rows.session)
             size = 2 * buckets * _SIGNS
-            counted = [np.bincount(by_bins, counts, minlength=size), np.bincount(by_rows, minlength=size)]
+            counted = [np.bincount(by_bins, counts, minlength=size), np.bincount(by_rows, weights, minlength=size)]
             table = np.array(counted, np.float64).reshape(2, 2 * buckets, _SIGNS)
             minus = table @ _MINUS
             plus = table.sum(axis=-1, keepdims=True) - minus

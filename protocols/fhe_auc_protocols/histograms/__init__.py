@@ -11,6 +11,7 @@
     every row randomised,
     `local_randomisation`         histogram-local-dp           boundaries-local-dp
 
-A third readout of exact counts has the rows of groups in few bins, for a report (counts-federated).
+A third readout of exact counts has the rows of groups in few bins, for a report (counts-federated); a
+fourth one has replicates of them, for bootstrap intervals (replicates-federated).
 `protocols` puts each pair together; `readout` says what a way of counting and a readout know of each other.
 """

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError, ResultCheckError
 from fhe_auc.base.options import check_names
 from fhe_auc.question.analysis import PLAIN, Analysis
+from fhe_auc.question.weights import Units
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.ring_parameters import SECURITY_BITS
 from fhe_auc.rows.party_data import PartyData
@@ -23,11 +24,14 @@ from fhe_auc.session.party import R
 from fhe_auc.session.plan import ONE_TIME_PADS, Keys
 from fhe_auc.session.protocol import KeyKind, Request
 from fhe_auc.session.vector_computation import VectorComputation, VectorPlan
+from fhe_auc.sums.vector_sums import VectorSums
 from fhe_auc_keys.roles.sealed import SealedPads
 from fhe_auc_protocols.histograms.distributed_noise import SharedNoise
 from fhe_auc_protocols.histograms.readout import PooledCounts, Readout, ReadoutProtocol, all_levels
 
-ANALYSIS = "analysis"  # option of the manifest: whose scores are counted and in which groups, as JSON
+ANALYSIS = "analysis"  # option of the manifest: whose scores are counted, in which groups, and weights, as JSON
+MAX_ROWS = "max_rows"  # with weights
+OF_WEIGHTS = ("weights", "follow_up", "at")  # fields of an analysis
 
 
 class ExactCounts(ReadoutProtocol[R]):
@@ -42,14 +46,22 @@ class ExactCounts(ReadoutProtocol[R]):
 
         return HelperKeys(VectorComputation, self.task)
 
-    def readout_of(self, analysis: Analysis) -> Readout[R]:
-        """Return what is counted, and read off the pooled counts, of an analysis."""
+    def readout_of(self, analysis: Analysis, options: Mapping[str, Any], square: int = 1) -> Readout[R]:
+        """Return what is counted, and read off the pooled counts, of an analysis; Σw² in steps of so many units²."""
         return self.readout
 
+    def counted(self, analysis: Analysis) -> Analysis:
+        """Return what of an analysis matters to counts."""
+        return Analysis(**{name: getattr(analysis, name) for name in ("models", "by", *OF_WEIGHTS)})
+
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
-        """Return the readout's options, and models and variables where they are named."""
-        named = Analysis(models=request.analysis.models, by=request.analysis.by)
-        told = {} if named == PLAIN else {ANALYSIS: msgspec.json.encode(named).decode()}
+        """Return the readout's options, models and variables where they are named, and weights where rows have them."""
+        named = self.counted(request.analysis)
+        told = dict[str, bool | int | float | str]()
+        if named != PLAIN:
+            told[ANALYSIS] = msgspec.json.encode(named).decode()
+        if named.units:
+            told[MAX_ROWS] = request.max_rows
         return {**super().agreed(request), **told}
 
     def analysis_of(self, manifest: Manifest) -> Analysis:
@@ -60,7 +72,8 @@ class ExactCounts(ReadoutProtocol[R]):
             found = msgspec.json.decode(str(manifest.options[ANALYSIS]), type=Analysis)
         except msgspec.DecodeError:
             found = PLAIN
-        if found == PLAIN or found != Analysis(models=found.models, by=found.by):
+        most = manifest.options.get(MAX_ROWS)
+        if found == PLAIN or found != self.counted(found) or (type(most) is int and most > 0) != bool(found.units):
             raise InputError("the session's manifest says in a malformed way what is counted")
         return found
 
@@ -73,18 +86,21 @@ class ExactCounts(ReadoutProtocol[R]):
         parties = len(request.parties)
         least = parties if request.min_parties is None else request.min_parties
         noise = self.noise(request.options, len(request.thresholds), parties, least)
+        times = self.readout.times(request.analysis)
+        most, square = bounds(request.analysis.units, request.max_rows, parties, times)
+        readout = self.readout_of(request.analysis, request.options, square)
         return VectorPlan(
             keys=cast("Keys", request.keys),  # which has been checked
             thresholds=len(request.thresholds),
-            entries=entries(self.readout_of(request.analysis), len(request.thresholds)),
+            entries=entries(readout, len(request.thresholds)),
             parties=parties,
-            max_total=request.max_rows * self.readout.times(request.analysis) + (0 if noise is None else noise.room),
+            max_total=most * times + (0 if noise is None else noise.room),
         )
 
     def plan_of(self, manifest: Manifest) -> VectorPlan:
         """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
         plan = manifest.decoded_plan(VectorPlan)
-        if plan.entries != entries(self.readout_of(self.analysis_of(manifest)), plan.thresholds):
+        if plan.entries != entries(self.readout_of(self.analysis_of(manifest), manifest.options), plan.thresholds):
             raise InputError(f"the session's manifest is not one for {self.readout.purpose}")
         return plan
 
@@ -102,20 +118,22 @@ class ExactCounts(ReadoutProtocol[R]):
         self.plan_of(manifest)
         analysis, parties = self.analysis_of(manifest), len(manifest.parties)
         noise = self.noise(manifest.options, len(manifest.thresholds), parties, manifest.min_parties)
-        task = CountsTask(self.readout_of(analysis), manifest, data, noise, self.readout.times(analysis))
-        check_names(self.options, self.name, set(manifest.options) - {ANALYSIS})
+        times, most = self.readout.times(analysis), int(manifest.options.get(MAX_ROWS, 0))
+        readout = self.readout_of(analysis, manifest.options, bounds(analysis.units, most, parties, times)[1])
+        task = CountsTask(readout, manifest, data, noise, times, most)
+        check_names(self.options, self.name, set(manifest.options) - {ANALYSIS, MAX_ROWS})
         return task
 
 
 class CountsTask(PartyTask[Residues, Sequence[Residues], R]):
     """Sends a party's counts, with `noise` if there is any, and reads the result off their sum.
 
-    `times` is how often a row counts. Raises `InputError`: another readout's manifest, a score that lies in no cell, or
-    too many rows.
+    `times` is how often a row counts; with weights, `most` rows are allowed. Raises `InputError`: another readout's
+    manifest, a score that lies in no cell, or too many rows.
     """
 
     def __init__(
-        self, readout: Readout[R], manifest: Manifest, data: PartyData, noise: SharedNoise | None, times: int
+        self, readout: Readout[R], manifest: Manifest, data: PartyData, noise: SharedNoise | None, times: int, most: int
     ) -> None:
         self.party = data.name
         self.plan = manifest.decoded_plan(VectorPlan)
@@ -123,7 +141,8 @@ class CountsTask(PartyTask[Residues, Sequence[Residues], R]):
         of_rows = self.plan.max_total - (0 if noise is None else noise.room)
         if of_rows <= 0:
             raise InputError(f"the session's manifest is not one for {readout.purpose}")
-        check_rows(data.rows, of_rows // times, party=data.name)
+        self._most_rows = most or of_rows // times
+        check_rows(data.rows, self._most_rows, party=data.name)
         self._own = all_levels(readout.count(data, manifest.thresholds), readout.levels(self.plan.thresholds))
 
     def vector(self) -> NDArray[np.int64]:
@@ -146,9 +165,9 @@ class CountsTask(PartyTask[Residues, Sequence[Residues], R]):
         indices = [self._manifest.parties.index(party) for party in counted]
         sums = computation.authenticator(common_secret).proved_sums(decrypted[0], indices, least, most)
         levels = np.split(sums, np.cumsum([level.size for level in self._own])[:-1])
-        if self._noise is None and (rows := int(levels[-1].sum())) > most:
+        if self._noise is None and (rows := self._readout.rows(levels[-1])) > self._times * self._most_rows:
             raise ResultCheckError(
-                f"no number is given: {too_many_rows(rows // self._times, most // self._times)}", check="rows"
+                f"no number is given: {too_many_rows(rows // self._times, self._most_rows)}", check="rows"
             )
         pooled = PooledCounts(
             levels=levels,
@@ -159,6 +178,19 @@ class CountsTask(PartyTask[Residues, Sequence[Residues], R]):
             settings={} if self._noise is None else self._noise.settings(len(counted)),
         )
         return self._readout.outcome(self._manifest, pooled)
+
+
+def bounds(units: Units | None, rows: int, parties: int, times: int) -> tuple[int, int]:
+    """Return what no sum of so many rows exceeds, and of how many units² one unit of Σw² is.
+
+    That is 1 where sums of vectors have room for it, so many times. Weights of all rows add up to the rows at most (a
+    horizon's, but for rounding); those of a bin, or their squares, to no more.
+    """
+    if units is None:
+        return rows, 1
+    total, room = rows * (units.per + 1), VectorSums(1, parties).largest // times - parties
+    square = -(-total * units.most // max(room, 1))
+    return max(total, total * units.most // square + parties), square
 
 
 def entries(readout: Readout[R], thresholds: int) -> int:

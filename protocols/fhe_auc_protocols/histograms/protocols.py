@@ -1,20 +1,25 @@
-"""The seven plug-ins: each a way of counting, and what is read off the counts."""
+"""The plug-ins: each a way of counting, and what is read off the counts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.results.evaluation import CellCounts, Evaluation, QuantileThresholds
+from fhe_auc.results.evaluation import CellCounts, CensoringCurve, Evaluation, QuantileThresholds
+from fhe_auc.results.replicates import Replicates
+from fhe_auc.rows.own_checks import left_out
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.protocol import Request, Spending
 from fhe_auc_protocols import options as options_of
+from fhe_auc_protocols.histograms.censored_rows import CensoredRows
 from fhe_auc_protocols.histograms.distributed_noise import SharedNoise
-from fhe_auc_protocols.histograms.exact_counts import ExactCounts
+from fhe_auc_protocols.histograms.exact_counts import OF_WEIGHTS, ExactCounts
 from fhe_auc_protocols.histograms.local_randomisation import LocalRandomisation
 from fhe_auc_protocols.histograms.quantile_thresholds import ExactQuantiles, PrivateQuantiles
 from fhe_auc_protocols.histograms.readout import PrivateReadout
+from fhe_auc_protocols.histograms.replicates import ReplicateCounts
 from fhe_auc_protocols.histograms.score_histogram import Cells, ExactScoreHistogram, PrivateScoreHistogram
 
 
@@ -41,8 +46,13 @@ class HistogramFederated(ExactCounts[Evaluation]):
     )
     trust = "the aggregator does not collude with who has the pads (its sums are proved); parties see pooled bins"
     boundaries = "boundaries-federated"
+    weighs = True
     readout = ExactScoreHistogram()
     options = options_of.HISTOGRAM_FEDERATED
+
+    def readout_of(self, analysis: Analysis, options: Mapping[str, Any], square: int = 1) -> ExactScoreHistogram:
+        """Return the counts, or sums of weights."""
+        return ExactScoreHistogram(analysis, square)
 
 
 class HistogramDistributedDp(DistributedNoise[Evaluation]):
@@ -102,9 +112,9 @@ class CountsFederated(ExactCounts[CellCounts]):
     readout = Cells()
     several = True
 
-    def readout_of(self, analysis: Analysis) -> Cells:
-        """Return the counts of these models in these groups."""
-        return Cells(analysis)
+    def readout_of(self, analysis: Analysis, options: Mapping[str, Any], square: int = 1) -> Cells:
+        """Return the counts of these models in these groups, or sums of weights."""
+        return Cells(analysis, square)
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return the names of models and variables; raise `InputError` for classes, sites and patients."""
@@ -112,6 +122,55 @@ class CountsFederated(ExactCounts[CellCounts]):
         if analysis.classes or analysis.cross_groups or analysis.heterogeneity or analysis.cluster:
             raise InputError(f"protocol {self.name!r} counts rows of labels 0 and 1, by group and bin")
         return super().agreed(request)
+
+
+class CensoringFederated(ExactCounts[CensoringCurve]):
+    """Plug-in ``censoring-federated``."""
+
+    name = "censoring-federated"
+    summary = "one-time pads, an exact sum of rows by time and event: the censoring curve, for weights at a horizon"
+    trust = "the aggregator does not collude with who has the pads (its sums are proved); parties see the counts"
+    yields = CensoringCurve
+    readout = CensoredRows()
+    several = True
+
+    def readout_of(self, analysis: Analysis, options: Mapping[str, Any], square: int = 1) -> CensoredRows:
+        """Return the counts of follow-up times; raise `InputError` where there are none."""
+        if not analysis.follow_up or analysis.at:
+            raise InputError(f"protocol {self.name!r} counts rows by follow-up time, and the session has no such times")
+        return CensoredRows(analysis.follow_up)
+
+    def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
+        """Return what was left out of the rows: scores tell labels apart at a horizon only."""
+        return left_out(parties)
+
+
+class ReplicatesFederated(ExactCounts[Replicates]):
+    """Plug-in ``replicates-federated``."""
+
+    name = "replicates-federated"
+    summary = "one-time pads, exact sums of counts in which rows count as often as sites draw: for bootstrap intervals"
+    trust = "the aggregator does not collude with who has the pads (its sums are proved); parties see the counts"
+    yields = Replicates
+    readout = ReplicateCounts()
+    options = options_of.REPLICATES_FEDERATED
+    several = True
+
+    def readout_of(self, analysis: Analysis, options: Mapping[str, Any], square: int = 1) -> ReplicateCounts:
+        """Return so many replicates of these models' counts; raise `InputError` where they are not 100 to 1,000."""
+        return ReplicateCounts(analysis, options.get("replicates"))
+
+    def counted(self, analysis: Analysis) -> Analysis:
+        """Return models, patients, and weights."""
+        return Analysis(**{name: getattr(analysis, name) for name in ("models", "cluster", *OF_WEIGHTS)})
+
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
+        """Return the number of replicates, and what is counted; raise `InputError` for groups, classes and sites."""
+        analysis = request.analysis
+        if analysis.by or analysis.classes or analysis.heterogeneity or len(analysis.models) > 2:
+            raise InputError(f"protocol {self.name!r} counts rows of labels 0 and 1, of one model or of two")
+        replicates = self.readout_of(analysis, request.options).replicates
+        return {**super().agreed(request), "replicates": replicates}
 
 
 class QuantilesDistributedDp(DistributedNoise[QuantileThresholds]):

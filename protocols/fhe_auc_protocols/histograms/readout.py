@@ -81,6 +81,10 @@ class Readout(ABC, Generic[R]):
     def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count a party's rows in each cell, shape (cells,); raise `InputError` for a score that lies in none."""
 
+    def rows(self, cells: NDArray[np.int64]) -> int:
+        """Return how many rows these pooled counts are of."""
+        return int(cells.sum())
+
     @abstractmethod
     def outcome(self, manifest: Manifest, pooled: PooledCounts) -> R:
         """Return what the pooled counts say; raise `EvaluationError` where that is nothing."""

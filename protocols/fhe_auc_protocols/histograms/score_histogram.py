@@ -7,6 +7,10 @@ privacy noise one that nothing bounds for certain.
 **Counts by cell**, by group, or by two models at once, are a report's: each group's calibration, how many of its rows
 are at or above a threshold, and on how many of these two models agree, follow from them, in few bins.
 
+**Rows with weights** w count in six blocks of cells: Σw of either label, in units, Σw² of either label, in steps of
+some units² that leave the sums their room, and rows of either label. At a horizon a seventh has the rows that were
+censored before. Parties learn them all: where weights have few values, how many rows of a cell have each.
+
 **One budget for two sessions.** A session before may find quantile thresholds. Both look at the same rows, so that
 their budgets add up; ``epsilon`` is that of both together, in requests, manifests and settings of the second.
 ``boundaries_epsilon`` is the part that the first spends, and that the second counts as spent. It is less than half,
@@ -24,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError
-from fhe_auc.metrics.histogram import Histogram
-from fhe_auc.metrics.ranking import roc_auc_score
+from fhe_auc.metrics.histogram import Histogram, by_cell
+from fhe_auc.metrics.ranking import roc_auc_error, roc_auc_score
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.score_bins import bins_of, of_one_number
@@ -47,21 +51,69 @@ _SPENT = "boundaries_epsilon"
 _HEIGHT = "height"
 
 
+class Blocks:
+    """Cells of each label one after the other; with weights the blocks above."""
+
+    def __init__(self, analysis: Analysis = PLAIN, square: int = 1) -> None:
+        self.units, self._square, self._at = analysis.units, square, bool(analysis.at)
+        self.number = _LABELS if self.units is None else 3 * _LABELS + self._at
+
+    def counted(self, batch: PartyData, at: NDArray[np.int64], cells: int) -> NDArray[np.float64]:
+        """Return what rows in these cells add to each block, shape (blocks, cells); Σw² in units²."""
+        if (batch.weights is None) != (self.units is None):
+            raise InputError(f"party {batch.name!r}: its rows are not those of the session's analysis")
+        return by_cell(batch, at, cells)[: self.number]
+
+    def told(self, counted: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return all blocks of a party as integers."""
+        steps = np.array([1, 1, self._square, self._square, 1, 1, 1])[: self.number, None]
+        told: NDArray[np.int64] = np.rint(counted / steps).astype(np.int64)
+        return told
+
+    def rows(self, cells: NDArray[np.int64]) -> int:
+        """Return the rows in all cells, or Σw where that is more."""
+        if self.units is None:
+            return int(cells.sum())
+        blocks = cells.reshape(self.number, -1).sum(axis=1)
+        return max(int(blocks[2 * _LABELS :].sum()), -(-int(blocks[:_LABELS].sum()) // (self.units.per + 1)))
+
+    def parted(self, cells: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """Return positives, negatives, and with weights what `Histogram` has besides, by name; weights, not units."""
+        ones, zeros, *others = cells.reshape(self.number, -1)
+        if self.units is None:
+            return {"positives": ones, "negatives": zeros}
+        per, squares, rows = self.units.per, np.stack(others[:2]), np.stack(others[2:4])
+        found = {"positives": ones / per, "negatives": zeros / per, "squares": squares * (self._square / per**2)}
+        return {**found, "rows": rows, **({"unknown": others[4]} if self._at else {})}
+
+
 class ExactScoreHistogram(Readout[Evaluation]):
-    """Of exact counts."""
+    """Of exact counts, or of sums of weights."""
 
     purpose = "score histograms"
 
+    def __init__(self, analysis: Analysis = PLAIN, square: int = 1) -> None:
+        self._blocks = Blocks(analysis, square)
+
     def cells(self, thresholds: int) -> int:
-        """Return the number of bins of both labels."""
-        return _LABELS * thresholds
+        """Return the number of bins of both labels, or of all blocks."""
+        return self._blocks.number * thresholds
 
     def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Count a party's positives in each bin, then its negatives, shape (2m,)."""
-        return rows_by_bin(data, grid).ravel()
+        """Count a party's positives in each bin, then its negatives, shape (2m,); with weights all blocks."""
+        counts = np.zeros((self._blocks.number, len(grid)))
+        for batch in data.batches():
+            counts += self._blocks.counted(batch, bins_of(batch.y_score, grid), len(grid))
+        return self._blocks.told(counts).ravel()
+
+    def rows(self, cells: NDArray[np.int64]) -> int:
+        """Return the rows in all bins."""
+        return self._blocks.rows(cells)
 
     def outcome(self, manifest: Manifest, pooled: PooledCounts) -> Evaluation:
         """Return the AUC of the pooled histogram; errors as `pooled_counts`, and `UndefinedAucError`."""
+        if self._blocks.units is not None:
+            return self._weighted(manifest, pooled)
         bins = pooled.levels[0].reshape(_LABELS, -1)
         exact = trapezoid(pooled_counts(bins))
         mergeable = bins[:, ~of_one_number(manifest.thresholds)].prod(axis=0, dtype=object).sum()  # beyond int64
@@ -76,6 +128,20 @@ class ExactScoreHistogram(Readout[Evaluation]):
             binning_error=binning_error,
             numerical_error=0.0,
             warnings=result_warnings.of_auc(manifest, pooled.parties, binning_error, error, histogram=True),
+        )
+
+    def _weighted(self, manifest: Manifest, pooled: PooledCounts) -> Evaluation:
+        histogram = Histogram(_edges(manifest.thresholds), **self._blocks.parted(pooled.levels[0]))
+        auc, error = roc_auc_score(histogram), roc_auc_error(histogram)
+        return pooled.said(
+            Evaluation,
+            manifest,
+            thresholds=len(manifest.thresholds),
+            histogram=histogram,
+            auc=auc.value,
+            binning_error=auc.half_width,
+            numerical_error=0.0,
+            warnings=result_warnings.of_auc(manifest, pooled.parties, auc.half_width, error, histogram=True),
         )
 
 
@@ -131,16 +197,17 @@ class Cells(Readout[CellCounts]):
 
     purpose = "counts of rows by group and bin"
 
-    def __init__(self, analysis: Analysis = PLAIN) -> None:
+    def __init__(self, analysis: Analysis = PLAIN, square: int = 1) -> None:
         self._by, self._models = [len(variable.levels) for variable in analysis.by], len(analysis.models)
+        self._blocks = Blocks(analysis, square)
 
     def times(self, analysis: Analysis) -> int:
         """Return the number of variables, or 1."""
         return max(1, len(analysis.by))
 
     def cells(self, thresholds: int) -> int:
-        """Return the number of cells of both labels; raise `InputError` where there are too many."""
-        number: int = _LABELS * max(1, sum(self._by)) * thresholds**self._models
+        """Return the number of cells of all blocks; raise `InputError` where there are too many."""
+        number: int = self._blocks.number * max(1, sum(self._by)) * thresholds**self._models
         if number > _MOST_CELLS:
             raise InputError(
                 f"these are {number:,} counts, {_MOST_CELLS:,} at most: take fewer thresholds, groups or models"
@@ -151,8 +218,8 @@ class Cells(Readout[CellCounts]):
         """Count a party's positives in each cell, then its negatives; `InputError`: another analysis's rows."""
         if (len(data.scores), len(data.groups)) != (self._models, len(self._by)):
             raise InputError(f"party {data.name!r}: its rows are not those of the session's analysis")
-        cells = self.cells(len(grid)) // _LABELS
-        counts = np.zeros((_LABELS, cells), np.int64)
+        cells = self.cells(len(grid)) // self._blocks.number
+        counts = np.zeros((self._blocks.number, cells))
         firsts = np.cumsum([0, *self._by])[: len(self._by)]
         for batch in data.batches():
             bins: NDArray[np.int64] = np.zeros(batch.rows, np.int64)
@@ -161,20 +228,22 @@ class Cells(Readout[CellCounts]):
             levels = [first + codes.astype(np.int64) for first, codes in zip(firsts, batch.groups, strict=True)]
             for level in levels or [np.zeros(batch.rows, np.int64)]:
                 at = len(grid) ** self._models * level + bins
-                counts += [np.bincount(at[side], minlength=cells) for side in (batch.y_true, ~batch.y_true)]
-        return counts.ravel()
+                counts += self._blocks.counted(batch, at, cells)
+        return self._blocks.told(counts).ravel()
+
+    def rows(self, cells: NDArray[np.int64]) -> int:
+        """Return the rows in all cells."""
+        return self._blocks.rows(cells)
 
     def outcome(self, manifest: Manifest, pooled: PooledCounts) -> CellCounts:
         """Return the counts."""
-        positives, negatives = pooled.levels[0].reshape(_LABELS, -1)
         warnings = result_warnings.of_parties(manifest, pooled.parties)
-        return pooled.said(CellCounts, manifest, warnings=warnings, positives=positives, negatives=negatives)
+        return pooled.said(CellCounts, manifest, warnings=warnings, **self._blocks.parted(pooled.levels[0]))
 
 
 def rows_by_bin(data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return a party's rows of label 1 and 0 in each bin, shape (2, m); scores beyond the ends are in the end bins."""
-    own = Histogram.from_rows(data, _edges(grid))
-    return np.stack([own.positives, own.negatives]).astype(np.int64)
+    return ExactScoreHistogram().count(data, grid).reshape(_LABELS, -1)
 
 
 def pooled_histogram(grid: NDArray[np.float64], bins: NDArray[np.int64] | NDArray[np.float64]) -> Histogram:

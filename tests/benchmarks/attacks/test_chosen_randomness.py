@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from fhe_auc.input_proofs.sessions import BLIND_BYTES, PART_BYTES, RANDOMNESS_BYTES, InputProofs, QueryKey, Received
-from fhe_auc.input_proofs.statement import PROOFS, Shape, Statement
+from fhe_auc.input_proofs.statement import PROOFS, Equations, Shape, Statement
 from fhe_auc.rlwe.modular import Residues, add
 from fhe_auc.rlwe.packing import octet_rows, pack, unpack
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import Making
@@ -21,7 +21,8 @@ def statement(prime: int, entries: int, calls: int) -> Statement:
     """So many counts of two bits, which add up to the cap."""
     terms = np.arange(entries)
     shape = Shape(2 * entries, 2, calls)
-    return Statement(prime, entries, 2, shape, 1, terms, np.zeros(entries, np.int64), np.ones(entries, np.int64))
+    equation = Equations(1, terms, np.zeros(entries, np.int64), np.ones(entries, np.int64))
+    return Statement(prime, np.full(entries, 2), shape, equation)
 
 
 SMALL = statement(257, 31, 4)

@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.input_proofs.proofs import Query, gadget, prove
-from fhe_auc.input_proofs.statement import FORGERY_BITS, LINEAR_CHECKS, MOST_BASE, PROOFS, Shape, Statement, best_shape
+from fhe_auc.input_proofs.statement import (
+    FORGERY_BITS,
+    LINEAR_CHECKS,
+    MOST_BASE,
+    PROOFS,
+    Equations,
+    Shape,
+    Statement,
+)
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
 from tests.support.proved_counts import (
     LARGE,
@@ -37,8 +45,15 @@ KEY, DIGEST = bytes(range(32)), bytes(range(32, 64))
 
 
 def query_of(statement: Statement, points: Sequence[int]) -> Query:
-    rows = uniform(KeyStream(bytes(32)), statement.prime, LINEAR_CHECKS, statement.equations)
+    rows = uniform(KeyStream(bytes(32)), statement.prime, LINEAR_CHECKS, statement.equations.number)
     return Query(statement, points, rows)
+
+
+def shortest(prime: int, most: Sequence[int], multiples: Sequence[int] | None = None) -> Statement:
+    """The shortest of so many numbers, which are in one equation."""
+    terms = np.arange(len(most))
+    own = np.ones_like(terms) if multiples is None else np.array(multiples)
+    return Statement.shortest(prime, np.array(most), Equations(1, terms, np.zeros_like(terms), own))
 
 
 def both_answers(query: Query, party: Proved) -> tuple[Residues, Residues]:
@@ -62,7 +77,7 @@ def test_proofs_both_servers_answers_and_the_decision_are_those_of_the_definitio
     t, shape, party = statement.prime, statement.shape, proved(case[0], counts, seed)
     point = st.one_of(st.integers(shape.calls + 1, t), st.integers(shape.calls + 1, shape.calls + shape.quotient))
     points = data.draw(st.lists(point, min_size=PROOFS, max_size=PROOFS, unique=True))
-    rows = uniform(KeyStream(bytes(32)), t, LINEAR_CHECKS, statement.equations)
+    rows = uniform(KeyStream(bytes(32)), t, LINEAR_CHECKS, statement.equations.number)
     query, weights = Query(statement, points, rows), party.weights.tolist()
     if data.draw(st.booleans()):
         party.digits[0] = data.draw(st.integers(0, t - 1))
@@ -74,7 +89,7 @@ def test_proofs_both_servers_answers_and_the_decision_are_those_of_the_definitio
     aggregators, helpers = both_answers(query, party)
     for answers, (digits, proof), constants in (
         (aggregators, party.padded, party.constants.tolist()),
-        (helpers, party.pad, [0] * statement.equations),
+        (helpers, party.pad, [0] * statement.equations.number),
     ):
         own = Model(statement, digits.tolist(), weights, proof.tolist())
         linear = forms(statement, rows.tolist(), digits.tolist(), constants)
@@ -129,13 +144,13 @@ def test_an_odd_shape_is_proved_and_its_every_lie_found(entries: int, length: in
 
 def test_at_a_sessions_size_a_proof_holds_and_the_smallest_lie_is_found() -> None:
     """1,000 thresholds, two labels, and what is left of a cap of 4,500."""
-    length, shape = best_shape(4500, 2001, REAL)
-    statement = statement_of(REAL, 2001, length, shape.base, shape.calls)
+    statement = shortest(REAL, [4500] * 2001)
+    length, base = int(statement.lengths[-1]), statement.base
     query, counts = Query.drawn(statement, KEY, DIGEST), np.arange(2001) % 5
     assert held(query, proved(statement, counts, 1))
     digits = statement.digits_of(counts)
-    digits[-1] = shape.base
-    constant = int(counts[:-1].sum()) + int(digits[-length:] @ [shape.base**place for place in range(length)])
+    digits[-1] = base
+    constant = int(counts[:-1].sum()) + int(digits[-length:] @ [base**place for place in range(length)])
     assert not held(query, Proved(statement, digits, 2, [constant]))
 
 
@@ -180,7 +195,7 @@ def test_counts_come_back_from_digits_and_from_shares_of_them(
 @pytest.mark.parametrize("counts", [[-1, 0], [16, 0], [0], [0, 0, 0], [2**62, 0]])
 def test_what_is_no_count_of_so_many_digits_has_none(counts: list[int]) -> None:
     statement = statement_of(TOY, 2, 2, 4, 4)
-    with pytest.raises(InputError, match=r"^a party's numbers are not 2 counts of 2 digits$"):
+    with pytest.raises(InputError, match=r"^a party's numbers are not 2 counts of as many digits as they may have$"):
         statement.digits_of(np.array(counts, np.int64))
 
 
@@ -193,29 +208,44 @@ def test_a_count_may_stand_in_very_many_equations() -> None:
 
 
 def test_a_statement_whose_sums_could_wrap_around_or_that_does_not_fit_together_is_refused() -> None:
-    largest = (REAL - 1) // 4**3 - 1
-    assert statement_of(REAL, largest, 3, 4, 4, [{0: 1}]).entries == largest
-    with pytest.raises(CapacityError, match="could wrap around"):
-        statement_of(REAL, largest + 1, 3, 4, 4, [{0: 1}])
+    largest = (REAL - 1 - 4**5) // 4**3
+    for multiple in (largest, -largest):
+        assert statement_of(REAL, 2, (3, 5), 4, 4, [{0: multiple}, {1: 1}]).equations.number == 2
+        for further in ({0: multiple + multiple // largest}, {0: multiple, 1: 1}):
+            with pytest.raises(CapacityError, match="could wrap around"):
+                statement_of(REAL, 2, (3, 5), 4, 4, [further])
     whole = statement_of(TOY, 3, 2, 4, 4)
-    for change in (
-        {"length": 1},
-        {"signs": whole.signs[:2]},
-        {"equations": 0},
-        {"shape": Shape(5, 4, 4)},
-        {"shape": Shape(6, 4, 62)},
-    ):
+    for change in ({"lengths": whole.lengths[:2]}, {"shape": Shape(5, 4, 4)}, {"shape": Shape(6, 4, 62)}):
         with pytest.raises(InputError, match="do not fit together"):
             dataclasses.replace(whole, **change)
-    for signs, terms in (([1, 1, 2], [0, 1, 2]), ([1, 1, 0], [0, 1, 2]), ([1, 1, -1], [0, 1, 1])):
-        with pytest.raises(InputError, match="a count twice, or a multiple of one"):
-            dataclasses.replace(whole, signs=np.array(signs), terms=np.array(terms))
+    for change in ({"multiples": whole.equations.multiples[:2]}, {"number": 0}):
+        with pytest.raises(InputError, match="do not fit together"):
+            dataclasses.replace(whole.equations, **change)
+    for multiples, terms in (([1, 1, 0], [0, 1, 2]), ([1, 1, -1], [0, 1, 1])):
+        with pytest.raises(InputError, match="a number twice, or none of it"):
+            dataclasses.replace(whole.equations, multiples=np.array(multiples), terms=np.array(terms))
+
+
+@pytest.mark.parametrize("prime", PRIMES[1:])
+def test_what_holds_modulo_the_prime_of_numbers_at_their_most_holds_for_integers(prime: int) -> None:
+    """The multiples are as large as may be; with the least larger one, numbers are found that wrap around."""
+    largest = (prime - 1 - 4**3 - 4**2) // 4**3
+    whole, numbers = statement_of(prime, 2, (2, 3), 4, 4, [{0: 1, 1: -largest}]), (range(4**2), range(4**3))
+    wrapped = [sum(map(int.__mul__, pair, (1, -largest))) for pair in product(*numbers)]
+    assert [each for each in wrapped if each % prime == 0] == [0]
+    assert whole.equations.room(4, whole.lengths) < prime
+    half = (prime + 1) // 2
+    assert (1 - half * 2) % prime == 0 != 1 - half * 2  # 1 and 2, which wrap around
+    with pytest.raises(CapacityError, match="could wrap around"):
+        statement_of(prime, 2, (2, 3), 4, 4, [{0: 1, 1: -half}])
 
 
 @pytest.mark.parametrize(("most", "entries"), [(20, 201), (4500, 2001), (4500, 8001), (1, 1), (10**6, 21)])
 def test_the_best_shape_is_the_shortest_that_is_safe(most: int, entries: int) -> None:
     """Every base and every number of calls is tried, by the definitions."""
-    length, shape = best_shape(most, entries, REAL)
+    statement = shortest(REAL, [most] * entries)
+    ((length, *_), shape) = statement.lengths, statement.shape
+    assert set(statement.lengths) == {length}
     assert shape.base**length > most >= shape.base ** (length - 1) or (most, length) == (1, 1)
     sizes = []
     for base, calls in product(range(2, MOST_BASE + 1), range(1, 2000)):
@@ -231,7 +261,15 @@ def test_the_best_shape_is_the_shortest_that_is_safe(most: int, entries: int) ->
 @pytest.mark.parametrize("prime", PRIMES[:2])
 def test_a_small_field_proves_nothing(prime: int) -> None:
     with pytest.raises(CapacityError, match="cannot be proved"):
-        best_shape(20, 10, prime)
+        shortest(prime, [20] * 10)
+
+
+@given(st.lists(st.integers(0, 2**36), min_size=1, max_size=9), st.integers(1, 7))
+def test_each_number_has_as_many_digits_as_it_can_have_and_no_more(most: list[int], multiple: int) -> None:
+    statement = shortest(LARGE, most, [multiple] * len(most))
+    assert statement.counts_of(statement.digits_of(np.array(most))).tolist() == most
+    for number, length in zip(most, statement.lengths.tolist(), strict=True):
+        assert length == 1 or statement.base ** (length - 1) <= number
 
 
 # --- Soundness and zero knowledge, counted ----------------------------------------------------------------------------

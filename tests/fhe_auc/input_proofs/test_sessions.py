@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -208,10 +208,10 @@ def document() -> dict[str, Any]:
         "statement": {
             "prime": REAL,
             "entries": STATEMENT.entries,
-            "length": STATEMENT.length,
+            "length": int(STATEMENT.lengths[0]),
             "base": shape.base,
             "calls": shape.calls,
-            "terms": np.stack([STATEMENT.terms, STATEMENT.equations_of, STATEMENT.signs], axis=1).tolist(),
+            "terms": np.stack([*astuple(STATEMENT.equations)[1:]], axis=1).tolist(),
             "constants": [CAP, 0],
         },
         "digest": DIGEST.hex(),

@@ -1,18 +1,21 @@
 """A study's sessions: both sides make the same of one file, anything else differs, and what cannot work is refused."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
-from fhe_auc.base.errors import FheAucError, InputError
+from fhe_auc.base.errors import EvaluationError, FheAucError, InputError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.question import thresholds
 from fhe_auc.question.study import Study
 from fhe_auc.report.studies import Session, check_study, differing, next_session
-from fhe_auc.results.evaluation import QuantileThresholds
+from fhe_auc.results.estimates import GroupEstimate
+from fhe_auc.results.evaluation import CensoringCurve, Evaluation, QuantileThresholds
 from fhe_auc.session import registry
 
 WORDS: dict[str, Any] = {"model": "net 2", "outcome": "sepsis", "cohort": "adults", "period": "2030"}
@@ -20,6 +23,21 @@ ROLES: dict[str, Any] = {"sites": ("north", "south", "west"), "maker": "north", 
 ROWS = {"north": 770, "south": 2587, "west": 4236}
 FOUND = QuantileThresholds(protocol="", backend="", parties=3, security_bits=0, grid=thresholds.uniform(9)[:-1])
 GROUPS = {"thresholds": "uniform:9", "score_columns": ("a", "b"), "by": ("sex=F,M", "age=<1,1-4,5+"), "cluster": "id"}
+EVALUATION = Evaluation(
+    **{"protocol": "", "backend": "", "parties": 3, "security_bits": 0, "auc": 0.5, "binning_error": 0.0},
+    **{"numerical_error": 0.0, "thresholds": 9, "verified": True},
+)
+
+
+def estimate_at(horizon: float) -> GroupEstimate:
+    return GroupEstimate(model="", group="", auc=0.5, horizon=horizon)
+
+
+FOLLOWED = {"time_column": "days", "event_column": "status", "horizon": (30.0, 60.0), "time_grid": 10.0}
+CURVE = CensoringCurve(
+    **{"protocol": "", "backend": "", "parties": 3, "security_bits": 0, "beyond": 40},
+    counts=np.array([[0, 3, 4, 2, 1, 5, 2], [1, 6, 2, 8, 2, 1, 3]]),
+)
 
 
 def study(**more: Any) -> Study:
@@ -45,6 +63,8 @@ CASES: list[dict[str, Any]] = [
     {"classes": ("x", "y", "z"), "score_columns": ("x", "y", "z")},
     {"score_values": "0:9", "report": True},
     {"protocol": "semi-honest", "thresholds": (0.0, 0.25, 0.5), "row_caps": ROWS},
+    {**FOLLOWED, "thresholds": "quantile:8"},
+    {**FOLLOWED, "score_values": "0:9"},
 ]
 
 
@@ -96,6 +116,41 @@ def test_thresholds_are_found_once_for_all_turns_and_the_session_after_is_at_the
     assert np.array_equal(evaluation.request.thresholds, FOUND.grid)
     manifest = registry.load(begun.protocol).manifest_of(begun.request)
     assert (begun.named(manifest, 7).turn, evaluation.named(manifest, 7).turn) == (0, 7)
+
+
+def test_after_the_censoring_curve_each_horizon_has_its_session_with_the_weights_of_that_curve_alone() -> None:
+    """A maker who changes one weight by one unit is found out by each site that has the curve."""
+    asked = study(**FOLLOWED, thresholds="uniform:9")
+    done = [dataclasses.replace(EVALUATION, estimates=(estimate_at(horizon),)) for horizon in (30.0, 60.0)]
+    sessions = [next_session(asked, asked.sites, (CURVE, *done[:at])) for at in range(3)]
+    assert sessions[2] is None
+    for session, horizon in zip(sessions[:2], (30.0, 60.0), strict=True):
+        assert session is not None and session.request.analysis.at  # noqa: PT018
+        at = session.request.analysis.at
+        assert (at.horizon, session.protocol) == (horizon, "verified")
+        plugin = registry.load(session.protocol)
+        assert differing(session.named(plugin.manifest_of(session.request), 7), session) == []
+        for other in ({"beyond": at.beyond + 1}, {"weights": (at.weights[0] + 1, *at.weights[1:])}, {"horizon": 31.0}):
+            analysis = replace(session.request.analysis, at=replace(at, **other))
+            changed = plugin.manifest_of(dataclasses.replace(session.request, analysis=analysis))
+            assert differing(session.named(changed, 7), session) == ["plan"]
+    with pytest.raises(InputError, match="the results are not those of the question's sessions"):
+        next_session(asked, asked.sites, (CURVE, done[1]))
+    other = dataclasses.replace(CURVE, beyond=39)  # what another site has been told
+    assert sessions[0] is not None
+    theirs = next_session(asked, asked.sites, (other,))
+    assert theirs is not None
+    manifest = sessions[0].named(registry.load("verified").manifest_of(sessions[0].request), 7)
+    assert differing(manifest, theirs) == ["plan"]
+
+
+def test_a_result_of_another_kind_in_the_place_of_the_curve_or_one_of_other_times_leads_nowhere() -> None:
+    asked = study(**FOLLOWED, thresholds="uniform:9")
+    for wrong in (FOUND, dataclasses.replace(CURVE, counts=CURVE.counts[:, 1:])):
+        with pytest.raises(InputError, match="the results are not those of the question's sessions"):
+            next_session(asked, asked.sites, (wrong,))
+    with pytest.raises(EvaluationError, match="no row is followed up for longer than 60, or next to none"):
+        next_session(asked, asked.sites, (dataclasses.replace(CURVE, beyond=0),))
 
 
 def test_a_report_asks_for_the_histogram_at_the_decisions_too() -> None:

@@ -35,6 +35,15 @@ def test_the_program_over_rows_agrees_with_other_programs(name: str) -> None:
         assert spread(influences[1] - influences[0]) == pytest.approx(theirs.difference_error, rel=1e-4)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [each for each in follow_up_sets.HORIZONS if each != "competing"])
+def test_scikit_survival_says_what_it_said(name: str) -> None:
+    pytest.importorskip("sksurv")
+    said, rows = follow_up_sets.said(), follow_up_sets.load(name)
+    for horizon, aucs in zip(follow_up_sets.HORIZONS[name], follow_up_sets.lagging(name, rows), strict=True):
+        assert aucs == pytest.approx(said[name, horizon].lagging, abs=1e-9)
+
+
 def test_the_program_over_rows_is_delongs_where_weights_are_alike() -> None:
     rows = follow_up_sets.load("competing")
     labels, scores = rows.events == 1, rows.scores[0]

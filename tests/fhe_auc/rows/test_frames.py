@@ -128,7 +128,11 @@ TWICE = pd.concat([patients(), patients()[["risk"]]], axis=1)
         (patients(), {**COLUMNS, "label": "hospital", "site": "sex", "positive_label": "north"}, "'south' and 'west'"),
         (7, {}, "a list of pairs .* or of tables, got int"),
         ([], {}, "there are no parties"),
-        ([([0, 1], [0.1, 0.2], [1, 1])], {}, "expected a pair .* got tuple; weights are not supported"),
+        (
+            [([0, 1], [0.1, 0.2], [1, 1])],
+            {},
+            "expected a pair .* got tuple; weights are a column of a table .weight=COLUMN.",
+        ),
         ({"y_true": [0, 1, 1], "y_score": [0.1, 0.2, 0.3]}, {}, "got list; .* one table .* takes site=COLUMN"),
         ({"north": (["a", "a"], [0.1, 0.2])}, {}, "row 0: label is 'a'; all labels are 'a', not 0 and 1; .*label='a'$"),
         ({"north": ([0, 1, None], [0.1, 0.2, 0.3])}, {}, "row 2: label is missing"),

@@ -209,7 +209,7 @@ def test_a_difference_of_one_to_nine_rows_from_another_session_is_told() -> None
 @pytest.mark.parametrize("name", ["sample_weight", "weights"])
 def test_weights_are_refused_by_name_rather_than_left_out(name: str) -> None:
     refused = CliRunner().invoke(main, ["evaluate", "absent.csv", "-o", f"{name}=w"])
-    assert (refused.exit_code, "weights are not supported" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "--weight-column NAME=50" in refused.stderr) == (2, True)
 
 
 RANDOM = np.random.default_rng(61)

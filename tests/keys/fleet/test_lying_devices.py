@@ -124,7 +124,8 @@ def test_a_device_and_the_server_together_pass_any_counts(play: Play) -> None:
     """As in Prio: the helper is given answers about other counts than the device has submitted, under the same pad."""
     shown, claimed = padded(play, 3), PartyData.from_arrays("made up", [1] * 30, [1.0] * 30)
     submitted = np.zeros(play.computation.plan.proved.statement.digits, np.uint64)
-    submitted[(2 * len(GRID) - 1) * play.computation.plan.proved.statement.length] = claimed.rows  # all in one digit
+    length = int(play.computation.plan.proved.statement.lengths[0])
+    submitted[(2 * len(GRID) - 1) * length] = claimed.rows  # all in one digit
     false = padded(play, 3, Lie("", digits=lambda digits, _: submitted.reshape(digits.shape)))
     sent = sending(play, 3, false, shown.proof[:RANDOMNESS_BYTES])
     play.write([*play.records[:3], sending(play, 3, shown), play.records[4]])

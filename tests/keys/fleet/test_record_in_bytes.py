@@ -178,7 +178,7 @@ def test_servers_count_the_records_of_another_maker(tmp_path: Path) -> None:
 def statement_of(plan: ExactPlan, manifest: Manifest) -> dict[str, Any]:
     assert plan.proved is not None
     own, shape = plan.proved.statement, plan.proved.statement.shape
-    numbers = zip(NUMBERS, (own.prime, own.base, own.length, shape.calls, shape.chunk), strict=True)
+    numbers = zip(NUMBERS, (own.prime, own.base, int(own.lengths[0]), shape.calls, shape.chunk), strict=True)
     public = {"thresholds": manifest.thresholds.tolist(), "runs": list(plan.runs or ()), "row_cap": plan.caps[0]}
     return public | dict(numbers)
 

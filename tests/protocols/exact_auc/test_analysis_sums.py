@@ -96,7 +96,8 @@ def test_an_estimate_is_that_of_all_pairs(analysis: Analysis, bins: int, varianc
             tied, alike = (int((own == 0).sum()) for own in (signs, of_bins))
             counts = [np.bincount(merging[own]) for own in (ones, zeros)]
             of_labels = None if pieces == bins else tuple([int((own**2).sum()) for own in counts])
-            assert estimate.variance == (signs.sum(), *squares, tied, tied - alike, of_labels)
+            once = (signs.sum(), signs.sum()), (len(ones), len(zeros))  # what weights would change
+            assert estimate.variance == (signs.sum(), *squares, tied, tied - alike, of_labels, *once)
 
 
 def test_besides_many_bins_of_one_number_half_as_many_are_merged() -> None:

@@ -28,6 +28,7 @@ from fhe_auc_protocols.exact_auc.exact_protocols import plan_exact
 from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts
 from fhe_auc_protocols.exact_auc.tie_sums import TieSums
 from tests.support.exact_sessions import GRID, Play, rows
+from tests.support.proved_counts import holds
 
 SMALL: dict[str, Any] = {"thresholds": 1000, "parties": 20, "backend": "openfhe"}
 FIRST, SECOND, THIRD = primes_above(2**41, 3, 8192)
@@ -209,17 +210,6 @@ def sketch_of(counts: np.ndarray[Any, Any]) -> modular.Residues:
     return np.concatenate([counts.ravel(), entries[0][:2], entries[1].ravel(), entries[0][2:]]).astype(np.uint64)
 
 
-def holds(wanted: ProvedCounts, submitted: modular.Residues, cap: int) -> bool:
-    """Whether digits are digits and all equations hold, by their definitions, in integers modulo the prime."""
-    statement = wanted.statement
-    digits = submitted[: statement.digits]
-    counts = [int(each) for each in statement.counts_of(digits)]
-    sums = [-int(each) for each in wanted.constants([cap])[0]]
-    for term, equation, sign in zip(statement.terms, statement.equations_of, statement.signs, strict=True):
-        sums[equation] += int(sign) * counts[term]
-    return int(digits.max()) < statement.base and all(each % PRIME == 0 for each in sums)
-
-
 @analyses
 @pytest.mark.parametrize("rows", [0, 1, 30])
 def test_the_sketch_comes_back_from_what_is_submitted_and_the_statement_holds(analysis: Analysis, rows: int) -> None:
@@ -239,7 +229,7 @@ def test_counts_of_no_rows_do_not_hold_whichever_count_is_changed(analysis: Anal
     counts = counts_of_rows(analysis, 12, seed=3)
     wanted = proved(analysis, counts, 40)
     submitted = wanted.submitted(sketch_of(counts), 40)
-    length = wanted.statement.length
+    length = int(wanted.statement.lengths[0])
     for entry in range(wanted.statement.entries):
         changed = submitted.copy()
         changed[entry * length] = (changed[entry * length] + np.uint64(1)) % np.uint64(PRIME)
@@ -275,7 +265,7 @@ def test_caps_of_any_size_are_proved_modulo_one_prime_and_forging_is_as_hard_as_
     (prime,) = plan.parameters.plain_moduli
     assert plan.proved is not None
     shape = plan.proved.statement.shape
-    assert shape.base**plan.proved.statement.length > most
+    assert shape.base ** int(plan.proved.statement.lengths[0]) > most
     assert shape.error(prime) ** 3 <= 2.0**-100
     assert prime % 2**14 == 1
 

@@ -1,0 +1,121 @@
+"""Intervals by the bootstrap, from replicates of all counts: of thresholds that the rows choose, of differences.
+
+- Of a **threshold** an interval lies between percentiles of those that replicates choose, and ends at edges that are
+  shown. A threshold jumps, at the rate n^(1/3): turned around, or corrected for bias, intervals of 95 % held 58 to 87 %
+  of the true ones, percentiles 93 to 98 % (`docs/evidence/intervals.md`).
+- Of a **difference** of two models it is d ± t·s, with s the standard deviation of differences in replicates, whose
+  percentiles scatter more.
+
+Means and maxima of absolute values have none: with copies of rows all of them are larger, so that a true 0 is left out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.metrics.histogram import Estimate, Histogram
+from fhe_auc.metrics.probabilities import of_probabilities
+from fhe_auc.results.asked import ReportAsked
+from fhe_auc.results.decisions import OperatingPoint, chosen_thresholds
+from fhe_auc.results.intervals import Interval, student_t
+from fhe_auc.results.replicates import Replicates
+from fhe_auc.results.report_card import ReportCard
+from fhe_auc.results.report_measures import Measure, calibration_measures, score_measures
+
+BINS = 256  # of replicates, of all models together
+_NOT_SMOOTH = ("ks", "expected_calibration_error", "ici", "ici_by_chance", "e50", "e90", "emax")
+_KNOWN = "roc_auc"  # has an interval by a formula
+
+
+class Bootstrap(NamedTuple):
+    """What a report has from replicates: of how many, in how many bins, and the differences of two models."""
+
+    replicates: int
+    bins: int
+    differences: tuple[Measure, ...]
+
+
+def bins_of_replicates(histograms: Sequence[Histogram]) -> NDArray[np.float64]:
+    """Return where bins begin in which replicates are counted, from each model's pooled rows in finer ones.
+
+    Each holds about as large a share of positive as of negative rows, together; few bins stay as they are. Where scores
+    are no probabilities, the last one is among them: a party's rows may all lie in the last few.
+    """
+    edges = list[NDArray[np.float64]]()
+    for each in histograms:
+        shares = each.positives / each.positives.sum() + each.negatives / each.negatives.sum()
+        starts = np.searchsorted(np.cumsum(shares), np.linspace(0, 2, BINS // len(histograms), endpoint=False), "right")
+        merged = each.edges[np.minimum(starts, each.bins - 1)] if each.bins > BINS else each.edges[:-1]
+        edges += [merged, each.edges[:1], each.edges[:0] if of_probabilities(each) else each.edges[-2:-1]]
+    return np.unique(np.concatenate(edges))
+
+
+def with_bootstrap(
+    cards: Sequence[ReportCard], found: Replicates, wanted: ReportAsked, by: str
+) -> tuple[tuple[ReportCard, ...], Bootstrap]:
+    """Return cards with an interval of each threshold that the rows choose, and what else the replicates tell.
+
+    `by` is what counts as often as chance has it: "rows", or "patients".
+    """
+    number, bins = found.counts.shape[0], found.counts.shape[-1]
+    method = f"bootstrap by {by}, {number} replicates in {bins} bins"
+    of_models = [found.histograms(model, card.histogram.edges[-1]) for model, card in enumerate(cards)]
+    made = tuple(
+        replace(card, operating_points=tuple(_points(card, own, wanted, f"percentile {method}")))
+        for card, own in zip(cards, of_models, strict=True)
+    )
+    return made, Bootstrap(number, bins, _differences(cards, of_models, method) if len(cards) > 1 else ())
+
+
+def _points(
+    card: ReportCard, replicates: Sequence[Histogram], wanted: ReportAsked, method: str
+) -> list[OperatingPoint]:
+    chosen = [chosen_thresholds(each, wanted.cost_ratio, wanted.alert_rate) for each in replicates]
+    return [
+        point._replace(interval=_of_threshold(card, point, [each[point.name] for each in chosen], method))
+        for point in card.operating_points
+    ]
+
+
+def _of_threshold(
+    card: ReportCard, point: OperatingPoint, found: Sequence[float | None], method: str
+) -> Interval | None:
+    """Return the interval, if all replicates have such a threshold."""
+    known = [each for each in found if each is not None]
+    if card.level is None or point.decision is None or len(known) < len(found):
+        return None
+    edges, own = card.histogram.edges, point.decision.threshold
+    tail = (1 - card.level) / 2
+    low = float(np.quantile(known, tail, method="lower"))
+    high = float(np.quantile(known, 1 - tail, method="higher"))
+    below, above = edges[edges <= min(low, own)], edges[edges >= max(high, own)]
+    return Interval(card.level, float(below[-1]), float(above[0]), method)
+
+
+def _differences(
+    cards: Sequence[ReportCard], of_models: Sequence[Sequence[Histogram]], method: str
+) -> tuple[Measure, ...]:
+    """Return the second model's measures minus the first's."""
+    first, second = ({each.name: each for each in (*card.measures, *card.calibration_measures)} for card in cards)
+    in_replicates = [[_values(each) for each in own] for own in of_models]
+    found = list[Measure]()
+    for name, own in first.items():
+        pair = own.estimate, second[name].estimate
+        if name in (*_NOT_SMOOTH, _KNOWN) or pair[0] is None or pair[1] is None or cards[0].level is None:
+            continue
+        difference = pair[1].value - pair[0].value
+        drawn = [new[name] - old[name] for old, new in zip(*in_replicates, strict=True)]
+        reach = student_t(len(drawn) - 1, cards[0].level) * float(np.std(drawn, ddof=1))
+        interval = Interval(cards[0].level, difference - reach, difference + reach, method)
+        title = f"{own.title}, {cards[1].model} minus {cards[0].model}"
+        found.append(Measure(name, title, own.meaning, Estimate(difference, difference, difference), interval))
+    return tuple(found)
+
+
+def _values(histogram: Histogram) -> dict[str, float]:
+    """Return all measures of one replicate."""
+    measures = (*score_measures(histogram, histogram, None, 1), *calibration_measures(histogram, None, smooth=False))
+    return {each.name: each.estimate.value for each in measures if each.estimate is not None}
