@@ -384,6 +384,16 @@ def test_weights_are_proved_and_the_auc_is_that_of_all_pairs(protocol: str, inte
     assert found == {(weighted_auc(play.sites), "row caps", ())}
 
 
+def test_at_a_horizon_the_weights_of_a_site_may_add_up_to_more_than_its_cap() -> None:
+    heavy, *others = rows(4, 7, most=30)
+    sites = [dataclasses.replace(heavy, weights=np.full(heavy.rows, 1500))]
+    sites += [dataclasses.replace(data, weights=np.arange(data.rows) % 2 * 1000) for data in others]
+    caps = {data.name: data.rows for data in sites}
+    play = Play("verified", sites, keys="helper", row_caps=caps, analysis=ANALYSES["horizon"], interval=0.95)
+    found = play.read()[0]
+    assert (found.fraction, found.inputs_proved, found.parties) == (weighted_auc(sites), "row caps", 4)
+
+
 def squares_understated(sketch: dict[str, Residues]) -> None:
     sketch["m0 g0 c1 squares"][:] = 0
 
