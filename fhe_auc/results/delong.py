@@ -57,6 +57,7 @@ from numpy.typing import ArrayLike
 from fhe_auc.results.intervals import quantile, student_t
 
 Components: TypeAlias = tuple[float, float]  # S10 and S01
+Exact: TypeAlias = Fraction | int
 
 _TOO_SMALL = 0.005  # a share of itself by which a standard error may be too small, and nothing says so
 _OF_FEW = 0.05  # more, over √k, where k rows of the rarer label are on the wrong side
@@ -76,11 +77,6 @@ class Counted(NamedTuple):
     rows: int
     total: int
     square: int
-
-    @classmethod
-    def each(cls, rows: int) -> Counted:
-        """Return rows that count once each."""
-        return cls(rows, rows, rows)
 
     @property
     def effective(self) -> Fraction:
@@ -211,10 +207,7 @@ class Moments(NamedTuple):
 
 
 def around_means(
-    product: Fraction | int,
-    sums: tuple[Fraction | int, Fraction | int],
-    means: tuple[Fraction, Fraction],
-    weight: Fraction | int,
+    product: Exact, sums: tuple[Exact, Exact], means: tuple[Fraction, Fraction], weight: Exact
 ) -> Fraction:
     """Return a sum of products around these means, where that of the factors is `sums`, of so much weight in all."""
     return product - means[1] * sums[0] - means[0] * sums[1] + means[0] * means[1] * weight
@@ -372,6 +365,9 @@ def paired_delong(
     for both, moments, (own, others) in zip(zip(*of_models, strict=True), sums[:2], both_labels, strict=True):
         a, b = map(float, both)  # in floating point, so that a model has no difference from itself, not nearly none
         rows, unit = float(own.effective), 2 * sums.scale * others.total
+        by_squares = (
+            own.rows * (rows / own.rows) ** 4
+        )  # by w², whose effective rows are (Σw²)²/Σw⁴: of lognormal w that
         least = 1 / (6 * _OCCUPIED * float(others.effective)) if sums.scale > LEAST_SCALE else 0.0
         *squares, products = moments.centred(own)
         known = (square * float(own.effective / own.square) / (rows - 1) / unit**2 for square in squares)
@@ -386,7 +382,7 @@ def paired_delong(
         spread = math.prod(squares)  # 0 where one model gives all rows the same worth
         correlation = products / math.sqrt(spread) if spread > 0 else 0.0
         differences.append(a + b - 2 * correlation * math.sqrt(a * b))
-        off_by = sum(missing) * (1 - correlation**2) * (1 / rows + one_score) + math.prod(missing)
+        off_by = sum(missing) * (1 - correlation**2) * (1 / by_squares + one_score) + math.prod(missing)
         uncertain += 4 * a * b / rows**2 * max(off_by, 0.0)
     of_label = float(positives.effective), float(negatives.effective)
     variance = differences[0] / of_label[0] + differences[1] / of_label[1]

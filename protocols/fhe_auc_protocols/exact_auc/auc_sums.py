@@ -317,6 +317,9 @@ class AucSums(ReleasePart):
             parameters.append(Parameter("groups", by, "columns, and all levels that they may have"))
         if self.analysis.cross_groups:
             parameters.append(Parameter("across groups", "yes", "positives of each against negatives of each other"))
+        if self.analysis.weights and (units := self.analysis.units):
+            most = f"{self.analysis.weights.column}, up to {units.most / units.per:g}"
+            parameters.append(Parameter("weights", most, f"a column; in steps of {1 / units.per:g}"))
         return parameters
 
     def of_rows(self, rows: Rows) -> Sequence[Counts]:
@@ -445,12 +448,14 @@ class AucSums(ReleasePart):
             *of_groups,
         )
         reading.estimates = tuple(estimates)
-        settings: dict[str, int | str] = {}
+        settings: dict[str, int | float | str] = {}
         if self.starts and reading.level is not None:
             settings["variance_bins"] = len(self.starts)
         if units := analysis.units:
-            told = ", as much as {:,.1f} positive and {:,.1f} negative rows with one weight".format(*aucs[0].effective)
-            settings["weights"] = f"in steps of {1 / units.per:g}" + told * (reading.level is not None)
+            settings["weights"] = f"steps of {1 / units.per:g}"
+            if reading.level is not None:
+                effective = (round(rows, 1) for rows in aucs[0].effective)
+                settings["effective_events"], settings["effective_others"] = effective
         return Said(
             headline=headline,
             binning_error=binning_error,

@@ -15,7 +15,9 @@ from fhe_auc.question.analysis import Analysis, Questions
 from fhe_auc.question.follow_up import FollowUp
 from fhe_auc.results import result_file, result_tables
 from fhe_auc.results.asked import Asked
+from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.evaluation import CensoringCurve, Outcome
+from fhe_auc.results.horizons import at_horizons
 from fhe_auc.rows.frames import parties_of
 from fhe_auc.rows.party_data import AS_THEY_ARE, PartyData
 from fhe_auc.session import registry
@@ -74,7 +76,8 @@ def test_what_all_sessions_have_told_and_cost_is_one_result(both: Evaluation) ->
     curve = "every party learns how many pooled rows had an event, and were censored, in each of 21 cells of time"
     assert sum(curve in text for text in both.warnings) == 1
     assert "or with a competing one" in str(both.settings["definition"])
-    assert "taken as known" in str(both.settings["censoring_curve"])
+    assert both.settings["censored"] == len(ALL["days"]) - (both.estimates[0].rows or 0) > 10
+    assert ", weighted; protocol exact" in both.headline
     assert [each.horizon for each in both.comparisons] == [*HORIZONS]
     of_both = [each.p_value or 0 for each in both.comparisons]
     assert min(each.p_holm or 0 for each in both.comparisons) == pytest.approx(min(1, 2 * min(of_both)))  # of two tests
@@ -172,3 +175,51 @@ def test_a_curve_is_no_less_proved_than_the_numbers_that_rest_on_it(both: Evalua
     assert made.soundness == pytest.approx(2.0**-49 + curve.soundness)
     assert made.inputs_not_proved == ("the censoring curve",)
     assert not told_by(evaluation_steps(asked, BASE), [replace(curve, verified=False), first, second]).verified
+
+
+def warned(counts: Any, beyond: int, told: Mapping[str, list[tuple[int, int]]], min_cell: int = 10) -> list[str]:
+    """What is said of horizons 100 and 200, with these rows of the curve, and of each group at both horizons."""
+    common: Mapping[str, Any] = {"protocol": "", "backend": "", "parties": 3, "security_bits": 0}
+    curve = CensoringCurve(**common, counts=np.array(counts), beyond=beyond)
+    evaluations = []
+    for at, horizon in enumerate(HORIZONS):
+        of_groups = {
+            group: {"positives": rows[at][0], "negatives": rows[at][1], "horizon": horizon}
+            for group, rows in told.items()
+        }
+        estimates = tuple(GroupEstimate(model="", group=group, auc=0.7, **own) for group, own in of_groups.items())
+        evaluations.append(
+            Evaluation(
+                **common, auc=0.7, binning_error=0.0, numerical_error=0.0, thresholds=9, verified=True,
+                estimates=estimates,
+            )
+        )  # fmt: skip
+    follow_up = FollowUp(time="days", event="status", horizons=HORIZONS, step=100.0)
+    return [*at_horizons(evaluations, curve, Analysis(follow_up=follow_up, min_cell=min_cell)).warnings]
+
+
+def test_what_few_rows_reach_or_large_weights_stand_for_is_told_without_a_count() -> None:
+    assert warned([[0, 40, 40], [0, 20, 20]], 100, {"": [(40, 160), (80, 100)]}) == []
+    few = warned([[0, 40, 40], [0, 300, 20]], 20, {"": [(40, 80), (80, 20)]})
+    assert few == ["horizon 200: fewer than 30 rows are followed up for longer; an earlier one says more"]
+    large = warned([[0, 40, 40], [0, 2000, 20]], 100, {"": [(40, 160), (80, 100)]})
+    assert [text[:99] for text in large] == [
+        f"horizon {at}: so many rows are censored before that one stands for up to {most}; its AUC hangs on few"[:99]
+        for at, most in ((100, 13.5), (200, 16.2))
+    ]
+
+
+def test_horizons_between_which_few_rows_have_an_event_tell_these_and_are_not_both_for_publishing() -> None:
+    told = {"": [(40, 160), (80, 100)], "sex: F": [(20, 80), (23, 70)], "sex: M": [(20, 80), (57, 41)]}
+    (near,) = warned([[0, 40, 40], [0, 20, 20]], 100, told)
+    assert near.startswith("horizons 100 and 200: their numbers tell that fewer than 10 rows had the event, or were")
+    assert near.endswith("between them (sex: F, sex: M): then publish one of the two")
+    assert warned([[0, 40, 40], [0, 20, 20]], 100, told, min_cell=1) == []
+
+
+def test_rows_that_are_not_those_of_the_curve_are_told() -> None:
+    """A site was away in one of the sessions, has read other rows since, or lies."""
+    told = warned([[0, 40, 40], [0, 20, 20]], 100, {"": [(40, 159), (80, 100)]})
+    assert told == [
+        "horizon 100: its rows are not those of the censoring curve: a site was away, or has other rows since"
+    ]
