@@ -142,7 +142,7 @@ class ProvedCounts:
                 columns.append((index.reshape(-1), equations_of, np.full(index.size, multiple)))
             at += block.number
         equations = Equations(at, *map(np.concatenate, zip(*columns, strict=True)))
-        most = np.concatenate([np.full(math.prod(shape), most) for _, shape, most in self._submitted])
+        most = np.concatenate([np.full(math.prod(shape), float(most)) for _, shape, most in self._submitted])
         return Statement.shortest(self.prime, most, equations)
 
     def describe(self) -> Parameter:

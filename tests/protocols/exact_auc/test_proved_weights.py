@@ -303,6 +303,13 @@ def test_where_weights_take_more_than_one_prime_it_is_said_how_many_rows_or_whic
     assert planned(20_000, round(1 / float(told[2]))).proved is not None
 
 
+def test_weights_that_no_prime_has_room_for_are_refused_whoever_plans_them() -> None:
+    analysis = Analysis(weights=Weights("ipw", 2**24, 10**6))
+    for most in (10**7, 2**40):
+        with pytest.raises(CapacityError, match="modulo a prime of 50 bits, 28 counts cannot be proved"):
+            _ = proved(analysis, most=most).statement
+
+
 def test_a_site_checks_its_own_rows_and_weights_before_it_takes_part() -> None:
     """Rows of weight 0 do not count; at a horizon a row may count as much as the largest weight says."""
     caps = RowCaps((3,), ONE)
