@@ -79,15 +79,6 @@ def _squares(spread: NDArray[np.float64], rates: NDArray[np.float64]) -> NDArray
     return np.asarray(spread[0] * np.square(1 - rates) + spread[1] * np.square(rates))
 
 
-def label_variance(histogram: Histogram, rates: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what w²(label − rate)² is on average for a row of weight 1 whose label has that rate, of rates' shape.
-
-    rate·(1 − rate) without weights; otherwise Σw²/Σw of each label comes in.
-    """
-    ones, zeros = histogram.spread.sum(axis=1) / np.maximum(histogram.sides.sum(axis=1), 1e-300)
-    return np.asarray(rates * (1 - rates) * (ones * (1 - rates) + zeros * rates))
-
-
 def calibration_in_the_large(histogram: Histogram) -> tuple[Estimate, float]:
     """Compute the intercept a with the slope held at 1, and its standard error.
 
@@ -174,7 +165,7 @@ def _fitted(
             if np.abs(step).max() < _SMALL_STEP:
                 errors = np.zeros(2)
                 if histogram is not None:
-                    for middle in (_squares(histogram.spread, rates), counts * label_variance(histogram, rates)):
+                    for middle in (_squares(histogram.spread, rates), counts * histogram.label_variance(rates)):
                         sandwich = covariance @ ((design.T * middle) @ design) @ covariance
                         errors = np.maximum(errors, np.sqrt(np.diag(sandwich)))
                 return CalibrationLine(float(line[0]), float(line[1]), *errors.tolist())

@@ -186,6 +186,7 @@ class Protocol(Generic[R]):
     yields: ClassVar[type[Outcome]] = Evaluation  # what a session yields to each party
     proves_inputs: ClassVar[bool] = False  # whether parties can prove their row caps
     several: ClassVar[bool] = False  # whether a session can answer for several models, groups or classes
+    weighs: ClassVar[bool] = False  # whether rows may have weights in sessions of one model
     boundaries: ClassVar[str | None] = None  # name of the protocol that finds quantile thresholds for this one
 
     def key_kinds(self) -> Mapping[str, Callable[[], KeyKind[R]]]:
@@ -370,7 +371,7 @@ def check_weighed(
 ) -> None:
     """Raise `InputError` where rows have weights or follow-up times, and sessions cannot have these."""
     if asked.weights or asked.follow_up:
-        if not protocol.several or fleet is not None:
+        if not (protocol.weighs or protocol.several) or fleet is not None:
             raise InputError(
                 f"{'a fleet' if fleet else f'protocol {protocol.name!r}'} counts each row once: weights and follow-up "
                 "times are for exact, verified and histogram-federated"
