@@ -185,7 +185,8 @@ def _print(report: Report, saved: list[Path]) -> None:
     output.print_text()
     heading = "interval" if card.level is None else f"{100 * card.level:.6g} % interval"
     measures = [(each.model, *line) for each in cards for line in _measures(each)]
-    differences = [("", *_measure(card, one)) for one in facts.net_benefits]
+    more = facts.bootstrap.differences if facts.bootstrap else ()
+    differences = [("", *_measure(card, one)) for one in (*facts.net_benefits, *more)]
     chosen = [(each.model, *line) for each in cards for line in _decisions(each)]
     tables = [
         _table(("model", "metric", "value", heading, ""), [*measures, *differences], words=2),
@@ -246,9 +247,10 @@ def _measure(card: ReportCard, measure: Measure) -> tuple[str, str, str, str]:
 
 def _decisions(card: ReportCard) -> Iterator[tuple[str, ...]]:
     """Yield the lines of a model's cut-offs: those asked for, that of the best F1, and others that rows choose."""
-    points = [point.decision for point in card.operating_points if point.decision and point.name in _PRINTED]
-    for decision in (*card.chosen, card.best, *points):
+    points = {point.decision: point.interval for point in card.operating_points if point.name in _PRINTED}
+    for decision in (*card.chosen, card.best, *filter(None, points)):
         values = {measure.name: report_tables.value_text(measure) for measure in decision.measures}
         title, _, _ = decision.title.partition(" (")
         title = title if title.startswith("Youden") else title[0].lower() + title[1:]
-        yield title, f"{decision.threshold:.4g}", *(values[name] for name in ("precision", "recall", "f1")), ""
+        note = f"cut-off {result_tables.ends(found, '.4g')}" if (found := points.get(decision)) else ""
+        yield title, f"{decision.threshold:.4g}", *(values[name] for name in ("precision", "recall", "f1")), note
