@@ -175,13 +175,14 @@ def weights_named(weight: str | None, max_weight: float | None, weight_step: flo
 
 
 def follow_up_named(
-    label: str, positive_label: Label | None, time: str | None, event: str | None, event_codes: Any, **more: Any
+    label: str, positive_label: Label | None, time: str | None, event: str | None, codes: Any, horizon: Any, grid: Any
 ) -> FollowUp | None:
     """Return what keywords ask of follow-up times; `InputError` for what cannot be, and for labels beside them."""
-    named, grid = more["horizon"] or (), more["time_grid"] or ("days" if event_codes else "")
     beside = "label" if label != LABEL else "positive_label" if positive_label is not None else ""
-    codes = event_codes or CODES
-    return follow_up_of(time or "", event or "", named, grid, codes=codes, beside=beside, names=KEYWORDS)
+    grid = grid or ("days" if codes else "")  # which does not go without times
+    return follow_up_of(
+        time or "", event or "", horizon or (), grid, codes=codes or CODES, beside=beside, names=KEYWORDS
+    )
 
 
 @kinds.converts(OPTIONS)
@@ -248,15 +249,13 @@ def federated_auc(
         patients as independent, not rows (Obuchowski, Biometrics 53, 1997). Parties also learn how many patients there
         are, and sums over all. Exact and verified have it, with sealed keys or a helper.
     weight : str or None
-        Column of weights, 0 to `max_weight` each: how much each row counts. With exact and verified.
+        Column of weights: how much each row counts, 0 to `max_weight`. Exact and verified have it.
     time, event : str or None
-        Columns of follow-up times, and of what ended these: the event, censoring, or a competing event (`event_codes`).
-        They take the place of labels. At each `horizon` rows are positive that had the event by then, negative are
-        those followed up for longer, or with a competing event; the others stand for who was censored before, by
-        inverse probability of censoring weights (Uno and others, JASA 102, 2007). A session before pools the censoring
-        curve.
+        Columns of follow-up times, and of what ended them (`event_codes`), in place of labels.
     horizon : float, sequence of float or None
-        Times, above 0, in the unit of the column `time`.
+        Times; at each, rows with the event by then are told from rows without (cumulative cases, dynamic controls:
+        Blanche and others, Statistics in Medicine 32, 2013). Others stand for rows that were censored before, by
+        weights of a censoring curve, which a session before pools.
     protocol : str
         Name of an installed protocol (see ``fhe-auc protocols``). Only exact and verified evaluate several models,
         groups or classes.
@@ -294,11 +293,11 @@ def federated_auc(
     min_cell : int
         Groups with fewer rows of a label than this are not shown; 1 shows all. Parties can still read them.
     max_weight, weight_step : float or None
-        The most that one weight may be, which is public, and the step to which weights are rounded, 0.001 by default.
+        The most that one weight may be, which is public; and to steps of what weights are rounded, 0.001 by default.
     event_codes : sequence of str, numbers or bools, or None
         Codes in the column `event`: of the event, of the censored, then of competing events. None: 1 and 0.
     time_grid : "days", "weeks", "months", float or None
-        Times are taken as the ends of steps of so many days, or this number of the unit of `time`. None: 1.
+        Step of times: each counts as its step's end. "weeks" and "months" are of times in days. None: 1.
     keys : "sealed", "helper" or None
         A key holder makes the secret key and seals it to each party; or a helper has it, and no party. None: sealed,
         but helper with an epsilon of verified.
@@ -357,9 +356,7 @@ def federated_auc(
         each_pair=each_pair,
         min_cell=min_cell,
         weights=weights_named(weight, max_weight, weight_step),
-        follow_up=follow_up_named(
-            label, positive_label, time, event, event_codes, horizon=horizon, time_grid=time_grid
-        ),
+        follow_up=follow_up_named(label, positive_label, time, event, event_codes, horizon, time_grid),
     )
     entries = Entries(positive_label=positive_label, drop_missing=drop_missing, score_scale=score_scale)
     setup = Setup(keys=keys, backend=backend, max_rows=max_rows, min_rows=min_rows, row_caps=row_caps)

@@ -27,6 +27,7 @@ from fhe_auc.bfv import BfvParameters
 from fhe_auc.ckks import CkksParameters
 from fhe_auc.machines import answers, outcomes, postman
 from fhe_auc.metrics.calibration import CalibrationMap
+from fhe_auc.metrics.updating import LogisticMap
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
 from fhe_auc.question.fleet import Fleet, FleetList, KeyFile
@@ -283,7 +284,13 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     ),
     "note of a restored key store": lambda _: restored._NOTE.form.frame(restored._Restored(2**31, "why")),
     "calibration map": _file(
-        lambda path: calibration_file.save_map(path, CalibrationMap([0, 0.5, 1], [0.1, 0.7])), "map.json"
+        lambda path: calibration_file.save_map(path, CalibrationMap([0, 0.5, 1], [0.1, 0.7]), "bbq"), "map.json"
+    ),
+    "calibration map of two numbers": _file(
+        lambda path: calibration_file.save_map(path, LogisticMap(-0.1, 0.7), "slope-intercept"), "map.json"
+    ),
+    "calibration map of rising steps": _file(
+        lambda path: calibration_file.save_map(path, CalibrationMap([0, 0.5, 1], [0.1, 0.7]), "isotonic"), "map.json"
     ),
     "thresholds": _file(lambda path: thresholds.save(path, [0.0, 0.1, 0.5]), "thresholds.txt"),
     "outcome": _file(lambda path: outcomes.write_json(path, {"party": "north", "auc": float("nan")}), "result.json"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
-from fhe_auc.base.errors import EvaluationError, InputError
+from fhe_auc.base.errors import EvaluationError, FheAucError, InputError
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.session_options import SessionOptions, histogram_options
 from fhe_auc.cli.settings import CommandGroup
@@ -18,11 +18,15 @@ from fhe_auc.question.analysis import DEFAULT_MIN_CELL
 from fhe_auc.results.evaluation import Evaluation, verified_as_dict
 
 if TYPE_CHECKING:
-    from fhe_auc.metrics.calibration import CalibrationMap
+    from collections.abc import Mapping
+
     from fhe_auc.metrics.histogram import Histogram
     from fhe_auc.rows.csv_files import TextFormat
 
+_METHODS = ("slope-intercept", "intercept", "isotonic", "bbq")
 _LOWERED = 0.001  # an AUC that the map lowers by more is told
+_SHOWN = ("expected_calibration_error", "brier", "log_loss", "observed_expected_ratio", "calibration_slope", "roc_auc")
+_HEADER = ("method", "calibration error", "Brier", "log loss", "O:E", "slope", "AUC", "order of scores")
 
 
 @click.group(
@@ -47,27 +51,29 @@ def calibrate() -> None:
 )
 @inputs.party_files
 @histogram_options
+@inputs.option("--method NAME", "How scores are mended.", default=_METHODS[0], type=click.Choice(_METHODS))
 @inputs.out_file_options("The map: a .json file.")
 @output.json_option
-def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: bool, as_json: bool) -> None:
+def fit(files: inputs.PartyFiles, session: SessionOptions, method: str, out: Path, force: bool, as_json: bool) -> None:
     """Make a calibration map from the pooled score histogram.
 
-    By Bayesian binning into quantiles (BBQ): bins of ten rows or more are merged into more and less fine ones, and the
-    shares of positive rows in them averaged, by how likely each binning is. The map holds these averages, one for each
-    bin: to those who are given it, it tells nearly what the histogram does. It helps where scores are off; those that
-    are probabilities already it only blurs. Fit it on rows that the classifier was not trained on.
+    slope-intercept multiplies the log odds of every score, and adds a number (logistic recalibration); intercept only
+    adds one. These two numbers tell little of the rows, keep the scores' order, and need the fewest rows. isotonic and
+    bbq (Bayesian binning into quantiles) give each range of scores a probability of its own: such a map tells nearly
+    what the histogram does, and is for thousands of rows. isotonic's rise, and may be 0 or 1; bbq's may fall.
+
+    What each method mends is told of the rows that the map is made from. Fit it on rows that the classifier was not
+    trained on.
 
     FILE may also be a site's result of a report between machines (.json): the map is of its histogram, of two models of
     that whose --score-column this is.
     """
-    from fhe_auc.metrics import small_cells
-    from fhe_auc.metrics.calibration import bayesian_binning, expected_calibration_error
+    from fhe_auc.metrics import updating
     from fhe_auc.results import calibration_file
-    from fhe_auc.results.report_card import DIGITS
 
     inputs.check_out_file(out, force=force, suffix=".json")
     if files.result is not None:
-        inputs.refuse_beside_a_result({"score_column", "out", "force", "as_json"})
+        inputs.refuse_beside_a_result({"score_column", "method", "out", "force", "as_json"})
         evaluation, said = _in_result(files.result, files.score_column if inputs.given("score_column") else None)
     else:
         session, grid, said = replace(session, of_rows=False), session.thresholds, session.specification
@@ -77,38 +83,72 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
     histogram = evaluation.histogram
     if histogram is None:
         raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
-    noisy = math.isnan(evaluation.binning_error)  # else the map would tell where single rows lie
-    calibration = bayesian_binning(histogram if noisy else small_cells.crowded(histogram, DEFAULT_MIN_CELL))
-    before, after = (
-        round(expected_calibration_error(histogram, calibration=used).value, DIGITS) for used in (None, calibration)
-    )
-    calibration_file.save_map(out, calibration)
-    rows = float(histogram.cleaned().counts.sum())
-    warnings = [*evaluation.warnings, *_ranking_warnings(histogram, calibration)]
+    min_cell = 1 if math.isnan(evaluation.binning_error) else DEFAULT_MIN_CELL  # noise hides rows itself
+    if min(*histogram.real.sum(axis=1), *histogram.effective) < min_cell:
+        raise EvaluationError(f"a map of fewer than {min_cell} rows of a label would tell of them, and mend nothing")
+    calibration = updating.METHODS[method](histogram, min_cell)
+    found = {each: _measured(histogram, each, min_cell) for each in ("none", *_METHODS)}
+    calibration_file.save_map(out, calibration, method)
+    rows = float(histogram.cleaned().real.sum())
+    warnings = [*evaluation.warnings, *_ranking_warnings(found["none"], found[method])]
     if as_json:
         output.print_json(
             {
                 "map": str(out),
-                "method": "bbq",
+                "method": method,
                 "protocol": evaluation.protocol,
                 "parties": evaluation.parties,
                 "rows": rows,
                 "verified": verified_as_dict(evaluation.verified),
-                "expected_calibration_error": {"before": before, "after": after},
+                _SHOWN[0]: {"before": found["none"][_SHOWN[0]], "after": found[method][_SHOWN[0]]},
+                "methods": found,
                 "warnings": warnings,
             }
         )
         return
+    numbers = [f"{name} {each}" for name, each in calibration.as_dict().items() if isinstance(each, float)]
     output.print_table(
         [
             ("map", str(out), "apply it with fhe-auc calibrate apply"),
-            ("bins", f"{len(calibration.probabilities):,}", said),
-            ("rows", f"{rows:,.0f}", f"of {evaluation.parties:,} parties, by {evaluation.protocol}"),
-            ("calibration error", f"{before:.4f}", "before: mean distance of score and share of positive rows"),
-            ("", f"{after:.4f}", "after, on the rows that the map was made from: on others it is larger"),
+            ("method", method, ", ".join(numbers) or "steps"),
+            ("rows", f"{rows:,.0f}", f"of {evaluation.parties:,} parties, by {evaluation.protocol}, bins {said}"),
         ]
     )
+    output.print_text()
+    output.print_table(
+        [(name, *map(_cell, each.values())) for name, each in found.items()],
+        header=_HEADER,
+        numbers=len(_SHOWN),
+    )
+    output.print_text("On the rows that the map is made from: on others it mends less, isotonic and bbq the least.")
     output.print_warnings(warnings)
+
+
+def _measured(histogram: Histogram, method: str, min_cell: int) -> dict[str, float | str | None]:
+    """Return measures of the scores as a method's map makes them, or as they are, and what becomes of their order.
+
+    They have four digits: with all they would be more equations about where single rows lie.
+    """
+    from fhe_auc.metrics import updating
+    from fhe_auc.results import report_measures
+    from fhe_auc.results.report_card import DIGITS
+
+    scores = histogram.centres
+    if method != "none":
+        try:
+            scores = updating.METHODS[method](histogram, min_cell)(scores)
+        except FheAucError as error:
+            return {**dict.fromkeys(_SHOWN), "order": str(error)}
+    rows, steps = updating.mapped(histogram, scores), np.diff(scores[histogram.cleaned().counts > 0])
+    measures = [*report_measures.score_measures(rows, rows, None, min_cell)]
+    measures += report_measures.calibration_measures(rows, None, smooth=False)
+    found = {each.name: None if each.estimate is None else round(each.estimate.value, DIGITS) for each in measures}
+    orders = {"kept": steps > 0, "kept, with ties": steps >= 0, "reversed": steps < 0, "changed": steps <= math.inf}
+    return {**{name: found[name] for name in _SHOWN}, "order": next(key for key, all_ in orders.items() if all_.all())}
+
+
+def _cell(value: float | str | None) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else value or "not shown"
 
 
 def _in_result(path: Path, model: str | None) -> tuple[Evaluation, str]:
@@ -164,7 +204,7 @@ def apply(
     """Write a copy of FILE with one column more: the calibrated scores.
 
     FILE (.csv, .parquet or .npz) needs a column of scores and no labels. Nothing leaves this machine. A score that the
-    map does not cover is an error. The map may rise and fall: rank by the score as it was.
+    map does not cover is an error. isotonic and bbq make scores equal, and bbq's may fall: rank by the score as it was.
     """
     from fhe_auc.results import calibration_file
     from fhe_auc.rows.party_data import to_probabilities
@@ -192,23 +232,14 @@ def apply(
         output.print_text(f"{len(scores):,} rows, with the calibrated score in column {column!r}: {out}")
 
 
-def _ranking_warnings(histogram: Histogram, calibration: CalibrationMap) -> tuple[str, ...]:
+def _ranking_warnings(before: Mapping[str, float | str | None], after: Mapping[str, float | str | None]) -> list[str]:
     """Warn where the map puts together, or in another order, what the scores tell apart."""
-    from fhe_auc.metrics import ranking
-    from fhe_auc.metrics.histogram import Histogram
-
-    counts = histogram.cleaned()
-    if min(counts.positives.sum(), counts.negatives.sum()) <= 0:
-        return ()
-    values, of_bins = np.unique(calibration(counts.centres), return_inverse=True)
-    positives, negatives = (
-        np.bincount(of_bins, each).astype(np.float64) for each in (counts.positives, counts.negatives)
-    )
-    mapped = Histogram(np.arange(len(values) + 1, dtype=np.float64), positives, negatives)
-    before, after = (ranking.roc_auc_score(each).value for each in (counts, mapped))
-    if before - after <= _LOWERED:
-        return ()
-    return (
-        f"the map lowers the AUC of the pooled counts by {before - after:.4f}, from {before:.4f} to {after:.4f}: rank "
-        "by the scores as they were, or fit the map on more rows",
-    )
+    if after["order"] == "reversed":
+        return ["the map turns the order of scores around: events are fewer where scores are higher; is 1 the event?"]
+    auc, mapped = (each["roc_auc"] for each in (before, after))
+    if not (isinstance(auc, float) and isinstance(mapped, float) and auc - mapped > _LOWERED):
+        return []
+    return [
+        f"the map lowers the AUC of the pooled counts by {auc - mapped:.4f}, from {auc:.4f} to {mapped:.4f}: rank by "
+        "the scores as they were, or fit the map on more rows"
+    ]

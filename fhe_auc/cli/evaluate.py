@@ -29,7 +29,7 @@ _ROUND_TIMEOUT = 300.0  # seconds that a round over Flower waits for sites
     "fhe-auc evaluate *.csv --json | jq .auc",
 )
 @inputs.party_files
-@session_options(registry.evaluating, inputs.question_options)
+@session_options(registry.evaluating, inputs.weighed_question_options)
 @inputs.option("--plot FILE", "Save a forest plot: .png, .pdf or .svg.", type=inputs.PATH)
 @inputs.option("--flower", "Carry it by Flower: docs/guide/flower.md.")
 @form_options

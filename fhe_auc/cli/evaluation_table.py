@@ -43,6 +43,9 @@ _PADS = {
     "helper": "a helper takes the pads off the sum, and sees neither",
 }
 
+_ELSEWHERE = "grid", "definition", "censored", "weights", "effective_events", "effective_others"
+"""Settings that stand beside the number of bin edges, the AUC, or the rows."""
+
 _LEARNT = (
     "Every party learnt the pooled counts behind these numbers, and how many rows of each label each group has, also "
     "of groups that are not shown. The aggregator learnt {aggregator}. Names of models and groups are public."
@@ -202,10 +205,22 @@ def _results(evaluation: Evaluation) -> Iterator[_Row]:
     if evaluation.rows is not None:
         label = "label 1" if evaluation.horizon is None else f"by {evaluation.horizon:g}"
         note = f"{evaluation.positives:,} events ({label}), {evaluation.negatives:,} others"
-        note += "; rows censored before then are not among them" * (evaluation.horizon is not None)
+        if evaluation.horizon is not None:
+            lost = evaluation.settings.get("censored")
+            told = "some" if lost is None else f"{int(lost):,}"
+            note += f"; {told} were censored before, and are not among them"
         if "patients" in evaluation.settings:
             note += f"; of {evaluation.settings['patients']:,} patients, who count once at each site"
         yield output.styled("rows", "bold"), output.styled(f"{evaluation.rows:,}", "bold"), note
+    if weights := evaluation.settings.get("weights"):
+        effective = (evaluation.settings.get(f"effective_{name}") for name in ("events", "others"))
+        events, others = ("" if each is None else f"{each:,.0f}" for each in effective)
+        note = f"rows say as much as {events} events and {others} others that count once (effective rows)" * bool(
+            events
+        )
+        if evaluation.horizon is not None:
+            note += "; weights are taken as known, which makes errors larger, mostly by less than 1 %"
+        yield "weights", str(weights), note.removeprefix("; ")
     yield from binning_error_rows(evaluation.auc, evaluation.binning_error, evaluation.numerical_error)
 
 
@@ -243,7 +258,7 @@ def _protection(evaluation: Evaluation) -> Iterator[_Row]:
     texts = [
         f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}".lower()
         for name, value in evaluation.settings.items()
-        if name not in ("grid", "definition")  # which stand beside the number of bin edges, and the AUC
+        if name not in _ELSEWHERE
     ]
     if texts:
         yield "settings", "", ", ".join(texts)

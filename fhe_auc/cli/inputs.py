@@ -343,9 +343,7 @@ weight_options = (
 )
 """The command receives ``weights`` and ``follow_up``."""
 
-question_options = gathered(
-    "questions",
-    Questions,
+_QUESTIONS = (
     score_columns_option("Several models, each compared with the first."),
     by_option,
     option("--classes A,B,C", "Labels of several classes; --score-columns are theirs.", callback=_names),
@@ -353,11 +351,12 @@ question_options = gathered(
     heterogeneity_option,
     cluster_option,
     option("--each-pair", "Compare each two models, not each with the first."),
-    *weight_options,
     whole_number(
         *("--min-cell", 1, MOST_MIN_CELL), default=DEFAULT_MIN_CELL, about="Hide groups with fewer rows of a label."
     ),
 )
+question_options = gathered("questions", Questions, *_QUESTIONS)
+weighed_question_options = gathered("questions", Questions, *_QUESTIONS, *weight_options)
 
 
 def _parsed(

@@ -179,8 +179,10 @@ def _print(report: Report, saved: list[Path]) -> None:
         rows.append(("bins", f"{card.histogram.bins:,}", note))
     rows += result_tables.of_sites(each.sites for each in cards if each.sites)
     about = "about " if card.noisy else ""
-    total = f"{about}{card.histogram.counts.sum():,.0f} rows, {100 * card.prevalence:.3g}% positive"
+    total = f"{about}{card.total:,.0f} rows, {100 * card.prevalence:.3g}% positive" + " by weight" * card.weighted
     output.print_text(f"{facts.title}: {total}.\n")
+    if facts.weighting:
+        output.print_text(f"{facts.weighting['text']}\n")
     output.print_table(rows)
     output.print_text()
     heading = "interval" if card.level is None else f"{100 * card.level:.6g} % interval"

@@ -1,4 +1,4 @@
-"""Calibration: what share of rows with a score is positive, how far scores are from it, and a map that mends them.
+"""Calibration: what share of rows with a score is positive, how far scores are from it, and steps that mend them.
 
 All take scores for probabilities: they raise `InputError` if edges leave [0, 1], `UndefinedMetricError` without rows.
 """
@@ -131,17 +131,15 @@ def _model(histogram: Histogram, cuts: NDArray[np.intp]) -> tuple[float, tuple[N
     return score, (estimates, ends - cuts)
 
 
-def calibration_curve(
-    histogram: Histogram, *, n_bins: int = CALIBRATION_BINS, calibration: CalibrationMap | None = None
-) -> CalibrationCurve:
+def calibration_curve(histogram: Histogram, *, n_bins: int = CALIBRATION_BINS) -> CalibrationCurve:
     """Compute the points of the reliability diagram.
 
-    Every bin goes as a whole to the evaluation bin of its score: its middle, or what `calibration` makes of that. The
-    `n_bins` evaluation bins, 1 or more, far fewer than the histogram's, are of about equally many rows
-    (``strategy="quantile"``); as in scikit-learn, they include their upper end.
+    Every bin goes as a whole to the evaluation bin of its score: its middle. The `n_bins` evaluation bins, 1 or more,
+    far fewer than the histogram's, are of about equally many rows (``strategy="quantile"``); as in scikit-learn, they
+    include their upper end.
     """
     usable = with_rows(histogram, "nothing to calibrate by")
-    scores, _, _ = _scores(usable, calibration)
+    scores = usable.centres
     groups = np.searchsorted(_bin_ends(usable, scores, n_bins), scores)
     per_bin = (usable.positives, usable.counts, usable.counts * scores)
     positives, rows, sums = (np.bincount(groups, weights, minlength=n_bins).astype(np.float64) for weights in per_bin)
@@ -149,20 +147,19 @@ def calibration_curve(
     return CalibrationCurve(positives[some] / rows[some], sums[some] / rows[some], rows[some])
 
 
-def expected_calibration_error(
-    histogram: Histogram, *, n_bins: int = CALIBRATION_BINS, calibration: CalibrationMap | None = None
-) -> Estimate:
+def expected_calibration_error(histogram: Histogram, *, n_bins: int = CALIBRATION_BINS) -> Estimate:
     """Compute the mean distance, over rows, between share of positives and mean score in evaluation bins; in [0, 1].
 
     Arguments are those of `calibration_curve`. The range holds the error of the rows' own scores in their
     own evaluation bins, as scikit-learn would cut them: where an end of one may lie inside a bin of the histogram, any
     of that bin's rows may be on either side. [BBQ] (see `bayesian_binning`); [FCE] section 2.1.
     """
-    curve = calibration_curve(histogram, n_bins=n_bins, calibration=calibration)
+    curve = calibration_curve(histogram, n_bins=n_bins)
     total = curve.rows.sum()
     value = float(curve.rows @ np.abs(curve.prob_true - curve.prob_pred) / total)
     usable = histogram.cleaned()
-    scores, lowest, highest = _scores(usable, calibration)
+    scores, lowest, highest = usable.centres, usable.edges[:-1], np.nextafter(usable.edges[1:], -1)
+    highest[-1] = usable.edges[-1]  # other bins are without their upper edge
     reach = np.maximum(scores - lowest, highest - scores)
     # Rows on the other side of an end take their distance from one evaluation bin, and bring it to another.
     ends = _may_split(usable, lowest, highest, n_bins)
@@ -170,23 +167,6 @@ def expected_calibration_error(
     moved = np.where(ends > 1, np.add(*distances), np.maximum(*distances)) * (ends > 0)
     half_width = float((usable.counts @ reach + 2 * moved.sum()) / total)
     return Estimate(value, max(0.0, value - half_width), min(1.0, value + half_width))
-
-
-def _scores(
-    histogram: Histogram, calibration: CalibrationMap | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the score taken for each bin's rows, and the lowest and highest that any of them can have."""
-    lowest, highest = histogram.edges[:-1], np.nextafter(histogram.edges[1:], -1)  # without its upper edge,
-    highest[-1] = histogram.edges[-1]  # but for the last one
-    if calibration is None:
-        return histogram.centres, lowest, highest
-    first, last = (bin_index(calibration.edges, each) for each in (lowest, highest))
-    reached = [calibration.probabilities[i : j + 1] for i, j in zip(first, last, strict=True)]
-    return (
-        calibration(histogram.centres),
-        np.array([each.min() for each in reached]),
-        np.array([each.max() for each in reached]),
-    )
 
 
 def _bin_ends(usable: Histogram, scores: NDArray[np.float64], n_bins: int) -> NDArray[np.float64]:

@@ -12,7 +12,6 @@ with the event to that number times its risk by t (Kaplan and Meier's, or Aalen 
 Products and quotients of float64 come one after the other, so that all sites get the same digits.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +20,6 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import EvaluationError
 from fhe_auc.question.follow_up import CENSORED, UNITS_PER_WEIGHT, AtHorizon, FollowUp
 from fhe_auc.question.weights import MOST_UNITS
-
-_FEW, _LARGE = 30, 10  # rows beyond a horizon, and a weight, that are worth a warning
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +50,7 @@ def at_horizon(ended: Ended, follow_up: FollowUp, horizon: float) -> AtHorizon:
 
     Raises `EvaluationError` where no row, or next to none, is followed up for so long.
     """
-    own = ended.until(int(follow_up.cells(np.array([horizon]))[0]) + 1)
+    own = ended.until(follow_up.until(horizon))
     shares = own.not_censored
     if not own.beyond or MOST_UNITS * shares[-1] < UNITS_PER_WEIGHT:
         raise EvaluationError(
@@ -62,19 +59,3 @@ def at_horizon(ended: Ended, follow_up: FollowUp, horizon: float) -> AtHorizon:
         )
     *weights, beyond = (round(UNITS_PER_WEIGHT / share) for share in shares)
     return AtHorizon(horizon=horizon, weights=tuple(weights), beyond=beyond)
-
-
-def doubts(ended: Ended, ats: Sequence[AtHorizon]) -> list[str]:
-    """Return warnings about horizons that few rows reach, and about large weights."""
-    found = []
-    for at in ats:
-        if ended.until(len(at.weights)).beyond < _FEW:
-            found.append(
-                f"horizon {at.horizon:g}: fewer than {_FEW} rows are followed up for longer; an earlier one says more"
-            )
-        if (most := at.units.most / UNITS_PER_WEIGHT) > _LARGE:
-            found.append(
-                f"horizon {at.horizon:g}: so many rows are censored before that one stands for up to {most:.3g}; its "
-                "AUC hangs on few rows"
-            )
-    return found

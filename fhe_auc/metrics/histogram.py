@@ -130,6 +130,14 @@ class Histogram:
         ones, zeros = np.square(self.sides.sum(axis=1)) / np.maximum(self.squares.sum(axis=1), 1e-300)
         return float(ones), float(zeros)
 
+    def label_variance(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what w²(label − rate)² is on average, for each weight of 1, where labels have these rates.
+
+        rate·(1 − rate) without weights; otherwise Σw²/Σw of each label comes in.
+        """
+        ones, zeros = self.spread.sum(axis=1) / np.maximum(self.sides.sum(axis=1), 1e-300)
+        return np.asarray(rates * (1 - rates) * (ones * (1 - rates) + zeros * rates))
+
     def merged(self, starts: NDArray[np.intp]) -> Histogram:
         """Return the histogram of merged bins, each of which begins with one of these; the first is 0."""
         ends = self.edges[np.append(starts, self.bins)]
@@ -212,25 +220,24 @@ def _without_negatives(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     if total <= 0:
         return np.zeros_like(counts)
     inner = np.cumsum(counts)[:-1]
-    return np.diff(np.clip(_rising(inner), 0.0, total), prepend=0.0, append=total)
+    return np.diff(np.clip(rising(inner, np.ones_like(inner)), 0.0, total), prepend=0.0, append=total)
 
 
-def _rising(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the nearest numbers, by least squares, of which none is below the one before (isotonic regression).
+def rising(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the nearest numbers, by weighted least squares, of which none is below the one before (isotonic).
 
     Where numbers fall, neighbours are pooled to their mean until means rise (Ayer et al., Ann. Math. Stat. 26, 1955).
+    Weights are above 0.
     """
-    means: list[float] = []
-    sizes: list[int] = []
-    for value in values.tolist():
-        mean, size = value, 1
-        while means and means[-1] >= mean:
-            before, many = means.pop(), sizes.pop()
+    blocks: list[tuple[float, float, int]] = []
+    for mean, size in zip(values.tolist(), weights.tolist(), strict=True):
+        length = 1
+        while blocks and blocks[-1][0] >= mean:
+            before, many, others = blocks.pop()
             mean = (mean * size + before * many) / (size + many)
-            size += many
-        means.append(mean)
-        sizes.append(size)
-    return np.repeat(np.array(means, np.float64), np.array(sizes, np.intp))
+            size, length = size + many, length + others
+        blocks.append((mean, size, length))
+    return np.repeat([mean for mean, _, _ in blocks], np.array([length for _, _, length in blocks], np.intp))
 
 
 def _finite_vector(values: ArrayLike, name: str) -> NDArray[np.float64]:

@@ -26,7 +26,7 @@ def confusion_matrix(histogram: Histogram, threshold: float) -> NDArray[np.int64
     if histogram.squares is None:
         counts = np.rint(counts).astype(np.int64)
     tp, fp, positives, negatives = counts
-    return np.array([[negatives - fp, fp], [positives - tp, tp]])
+    return np.array([[negatives - fp, fp], [positives - tp, tp]]).round(9)  # weights are multiples of 0.000001
 
 
 def decision_metrics(histogram: Histogram, threshold: float) -> dict[str, float | None]:

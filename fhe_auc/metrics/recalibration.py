@@ -79,15 +79,6 @@ def _squares(spread: NDArray[np.float64], rates: NDArray[np.float64]) -> NDArray
     return np.asarray(spread[0] * np.square(1 - rates) + spread[1] * np.square(rates))
 
 
-def label_variance(histogram: Histogram, rates: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what w²(label − rate)² is on average for a row of weight 1 whose label has that rate, of rates' shape.
-
-    rate·(1 − rate) without weights; otherwise Σw²/Σw of each label comes in.
-    """
-    ones, zeros = histogram.spread.sum(axis=1) / np.maximum(histogram.sides.sum(axis=1), 1e-300)
-    return np.asarray(rates * (1 - rates) * (ones * (1 - rates) + zeros * rates))
-
-
 def calibration_in_the_large(histogram: Histogram) -> tuple[Estimate, float]:
     """Compute the intercept a with the slope held at 1, and its standard error.
 
@@ -96,9 +87,9 @@ def calibration_in_the_large(histogram: Histogram) -> tuple[Estimate, float]:
     """
     usable = _usable(histogram)
     value, low, high = (
-        _intercept(usable, _logit(scores)) for scores in (usable.centres, usable.edges[1:], usable.edges[:-1])
+        _intercept(usable, logit(scores)) for scores in (usable.centres, usable.edges[1:], usable.edges[:-1])
     )
-    rates = expit(value + _logit(usable.centres))
+    rates = expit(value + logit(usable.centres))
     error = _left_over(usable, rates) / float(usable.counts @ (rates * (1 - rates)))
     return Estimate(value, min(low, value), max(high, value)), error
 
@@ -121,11 +112,11 @@ def calibration_line(histogram: Histogram) -> CalibrationLine | None:
     None if a score parts the labels, or nearly does, or all are equal, so that no finite slope is the best one.
     """
     usable = _usable(histogram)
-    found = _fitted(usable.positives, usable.negatives, _logit(usable.centres), usable)
+    found = _fitted(usable.positives, usable.negatives, logit(usable.centres), usable)
     if found is None:
         return None
-    lower, upper = _logit(usable.edges[:-1]), _logit(usable.edges[1:])
-    lower[0], upper[-1] = _logit(usable.centres[[0, -1]])
+    lower, upper = logit(usable.edges[:-1]), logit(usable.edges[1:])
+    lower[0], upper[-1] = logit(usable.centres[[0, -1]])
     nothing = np.zeros(usable.bins)
     off = np.zeros(2)
     for of_ones, of_zeros in ((upper, lower), (lower, upper)):
@@ -140,7 +131,8 @@ def _usable(histogram: Histogram) -> Histogram:
     return with_both_labels(histogram)
 
 
-def _logit(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def logit(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the log odds of scores in [0, 1], kept `NEAREST_END` away from the ends."""
     inside = np.clip(scores, NEAREST_END, 1 - NEAREST_END)
     return np.asarray(np.log(inside) - np.log1p(-inside))
 
@@ -173,7 +165,7 @@ def _fitted(
             if np.abs(step).max() < _SMALL_STEP:
                 errors = np.zeros(2)
                 if histogram is not None:
-                    for middle in (_squares(histogram.spread, rates), counts * label_variance(histogram, rates)):
+                    for middle in (_squares(histogram.spread, rates), counts * histogram.label_variance(rates)):
                         sandwich = covariance @ ((design.T * middle) @ design) @ covariance
                         errors = np.maximum(errors, np.sqrt(np.diag(sandwich)))
                 return CalibrationLine(float(line[0]), float(line[1]), *errors.tolist())

@@ -177,7 +177,7 @@ def joined(histogram: Histogram, edges: Sequence[float]) -> Histogram:
     return histogram.merged(np.flatnonzero(~np.isin(histogram.edges[:-1], edges) | (np.arange(histogram.bins) == 0)))
 
 
-def enough(rows: NDArray[Any], sums: NDArray[Any], squares: NDArray[Any], least: int) -> NDArray[np.bool_]:
+def enough(least: int, rows: NDArray[Any], sums: NDArray[Any], squares: NDArray[Any]) -> NDArray[np.bool_]:
     """Return where there is no row, or at least so many, also of effective rows: of rows, Σw and Σw²."""
     sure = np.square(np.asarray(sums, np.float64)) >= least * np.asarray(squares, np.float64) * (1 - _ROUNDING)
     return np.asarray((rows == 0) | (rows >= least) & sure)
@@ -192,8 +192,7 @@ class _Below(NamedTuple):
 
     def large(self, edges: ArrayLike, least: int) -> NDArray[np.bool_]:
         """Return between which of these edges there are `enough`."""
-        rows, sums, squares = (np.diff(below[np.asarray(edges, np.intp)]) for below in self)
-        return enough(rows, sums, squares, least)
+        return enough(least, *(np.diff(below[np.asarray(edges, np.intp)]) for below in self))
 
 
 def _below(histogram: Histogram) -> tuple[_Below, _Below]:
@@ -229,29 +228,33 @@ def _apart(histogram: Histogram, starts: NDArray[np.intp], shown: Shown, least: 
     return starts
 
 
-def _large(count: NDArray[np.int64], least: int) -> NDArray[np.bool_]:
-    return np.asarray((count == 0) | (count >= least))
-
-
 def _best_starts(sums: tuple[_Below, ...], low: int, high: int, least: int) -> list[int]:
     """Return the first fine bin of each merged one, of the fine bins from `low` up to `high`, by dynamic programming.
 
     `sums` are the rows of each class below each edge. For every edge, in order, the best last merged bin that ends
     there is found among those that could start it. Not every start need be tried: a merged bin that could be parted in
     two, both without small counts, is never better than the two, since p·n is no less of a sum than of its parts.
+
+    With weights the fewest rows that are enough are not known: it is as many as would be where weights lie evenly, and
+    the best merged bin may be missed.
     """
-    p, n = (below.rows[low : high + 1] - below.rows[low] for below in sums)
+    own = [_Below(*(each[low : high + 1] - each[low] for each in below)) for below in sums]
+    p, n = (each.rows for each in own)
     # For each edge, the nearest one below with enough rows of either class between, or the first edge.
-    back = np.maximum(np.minimum(*(np.searchsorted(s, s - least, side="right") for s in (p, n))) - 1, 0)
+    needed = [least * max(1.0, s[-1] * q[-1] / w[-1] ** 2) if s[-1] else least for s, w, q in own]
+    starts = (np.searchsorted(s, s - rows, side="right") for s, rows in zip((p, n), needed, strict=True))
+    back = np.maximum(np.minimum(*starts) - 1, 0)
     edges = high - low + 1
     cost, bins, start = (np.zeros(edges, np.int64) for _ in range(3))
     reached = np.zeros(edges, bool)
     reached[0] = True
     last = np.zeros(edges, np.int64)  # for each edge, the nearest one at or below it that is reached
     for end in range(1, edges):
-        first = back[last[back[end]]]
-        positives, negatives = p[end] - p[first:end], n[end] - n[first:end]
-        fit = np.flatnonzero(reached[first:end] & _large(positives, least) & _large(negatives, least))
+        for first in (back[last[back[end]]], 0)[: 1 + (end == edges - 1)]:
+            positives, negatives = p[end] - p[first:end], n[end] - n[first:end]
+            large = (enough(least, *(each[end] - each[first:end] for each in below)) for below in own)
+            if len(fit := np.flatnonzero(reached[first:end] & np.logical_and(*large))):
+                break
         last[end] = last[end - 1]
         if len(fit):
             costs = cost[first + fit] + positives[fit] * negatives[fit]

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.probabilities import with_rows
-from fhe_auc.metrics.recalibration import label_variance
 
 _SPAN = 2 / 3  # of all rows, near a fit
 _STEP = 0.01  # of the range, between fits
@@ -54,8 +53,8 @@ def smooth_calibration(histogram: Histogram) -> SmoothCalibration:
     smooth = np.interp(scores, scores[at], weights @ positives)
     far = np.abs(smooth - scores)
     # Neighbouring fits weigh rows alike: between them the deviation is straight, as the curve is.
-    varies = rows * label_variance(usable, scores)
-    chance = np.interp(scores, scores[at], np.sqrt(2 / np.pi * (np.square(weights) @ varies)))
+    varied = np.square(weights) @ (rows * usable.label_variance(scores))
+    chance = np.interp(scores, scores[at], np.sqrt(2 / np.pi * varied))
     order, total = np.argsort(far), float(rows.sum())
     ranks = np.searchsorted(np.cumsum(rows[order]), np.array([0.5, 0.9]) * total)
     middle, high = far[order[np.minimum(ranks, len(far) - 1)]].tolist()

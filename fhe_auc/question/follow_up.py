@@ -76,6 +76,10 @@ class FollowUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Shape of counts of rows by code and cell, but for those above the last horizon."""
         return len(self.codes), len(self.edges)
 
+    def until(self, horizon: float) -> int:
+        """Return how many cells there are up to a horizon."""
+        return int(np.searchsorted(self.edges, horizon)) + 1
+
     def cells(self, times: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the cell of each time, shape (n,): `len(edges)` for those above the last horizon."""
         return np.searchsorted(self.edges, times, side="left").astype(np.int64)

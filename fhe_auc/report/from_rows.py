@@ -123,9 +123,7 @@ def federated_report(
         heterogeneity=heterogeneity,
         min_cell=of_groups,
         weights=weights_named(weight, max_weight, weight_step),
-        follow_up=follow_up_named(
-            label, positive_label, time, event, event_codes, horizon=horizon, time_grid=time_grid
-        ),
+        follow_up=follow_up_named(label, positive_label, time, event, event_codes, horizon, time_grid),
     )
     entries = Entries(positive_label=positive_label, drop_missing=drop_missing, score_scale=score_scale)
     setup = Setup(keys=keys, backend=backend, max_rows=max_rows, min_rows=min_rows, row_caps=row_caps)

@@ -94,7 +94,8 @@ class Report:
     def __str__(self) -> str:
         """Return one line: title, each model's AUC and interval, number of rows, and share of positive rows."""
         about = "about " if self.card.noisy else ""
-        total = f"{about}{self.card.histogram.counts.sum():,.0f} rows, {100 * self.card.prevalence:.3g} % positive"
+        total = f"{about}{self.card.total:,.0f} rows, {100 * self.card.prevalence:.3g} % positive"
+        total += ", by weight" * self.card.weighted
         aucs = []
         for name, card in self.cards.items():
             interval = card.interval
@@ -120,6 +121,7 @@ class Report:
             tables += [of_estimates(groups)]
             tables += [table for card in cards for table in of_groups(card) if table.rows]
         lines = [
+            *([str(facts.weighting["text"])] if facts.weighting else []),
             *(
                 f"{label} {value}: {note}"
                 for label, value, note in of_sites(card.sites for card in cards if card.sites)

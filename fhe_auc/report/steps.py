@@ -1,7 +1,7 @@
 """Which sessions a report takes, one after the other (`fhe_auc.session.steps`), and what they tell together.
 
-report_steps        (thresholds,) (evaluation,) and for each model its histogram (, counts of groups);
-of two models counts of both at the first threshold; at last (replicates)
+report_steps        (thresholds,) (censoring curve,) (evaluation,) and for each model its histogram (, counts of
+groups); of two models counts of both at the first threshold; at last (replicates)
 """
 
 import datetime
@@ -9,13 +9,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from msgspec import UNSET, structs
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import EvaluationError, InputError
+from fhe_auc.metrics.censoring import at_horizon, doubts
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.probabilities import of_probabilities
 from fhe_auc.question import thresholds as grids
@@ -25,7 +26,15 @@ from fhe_auc.results.asked import Asked, ReportAsked
 from fhe_auc.results.bootstrap import bins_of_replicates, with_bootstrap
 from fhe_auc.results.decisions import net_benefits
 from fhe_auc.results.estimates import NESTED, Comparison
-from fhe_auc.results.evaluation import NOT_TOLD_APART, CellCounts, Evaluation, Outcome, QuantileThresholds, preceded
+from fhe_auc.results.evaluation import (
+    NOT_TOLD_APART,
+    CellCounts,
+    CensoringCurve,
+    Evaluation,
+    Outcome,
+    QuantileThresholds,
+    preceded,
+)
 from fhe_auc.results.group_decisions import calibrations, of_cells
 from fhe_auc.results.intervals import of_difference
 from fhe_auc.results.replicates import Replicates
@@ -37,12 +46,15 @@ from fhe_auc.session.steps import (
     Step,
     Steps,
     asking,
+    censoring_curve,
     evaluation_steps,
     expected,
     requested,
     step_after,
     with_thresholds,
 )
+
+Before: TypeAlias = QuantileThresholds | CensoringCurve  # what sessions have yielded for all those that follow
 
 COUNTS, REPLICATES = "counts-federated", "replicates-federated"
 _BINS_OF_GROUPS = 40  # in which a group's scores are taken to be spread as all rows' are
@@ -83,10 +95,16 @@ def report_steps(asked: Asked, base: Request = ANY, own: Grids | None = None, sa
     """
     if (report := asked.report) is None:
         raise InputError("no report is asked for")
-    counting, found = requested(base, report.protocol, options=report.options, interval=asked.interval), None
+    counting, before = requested(base, report.protocol, options=report.options, interval=asked.interval), list[Before]()
     if own is None:
         found, counting = yield from with_thresholds(asked, report.protocol, counting)
+        before += [found] if found is not None else []
         own = Grids((counting.thresholds,) * len(asked.analysis.models), counting.thresholds)
+    if follow_up := asked.analysis.follow_up:
+        curve = yield from censoring_curve(asked, replace(counting, thresholds=own.together))
+        at = at_horizon(curve.ended, follow_up, follow_up.horizons[0])
+        asked = structs.replace(asked, analysis=structs.replace(asked.analysis, at=at))
+        before.append(replace(curve, warnings=(*curve.warnings, *doubts(curve.ended, [at]))))
     names, whole = asked.analysis.models, None
     if asked.evaluates and all(np.array_equal(grid, own.together) for grid in own.of_models):
         request = replace(asking(asked, base), thresholds=own.together)
@@ -94,7 +112,7 @@ def report_steps(asked: Asked, base: Request = ANY, own: Grids | None = None, sa
     parts = list[_OfModel]()
     for name, grid in zip(names, own.of_models, strict=True):
         at_grid = replace(counting, thresholds=grid)
-        parts.append((yield from _of_model(asked, report, name, base, at_grid, found, whole, said)))
+        parts.append((yield from _of_model(asked, report, name, base, at_grid, before, whole, said)))
     first = parts[0]
     cards, about, privacy = tuple(each.card for each in parts), first.evaluation, first.privacy
     warnings, own_warnings = (_told(cards, texts) for texts in zip(*((p.warnings, p.own) for p in parts), strict=True))
@@ -114,6 +132,7 @@ def report_steps(asked: Asked, base: Request = ANY, own: Grids | None = None, sa
         date=datetime.date.today(),
         privacy=privacy,
         session=words.session(first.evaluation, first.thresholds),
+        weighting=words.weighting(asked.analysis, cards[0]),
         warnings=tuple(warnings),
         comparison=comparison,
         net_benefits=benefits,
@@ -139,23 +158,24 @@ def _of_model(
     name: str,
     base: Request,
     counting: Request,
-    found: QuantileThresholds | None,
+    before: Sequence[Before],
     whole: Evaluation | None,
     said: str,
 ) -> Steps[_OfModel]:
     """Return what is said of one model, of which rows are counted at the thresholds of `counting`.
 
-    If a session has found these, it has `found` them. An evaluation is `whole` if all models have the same thresholds.
+    Sessions `before` have found these, and the censoring curve, where there were such. An evaluation is `whole` if all
+    models have the same thresholds.
     """
     analysis, grid, several = asked.analysis, counting.thresholds, len(asked.analysis.models) > 1
-    alone = Analysis(models=(name,))
+    alone = _counted(analysis, (name,))
     edges = grids.with_asked(grid, report.threshold) if report.threshold else grid
     request = replace(counting, analysis=alone, thresholds=edges)
     evaluation = expected(Evaluation, (yield Step(report.protocol, request)))
     if (histogram := evaluation.histogram) is None:
         raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
-    if found is not None:
-        evaluation = preceded(evaluation, found)
+    for each in before:
+        evaluation = preceded(evaluation, each)
     noisy = math.isnan(evaluation.binning_error)
     added = np.setdiff1d(histogram.edges[:-1], grid).tolist() if report.threshold else ()
     level, least = asked.interval, report.min_cell
@@ -216,7 +236,7 @@ def _replicated(
     grid = bins_of_replicates(fine)
     request = requested(base, REPLICATES, analysis=analysis, thresholds=grid, options={"replicates": report.bootstrap})
     found = expected(Replicates, (yield Step(REPLICATES, request)))
-    by = "patients" if analysis.cluster else "rows"
+    by = ("patients" if analysis.cluster else "rows") + " of fixed weights" * bool(analysis.units)
     return with_bootstrap([each.card for each in parts], fine, found, report, by)
 
 
@@ -234,10 +254,15 @@ def _between(
     probable = all(card.decision_curve is not None for card in cards)
     # A threshold at which small counts are hidden has no net benefit, which would tell them.
     if decided and probable and 0 < (at := decided[0].threshold) < 1 and not any(each.hidden for each in decided):
-        request = requested(base, COUNTS, analysis=Analysis(models=names), thresholds=np.array([0.0, at]))
+        request = requested(base, COUNTS, analysis=_counted(asked.analysis, names), thresholds=np.array([0.0, at]))
         cells = expected(CellCounts, (yield Step(COUNTS, request)))
         benefits = net_benefits(names, cells, at, first.level, first.min_cell)
     return whole, comparison, benefits
+
+
+def _counted(analysis: Analysis, models: tuple[str, ...]) -> Analysis:
+    """Return what counts of some models look at, over all rows."""
+    return Analysis(models=models, weights=analysis.weights, follow_up=analysis.follow_up, at=analysis.at)
 
 
 def _new(evaluation: Evaluation, old: Iterable[str]) -> list[str]:

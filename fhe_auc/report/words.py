@@ -83,6 +83,41 @@ def replicates_privacy(found: Bootstrap, analysis: Analysis) -> str:
     )
 
 
+def weighting(analysis: Analysis, card: ReportCard) -> dict[str, object]:
+    """Return what `Facts.weighting` holds: how much rows count, and what positive ones are at a horizon."""
+    if analysis.units is None:
+        return {}
+    effective = dict(
+        zip(("positive", "negative"), (math.floor(each + 1e-6) for each in card.histogram.effective), strict=True)
+    )
+    told: dict[str, object] = {"step": 1 / analysis.units.per, "effective_rows": effective}
+    if analysis.weights:
+        of = analysis.weights
+        text = f"Rows have weights: column “{of.column}”, in steps of {1 / of.per:g}, {of.most / of.per:g} at most."
+    elif analysis.follow_up and analysis.at:
+        of_event, horizon, unknown = analysis.follow_up, analysis.at.horizon, card.histogram.unknown
+        event, censored, *competing = of_event.codes
+        lost = 0 if unknown is None else round(unknown.sum())
+        hidden = 0 < lost < card.min_cell
+        told |= {"horizon": horizon, "event": f"{of_event.event} = {event}", "competing": competing}
+        told["censored_before"] = None if hidden else lost
+        others = f", or had a competing one before ({', '.join(competing)})" if competing else ""
+        text = (
+            f"At the horizon {horizon:g} of column “{of_event.time}”: rows are positive that had the event by then "
+            f"(column “{of_event.event}”: {event}), negative that were followed up for longer{others}. "
+            f"{f'Fewer than {card.min_cell}' if hidden else f'{lost:,}'} rows were censored before (code {censored}); "
+            f"others stand for them, each with a weight, in steps of {told['step']:g}: 1 over the share that is not "
+            "censored by its time. Observed events are those of "
+            f"{'Aalen and Johansen' if competing else 'Kaplan and Meier'}, over all rows."
+        )
+    told["text"] = (
+        f"{text} All numbers but those of rows are weighted. They are worth {effective['positive']:,} positive and "
+        f"{effective['negative']:,} negative rows of equal weight (effective rows). Intervals take the weights as known"
+        + (", which makes them wider than need be." if analysis.at else ".")
+    )
+    return told
+
+
 def interval_warnings(card: ReportCard, wanted: float | None) -> Iterator[str]:
     """Say why the AUC has no interval, or that labels may be reversed."""
     if card.noisy or wanted is None:
@@ -97,7 +132,7 @@ def interval_warnings(card: ReportCard, wanted: float | None) -> Iterator[str]:
 def end_warnings(histogram: Histogram, least: float, below: float = math.inf) -> Iterator[str]:
     """Warn where so many rows lie at an end: of fewer than are shown, the page does not say so."""
     usable = histogram.cleaned()
-    near = usable.counts[np.minimum(usable.centres, 1 - usable.centres) < NEAREST_END].sum()
+    near = usable.real[:, np.minimum(usable.centres, 1 - usable.centres) < NEAREST_END].sum()
     if of_probabilities(usable) and least <= near < below:
         yield (
             f"scores nearer than {NEAREST_END:.0e} to 0 or 1 count as {NEAREST_END:.0e} away from it in slope, "
@@ -110,7 +145,7 @@ def cell_warnings(card: ReportCard, counted: Histogram) -> Iterator[str]:
     for decision in card.chosen:
         if decision.hidden:
             yield f"threshold {decision.threshold:.6g}: {decision.hidden}"
-    sides = np.array([counted.positives, counted.negatives])
+    sides = counted.real
     if np.count_nonzero(counted.counts) <= _FEW_VALUES and ((sides > 0) & (sides < card.min_cell)).any():
         yield "scores have few values: counts hidden here can be worked out from the measures of all rows"
     if card.min_cell == 1 and not card.noisy:
@@ -174,6 +209,13 @@ def privacy(evaluation: Evaluation, card: ReportCard, thresholds: str) -> str:
             f"{bins}. {page} No noise is added. A bin in which one party alone has rows shows that party's rows; "
             "whoever knows all rows but one party's learns that party's counts. Fewer thresholds reveal less."
         )
+    if card.weighted:
+        learnt += (
+            " Of each bin parties learn sums of weights, of their squares, and rows: where weights have few values, "
+            "such as one for each site, also how many rows have each."
+        )
+        if card.min_cell > 1:
+            learnt += " So sums of weights on this page are in steps of two effective rows of their label."
     if grids.quantiles_wanted(thresholds):
         learnt += " Thresholds come from the scores themselves, by a session before; the warnings say what it revealed."
     if of_rows:

@@ -95,6 +95,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise InputError("bootstrap: replicates are for intervals, and none are asked for")
         if (models := len(self.analysis.models)) > 2:
             raise InputError(f"a report is of one model, or of two; got {models} columns of scores")
+        if self.analysis.follow_up and len(self.analysis.follow_up.horizons) > 1:
+            told = ", ".join(map("{:g}".format, self.analysis.follow_up.horizons))
+            raise InputError(f"a report is at one horizon, got {told}; make one for each, or an evaluation at all")
         if self.analysis.classes or self.analysis.cross_groups:
             raise InputError("a report has no classes and no AUCs across groups: an evaluation has both")
 

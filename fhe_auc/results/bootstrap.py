@@ -49,7 +49,7 @@ def with_bootstrap(
 ) -> tuple[tuple[ReportCard, ...], Bootstrap]:
     """Return cards with an interval of each threshold that the rows choose, and what else the replicates tell.
 
-    `fine` are each model's bins as counted; `by` is what counts as often as chance has it: "rows", or "patients".
+    `fine` are each model's bins as counted; `by` is what counts as often as chance has it: "rows", "patients".
     """
     number, bins = found.counts.shape[0], found.counts.shape[-1]
     method = f"bootstrap by {by}, {number} replicates in {bins} bins"

@@ -181,7 +181,7 @@ def net_benefits(
         worth = np.outer([1, -odds], acts)
         value = float((counts * worth).sum() / counts.sum())
         error = math.sqrt((squares * (worth - value) ** 2).sum()) / float(counts.sum())
-        shown = error > 0 and (name != "difference" or bool(enough(rows, counts, squares, min_cell).all()))
+        shown = error > 0 and (name != "difference" or bool(enough(min_cell, rows, counts, squares).all()))
         reach = quantile(level or 0.5) * error
         interval = Interval(level, value - reach, value + reach, WALD) if level and shown else None
         meaning = f"True positives a row at the threshold {threshold:.4g}, less {odds:.4g} of each false one."

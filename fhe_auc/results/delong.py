@@ -57,6 +57,7 @@ from numpy.typing import ArrayLike
 from fhe_auc.results.intervals import quantile, student_t
 
 Components: TypeAlias = tuple[float, float]  # S10 and S01
+Exact: TypeAlias = Fraction | int
 
 _TOO_SMALL = 0.005  # a share of itself by which a standard error may be too small, and nothing says so
 _OF_FEW = 0.05  # more, over √k, where k rows of the rarer label are on the wrong side
@@ -76,11 +77,6 @@ class Counted(NamedTuple):
     rows: int
     total: int
     square: int
-
-    @classmethod
-    def each(cls, rows: int) -> Counted:
-        """Return rows that count once each."""
-        return cls(rows, rows, rows)
 
     @property
     def effective(self) -> Fraction:
@@ -163,10 +159,8 @@ def of_bins(
     p, n, of_ones, of_zeros = (np.asarray(side, np.int64).astype(object) for side in sides)  # cubes: beyond 64 bits
     worse, better = 2 * np.cumsum(n) - n - n.sum(), p.sum() - 2 * np.cumsum(p) + p
     ones, zeros = (Counted(0, int(own.sum()), int(square.sum())) for own, square in ((p, of_ones), (n, of_zeros)))
-    difference, q10, q01, r10, r01 = (
-        int(each.sum())
-        for each in (p * worse, of_ones * worse**2, of_zeros * better**2, of_ones * worse, of_zeros * better)
-    )
+    firsts = p * worse, of_ones * worse, of_zeros * better
+    difference, r10, r01, q10, q01 = (int(own.sum()) for own in (*firsts, firsts[1] * worse, firsts[2] * better))
     auc = Fraction(1, 2) + Fraction(difference, 2 * ones.total * zeros.total)
     return auc, delong_error(Merged(difference, q10, q01, first=(r10, r01)), ones, zeros)
 
@@ -205,21 +199,15 @@ class Moments(NamedTuple):
 
     def centred(self, rows: Counted) -> tuple[float, float, float]:
         """Return the sums of squares of u^a and u^b around their means over these rows, and that of products."""
-        of_first, of_second = self.weighted or (self.first, self.second)
+        x, y = self.weighted or (self.first, self.second)
         a, b = (Fraction(each, rows.total) for each in (self.first, self.second))
-        around = (
-            around_means(self.first_square, (of_first, of_first), (a, a), rows.square),
-            around_means(self.second_square, (of_second, of_second), (b, b), rows.square),
-            around_means(self.product, (of_first, of_second), (a, b), rows.square),
-        )
-        return float(around[0]), float(around[1]), float(around[2])
+        of_first = around_means(self.first_square, (x, x), (a, a), rows.square)
+        of_second = around_means(self.second_square, (y, y), (b, b), rows.square)
+        return float(of_first), float(of_second), float(around_means(self.product, (x, y), (a, b), rows.square))
 
 
 def around_means(
-    product: Fraction | int,
-    sums: tuple[Fraction | int, Fraction | int],
-    means: tuple[Fraction, Fraction],
-    weight: Fraction | int,
+    product: Exact, sums: tuple[Exact, Exact], means: tuple[Fraction, Fraction], weight: Exact
 ) -> Fraction:
     """Return a sum of products around these means, where that of the factors is `sums`, of so much weight in all."""
     return product - means[1] * sums[0] - means[0] * sums[1] + means[0] * means[1] * weight
@@ -290,21 +278,16 @@ class Clusters(NamedTuple):
             variance += patients / (patients - 1) * summed / effective**2
         return math.sqrt(variance) if variance > 0 else None
 
-    def _effective(self, group: int, rows: tuple[Counted, Counted]) -> tuple[float, float, float]:
-        """Return patients with positive rows, with negative ones, and all: as many of them as of rows are effective."""
-        (positives, negatives), everybody = rows, self.patients[group][2]
-        with_ones, with_zeros = (
-            own.effective / own.rows * of for own, of in zip(rows, self.patients[group], strict=False)
-        )
-        of_all = (positives.effective + negatives.effective) / (positives.rows + negatives.rows) * everybody
-        return float(with_ones), float(with_zeros), float(of_all)
+    def _effective(self, group: int, rows: tuple[Counted, Counted]) -> list[float]:
+        """Return patients with positive rows, with negative ones, and with any: as large a share as of rows."""
+        share = float(sum(own.effective for own in rows) / sum(own.rows for own in rows))
+        return [share * patients for patients in self.patients[group]]
 
     def worth(self, model: int, group: int, rows: tuple[Counted, Counted]) -> float:
         """Return how many patients with equally many rows would say as much as these, of the rarer label."""
         within = self.within[model, model, group]
-        return min(
-            float(own.total**2 / (own.square + within[of, of].pairs)) for of, own in zip((1, 0), rows, strict=True)
-        )
+        counted = zip((within[1, 1], within[0, 0]), rows, strict=True)
+        return min(float(own.total**2 / (own.square + products.pairs)) for products, own in counted)
 
     def stretch(self, model: int, group: int, rows: tuple[Counted, Counted], level: float) -> float:
         """Return by how much to multiply an AUC's error, so that the normal law's interval is of so few patients."""
@@ -382,6 +365,9 @@ def paired_delong(
     for both, moments, (own, others) in zip(zip(*of_models, strict=True), sums[:2], both_labels, strict=True):
         a, b = map(float, both)  # in floating point, so that a model has no difference from itself, not nearly none
         rows, unit = float(own.effective), 2 * sums.scale * others.total
+        by_squares = (
+            own.rows * (rows / own.rows) ** 4
+        )  # by w², whose effective rows are (Σw²)²/Σw⁴: of lognormal w that
         least = 1 / (6 * _OCCUPIED * float(others.effective)) if sums.scale > LEAST_SCALE else 0.0
         *squares, products = moments.centred(own)
         known = (square * float(own.effective / own.square) / (rows - 1) / unit**2 for square in squares)
@@ -396,7 +382,7 @@ def paired_delong(
         spread = math.prod(squares)  # 0 where one model gives all rows the same worth
         correlation = products / math.sqrt(spread) if spread > 0 else 0.0
         differences.append(a + b - 2 * correlation * math.sqrt(a * b))
-        off_by = sum(missing) * (1 - correlation**2) * (1 / rows + one_score) + math.prod(missing)
+        off_by = sum(missing) * (1 - correlation**2) * (1 / by_squares + one_score) + math.prod(missing)
         uncertain += 4 * a * b / rows**2 * max(off_by, 0.0)
     of_label = float(positives.effective), float(negatives.effective)
     variance = differences[0] / of_label[0] + differences[1] / of_label[1]

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from fhe_auc.base.errors import InputError, VerificationError
 from fhe_auc.metrics.censoring import Ended
 from fhe_auc.question.study import Study
-from fhe_auc.results.estimates import Comparison, GroupEstimate, with_holm
+from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
 from fhe_auc.results.result_tables import ends, notebook_html, of_comparisons, of_estimates, of_sites
@@ -48,9 +48,6 @@ _OF_DIFFERENCES = {
 }
 """Columns of `Evaluation.to_frame` and of `Evaluation.differences_to_frame`, and their pandas types."""
 
-DYNAMIC = "rows with the event by the horizon, from rows without one (cumulative cases, dynamic controls)"
-COMPETING = DYNAMIC.replace("(", "or with a competing one (")
-_KNOWN_CURVE = "taken as known, which makes standard errors larger (mostly by less than 1 %)"
 NOT_TOLD_APART = "many pairs of rows share a bin, in which scores are not ranked"  # of a large binning error
 FIRST_SESSION = "boundaries: "  # before the name of a phase of the session that found the thresholds
 CURVE_SESSION = "censoring curve: "
@@ -300,7 +297,11 @@ class Evaluation(Outcome):
             within = f" (no interval; standard error of the noise {self.settings['noise_standard_error']:.2g})"
         else:
             within = " (no interval; noise, which has no bound)"
-        rows = "" if self.rows is None else f"; n {self.rows:,}, events {self.positives:,}"
+        rows = (
+            ""
+            if self.rows is None
+            else f"; n {self.rows:,}, events {self.positives:,}" + ", weighted" * ("weights" in self.settings)
+        )
         at = "" if self.horizon is None else f" at {self.horizon:g}"
         return f"AUC{at} {self.auc_text(4)}{within}{rows}; protocol {self.protocol}, {self.parties_text}"
 
@@ -457,7 +458,7 @@ class CensoringCurve(Outcome):
 BEFORE: Mapping[type[Outcome], str] = {QuantileThresholds: FIRST_SESSION, CensoringCurve: CURVE_SESSION}
 """What stands before the name of a phase of a session that comes before an evaluation."""
 
-_COSTS = "rounds", "upload_bytes_per_party", "download_bytes_per_party"
+COSTS = "rounds", "upload_bytes_per_party", "download_bytes_per_party"
 
 
 def preceded(evaluation: Evaluation, found: QuantileThresholds | CensoringCurve) -> Evaluation:
@@ -465,37 +466,7 @@ def preceded(evaluation: Evaluation, found: QuantileThresholds | CensoringCurve)
     before = {BEFORE[type(found)] + phase: seconds for phase, seconds in found.seconds.items()}
     return replace(
         evaluation,
-        **{name: getattr(found, name) + getattr(evaluation, name) for name in _COSTS},
+        **{name: getattr(found, name) + getattr(evaluation, name) for name in COSTS},
         seconds=before | dict(evaluation.seconds),
         warnings=tuple(dict.fromkeys((*evaluation.warnings, *found.warnings))),
     )
-
-
-def at_horizons(evaluations: Sequence[Evaluation], curve: CensoringCurve) -> Evaluation:
-    """Return the evaluation of all horizons, of that of each, with the costs and warnings of the curve's session."""
-    first, several = evaluations[0], len(evaluations) > 1
-    of_all = set(first.warnings).intersection(*(each.warnings for each in evaluations))
-    proved = [*(each.soundness for each in evaluations), curve.soundness]
-    made = replace(
-        first,
-        **{name: sum(getattr(each, name) for each in evaluations) for name in _COSTS},
-        seconds={phase: sum(each.seconds.get(phase, 0.0) for each in evaluations) for phase in first.seconds},
-        estimates=tuple(estimate for each in evaluations for estimate in each.estimates),
-        comparisons=with_holm([comparison for each in evaluations for comparison in each.comparisons]),
-        warnings=tuple(
-            f"horizon {each.horizon:g}: {text}" if several and text not in of_all else text
-            for each in evaluations
-            for text in each.warnings
-        ),
-        own_warnings=tuple(dict.fromkeys(text for each in evaluations for text in each.own_warnings)),
-        unproved_parties=tuple(dict.fromkeys(name for each in evaluations for name in each.unproved_parties)),
-        verified=curve.verified and all(each.verified for each in evaluations),
-        soundness=None if None in proved else sum(chance for chance in proved if chance is not None),
-        inputs_not_proved=(*first.inputs_not_proved, *["the censoring curve"] * bool(first.inputs_proved)),
-        settings={
-            **first.settings,
-            "definition": COMPETING if len(curve.counts) > 2 else DYNAMIC,
-            "censoring_curve": _KNOWN_CURVE,
-        },
-    )
-    return preceded(made, curve)

@@ -111,10 +111,9 @@ def of_cells(
     for variable in analysis.by:
         (own, counts, squares), tables = zip(*(np.split(each, [len(variable.levels)]) for each in tables), strict=True)
         named = [at for at, level in enumerate(variable.levels) if f"{variable.name}: {level}" in hidden]
-        few = np.flatnonzero(~enough(own, counts, squares, min_cell).all(axis=1))
+        few = np.flatnonzero(~enough(min_cell, own, counts, squares).all(axis=1))
         left_out = hidden_rows(own, min_cell, also=[*named, *few.tolist()])
-        rest = [each[list(left_out)].sum(axis=0) for each in (own, counts, squares)]
-        known = bool(enough(rest[0], rest[1], rest[2], min_cell).all())
+        known = bool(enough(min_cell, *(each[list(left_out)].sum(axis=0) for each in (own, counts, squares))).all())
         for label in (0, 1) if weighted and min_cell > 1 else ():
             side = counts[:, label::2]
             side[:] = in_steps(side, side.sum(), squares[:, label::2].sum())

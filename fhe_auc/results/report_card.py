@@ -2,7 +2,7 @@
 
 import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -97,12 +97,22 @@ class ReportCard:
     @property
     def rows(self) -> int | None:
         """All rows, also those censored before a horizon; None where noise hides them."""
+        return None if self.noisy else round(self.total)
+
+    @property
+    def total(self) -> float:
+        """All rows, also those censored before a horizon; with noise about so many."""
         unknown = self.histogram.unknown
-        return None if self.noisy else round(self.histogram.real.sum() + (0 if unknown is None else unknown.sum()))
+        return float(self.histogram.real.sum() + (0 if unknown is None else unknown.sum()))
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows have weights: all numbers but those of rows are of these."""
+        return self.histogram.squares is not None
 
     @property
     def prevalence(self) -> float:
-        """Share of positive rows."""
+        """Share of positive rows, by weight."""
         return float(self.histogram.positives.sum() / self.histogram.counts.sum())
 
 
@@ -124,6 +134,9 @@ class Facts:
     session: Mapping[str, object]  # by name, in the order shown: texts, numbers, or sequences and mappings of them
     warnings: tuple[str, ...] = ()  # what the reader ought to know first
     comparison: Comparison | None = None  # of two models' AUCs; None where one is undefined
+    weighting: Mapping[str, object] = field(default_factory=dict)
+    """Of rows with weights "text", and what it tells: "step", "effective_rows" by label, and at a horizon
+    "horizon", "event", "competing", "censored_before"."""
     net_benefits: tuple[Measure, ...] = ()  # of both, and their difference; none without a threshold at which both are
     bootstrap: Bootstrap | None = None  # where intervals by it were asked for
 

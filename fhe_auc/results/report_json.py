@@ -29,8 +29,9 @@ def as_dict(cards: Sequence[ReportCard], facts: Facts) -> dict[str, Any]:
         "warnings": list(facts.warnings),
         "noisy": first.noisy,
         "session": _plain(facts.session),
-        "rows": float(first.histogram.counts.sum()),
-        "positive_rows": float(first.histogram.positives.sum()),
+        **({"weighting": _plain(facts.weighting)} if facts.weighting else {}),
+        "rows": first.total,
+        "positive_rows": float(first.histogram.real[0].sum()),
         "prevalence": {"value": first.prevalence, "interval": _interval(first.prevalence_interval)},
         **_of_card(first),
     }
@@ -39,7 +40,7 @@ def as_dict(cards: Sequence[ReportCard], facts: Facts) -> dict[str, Any]:
     for second in others:
         plain["models"] = {
             "names": [first.model, second.model],
-            "auc_difference": _rounded(asdict(facts.comparison)) if facts.comparison else None,
+            "auc_difference": _rounded(_known(asdict(facts.comparison))) if facts.comparison else None,
             "net_benefit": _measures(facts.net_benefits, rounded=second.min_cell > 1),
             **({"differences": _measures(facts.bootstrap.differences, rounded=True)} if facts.bootstrap else {}),
             "second": _of_card(second),
@@ -55,6 +56,7 @@ def _of_card(card: ReportCard) -> dict[str, Any]:
     assert roc is not None  # noqa: S101 - only the last two need probabilities
     roc["thresholds"][0] = None
     merged, level = card.histogram.bins < card.fine_bins, card.level
+    few = card.weighted and card.min_cell > 1  # of weights, in steps: ends of intervals would tell them
     for curve, name, band in (
         (roc, "tpr", card.tpr_band),
         (roc, "fpr", card.fpr_band),
@@ -62,7 +64,8 @@ def _of_card(card: ReportCard) -> dict[str, Any]:
         (decision_curve, "model", card.net_benefit_band),
     ):
         if curve is not None and band is not None:
-            curve |= {f"{name}_{end}": values.tolist() for end, values in band._asdict().items()}
+            ends = {f"{name}_{end}": values for end, values in band._asdict().items()}
+            curve |= {end: (values.round(DIGITS) if few else values).tolist() for end, values in ends.items()}
     score_metrics = _measures(card.measures, rounded=merged)
     if score_metrics.get("expected_calibration_error"):
         score_metrics["expected_calibration_error"] |= {"bins": CALIBRATION_BINS, "strategy": "quantile"}
@@ -75,7 +78,7 @@ def _of_card(card: ReportCard) -> dict[str, Any]:
         "metrics": score_metrics,
         "calibration": _measures(card.calibration_measures, rounded=merged),
         "brier_decomposition": _rounded(brier) if brier and merged else brier,
-        "decisions": {name: decision and _decision(decision) for name, decision in decisions.items()},
+        "decisions": {name: decision and _decision(decision, rounded=few) for name, decision in decisions.items()},
         **({"threshold_intervals": intervals} if intervals else {}),
         "groups": [_rounded(estimate.as_dict()) for estimate in card.groups],
         "group_decisions": [_rounded({"model": card.model, **each.as_dict(level)}) for each in card.group_decisions],
@@ -100,6 +103,11 @@ def _of_card(card: ReportCard) -> dict[str, Any]:
         "decision_curve": decision_curve,
         "histogram": {name: getattr(card.histogram, name).tolist() for name in ("edges", "positives", "negatives")},
     }
+
+
+def _known(comparison: dict[str, Any]) -> dict[str, Any]:
+    """Return a comparison without the horizon that it does not have."""
+    return {name: value for name, value in comparison.items() if name != "horizon" or value is not None}
 
 
 def _rounded(plain: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,10 +137,10 @@ def _interval(interval: Interval | None) -> dict[str, Any] | None:
     return None if interval is None else asdict(interval)
 
 
-def _decision(decision: Decision) -> dict[str, Any]:
+def _decision(decision: Decision, *, rounded: bool) -> dict[str, Any]:
     return {
         "threshold": decision.threshold,
-        "metrics": _measures(decision.measures),
+        "metrics": _measures(decision.measures, rounded=rounded),
         "confusion_matrix": [list(row) for row in decision.confusion],
         "hidden": decision.hidden,
     }

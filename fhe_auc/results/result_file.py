@@ -26,6 +26,7 @@ from fhe_auc.base import errors
 from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, ResultCheckError
 from fhe_auc.base.files import read_text
 from fhe_auc.base.names import all_printable
+from fhe_auc.question.analysis import PLAIN
 from fhe_auc.question.study import Study
 from fhe_auc.results.asked import Asked
 from fhe_auc.results.estimates import Comparison, GroupEstimate
@@ -36,11 +37,11 @@ from fhe_auc.results.evaluation import (
     Evaluation,
     Outcome,
     QuantileThresholds,
-    at_horizons,
     preceded,
     verified_as_dict,
 )
 from fhe_auc.results.heterogeneity import SiteSummary
+from fhe_auc.results.horizons import at_horizons
 from fhe_auc.results.intervals import Interval
 from fhe_auc.results.replicates import Replicates
 
@@ -94,10 +95,10 @@ class Result:
         evaluations = [each for each in outcomes if isinstance(each, Evaluation)]
         if not evaluations:
             raise InputError(f"the result of session {self.session} is no evaluation: {_IN_WORDS[type(self.outcome)]}")
-        made = evaluations[0]
-        for outcome in outcomes:
-            if isinstance(outcome, CensoringCurve):
-                made = at_horizons([each for each in evaluations if each.horizon is not None], outcome)
+        curve = next((each for each in outcomes if isinstance(each, CensoringCurve)), None)
+        of_horizons = [each for each in evaluations if each.horizon is not None]
+        analysis = PLAIN if self.asked is None else self.asked.analysis
+        made = at_horizons(of_horizons, curve, analysis) if curve and of_horizons else evaluations[0]
         found = next((each for each in outcomes if isinstance(each, QuantileThresholds)), None)
         return made if found is None else preceded(made, found)
 

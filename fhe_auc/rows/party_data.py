@@ -143,11 +143,10 @@ class PartyData:
     @classmethod
     def without_rows(cls, name: str, analysis: Analysis) -> PartyData:
         """Return a party whose rows are no longer there: it can read a result, and submit nothing."""
-        none = np.empty(0, np.uint8)
-        none.flags.writeable = False
-        scores = none.astype(np.float64)
-        scores.flags.writeable = False
-        return cls(name, none, (scores,) * len(analysis.models), (none,) * len(analysis.by))
+        none, numbers = frozen(np.empty(0, np.uint8)), frozen(np.empty(0, np.float64))
+        weights = frozen(np.empty(0, np.int64)) if analysis.weights else None
+        scores, groups = (numbers,) * len(analysis.models), (none,) * len(analysis.by)
+        return cls(name, none, scores, groups, weights=weights, times=numbers if analysis.follow_up else None)
 
     @property
     def rows(self) -> int:

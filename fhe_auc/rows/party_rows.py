@@ -45,11 +45,6 @@ class _Columns(NamedTuple):
         return [*self.scores, *(name for name in (self.weight, self.time) if name is not None)]
 
     @property
-    def labels(self) -> _Columns:
-        """Those that tell labels, or events, by site."""
-        return _Columns(self.label, (), (), None, self.site)
-
-    @property
     def texts(self) -> list[str]:
         return [self.label, *self.groups, *(name for name in (self.cluster, self.site) if name is not None)]
 
@@ -98,7 +93,7 @@ def parties_in(
     orders: dict[str, set[tuple[str, ...]]] = {name: set() for name in found}
     taken = dict[str, None]()
     if found:  # they name the groups, whose codes the rows are to hold: so they are looked for first
-        for part in _parts(tables, columns.labels._replace(groups=columns.groups)):
+        for part in _parts(tables, _Columns(columns.label, (), columns.groups, None, site)):
             for name, seen in found.items():
                 coded = part.piece.texts[name]
                 seen |= dict.fromkeys(coded.named().values())
@@ -271,7 +266,7 @@ class _Kept:
 
     def _all_labels(self) -> list[str]:
         """Return the labels, or codes of events, that there are in all tables."""
-        parts = _parts(self._tables, self._columns.labels)
+        parts = _parts(self._tables, _Columns(self._columns.label, (), (), None, self._columns.site))
         return sorted({label for each in parts for label in each.piece.texts[self._columns.label].named().values()})
 
     def _events(self, part: _Part, follow_up: FollowUp, refuse: partial[InputError]) -> Coded:
@@ -283,8 +278,8 @@ class _Kept:
         if odd := [code for code, name in coded.named().items() if found[code] is None]:
             row = int(np.isin(coded.codes, odd).argmax())
             there, named = self._all_labels(), ", ".join(map(repr, follow_up.codes))
-            likely = ("1", "0") if "0" in there else ("2", "1")  # of the event, and of the censored
-            guess = sorted(there, key=lambda code: likely.index(code) if code in likely else 2)
+            others = [code for code in there if code not in CODES]
+            guess = [*CODES, *others] if {*CODES} <= {*there} else ["EVENT", "CENSORED"]  # others have no usual order
             told = f"event is {coded.names[coded.codes[row]]!r}, and codes are {named}, while the column has "
             told += (
                 f"{', '.join(map(repr, there))}: name the event first, the censored next, then competing events, as "

@@ -186,8 +186,8 @@ def check_rows(rows: int, max_rows: int, *, party: str | None = None) -> None:
         raise InputError(too_many_rows(rows, max_rows, party=party), party=party)
 
 
-def too_many_rows(rows: int, max_rows: int, *, party: str | None = None) -> str:
+def too_many_rows(rows: int, max_rows: int, *, party: str | None = None, what: str = "rows") -> str:
     """Say how many rows are too many, of all parties together or of one alone, and which option takes them."""
-    who = f"the parties have {rows:,} rows in all" if party is None else f"party {party!r} alone has {rows:,} rows"
+    who = f"the parties have {rows:,} {what} in all" if party is None else f"party {party!r} alone has {rows:,} {what}"
     excess, option = f"{rows - max_rows:,} more than max_rows = {max_rows:,}", f"--max-rows {rows} (max_rows={rows})"
     return f"{who}, {excess}; give {option} or more"

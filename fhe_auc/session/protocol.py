@@ -186,6 +186,7 @@ class Protocol(Generic[R]):
     yields: ClassVar[type[Outcome]] = Evaluation  # what a session yields to each party
     proves_inputs: ClassVar[bool] = False  # whether parties can prove their row caps
     several: ClassVar[bool] = False  # whether a session can answer for several models, groups or classes
+    weighs: ClassVar[bool] = False  # whether rows may have weights in sessions of one model
     boundaries: ClassVar[str | None] = None  # name of the protocol that finds quantile thresholds for this one
 
     def key_kinds(self) -> Mapping[str, Callable[[], KeyKind[R]]]:
@@ -241,7 +242,7 @@ class Protocol(Generic[R]):
     def _checked(self, request: Request) -> tuple[KeyKind[R], Request, dict[str, bool | int | float | str]]:
         """Return the kind of keys, the `completed` request, and the options: what is wrong with them shows first."""
         check_names(self.options, self.name, request.options)
-        check_weighed(self, request.analysis, request.options)
+        check_weighed(self, request.analysis, request.options, request.fleet)
         kind = self._kind(request.keys)
         kind.check(request)
         request = self.completed(request)
@@ -365,13 +366,15 @@ def new_manifest(
     )
 
 
-def check_weighed(protocol: Protocol[Any], asked: Analysis | Questions, options: Mapping[str, object]) -> None:
+def check_weighed(
+    protocol: Protocol[Any], asked: Analysis | Questions, options: Mapping[str, object], fleet: Fleet | None = None
+) -> None:
     """Raise `InputError` where rows have weights or follow-up times, and sessions cannot have these."""
     if asked.weights or asked.follow_up:
-        if not protocol.several:
+        if not (protocol.weighs or protocol.several) or fleet is not None:
             raise InputError(
-                f"protocol {protocol.name!r} counts each row once: weights and follow-up times are for exact, verified "
-                "and histogram-federated"
+                f"{'a fleet' if fleet else f'protocol {protocol.name!r}'} counts each row once: weights and follow-up "
+                "times are for exact, verified and histogram-federated"
             )
         if options.get("epsilon") is not None:
             raise InputError(

@@ -18,11 +18,12 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.metrics.censoring import at_horizon, doubts
+from fhe_auc.metrics.censoring import at_horizon
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.asked import Asked
-from fhe_auc.results.evaluation import CensoringCurve, Evaluation, Outcome, QuantileThresholds, at_horizons, preceded
+from fhe_auc.results.evaluation import CensoringCurve, Evaluation, Outcome, QuantileThresholds, preceded
+from fhe_auc.results.horizons import at_horizons
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 
@@ -69,14 +70,16 @@ def step_after(steps: Steps[object], outcomes: Iterable[Outcome]) -> Step | None
 
 def told_by(steps: Steps[T], outcomes: Iterable[Outcome]) -> T:
     """Return what sessions with these outcomes tell; errors as `step_after`, and `InputError` for too few."""
-    try:
-        next(steps)
-        for outcome in outcomes:
-            steps.send(outcome)
-    except StopIteration as ended:
-        told: T = ended.value
-        return told
-    raise InputError("some sessions are to come, or their results are missing: the last one's file has what all tell")
+    given = iter(outcomes)
+
+    def one(step: Step) -> Outcome:
+        if (outcome := next(given, None)) is None:
+            raise InputError(
+                "some sessions are to come, or their results are missing: the last one's file has what all tell"
+            )
+        return outcome
+
+    return played(steps, one)
 
 
 def evaluation_steps(asked: Asked, base: Request = ANY, own: NDArray[np.float64] | None = None) -> Steps[Evaluation]:
@@ -89,25 +92,30 @@ def evaluation_steps(asked: Asked, base: Request = ANY, own: NDArray[np.float64]
         found, request = yield from with_thresholds(asked, asked.protocol, request)
     else:
         request = replace(request, thresholds=own)
-    evaluation, follow_up = None, asked.analysis.follow_up
-    if follow_up:
-        curve = yield from censoring_curve(asked, request)
-        ats = [at_horizon(curve.ended, follow_up, horizon) for horizon in follow_up.horizons]
-        evaluations = list[Evaluation]()
-        for at in ats:
-            one = replace(request, analysis=structs.replace(asked.analysis, at=at))
-            evaluations.append(expected(Evaluation, (yield Step(asked.protocol, one))))
-        said = (*curve.warnings, *doubts(curve.ended, ats))
-        evaluation = at_horizons(evaluations, replace(curve, warnings=said))
-    else:
-        evaluation = expected(Evaluation, (yield Step(asked.protocol, request)))
+    curve = None if not asked.analysis.follow_up else (yield from censoring_curve(asked, request))
+    evaluation = yield from evaluated(asked.protocol, request, curve)
     return evaluation if found is None else preceded(evaluation, found)
+
+
+def evaluated(protocol: str, request: Request, curve: CensoringCurve | None) -> Steps[Evaluation]:
+    """Return the evaluation at the thresholds of a request; of all horizons, with the weights of a censoring curve."""
+    follow_up = request.analysis.follow_up
+    if curve is None or not follow_up:
+        return expected(Evaluation, (yield Step(protocol, request)))
+    evaluations = list[Evaluation]()
+    for at in [at_horizon(curve.ended, follow_up, each) for each in follow_up.horizons]:
+        one = replace(request, analysis=structs.replace(request.analysis, at=at))
+        evaluations.append(expected(Evaluation, (yield Step(protocol, one))))
+        if evaluations[-1].horizon != at.horizon:
+            raise InputError(_OTHERS)
+    return at_horizons(evaluations, curve, request.analysis)
 
 
 def censoring_curve(asked: Asked, base: Request) -> Steps[CensoringCurve]:
     """Return the censoring curve of all rows; scores are checked for the thresholds of `base`."""
     analysis = Analysis(models=asked.analysis.models, follow_up=asked.analysis.follow_up)
-    request = requested(base, CENSORING, analysis=analysis, options={})
+    most = min(base.max_rows, sum(base.caps) or base.max_rows)
+    request = requested(base, CENSORING, analysis=analysis, options={}, max_rows=most)
     curve = expected(CensoringCurve, (yield Step(CENSORING, request)))
     if asked.analysis.follow_up and curve.counts.shape != asked.analysis.follow_up.shape:
         raise InputError(_OTHERS)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from itertools import pairwise
 from statistics import NormalDist
 from typing import Any
 
@@ -160,6 +161,14 @@ def _counts(case: Case, found: Any, counted: Sequence[PartyData]) -> None:
     assert (found.positives.tolist(), found.negatives.tolist()) == (counts[1], counts[0])
 
 
+def _censoring(case: Case, found: Any, counted: Sequence[PartyData]) -> None:
+    """Cells end at 0, 2, 3, 4, 6 and 7; label 0 is the event, label 1 says that a row is censored."""
+    rows = [row for data in counted for row in zip(data.times, data.labels, strict=True)]
+    ends = (-1, 0, 2, 3, 4, 6, 7)
+    told = [[sum(a < time <= b and own == code for time, own in rows) for a, b in pairwise(ends)] for code in (0, 1)]
+    assert (found.counts.tolist(), found.beyond) == (told, sum(time > 7 for time, _ in rows))
+
+
 def _boundaries(case: Case, found: Any, counted: Sequence[PartyData]) -> None:
     """Compare with what one party finds that has all rows."""
     alone = replace(pool(counted), name="all")
@@ -182,4 +191,5 @@ _CHECKS = {
     **dict.fromkeys(("histogram-federated", "histogram-distributed-dp"), _histogram),
     "boundaries-federated": _boundaries,
     "counts-federated": _counts,
+    "censoring-federated": _censoring,
 }

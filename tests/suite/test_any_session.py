@@ -35,6 +35,7 @@ CASES = [
     Case("boundaries-federated", "helper", 3),
     Case("counts-federated", "sealed", part="groups"),
     Case("counts-federated", "helper", 2, "models"),
+    Case("censoring-federated", "helper", 2, "times"),
     Case("boundaries-distributed-dp", "helper", 2),
     Case("boundaries-local-dp", least=3),
     Case("dpauc-laplace", least=3),

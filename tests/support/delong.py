@@ -6,11 +6,17 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.results.delong import Counted
 from tests.support.lazy import Lazy
 
 norm = Lazy("scipy.stats").norm
 
 Scores: TypeAlias = NDArray[np.float64]
+
+
+def once(rows: int) -> Counted:
+    """So many rows of one label, each of weight 1."""
+    return Counted(rows, rows, rows)
 
 
 def of_rows(ones: Scores, zeros: Scores) -> tuple[float, float]:

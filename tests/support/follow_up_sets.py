@@ -44,6 +44,7 @@ class Said(NamedTuple):
     known: tuple[float, float]
     difference_error: float
     observed: float
+    brier: tuple[float, float]  # score and standard error, of the first model
     lagging: tuple[float, float] | None  # by G(T) for G(T−); not with competing risks
 
 
@@ -87,7 +88,7 @@ def said() -> dict[tuple[str, float], Said]:
             n = {key: float(value) if value not in ("", "NA") else None for key, value in row.items() if key != "set"}
             pairs: Any = [(n[f"{key}1"], n[f"{key}2"]) for key in ("auc", "error", "known", "lagging")]
             lagging = None if pairs[3][0] is None else pairs[3]
-            told: Any = (*pairs[:3], n["difference_error"], n["observed"], lagging)
+            told: Any = (*pairs[:3], n["difference_error"], n["observed"], (n["brier"], n["brier_error"]), lagging)
             found[row["set"], float(row["horizon"])] = Said(*told)
         return found
 

@@ -30,10 +30,11 @@ from fhe_auc.rows import at_horizon as rows_at
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums
 from fhe_auc_protocols.exact_auc.release_part import Reading
-from interval_coverage import MOST, PRIME, Rows, show
+from interval_coverage import Rows, show
 
 Numbers: TypeAlias = NDArray[np.float64]
-LEAST, TRUE = 50, 4 * 10**6
+LEAST, MOST, TRUE = 50, 10**5, 4 * 10**6
+PRIMES = 2**50 - 27, 2**50 - 35  # no sum of these rows is as large as their product
 SAMPLED = {"case-cohort": (0.05, 6), "survey": (0.2, 7), "by score": (0.08, 8)}  # share positive; drawn for each kept
 HORIZONS = {"": (120.0, 800.0), "crossing": (300.0, 900.0)}
 EDGES = thresholds.resolve("hybrid:5000")
@@ -81,9 +82,10 @@ def plain_auc(labels: NDArray[np.bool_], scores: Numbers) -> float:
 def evaluated(data: PartyData, analysis: Analysis) -> Found:
     """Return what a session says, by its sums."""
     sums = AnalysisSums(analysis, len(EDGES), True)
-    totals = sums.release.totals(modular.residues(sums.sketch(data, EDGES, MOST, PRIME), PRIME), PRIME)
-    reading = Reading(analysis=analysis, max_rows=MOST, modulus=PRIME, level=0.95)
-    sums.read_sums(modular.centred([totals], [PRIME]), reading)
+    sketch = sums.sketch(data, EDGES, MOST, PRIMES[0])
+    totals = [sums.release.totals(modular.residues(sketch, prime), prime) for prime in PRIMES]
+    reading = Reading(analysis=analysis, max_rows=MOST, modulus=PRIMES[0] * PRIMES[1], level=0.95)
+    sums.read_sums(modular.centred(totals, PRIMES), reading)
     headline = reading.sayings[0](reading).headline
     assert headline is not None
     return Found(headline.auc, headline.interval, int(data.labels.sum()))

@@ -134,8 +134,9 @@ def convene(keys: str, study_file: Path, row_cap: int, vault: Vault, target: Pat
     aggregator nor helper.
     """
     study = Study.read(study_file)
-    if not study.aggregator or not study.helper or study.protocol != "exact":
-        what = 'a fleet\'s study names its aggregator, its helper, and protocol = "exact"'
+    weighed = study.weight_column or study.time_column
+    if not study.aggregator or not study.helper or study.protocol != "exact" or weighed:
+        what = 'a fleet\'s study names its aggregator, its helper, and protocol = "exact"; no weights, no times'
         raise InputError(f"{study_file}: {what}", file=str(study_file))
     if not study.proofs:
         lies = "one that lies can decide the AUC, and nobody would notice"

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
@@ -70,7 +70,6 @@ from fhe_auc_protocols.exact_auc.release_part import (
     most_pairs,
     most_units,
     table,
-    too_heavy,
 )
 
 VARIANCE_BINS = 480  # at most, unless bins of one number are more than half as many
@@ -81,10 +80,6 @@ _ROWS, _COARSE, _SQUARES = "rows", "coarse", "squares"  # vectors of rows with w
 _SMALL_GROUPS = "small groups are shown (min_cell 1): a count from 1 to 9 may tell who is meant"
 _CROWDED = (
     "scores crowd in few of the {bins} bins of the standard error of {names}: it is taken large, and may still be off"
-)
-_IMPOSSIBLE = (
-    "the result fails its check, so no number is given: rows cannot have such weights; a message is damaged, or a "
-    "party or the aggregator has made numbers up"
 )
 _NO_INTERVAL = "there is no confidence interval: each label needs two rows; give the numbers of rows instead"
 _NO_SPREAD = (
@@ -135,50 +130,46 @@ class Coarse(NamedTuple):
     sums: int = 1
     squares: int = 1
 
-    @classmethod
-    def choices(cls, per: int) -> Iterator[Coarse]:
-        """Yield powers of two, 1 first, up to a third of a weight of 1, which has so many units."""
-        return (cls(2**power, 4 ** (power + 1) if power else 1) for power in range(max(1, (per // 3).bit_length())))
-
 
 EXACTLY = Coarse()
 
 
-def auc_of_sums(
-    sums: Sequence[int],
-    positives: int,
-    negatives: int,
-    totals: tuple[int, int] | None = None,
-    coarse: Coarse = EXACTLY,
-) -> AucOfSums:
+class OfWeights(NamedTuple):
+    """What is known of an AUC's weighted rows: totals of either label, and units that one may have at most."""
+
+    totals: tuple[int, int]
+    most: int = 1
+    coarse: Coarse = EXACTLY
+    rounded: int = 0  # numbers that were rounded, of all parties, in one coarse sum
+
+
+def auc_of_sums(sums: Sequence[int], positives: int, negatives: int, weights: OfWeights | None = None) -> AucOfSums:
     """Return the AUC of the integers; `ResultCheckError`: they are not of so many rows.
 
-    They are D and ties, and may be Q10 and Q01, then D', T', Σ p² and Σ n² of merged bins. Where rows have weights,
-    which add up to these `totals`, R10, R01 and Σ q of either label follow on the former two.
+    They are D and ties, and may be Q10 and Q01, with weights R10, R01, Σ q of either label, then D', T', Σ p² and Σ n²
+    of merged bins.
     """
     difference, ties, *others = sums
-    cubic, weighted, of_merged = others[:2], others[2:6] if totals else [], others[6 if totals else 2 :]
-    own, tied, *squares = of_merged or (difference, ties)
-    ones, zeros = totals or (positives, negatives)
-    pairs, hidden = ones * zeros, tied - ties
+    own, tied, *squares = others[6 if weights else 2 :] or (difference, ties)
+    totals, most, coarse, rounded = weights or OfWeights((positives, negatives))
+    pairs, hidden, (g, h) = math.prod(totals), tied - ties, coarse
+    cubic = [g**2 * h * square for square in others[:2]]
+    first, counted = [own, own], list(totals)
+    if weights:
+        first, counted = [g * h * each for each in others[2:4]], [h * each for each in others[4:6]]
     possible = [
         0 <= ties <= pairs - abs(difference),
         tied <= pairs - abs(own),
         abs(difference - own) <= hidden,
-        *(square <= rows**2 for square, rows in zip(squares, (ones, zeros), strict=False)),
+        *(square <= rows**2 for square, rows in zip(squares, totals, strict=False)),
         not squares or tied**2 <= math.prod(squares),
+        *(rows <= total <= most * rows for rows, total in zip((positives, negatives), totals, strict=True)),
     ]
-    if not weighted:
-        possible += [own**2 <= square * rows <= pairs**2 for square, rows in zip(cubic, (ones, zeros), strict=False)]
-    else:
-        of_labels = zip(cubic, weighted[:2], weighted[2:], (ones, zeros), (positives, negatives), strict=True)
-        for square, first, q, total, rows in of_labels:
-            possible += [q >= 0, square >= 0, first**2 <= square * q]
-            if coarse == EXACTLY:
-                possible += [total <= q, total**2 <= q * rows, square * total**2 <= q * pairs**2]
-        g, h = coarse
-        cubic = [g**2 * h * square for square in cubic]
-        weighted = [*(g * h * first for first in weighted[:2]), *(h * q for q in weighted[2:])]
+    of_labels = zip(cubic, first, counted, totals, reversed(totals), (positives, negatives), strict=False)
+    for square, single, q, total, of_others, rows in of_labels:
+        least = q + h // 2 * rounded  # squares of weights, before these were rounded
+        possible += [0 <= single**2 <= square * q <= (q * (of_others + g // 2 * rounded)) ** 2]
+        possible += [total <= least, total**2 <= least * rows]
     if not all(possible):
         raise ResultCheckError(
             "the result fails its check, so no number is given: it is not an AUC; a message is damaged, or the "
@@ -190,9 +181,9 @@ def auc_of_sums(
     auc, binning_error = Fraction(1, 2) + Fraction(difference, 2 * pairs), Fraction(ties, 2 * pairs)
     variance = None
     if cubic:
-        both = (squares[0], squares[1]) if squares else None
-        r10, r01, of_ones, of_zeros = weighted or (own, own, ones, zeros)
-        variance = VarianceSums(own, cubic[0], cubic[1], tied, hidden, both, (r10, r01), (of_ones, of_zeros))
+        of_merged = (squares[0], squares[1]) if squares else None
+        of_weights = (first[0], first[1]), (counted[0], counted[1])
+        variance = VarianceSums(own, cubic[0], cubic[1], tied, hidden, of_merged, *of_weights)
     return AucOfSums(auc, binning_error, positives, negatives, variance, binning_error, totals)
 
 
@@ -217,19 +208,19 @@ class AucSums(ReleasePart):
     def vectors(self) -> Vectors:
         """Vectors, with their lengths."""
         counts = [(name, self.bins) for name in self._counts]
-        if self._units is None:
+        if not self.analysis.units:
             return counts
-        further = [(f"{name} {kind}", len(self._starts) or self.bins) for kind in self._kinds for name in self._counts]
+        further = [(f"{name} {kind}", self._merged_bins) for kind in self._kinds for name in self._counts]
         return [*counts, (_ROWS, len(self._cells)), *further]
 
     @property
-    def _units(self) -> Units | None:
-        return self.analysis.units
+    def _kinds(self) -> list[str]:
+        """Which vectors of merged bins there are, with weights."""
+        return [*[_COARSE] * (self.coarse.sums > 1), _SQUARES] if self.interval else []
 
     @property
-    def _kinds(self) -> tuple[str, ...]:
-        """Which vectors of merged bins there are, with weights."""
-        return () if not self.interval else (_SQUARES,) if self.coarse.sums == 1 else (_COARSE, _SQUARES)
+    def _merged_bins(self) -> int:
+        return len(self.starts) or self.bins
 
     @cached_property
     def _counts(self) -> list[str]:
@@ -237,7 +228,7 @@ class AucSums(ReleasePart):
         return [counts_name(model, group, label) for model in models for group, label in self._cells]
 
     @cached_property
-    def _starts(self) -> tuple[int, ...]:
+    def starts(self) -> tuple[int, ...]:
         """The first bin of each merged one; empty where the cubic sums are over the bins themselves."""
         wide = np.ones(self.bins, np.bool_) if self.wide is None else self.wide
         return merged_starts(wide, self.variance_bins) if self.interval and self.released else ()
@@ -246,8 +237,8 @@ class AucSums(ReleasePart):
     def merged(self) -> Sequence[MergedVectors]:
         """The same vectors over merged bins."""
         return (
-            [MergedVectors(self._starts, tuple([(merged_name(name), name) for name in self._counts]))]
-            if self._starts
+            [MergedVectors(self.starts, tuple([(merged_name(name), name) for name in self._counts]))]
+            if self.starts
             else []
         )
 
@@ -283,7 +274,7 @@ class AucSums(ReleasePart):
         for group, label in self._cells if self.released else ():
             rows = Factor((Part(counts_name(0, group, label), "total"),))
             sums.append((Sum.product(("N", "P")[label] if plain else f"rows g{group} c{label}", rows), self._totals))
-        for at, (group, label) in enumerate(self._cells if self._units else ()):
+        for at, (group, label) in enumerate(self._cells if self.analysis.units else ()):
             pick = Factor(constants=tuple(int(entry == at) for entry in range(len(self._cells))))
             sums.append((Sum.product(f"counted g{group} c{label}", Factor.each([_ROWS]), pick), self._totals))
         return sums
@@ -291,31 +282,22 @@ class AucSums(ReleasePart):
     def _of_variance(self, name: str, sides: Sequence[Sequence[str]]) -> list[Ranged]:
         """Return the sums of an AUC's standard error, of the vectors of its positives and negatives."""
         squares, coarse = ([[f"{own} {kind}" for own in side] for side in sides] for kind in (_SQUARES, _COARSE))
-        of_each, of_pairs, cubes = (partial(self._coarsely, degree) for degree in (1, 2, 3))
-        if self._starts:
+        if self.starts:
             sides = [list(map(merged_name, side)) for side in sides]
         (p, n), by = map(Factor.each, sides), coarse if self.coarse.sums > 1 else sides
         below, above = below_less_above(by[1]), above_less_below(by[0])
-        q10, q01 = map(Factor.each, squares) if self._units else (p, n)
+        own = [(below, "10", p), (above, "01", n)]
+        if self.analysis.units:
+            own = [(worth, side, Factor.each(of)) for (worth, side, _), of in zip(own, squares, strict=True)]
         cubic: list[Ranged] = [
-            (Sum.product(f"Q10{name}", q10, below, below), cubes),
-            (Sum.product(f"Q01{name}", q01, above, above), cubes),
+            (Sum.product(f"Q{side}{name}", of, worth, worth), self._cubic) for worth, side, of in own
         ]
-        if self._units:
-            cubic += [
-                (Sum.product(f"R10{name}", q10, below), of_pairs),
-                (Sum.product(f"R01{name}", q01, above), of_pairs),
-                *(
-                    (
-                        Sum.product(f"{label} squared{name}", Factor(tuple([Part(own, "total") for own in side]))),
-                        of_each,
-                    )
-                    for label, side in zip(("positive weights", "negative weights"), squares, strict=True)
-                ),
-            ]
-        if not self._starts:
+        if self.analysis.units:
+            cubic += [(Sum.product(f"R{side}{name}", of, worth), self._cubic) for worth, side, of in own]
+            cubic += [(Sum.product(f"W{side}{name}", of), self._cubic) for _, side, of in own]
+        if not self.starts:
             return cubic
-        merging = picked(None if self.wide is None else self.wide[list(self._starts)])
+        merging = picked(None if self.wide is None else self.wide[list(self.starts)])
         return [
             *cubic,
             (Sum.product(f"merged difference{name}", p, below_less_above(sides[1])), _of_either_sign),
@@ -335,6 +317,9 @@ class AucSums(ReleasePart):
             parameters.append(Parameter("groups", by, "columns, and all levels that they may have"))
         if self.analysis.cross_groups:
             parameters.append(Parameter("across groups", "yes", "positives of each against negatives of each other"))
+        if self.analysis.weights and (units := self.analysis.units):
+            most = f"{self.analysis.weights.column}, up to {units.most / units.per:g}"
+            parameters.append(Parameter("weights", most, f"a column; in steps of {1 / units.per:g}"))
         return parameters
 
     def of_rows(self, rows: Rows) -> Sequence[Counts]:
@@ -351,39 +336,31 @@ class AucSums(ReleasePart):
                     f"party {data.name!r} has rows of more levels of {variable.name!r} than the session, "
                     f"{len(variable.levels)}"
                 )
-        counts = self._counted(rows, rows.counts, rows.weights)
-        if rows.weights is None:
-            return counts
-        own = rows.weights > 0
-        shapes = [(len(variable.levels), classes) for variable in self.analysis.by]
-        of_levels = zip(data.groups, shapes, strict=True)
-        of_rows = [np.bincount(data.labels[own], minlength=classes)]
-        of_rows += [table(codes[own], data.labels[own], shape=shape) for codes, shape in of_levels]
-        vectors = [*counts, *of_rows]
-        if self.interval:
-            squared = rows.weights**2
-            of_all = [table(cells, shape=(classes * self.bins,), weights=squared) for cells in rows.cells]
-            kinds = [counts] * (self.coarse.sums > 1) + [self._counted(rows, of_all, squared)]
-            starts = self._starts or range(self.bins)
-            vectors += [
-                np.add.reduceat(each.reshape(-1, self.bins), starts, axis=1).ravel() for own in kinds for each in own
-            ]
-        return vectors
 
-    def _counted(self, rows: Rows, of_all: Sequence[Counts], weights: Counts | None) -> list[Counts]:
-        """Return these counts of all rows, and those of each variable's levels, for one model after the other."""
-        counts = []
-        for cells, of_model in zip(rows.cells, of_all, strict=True):
-            shapes = [(len(variable.levels), len(of_model)) for variable in self.analysis.by]
-            of_levels = zip(rows.data.groups, shapes, strict=True)
-            counts += [of_model, *(table(codes, cells, shape=shape, weights=weights) for codes, shape in of_levels)]
-        return counts
+        def counted(of_all: Counts, cells: NDArray[np.integer], weights: Counts | None) -> list[Counts]:
+            levels = zip(data.groups, self.analysis.by, strict=True)
+            shapes = ((codes, (len(variable.levels), len(of_all))) for codes, variable in levels)
+            return [of_all, *(table(codes, cells, shape=shape, weights=weights) for codes, shape in shapes)]
+
+        cells, weights = rows.cells, rows.data.weights
+        counts = [own for of_all, at in zip(rows.counts, cells, strict=True) for own in counted(of_all, at, weights)]
+        if weights is None:
+            return counts
+        some, kinds = (weights > 0).astype(np.int64), {_COARSE: counts}
+        of_rows = counted(table(data.labels, shape=(classes,), weights=some), data.labels, some)
+        if self.interval:
+            squared, size = weights**2, (classes * self.bins,)
+            of_models = (counted(table(at, shape=size, weights=squared), at, squared) for at in cells)
+            kinds[_SQUARES] = [own for of_model in of_models for own in of_model]
+        fine = (own.reshape(-1, self.bins) for kind in self._kinds for own in kinds[kind])
+        starts = self.starts or range(self.bins)
+        return [*counts, *of_rows, *(np.add.reduceat(own, starts, axis=1).ravel() for own in fine)]
 
     def rounded(self, counted: Counts) -> Counts:
         """Return a sketch of which vectors from `of_rows` come first with coarse sums rounded."""
         at = len(self._counts) * self.bins + len(self._cells)
-        for kind in self._kinds if self._units else ():
-            size, unit = len(self._counts) * (len(self._starts) or self.bins), self.coarse[kind == _SQUARES]
+        for kind in self._kinds if self.analysis.units else ():
+            size, unit = len(self._counts) * self._merged_bins, self.coarse[kind == _SQUARES]
             counted[at : at + size] = (counted[at : at + size] + unit // 2) // unit
             at += size
         return counted
@@ -393,13 +370,13 @@ class AucSums(ReleasePart):
         if not self.released:
             return
         given, max_rows = iter(sums), reading.max_rows
-        squares = (6 if self._starts else 2) + 4 * (self._units is not None)
+        squares = (6 if self.starts else 2) + 4 * bool(self.analysis.units)
         of_contrasts = [
             list(islice(given, 2 + squares * (self.interval and contrast.interval) + self._compared(contrast)))
             for contrast in self.analysis.contrasts
         ]
         rows = totals = dict(zip(self._cells, islice(given, len(self._cells)), strict=True))
-        if self._units:
+        if units := self.analysis.units:
             rows = dict(zip(self._cells, given, strict=True))
         pooled = sum(rows[0, label] for label in range(self.analysis.classes_of_rows))
         if pooled > reading.parties * max_rows:
@@ -410,15 +387,18 @@ class AucSums(ReleasePart):
             )
         if pooled > max_rows:
             raise ResultCheckError(f"no number is given: {too_many_rows(pooled, max_rows)}", check="rows")
-        if self._units:
-            _check_weights(self.analysis, self._units, rows, totals, max_rows)
+        weight = sum(totals[0, label] for label in range(self.analysis.classes_of_rows))
+        if units and weight > most_units(self.analysis, max_rows):
+            told = too_many_rows(math.ceil(weight / units.per), max_rows, what="rows by weight")
+            raise ResultCheckError(f"no number is given: {told}", check="rows")
         for contrast, own in zip(self.analysis.contrasts, of_contrasts, strict=True):
             sides = contrast.positives, contrast.negatives
             positives, negatives = [sum(rows[cell.group, label] for label in cell.classes) for cell in sides]
             alike = own.pop() if self._compared(contrast) else 0
-            cells = [(cell.group, label) for cell in sides for label in cell.classes]
-            weights = (totals[cells[0]], totals[cells[1]]) if self._units else None
-            auc = auc_of_sums(own, positives, negatives, weights, self.coarse)
+            of_label = [sum(totals[cell.group, label] for label in cell.classes) for cell in sides]
+            known = (units.most, self.coarse, reading.parties * self._merged_bins) if units else None
+            weights = OfWeights((of_label[0], of_label[1]), *known) if known else None
+            auc = auc_of_sums(own, positives, negatives, weights)
             reading.aucs.append(auc._replace(alike=Fraction(alike, 2 * max(auc.pairs, 1))) if alike else auc)
         reading.sayings.append(self.said)
 
@@ -468,14 +448,14 @@ class AucSums(ReleasePart):
             *of_groups,
         )
         reading.estimates = tuple(estimates)
-        settings: dict[str, int | str] = {}
-        if self._starts and reading.level is not None:
-            settings["variance_bins"] = len(self._starts)
-        if self._units:
-            settings["weights"] = f"in steps of {1 / self._units.per:g}"
+        settings: dict[str, int | float | str] = {}
+        if self.starts and reading.level is not None:
+            settings["variance_bins"] = len(self.starts)
+        if units := analysis.units:
+            settings["weights"] = f"steps of {1 / units.per:g}"
             if reading.level is not None:
-                effective = "{:,.1f} positive and {:,.1f} negative".format(*aucs[0].effective)
-                settings["weights"] = f"{settings['weights']}, as much as {effective} rows with one weight"
+                effective = (round(rows, 1) for rows in aucs[0].effective)
+                settings["effective_events"], settings["effective_others"] = effective
         return Said(
             headline=headline,
             binning_error=binning_error,
@@ -501,7 +481,7 @@ class AucSums(ReleasePart):
             if estimate.interval is not None and own.crowded
         ]
         advice = "" if reading.quantiles else "; take quantile:1000, which a session before finds"
-        return [f"{_CROWDED.format(bins=len(self._starts), names=', '.join(told))}{advice}"] if told else []
+        return [f"{_CROWDED.format(bins=len(self.starts), names=', '.join(told))}{advice}"] if told else []
 
     def _reversed(self, estimates: Sequence[GroupEstimate]) -> list[str]:
         """Warn of intervals below 1/2; rows of one group against another's may well be there."""
@@ -514,19 +494,19 @@ class AucSums(ReleasePart):
             and contrast.positives.group == contrast.negatives.group
         ]
 
-    def _coarsely(self, degree: int, most: int, parties: int) -> Range:
-        """Return the range of a cubic sum, of R10 (2), or of Σ q (1): of coarse sums, and what rounding adds."""
-        if self._units is None:
+    def _cubic(self, most: int, parties: int) -> Range:
+        """Return the range of a cubic sum, and of those that weights add: of coarse sums, with what rounding adds."""
+        if (units := self.analysis.units) is None:
             return 0, most_cubic(most)
         if self.coarse != EXACTLY:
-            most = most // self.coarse.sums + 1 + parties * (len(self._starts) or self.bins)
-        largest = max(1, -(-self._units.most * self.coarse.sums // self.coarse.squares))
-        found = largest * (most, most_pairs(most), most_cubic(most))[degree - 1]
-        return (-found if degree == 2 else 0), found
+            most = most // self.coarse.sums + 1 + parties * self._merged_bins
+        found = max(most, most_cubic(most)) * max(1, -(-units.most * self.coarse.sums // self.coarse.squares))
+        return -found, found
 
     def _totals(self, most: int, parties: int) -> Range:
         """Return the range of rows, or of their weights: as far as all parties may have them."""
-        return 0, parties * (most if self._units is None else most // self._units.per * self._units.most)
+        units = self.analysis.units or Units(1, 1)
+        return 0, parties * (most // units.per * units.most)
 
     def _compared(self, contrast: Contrast) -> bool:
         """Tell whether all its ties are wanted too: `comparison_sums` asks how many rows have one score."""
@@ -554,20 +534,6 @@ def _pairs(max_rows: int, parties: int) -> Range:
 
 def _squares(max_rows: int, parties: int) -> Range:
     return 0, max_rows**2
-
-
-def _check_weights(
-    analysis: Analysis,
-    units: Units,
-    rows: Mapping[tuple[int, int], int],
-    totals: Mapping[tuple[int, int], int],
-    most: int,
-) -> None:
-    """Raise `ResultCheckError` where weights cannot add up to these totals, or are too much for so many rows."""
-    if not all(own <= totals[cell] <= units.most * own for cell, own in rows.items()):
-        raise ResultCheckError(_IMPOSSIBLE, check="range")
-    if (pooled := sum(own for (group, _), own in totals.items() if not group)) > most_units(analysis, most):
-        raise ResultCheckError(f"no number is given: {too_heavy(pooled, units, most)}", check="rows")
 
 
 def hidden_groups(analysis: Analysis, aucs: Sequence[AucOfSums]) -> frozenset[int]:

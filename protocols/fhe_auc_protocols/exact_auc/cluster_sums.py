@@ -76,10 +76,6 @@ class ClusterSums(ReleasePart):
         return CoarseBins(self.bins, max(_LEAST_ENDS, math.isqrt(self.bins // 3)) - 1)
 
     @property
-    def _weighted(self) -> bool:
-        return self.analysis.units is not None
-
-    @property
     def _cells(self) -> list[tuple[int, int]]:
         """Model and group of each AUC."""
         return list(itertools.product(range(len(self.analysis.models)), self._groups))
@@ -103,7 +99,7 @@ class ClusterSums(ReleasePart):
         wide, vectors = self._coarse.ends, list[tuple[str, int]]()
         for model, group in self._cells:
             name = f"k{model} g{group}"
-            vectors += self._coarse.vectors(name, weighted=self._weighted)
+            vectors += self._coarse.vectors(name, weighted=self.analysis.units is not None)
             vectors += [(f"{name} c{a} of c{b}", wide) for a, b in _SIDES]
             vectors += [(f"{name} c{a} c{b}", wide**2) for a, b in _OF_ONE_MODEL]
         vectors += [(f"k g{group}", len(_PATIENTS)) for group in self._groups]
@@ -115,7 +111,7 @@ class ClusterSums(ReleasePart):
         sums = []
         for model, group in self._cells:
             name = f"k{model} g{group}"
-            sums += moment_sums(name, weighted=self._weighted)
+            sums += moment_sums(name, weighted=self.analysis.units is not None)
             for a, b in _SIDES:
                 own = f"{name} c{a} of c{b}"
                 sums += [
@@ -158,7 +154,7 @@ class ClusterSums(ReleasePart):
             of_one = f"{most:,} rows are one patient's by column {self.analysis.cluster!r}"
             raise InputError(f"party {data.name!r}: {of_one}, and at most {MOST_ROWS:,} can be", party=data.name)
         starts = self._coarse.starts(rows.grid)
-        weights = rows.weights
+        weights = rows.data.weights
         groups = [np.ones(data.rows, np.bool_) if weights is None else weights > 0]
         for codes, variable in zip(data.groups, self.analysis.by, strict=True):
             groups += [groups[0] & (codes == level) for level in range(len(variable.levels))]
@@ -187,7 +183,7 @@ class ClusterSums(ReleasePart):
         own: NDArray[np.bool_],
     ) -> dict[tuple[int, int], Counts]:
         """Return the table of each side, (ends, ends), over pairs of some rows, the first by the first model's bins."""
-        wide, data, of_rows, most = self._coarse.ends, of_party.data, of_party.weights, 0.0
+        wide, data, of_rows, most = self._coarse.ends, of_party.data, of_party.data.weights, 0.0
         total = np.zeros((2 * wide, 2 * wide), np.int64)
         repeated = own & (np.bincount(clusters[own], minlength=int(clusters.max()) + 1)[clusters] > 1)
         rows = np.flatnonzero(repeated)
@@ -224,7 +220,8 @@ class ClusterSums(ReleasePart):
             alone[model, group] = {}
             for label in (1, 0):
                 worth, square = Fraction(next(given), scale), Fraction(next(given), scale**2)
-                alone[model, group][label] = worth, Fraction(next(given), scale) if self._weighted else worth, square
+                weighted = Fraction(next(given), scale) if self.analysis.units else worth
+                alone[model, group][label] = worth, weighted, square
             rows = {side: (Fraction(next(given), scale), Fraction(next(given), scale)) for side in _SIDES}
             products = {side: Fraction(next(given), scale**2) for side in _OF_ONE_MODEL}
             products[0, 1] = products[1, 0]

@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.question.score_bins import bins_of, of_one_number
-from fhe_auc.question.weights import Units
 from fhe_auc.results import delong, intervals
 from fhe_auc.results.delong import Moments, OneModel, PairedError, PairedSums
 from fhe_auc.results.estimates import Comparison, with_holm
@@ -124,9 +123,8 @@ class CoarseBins:
         w, square = (1, 1) if of_rows is None else (of_rows, of_rows**2)
         x, xx = (counted(at, by * lower**n) + counted(following, by * upper**n) for n, by in ((1, w), (2, square)))
         vectors = [counted(at, of_rows), x, xx, counted(at, square * lower * upper)]
-        return (
-            vectors if of_rows is None else [*vectors, counted(at, square * lower) + counted(following, square * upper)]
-        )
+        wx = () if of_rows is None else (counted(at, square * lower) + counted(following, square * upper),)
+        return [*vectors, *wx]
 
 
 @dataclass(frozen=True)
@@ -136,12 +134,8 @@ class ComparisonSums(ReleasePart):
     pairs: tuple[tuple[int, int], ...]
     bins: int
     released: bool = True
-    units: Units | None = None  # of weights
+    heaviest: int = 0  # units that a row may have; 0: each row counts once
     unproved = "comparisons"
-
-    @property
-    def _weighted(self) -> bool:
-        return self.units is not None
 
     @property
     def _models(self) -> list[int]:
@@ -162,7 +156,9 @@ class ComparisonSums(ReleasePart):
         """Vectors, with their lengths."""
         if not self.released:
             return ()
-        single = [own for model in self._models for own in self._coarse.vectors(f"t{model}", weighted=self._weighted)]
+        single = [
+            own for model in self._models for own in self._coarse.vectors(f"t{model}", weighted=self.heaviest > 0)
+        ]
         double = [_pair(pair, label) for pair in self.pairs for label in (0, 1)]
         return [*single, *((name, self._coarse.ends**2) for name in double)]
 
@@ -171,7 +167,7 @@ class ComparisonSums(ReleasePart):
         """What is released: D10, Q10, D01 and Q01 of each model, Q10 and Q01 of each pair."""
         if not self.released:
             return ()
-        sums = [own for model in self._models for own in moment_sums(f"t{model}", weighted=self._weighted)]
+        sums = [own for model in self._models for own in moment_sums(f"t{model}", weighted=self.heaviest > 0)]
         wide = self._coarse.ends
         for a, b in self.pairs:
             for name, label in _SIDES:
@@ -180,11 +176,8 @@ class ComparisonSums(ReleasePart):
         return sums
 
     def ranges(self, max_rows: int, parties: int) -> Sequence[Range]:
-        """Return the range of each sum, of either sign: of shares, times S, and of their squares, times S².
-
-        With weights, of so many units in all.
-        """
-        scale, weight = self._coarse.scale, self.units.most if self.units else 1
+        """Return the range of each sum, of either sign: of shares, times S, and of their squares, times S²."""
+        scale, weight = self._coarse.scale, self.heaviest or 1
         most = {2: weight * scale * most_pairs(max_rows), 3: weight * scale**2 * most_cubic(max_rows)}
         return [(-most[total.degree], most[total.degree]) for total in self.sums]
 
@@ -194,8 +187,8 @@ class ComparisonSums(ReleasePart):
             return ()
         labels, starts, wide = rows.data.labels, self._coarse.starts(rows.grid), self._coarse.ends
         ends = {model: self._coarse.of(rows.bins[model], starts) for model in self._models}
-        vectors = [vector for own in ends.values() for vector in self._coarse.counted(labels, own, rows.weights)]
-        square = 1 if rows.weights is None else rows.weights**2
+        vectors = [vector for own in ends.values() for vector in self._coarse.counted(labels, own, rows.data.weights)]
+        square = 1 if rows.data.weights is None else rows.data.weights**2
         for a, b in self.pairs:
             of_both = itertools.product(ends[a], ends[b])
             of_ends = [table(labels, i, j, shape=(2, wide, wide), weights=square * u * v) for (i, u), (j, v) in of_both]
@@ -207,14 +200,14 @@ class ComparisonSums(ReleasePart):
         if not self.released:
             reading.sayings.append(partial(_said, dict.fromkeys(self.pairs)))
             return
-        size = 3 if self._weighted else 2
+        size = 3 if self.heaviest else 2
         of_models = {model: sums[2 * size * at :][: 2 * size] for at, model in enumerate(self._models)}
         products, paired = iter(sums[2 * size * len(of_models) :]), dict[tuple[int, int], PairedSums | None]()
         for pair in self.pairs:
             first, second = (of_models[model] for model in pair)
             sides = []
             for at in (0, size):
-                weighted = (first[at + 2], second[at + 2]) if self._weighted else None
+                weighted = (first[at + 2], second[at + 2]) if self.heaviest else None
                 of_both = first[at], second[at], first[at + 1], second[at + 1]
                 sides.append(Moments(*of_both, next(products), weighted))
             paired[pair] = PairedSums(sides[0], sides[1], self._coarse.scale)
@@ -299,10 +292,7 @@ def _warning(comparison: Comparison, *, alike: bool, reading: Reading) -> str:
 
 
 def moment_sums(name: str, *, weighted: bool) -> list[Sum]:
-    """Return the sums over rows of either class of what each is worth, and of its square, of `CoarseBins.vectors`.
-
-    With weights, the former once more, by their squares.
-    """
+    """Return the sums over rows of either class of what each is worth, and of its square, of `CoarseBins.vectors`."""
     sums = []
     for side, label in _SIDES:
         x, xx, xy, wx = (f"{name} {kind}c{label}" for kind in _KINDS[1:])

@@ -31,7 +31,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.sums.pads import PadKey, make_pad_key
 from fhe_auc_protocols.exact_auc.auc_sums import counts_name, merged_name
 from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
-from fhe_auc_protocols.exact_auc.release_part import Said
+from fhe_auc_protocols.exact_auc.release_part import Said, counted_rows
 from fhe_auc_protocols.exact_auc.result_check import INTERVAL, accepted, authenticators
 from fhe_auc_protocols.result_warnings import of_auc
 
@@ -126,6 +126,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
         plan = manifest.decoded_plan(ExactPlan)
         check_rows(data.rows, plan.max_rows, party=data.name)
+        self._counted_rows = counted_rows(data, plan.analysis, plan.max_rows)
         index = manifest.parties.index(data.name) if data.name in manifest.parties else None
         for part in plan.parts:
             part.check_rows(data, index)
@@ -167,8 +168,8 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         counts = modular.signed(encoded[0][:bins], first)
         of_release = zip(plan.releases[1:], encoded[1:], others, strict=True)
         same = all(self._counted(release.sketch.split(own), prime) for release, own, prime in of_release)
-        possible = counts.min() >= 0 and counts.max() <= self._data.rows
-        if not possible or counts.sum() != self._data.rows or not same:
+        possible = counts.min() >= 0 and counts.max() <= self._counted_rows
+        if not possible or counts.sum() != self._counted_rows or not same:
             raise InputError(
                 f"party {self.party!r}: what is to be sent does not count its {self._data.rows:,} rows, so nothing is",
                 party=self.party,
@@ -178,7 +179,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         """Tell whether all rows' counts modulo a further prime, of merged bins perhaps, are as many as the rows."""
         names = [counts_name(0, 0, label) for label in range(self.plan.analysis.classes_of_rows)]
         own = [vectors[name] for name in (*names, *map(merged_name, names)) if name in vectors]
-        return not own or int(modular.total(np.concatenate(own), prime)) == self._data.rows
+        return not own or int(modular.total(np.concatenate(own), prime)) == self._counted_rows % prime
 
     def read_result(self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> Evaluation:
         """Return what a result says: `decrypted` are its sums for each prime, shape (sums,).

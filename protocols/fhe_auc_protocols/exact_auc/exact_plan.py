@@ -50,7 +50,7 @@ from fhe_auc_protocols.exact_auc.release_part import Agreed, Counts, Range, Read
 from fhe_auc_protocols.exact_auc.site_sums import SiteSums
 from fhe_auc_protocols.exact_auc.tie_sums import TieSums
 
-NO_WEIGHTS = "with epsilon every row counts once: noise would have to hide the largest weight; leave one of both out"
+NO_WEIGHTS = "epsilon: weights do not go with noise, which is sized for rows that count once"
 _MOST_SQUARED = 2**54  # units that squares of weights add up to: times 16², sums of a party have 64 bits
 MOST_PROVED = 2**50 - 2**30  # values of a sum modulo the one prime of proved counts: a prime is above it
 SOUNDNESS_BITS = 40  # a wrong integer of one result is accepted with a probability below 2^-40
@@ -83,39 +83,36 @@ class AnalysisSums:
     @property
     def aucs(self) -> AucSums:
         """Those of AUCs, which are the first part."""
-        aucs = self.parts[0]
-        assert isinstance(aucs, AucSums)  # noqa: S101
-        return aucs
+        return self._made[3]
 
     def for_rows(self, max_rows: int, parties: int) -> AnalysisSums:
         """Return sums of so many pooled rows: those of weights as coarse as it takes, where counts are proved."""
         if self.analysis.units is None or not (self.proved and self.interval):
             return self
-        for coarse in Coarse.choices(self.analysis.units.per):
-            found = replace(self, coarse=coarse)
-            if found.least_modulus(max_rows, parties) < MOST_PROVED:
-                break
-        return found
+        powers = range(max(1, (self.analysis.units.per // 3).bit_length()))  # up to a third of a row's weight of 1
+        found = (replace(self, coarse=Coarse(2**own, 4 ** (own + 1) if own else 1)) for own in powers)
+        return next((own for own in found if own.least_modulus(max_rows, parties) < MOST_PROVED), self)
 
     @property
     def signs(self) -> tuple[TieSums, int]:
         """The sums that tell which ties are meant, and where in a sketch their vectors begin; none have noise."""
-        return self._made[1:]
+        return self._made[1:3]
 
     @cached_property
-    def _made(self) -> tuple[tuple[ReleasePart, ...], TieSums, int]:
+    def _made(self) -> tuple[tuple[ReleasePart, ...], TieSums, int, AucSums]:
         analysis, bins, pairs = self.analysis, self.bins, self.analysis.comparisons
         # A difference of models has a far smaller variance, of which merging might hide much.
         variance_bins = bins if pairs else self.variance_bins
         least = 16 if self.interval else 1  # without one, as in a fleet, records are small
         ties = TieSums(analysis, self.runs, bins, 0, least, self.proved)
         aucs = AucSums(analysis, bins, self.interval, ties.wide, variance_bins=variance_bins, coarse=self.coarse)
-        compared = ComparisonSums(pairs, bins, self.interval, analysis.units) if pairs else None
+        heaviest = analysis.units.most if analysis.units else 0
+        compared = ComparisonSums(pairs, bins, self.interval, heaviest) if pairs else None
         signs_at = sum(length for part in filter(None, (aucs, compared)) for _, length in part.vectors)
         ties = replace(ties, counts=signs_at)
         if self.privacy is not None:
             noisy = NoisySums(self.privacy, picked(ties.wide), ties_meant=not ties.wide.any())
-            return (replace(aucs, released=False), noisy), replace(ties, runs=None), signs_at
+            return (replace(aucs, released=False), noisy), replace(ties, runs=None), signs_at, aucs
         parts: list[ReleasePart] = []
         if compared is None:
             parts.append(aucs)
@@ -126,7 +123,7 @@ class AnalysisSums:
             parts.append(SiteSums(len(analysis.models)))
         if analysis.cluster:
             parts.append(ClusterSums(analysis, bins))
-        return tuple(parts), ties, signs_at
+        return tuple(parts), ties, signs_at, aucs
 
     @cached_property
     def release(self) -> Release:
@@ -165,8 +162,10 @@ class AnalysisSums:
                 f"party {data.name!r} has {len(data.scores)} columns of scores and {len(data.groups)} of groups, the "
                 f"session {wanted[0]} and {wanted[1]}"
             )
-        grid, classes = _bins_at(np.asarray(thresholds, "<f8").tobytes()), self.analysis.classes_of_rows
-        rows = Rows(data, *grid, session, classes, self.analysis.units is not None)
+        if self.analysis.units is None:
+            data = replace(data, weights=None)
+        classes = self.analysis.classes_of_rows
+        rows = Rows(data, *_bins_at(np.asarray(thresholds, "<f8").tobytes()), session, classes)
         counted: Counts = np.zeros(1, np.int64)
         for batch in data.batches():
             own = replace(rows, data=batch)
@@ -242,10 +241,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             if self.privacy is not None:
                 raise InputError(NO_WEIGHTS)
             if most_units(self.analysis, self.max_rows) * self.analysis.units.most >= _MOST_SQUARED:
-                raise CapacityError(
-                    f"weights of {self.max_rows:,} rows have squares that add up to too much: take a wider step, or a "
-                    "lower bound of a weight"
-                )
+                raise CapacityError("weights are too large for so many rows: take wider steps, or a lower bound of one")
         bounds = ("parties", self.parties, 1), ("max_rows", self.max_rows, 2), ("variance_bins", self.variance_bins, 2)
         for name, number, least in bounds:
             if number < least:
@@ -273,7 +269,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @cached_property
     def parts(self) -> tuple[ReleasePart, ...]:
         """What the release is made of, with the row caps that are proved."""
-        return self.sums.parts if not self.caps else (*self.sums.parts, RowCaps(self.caps))
+        return self.sums.parts if not self.caps else (*self.sums.parts, RowCaps(self.caps, self.analysis))
 
     @property
     def keys(self) -> Keys:
@@ -335,9 +331,9 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if not self.caps:
             return None
         (prime,) = self.parameters.plain_moduli
-        return ProvedCounts(
-            self.analysis, self.thresholds, max(self.caps), prime, self.computed[0].sketch.size, *self.sums.signs
-        )
+        aucs, size = self.sums.aucs, self.computed[0].sketch.size
+        asked = self.analysis, self.thresholds, max(self.caps), prime, size, *self.sums.signs
+        return ProvedCounts(*asked, aucs.starts if aucs.interval else None, aucs.coarse)
 
     def cap_of(self, index: int) -> int:
         """Return the row cap of the party with this index, where counts are proved."""

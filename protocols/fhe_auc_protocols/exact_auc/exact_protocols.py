@@ -21,6 +21,7 @@ from fhe_auc.bfv.parameters import CHAINS, MAX_PLAIN_MODULI, BfvParameters
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.score_bins import of_one_number
+from fhe_auc.question.weights import Weights
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.heterogeneity import LEAST_SITES
 from fhe_auc.results.intervals import quantile
@@ -34,7 +35,7 @@ from fhe_auc_keys.roles.sealed import SealedPads
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_auc import epsilon_noise
 from fhe_auc_protocols.exact_auc.computations import ExactComputation, ExactTask
-from fhe_auc_protocols.exact_auc.exact_plan import NO_WEIGHTS, AnalysisSums, ExactPlan, least_prime
+from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums, ExactPlan, least_prime
 from fhe_auc_protocols.exact_auc.result_check import INTERVAL, PLAIN_INTERVAL, ROUND_SCORES
 from fhe_auc_protocols.exact_auc.tie_sums import runs_of
 
@@ -107,8 +108,6 @@ class Exact(Protocol[Evaluation]):
         """Return the parameters for an exact fraction."""
         if request.fleet is not None and self.authenticated:
             raise InputError(_NO_FLEET)
-        if _budget(request.options) and (request.analysis.weights or request.analysis.follow_up):
-            raise InputError(NO_WEIGHTS)
         privacy = epsilon_noise.budget(request) if _budget(request.options) else None
         analysis, caps = request.analysis, request.caps
         bound = sum(caps) if request.fleet is None else sum(caps) * request.size
@@ -277,16 +276,27 @@ def plan_exact(
     small_prime = least_prime(sums.release)
     reason: CapacityError | None = None
 
-    def candidates(rows: int, privacy: epsilon_noise.Privacy | None = privacy) -> Iterator[BfvParameters]:
+    def candidates(
+        rows: int, privacy: epsilon_noise.Privacy | None = privacy, analysis: Analysis = analysis
+    ) -> Iterator[BfvParameters]:
         if privacy is not None:  # whoever has them
             privacy = msgspec.structs.replace(privacy, rows=(rows - parties + 1, *[1] * (parties - 1)))
-        least = replace(sums, privacy=privacy).for_rows(rows, parties).least_modulus(rows, parties)
+        own = replace(sums, privacy=privacy, analysis=analysis)
+        least = own.for_rows(rows, parties).least_modulus(rows, parties)
         return _candidates(backend, least, small_prime, prove=bool(caps))
 
     def most(privacy: epsilon_noise.Privacy | None) -> int:
         """Return how many rows, up to `max_rows`, can be proved."""
         tried = range(max(2, parties), max_rows + 1)
         return tried[0] - 1 + bisect_left(tried, True, key=lambda rows: next(candidates(rows, privacy), None) is None)
+
+    def coarser(own: Weights) -> str:
+        """Return which coarser step of weights would do, if one does."""
+        for per in (10**power for power in reversed(range(len(f"{own.per}") - 1))):
+            asked = msgspec.structs.replace(own, most=max(per, own.most * per // own.per), per=per)
+            if next(candidates(max_rows, analysis=msgspec.structs.replace(analysis, weights=asked)), None) is not None:
+                return f", take weights in steps of {1 / per:g}"
+        return ""
 
     for parameters in candidates(max_rows):
         for kept in range(1, len(parameters.modulus_bits) + 1):
@@ -295,7 +305,8 @@ def plan_exact(
             except CapacityError as error:
                 reason = error
     if reason is None and caps:
-        others = ", leave the interval out (--interval none; interval=None)" if interval else ""
+        others = coarser(analysis.weights) if analysis.weights else ""
+        others += ", leave the interval out (--interval none; interval=None)" if interval else ""
         if privacy is None:
             others += ", or prove nothing (the study: proofs = false; row_caps=None)"
         elif privacy.unit == "label":

@@ -6,6 +6,15 @@ every further column's levels add up to the same, for each class and bin. A furt
 class are as many as the first one's. In each draw of `tie_sums` rows of either sign, of a label, are together as many
 as there are in the wide bins of a bucket.
 
+Rows with weights count in units, w of one row: a bin has p = Σ w and q = Σ w². Where l ≤ w ≤ m, proved is besides
+
+    l·n ≤ p ≤ m·n     for the n rows of each group and label; all n add up to the row cap, or less
+    l·p ≤ q ≤ m·p     over each (merged) bin
+
+and that all p add up to the cap in units: of weights (l is 1) to cap·per; at a horizon (l is per, a weight of 1) to
+cap·m, as one site's may, though all sites' together are their rows. Numbers that standard errors take may be coarser,
+x = ⌊(y + s/2)/s⌋ for a step s; then bounds are those of y. What lies between a number and its bounds are counts.
+
 A public linear map makes the sketch of what is submitted. The aggregator applies it to the sum of what it has, and the
 helper to the sum of the pads. All else of a session is as without proofs: authenticators are of the sketch.
 """
@@ -47,10 +56,11 @@ class Block(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Of numbers x = ⌊(y + step/2)/step⌋, that y lies between some z and most·z."""
+    """Of numbers x = ⌊(y + step/2)/step⌋, that y lies between least·z and most·z."""
 
     name: str
     step: int
+    least: int
     most: int
 
 
@@ -176,8 +186,8 @@ class ProvedCounts:
             own |= {each.name: found for each, found in zip(self._bounds[1:], rounded, strict=True)}
             merged = np.add.reduceat(counts, self._starts, axis=-1)
             pairs = (units_of, of_rows), *((found, merged) for found in rounded)
-            for (name, step, most), (x, z) in zip(self._bounds, pairs, strict=True):
-                own |= {f"{name} lower": step * x + step - 1 - step // 2 - z}
+            for (name, step, least, most), (x, z) in zip(self._bounds, pairs, strict=True):
+                own |= {f"{name} lower": step * x + step - 1 - step // 2 - least * z}
                 own |= {f"{name} upper": most * z + step // 2 - step * x}
         return np.concatenate([own[name].reshape(-1) for name in self._at])
 
@@ -224,9 +234,9 @@ class ProvedCounts:
         """Those of units by rows; of coarse units by units; and of squares by units."""
         if not (units := self.analysis.units):
             return []
-        (g, h), merged = self.steps, self.starts is not None
-        coarse = [Bounds("coarse", g, 1)] * (merged and g > 1)
-        return [Bounds("rows", 1, units.most), *coarse, *[Bounds("squares", h, units.most)] * merged]
+        (g, h), least, merged = self.steps, units.per if self.analysis.at else 1, self.starts is not None
+        coarse = [Bounds("coarse", g, 1, 1)] * (merged and g > 1)
+        return [Bounds("rows", 1, least, units.most), *coarse, *[Bounds("squares", h, least, units.most)] * merged]
 
     @cached_property
     def _starts(self) -> Indices:
@@ -244,12 +254,12 @@ class ProvedCounts:
             ("counts", (models, levels, classes, bins), units),
             ("signs", (models, 2 * DRAWS, 2, 2, self.ties.buckets), units),  # draws by bins and by rows
         ]
-        for name, step, most in self._bounds:
+        for name, step, least, most in self._bounds:
             of_rows = name == "rows"
             shape = (levels, classes) if of_rows else (models, groups, classes, len(self._starts))
             z = self.most if of_rows else units
             numbers.append((name, shape, z if of_rows else most * z // step + 1))
-            numbers += [(f"{name} {end}", shape, (most - 1) * z + step - 1) for end in ("lower", "upper")]
+            numbers += [(f"{name} {end}", shape, (most - least) * z + step - 1) for end in ("lower", "upper")]
             numbers += [("rows left", (1,), z)] * of_rows
         return [*numbers, ("left", (1,), units)]
 
@@ -314,7 +324,7 @@ class ProvedCounts:
         for column in others:  # for each label
             yield Block(rows.shape[1], [(rows[column], np.arange(2), 1), (rows[first], np.arange(2), -1)])
         piece = np.repeat(np.arange(len(self._starts)), np.diff([*self._starts, self.bins]))
-        for name, step, most in self._bounds:
+        for name, step, least, most in self._bounds:
             own = np.arange(at[name].size).reshape(at[name].shape)
             if name == "rows":
                 x, z = (counts[0], own[..., None]), [(rows, own)]
@@ -322,5 +332,7 @@ class ProvedCounts:
                 x, z = (at[name], own), [(counts[:, first], own[:, :1][..., piece])]
                 z += [(counts, own[:, 1:][..., piece])] * bool(self.analysis.by)
             lower, upper = at[f"{name} lower"], at[f"{name} upper"]
-            yield Block(own.size, [(*x, step), (lower, own, -1), *((*each, -1) for each in z)], step // 2 + 1 - step)
+            yield Block(
+                own.size, [(*x, step), (lower, own, -1), *((*each, -least) for each in z)], step // 2 + 1 - step
+            )
             yield Block(own.size, [(*x, step), (upper, own, 1), *((*each, -most) for each in z)], step // 2)

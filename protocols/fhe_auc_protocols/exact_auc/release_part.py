@@ -28,13 +28,13 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError
 from fhe_auc.question.analysis import Analysis, Contrast
 from fhe_auc.question.score_bins import in_bins
-from fhe_auc.question.weights import Units
 from fhe_auc.results import delong, intervals
 from fhe_auc.results.delong import Counted, Merged, PairedError
 from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.computation import too_many_rows
 from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import MergedVectors, Sum
 
@@ -62,14 +62,22 @@ def most_units(analysis: Analysis, max_rows: int) -> int:
     return max_rows * (units.per + bool(analysis.at))  # at a horizon each may be rounded up
 
 
-def too_heavy(total: int, units: Units, max_rows: int, *, party: str | None = None) -> str:
-    """Say that weights add up to too many units, of all parties together or of one alone, and what to do."""
-    who = "the weights of all parties' rows" if party is None else f"the weights of party {party!r} alone"
-    least = math.ceil(total / units.per)
-    return (
-        f"{who} add up to {total / units.per:,.10g}, more than max_rows = {max_rows:,}; give --max-rows {least} "
-        f"(max_rows={least}) or more, or divide all weights by one number"
-    )
+def counted_rows(data: PartyData, analysis: Analysis, max_rows: int) -> int:
+    """Return what a party's rows count together: each once, or as many units as its weight has.
+
+    Raises `InputError`, which names the party: weights are beyond their bounds, or more in all than a session may have.
+    """
+    if (units := analysis.units) is None or not data.rows:  # rows are gone once they are in
+        return data.rows
+    if data.weights is None:
+        raise InputError(f"party {data.name!r}: the session asks for weights, and there are none", party=data.name)
+    total, most = int(data.weights.sum()), units.most / units.per
+    if not 0 <= int(data.weights.min()) <= int(data.weights.max()) <= units.most:
+        raise InputError(f"party {data.name!r}: there are weights that do not lie from 0 to {most:g}", party=data.name)
+    if total > most_units(analysis, max_rows):
+        rows = math.ceil(total / units.per)
+        raise InputError(too_many_rows(rows, max_rows, party=data.name, what="rows by weight"), party=data.name)
+    return total
 
 
 def table(*codes: NDArray[np.integer], shape: tuple[int, ...], weights: Counts | None = None) -> Counts:
@@ -84,24 +92,13 @@ def table(*codes: NDArray[np.integer], shape: tuple[int, ...], weights: Counts |
 
 @dataclass(frozen=True)
 class Rows:
-    """Some of a party's rows, or all, as parts count them at these thresholds; bins begin at `starts`.
-
-    Each counts once, or, with `weighted`, as many units as its weight has.
-    """
+    """Some of a party's rows, or all, as parts count them at these thresholds; bins begin at `starts`."""
 
     data: PartyData
     grid: NDArray[np.float64]
     starts: NDArray[np.float64]
     session: bytes  # the manifest's digest
     classes: int = 2
-    weighted: bool = False
-
-    @property
-    def weights(self) -> Counts | None:
-        """Weights in units, shape (n,); None where each row counts once. Raises `InputError` where there are none."""
-        if self.weighted and self.data.weights is None:
-            raise InputError(f"party {self.data.name!r} has rows without weights, and the session asks for them")
-        return self.data.weights if self.weighted else None
 
     @cached_property
     def bins(self) -> list[Counts]:
@@ -117,7 +114,7 @@ class Rows:
     @cached_property
     def counts(self) -> list[Counts]:
         """The rows in each cell, or the sums of their weights, for each model."""
-        return [table(cells, shape=(self.classes * len(self.grid),), weights=self.weights) for cells in self.cells]
+        return [table(cells, shape=(self.classes * len(self.grid),), weights=self.data.weights) for cells in self.cells]
 
 
 class VarianceSums(NamedTuple):
@@ -157,10 +154,9 @@ class AucOfSums(NamedTuple):
 
     @property
     def effective(self) -> tuple[float, float]:
-        """Effective rows of either label: rows themselves where each counts once."""
-        if self.totals is None:
-            return self.positives, self.negatives
-        return float(self.counted[0].effective), float(self.counted[1].effective)
+        """Effective rows of either label."""
+        positives, negatives = self.counted
+        return float(positives.effective), float(negatives.effective)
 
     @property
     def pairs(self) -> int:

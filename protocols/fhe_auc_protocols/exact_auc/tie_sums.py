@@ -162,7 +162,7 @@ class TieSums(ReleasePart):
         of_bins = np.tile(_signs_of_bins(rows.grid.tobytes(), rows.session), rows.classes)
         for model, (scores, bins) in enumerate(zip(rows.data.scores, rows.bins, strict=True)):
             buckets_of, cells, counts = self._buckets_of[model], rows.cells[model], rows.counts[model]
-            weights = rows.weights
+            weights = rows.data.weights
             if counts[self._narrow].any():
                 own = self.wide[bins]
                 scores, cells, counts = scores[own], cells[own], np.where(self._narrow, 0, counts)

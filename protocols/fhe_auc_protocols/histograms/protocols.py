@@ -46,6 +46,7 @@ class HistogramFederated(ExactCounts[Evaluation]):
     )
     trust = "the aggregator does not collude with who has the pads (its sums are proved); parties see pooled bins"
     boundaries = "boundaries-federated"
+    weighs = True
     readout = ExactScoreHistogram()
     options = options_of.HISTOGRAM_FEDERATED
 

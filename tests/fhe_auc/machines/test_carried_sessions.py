@@ -8,13 +8,25 @@ import zlib
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
+import msgspec
+import numpy as np
 import pytest
 
+from fhe_auc import federated_auc
 from fhe_auc.base.errors import EvaluationError, FheAucError
 from fhe_auc.exchange.exchange import Folder
+from fhe_auc.machines import site_role
 from fhe_auc.machines.local_sites import LocalCarrier, Stage
 from fhe_auc.machines.postman import Hub, answer
+from fhe_auc.machines.site_state import Joined
+from fhe_auc.question.analysis import Questions
+from fhe_auc.question.follow_up import FollowUp
+from fhe_auc.question.study import Study
+from fhe_auc.question.weights import Weights
+from fhe_auc.rows.at_horizon import at_horizon
+from fhe_auc.rows.frames import parties_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.messages import Message
@@ -85,6 +97,54 @@ def test_what_a_node_can_read_is_signed_or_sealed_and_of_other_sites_nothing_tha
             if file in answers:
                 payload = bytes(Message.from_bytes(data, limit=2**28).payload)
                 assert len(zlib.compress(payload)) >= len(payload)  # sealed, or nothing
+
+
+WEIGHTS, FOLLOW_UP = Weights("ipw", 3000), FollowUp("days", "status", (30.0, 60.0), ("1", "0", "2"))
+
+
+@pytest.mark.parametrize(
+    ("questions", "more"),
+    [
+        pytest.param(
+            Questions(score_columns=("y_score",), weights=WEIGHTS),
+            {"weight": "ipw", "max_weight": 3},
+            marks=pytest.mark.slow,
+        ),
+        (
+            Questions(score_columns=("y_score",), follow_up=FOLLOW_UP),
+            {"time": "days", "event": "status", "event_codes": "1,0,2", "horizon": [30, 60]},
+        ),
+    ],
+)
+def test_sites_read_weights_times_and_events_as_one_process_does(questions: Questions, more: dict[str, Any]) -> None:
+    """Also for the session before, which finds thresholds and knows nothing of them."""
+    random, rows = np.random.default_rng(4), dict[str, dict[str, Any]]()
+    for name in ("coast", "north"):
+        scores, weights, days = random.random(60), random.integers(0, 300, 60) / 100, random.integers(1, 90, 60)
+        labels, events = random.integers(0, 2, 60), random.integers(0, 3, 60)
+        rows[name] = {"y_true": labels, "y_score": scores, "ipw": weights, "days": days, "status": events}
+    parties, analysis = parties_of(rows, questions)
+    request = Request(parties=tuple(rows), thresholds=GRID, analysis=analysis, interval=0.95)
+    found = Stage(Letters, 60.0, lambda line: None).evaluate(registry.evaluating("verified"), request, 8, parties)
+    alone = federated_auc(rows, thresholds="quantile:8", **more)
+    assert (found.estimates, found.warnings) == (alone.estimates, alone.warnings)
+
+
+def test_a_study_with_times_says_which_columns_are_read_in_each_of_its_sessions(tmp_path: Path) -> None:
+    """Also in that which finds thresholds, whose analysis knows nothing of them: there may be no labels."""
+    (file := tmp_path / "rows.csv").write_text("y_score,days,status\n0.5,3,2\n0.25,4,1\n")
+    words = dict.fromkeys(("model", "outcome", "cohort", "period"), "x")
+    study = Study(**words, time_column="days", event_column="status=2,1", horizon=(3.5,))
+    manifest = registry.load("boundaries-federated").manifest_of(
+        Request(parties=("north", "south"), thresholds=np.empty(0), options={"bins": 4})
+    )
+    keys = (bytes(31) + b"n", bytes(31) + b"s")
+    manifest = msgspec.structs.replace(manifest, study=study, fingerprints=keys, aggregator=bytes(32))
+    nobody: Any = None  # reading rows takes no keys
+    joined = Joined(manifest, b"", nobody, nobody)
+    data = site_role._reader({"data": str(file), "label-column": "died", "positive-label": "7"})("north", joined)
+    assert (data.times is not None, data.labels.tolist()) == (True, [0, 1])
+    assert at_horizon(data, joined.analysis).labels.tolist() == [1, 0]
 
 
 class Fails(LocalCarrier):

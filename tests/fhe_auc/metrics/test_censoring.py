@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fhe_auc.base.errors import EvaluationError
-from fhe_auc.metrics.censoring import Ended, at_horizon, doubts
+from fhe_auc.metrics.censoring import Ended, at_horizon
 from fhe_auc.question.follow_up import CENSORED, EVENT, UNITS_PER_WEIGHT, FollowUp
 
 FOLLOW_UP = FollowUp(time="days", event="status", horizons=(4.0, 7.5), codes=("1", "0", "2"), step=2.0)
@@ -76,17 +76,6 @@ def test_weights_are_those_of_exact_fractions_over_rows_and_add_up_to_all_rows(r
             units = [*at.weights, at.beyond][cell]
             assert abs(units - UNITS_PER_WEIGHT * exact) <= Fraction(501, 1000), row
     assert at.units.most == max(*at.weights, at.beyond)
-
-
-def test_it_is_warned_of_few_rows_beyond_a_horizon_and_of_large_weights_without_a_count() -> None:
-    rows = [(1.0, CENSORED)] * 95 + [(5.0, EVENT)] * 2 + [(9.0, CENSORED)] * 3
-    ats = [at_horizon(ended(rows), FOLLOW_UP, horizon) for horizon in FOLLOW_UP.horizons]
-    told = doubts(ended(rows), ats)
-    assert told[0].startswith("horizon 4: fewer than 30 rows are followed up for longer")
-    assert told[1].startswith("horizon 4: so many rows are censored before that one stands for up to 20;")
-    assert len(told) == 4
-    many = ended([(1.0, CENSORED)] * 10 + [(9.0, CENSORED)] * 90)
-    assert doubts(many, [at_horizon(many, FOLLOW_UP, 4.0)]) == []
 
 
 def test_a_horizon_that_next_to_nobody_reaches_is_refused() -> None:

@@ -187,10 +187,12 @@ def test_of_one_model_one_session_has_page_and_calibration_map(folder: Path, one
     expected = lines(printed(*asked, **SHOWN))
     shown = lines(printed("report", last, "--out", str(tmp_path / "out"), "--force", **SHOWN))
     assert shown == expected
-    of_sites = lines(printed("calibrate", "fit", last, "--out", str(maps[0]), **SHOWN))
-    of_one = lines(printed(*asked_of_one_process(folder, ONE, "calibrate fit", "--out", str(maps[1])), **SHOWN))
-    assert [line.replace(str(maps[0]), str(maps[1])) for line in of_sites] == of_one
-    assert maps[0].read_bytes() == maps[1].read_bytes()
+    for method in ("slope-intercept", "isotonic"):
+        options = ("--method", method, "--force", "--out")
+        of_sites = lines(printed("calibrate", "fit", last, *options, str(maps[0]), **SHOWN))
+        of_one = lines(printed(*asked_of_one_process(folder, ONE, "calibrate fit", *options, str(maps[1])), **SHOWN))
+        assert [line.replace(str(maps[0]), str(maps[1])) for line in of_sites] == of_one
+        assert maps[0].read_bytes() == maps[1].read_bytes()
 
 
 def test_of_two_models_the_score_column_says_whose_map_it_is(two: list[Sessions], tmp_path: Path) -> None:

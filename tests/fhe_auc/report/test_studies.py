@@ -14,6 +14,7 @@ from fhe_auc.base.serialise import decode, encode
 from fhe_auc.question import thresholds
 from fhe_auc.question.study import Study
 from fhe_auc.report.studies import Session, check_study, differing, next_session
+from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.evaluation import CensoringCurve, Evaluation, QuantileThresholds
 from fhe_auc.session import registry
 
@@ -26,6 +27,12 @@ EVALUATION = Evaluation(
     **{"protocol": "", "backend": "", "parties": 3, "security_bits": 0, "auc": 0.5, "binning_error": 0.0},
     **{"numerical_error": 0.0, "thresholds": 9, "verified": True},
 )
+
+
+def estimate_at(horizon: float) -> GroupEstimate:
+    return GroupEstimate(model="", group="", auc=0.5, horizon=horizon)
+
+
 FOLLOWED = {"time_column": "days", "event_column": "status", "horizon": (30.0, 60.0), "time_grid": 10.0}
 CURVE = CensoringCurve(
     **{"protocol": "", "backend": "", "parties": 3, "security_bits": 0, "beyond": 40},
@@ -114,7 +121,8 @@ def test_thresholds_are_found_once_for_all_turns_and_the_session_after_is_at_the
 def test_after_the_censoring_curve_each_horizon_has_its_session_with_the_weights_of_that_curve_alone() -> None:
     """A maker who changes one weight by one unit is found out by each site that has the curve."""
     asked = study(**FOLLOWED, thresholds="uniform:9")
-    sessions = [next_session(asked, asked.sites, (CURVE, *[EVALUATION] * at)) for at in range(3)]
+    done = [dataclasses.replace(EVALUATION, estimates=(estimate_at(horizon),)) for horizon in (30.0, 60.0)]
+    sessions = [next_session(asked, asked.sites, (CURVE, *done[:at])) for at in range(3)]
     assert sessions[2] is None
     for session, horizon in zip(sessions[:2], (30.0, 60.0), strict=True):
         assert session is not None and session.request.analysis.at  # noqa: PT018
@@ -126,6 +134,8 @@ def test_after_the_censoring_curve_each_horizon_has_its_session_with_the_weights
             analysis = replace(session.request.analysis, at=replace(at, **other))
             changed = plugin.manifest_of(dataclasses.replace(session.request, analysis=analysis))
             assert differing(session.named(changed, 7), session) == ["plan"]
+    with pytest.raises(InputError, match="the results are not those of the question's sessions"):
+        next_session(asked, asked.sites, (CURVE, done[1]))
     other = dataclasses.replace(CURVE, beyond=39)  # what another site has been told
     assert sessions[0] is not None
     theirs = next_session(asked, asked.sites, (other,))

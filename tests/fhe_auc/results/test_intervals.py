@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from fhe_auc.base.errors import InputError
 from fhe_auc.results.delong import (
     Clusters,
-    Counted,
     Merged,
     Moments,
     OneModel,
@@ -34,7 +33,7 @@ from fhe_auc.results.intervals import (
     widened,
     wilson,
 )
-from tests.support.delong import of_rows, paired_of_rows
+from tests.support.delong import of_rows, once, paired_of_rows
 from tests.support.lazy import Lazy
 
 brentq = Lazy("scipy.optimize").brentq
@@ -51,16 +50,16 @@ def test_the_standard_error_is_that_of_delongs_placements(ones: list[int], zeros
     difference = sum((x > y) - (x < y) for x in ones for y in zeros)
     q10 = sum(sum((x > y) - (x < y) for y in zeros) ** 2 for x in ones)
     q01 = sum(sum((x > y) - (x < y) for x in ones) ** 2 for y in zeros)
-    found = delong_error(Merged(difference, q10, q01), Counted.each(len(ones)), Counted.each(len(zeros)))
+    found = delong_error(Merged(difference, q10, q01), once(len(ones)), once(len(zeros)))
     assert found == pytest.approx(of_rows(np.array(ones), np.array(zeros))[1], abs=1e-12)
 
 
 def test_one_row_of_a_class_has_no_standard_error_by_delong() -> None:
-    assert delong_error(Merged(0, 25, 5), Counted.each(1), Counted.each(5)) is None
-    assert delong_error(Merged(0, 5, 25), Counted.each(5), Counted.each(1)) is None
+    assert delong_error(Merged(0, 25, 5), once(1), once(5)) is None
+    assert delong_error(Merged(0, 5, 25), once(5), once(1)) is None
     sums, model = PairedSums(*[Moments(0, 0, 1, 1, 1)] * 2), OneModel(Fraction(1, 2), Merged(0, 4, 4))
-    assert paired_delong(model, model, sums, Counted.each(1), Counted.each(5)) is None
-    assert paired_delong(model, model, sums, Counted.each(5), Counted.each(1)) is None
+    assert paired_delong(model, model, sums, once(1), once(5)) is None
+    assert paired_delong(model, model, sums, once(5), once(1)) is None
 
 
 def test_hanley_and_mcneils_and_procs_own_examples() -> None:
@@ -131,7 +130,7 @@ def test_the_paired_standard_error_of_exact_placements_is_delongs(seed: int) -> 
         Moments(*(int(each) for each in (u.sum(), v.sum(), u @ u, v @ v, u @ v)))
         for u, v in ((2 * x, 2 * y) for x, y in zip(*sides, strict=True))
     ]
-    rows = (Counted.each(int(own.sum())) for own in (labels, ~labels))
+    rows = (once(int(own.sum())) for own in (labels, ~labels))
     found = paired_delong(of_models[0], of_models[1], PairedSums(*moments), *rows)
     assert found.standard_error == pytest.approx(paired_of_rows(labels, models[0], models[1])[1], abs=1e-7)
     assert found.off == pytest.approx(0, abs=1e-6) or not found.standard_error  # nothing is missing
@@ -194,7 +193,7 @@ def test_few_patients_widen_an_interval_as_students_t_does_and_uneven_ones_more(
     many = Products(*[Fraction(0)] * 3, Fraction(0))
     clusters = Clusters({}, {(0, 0, 0): {(1, 1): pairs, (0, 0): many}}, [(12, 900, 912)])
     worth = each.sum() ** 2 / (each**2).sum()
-    rows = Counted.each(int(each.sum())), Counted.each(900)
+    rows = once(int(each.sum())), once(900)
     assert clusters.worth(0, 0, rows) == pytest.approx(worth)
     worth = max(worth, 2)
     expected = stats.t.ppf(0.975, int(worth) - 1) / stats.norm.ppf(0.975) * math.sqrt(worth / (worth - 1) * 11 / 12)

@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fhe_auc.results.delong import Counted, Merged, components, crowded, delong_error
-from tests.support.delong import of_rows
+from fhe_auc.results.delong import Merged, components, crowded, delong_error
+from tests.support.delong import of_rows, once
 
 Rows = NDArray[np.float64]
-each = Counted.each
 
 
 def merged_by(width: float, ones: Rows, zeros: Rows) -> Merged:
@@ -37,7 +36,7 @@ def merged_by(width: float, ones: Rows, zeros: Rows) -> Merged:
 
 def error_of(merged: Merged, ones: Rows, zeros: Rows) -> float:
     """The standard error over that of the rows, less 1."""
-    found = delong_error(merged, each(len(ones)), each(len(zeros)))
+    found = delong_error(merged, once(len(ones)), once(len(zeros)))
     assert found is not None
     return found / of_rows(ones, zeros)[1] - 1
 
@@ -50,9 +49,9 @@ def test_where_nothing_is_merged_s10_and_s01_are_those_of_the_sums(rows: tuple[i
     s10 = (Fraction(q10) - Fraction(difference**2, p)) / (4 * n**2 * (p - 1))
     s01 = (Fraction(q01) - Fraction(difference**2, n)) / (4 * p**2 * (n - 1))
     merged = Merged(difference, q10, q01)
-    assert components(merged, each(p), each(n)) == (s10, s01)
-    assert not crowded(merged, each(p), each(n))
-    assert delong_error(merged, each(p), each(n)) == math.sqrt(s10 / p + s01 / n)
+    assert components(merged, once(p), once(n)) == (s10, s01)
+    assert not crowded(merged, once(p), once(n))
+    assert delong_error(merged, once(p), once(n)) == math.sqrt(s10 / p + s01 / n)
 
 
 bins_of_rows = st.lists(
@@ -80,7 +79,7 @@ def test_where_labels_lie_alike_in_each_merged_bin_an_error_is_too_small_by_half
     assert merged.moved == 0
     wrong = min(len(ones), len(zeros)) * (1 - abs(merged.difference) / (len(ones) * len(zeros))) / 2
     at_most = (
-        0.0 if crowded(merged, each(len(ones)), each(len(zeros))) else max(0.005, 0.05 / math.sqrt(max(wrong, 0.25)))
+        0.0 if crowded(merged, once(len(ones)), once(len(zeros))) else max(0.005, 0.05 / math.sqrt(max(wrong, 0.25)))
     )
     assert error_of(merged, ones, zeros) >= -at_most - 1e-12
 
@@ -90,7 +89,7 @@ def test_a_bin_with_most_negative_rows_and_few_positive_ones_is_enlarged_by_what
     within = np.linspace(0, 9, 50)
     ones, zeros = np.concatenate([within, np.linspace(20, 9000, 4950)]), np.concatenate([np.tile(within, 40), [15.0]])
     merged = merged_by(10, ones, zeros)
-    assert crowded(merged, each(len(ones)), each(len(zeros)))
+    assert crowded(merged, once(len(ones)), once(len(zeros)))
     assert 0 <= error_of(merged, ones, zeros) < 0.05
     assert error_of(merged._replace(squares=(merged.ties,) * 2), ones, zeros) < -0.08
 
@@ -102,7 +101,7 @@ def test_rows_of_one_label_on_either_side_of_the_other_break_the_assumption_and_
     ones, zeros = (split, middle) if half == "ones" else (middle, split)
     merged = merged_by(10, ones, zeros)
     assert merged.moved == 0
-    assert crowded(merged, each(1000), each(1000))
+    assert crowded(merged, once(1000), once(1000))
     assert error_of(merged, ones, zeros) == pytest.approx(math.sqrt(2 / 3) - 1, abs=1e-3)
 
 
@@ -113,7 +112,7 @@ def test_labels_that_lie_unlike_in_one_way_below_and_in_the_other_above_are_told
     zeros = np.repeat(np.concatenate([lower + 9, upper + 1]), 350)
     merged = merged_by(10, ones, zeros)
     assert merged.moved == 0
-    assert not crowded(merged, each(len(ones)), each(len(zeros)))
+    assert not crowded(merged, once(len(ones)), once(len(zeros)))
     assert error_of(merged, ones, zeros) == pytest.approx(-0.091, abs=0.001)
 
 
@@ -121,10 +120,10 @@ def test_scores_that_do_not_crowd_are_not_told_of_and_those_of_one_value_are_not
     generator = np.random.default_rng(5)
     ones, zeros = generator.normal(1, 1, 400), generator.normal(0, 1, 1600)
     merged = merged_by(0.02, ones, zeros)
-    assert not crowded(merged, each(400), each(1600))
+    assert not crowded(merged, once(400), once(1600))
     assert abs(error_of(merged, ones, zeros)) < 0.005
     ones, zeros = ones.round(), zeros.round()
     of_values = merged_by(1, ones, zeros)
     assert of_values.ties > 0.1
-    assert not crowded(of_values, each(400), each(1600))
+    assert not crowded(of_values, once(400), once(1600))
     assert error_of(of_values, ones, zeros) == pytest.approx(0, abs=1e-12)

@@ -139,9 +139,13 @@ def test_events_are_coded_as_named_whatever_their_type(
             ("1", "0"),
             "event is '2', and codes are '1', '0', while the column has '0', '1', '2': .* as %1,0,2",
         ),
-        ([1, 2, 1], ("1", "0"), "event is '2', .* has '1', '2': name the event first, the censored next, .* as %2,1"),
+        (
+            [1, 2, 1],
+            ("1", "0"),
+            "event is '2', .* has '1', '2': name the event first, the censored next, .* as %EVENT,CENSORED",
+        ),
         ([1, 0, 1], ("2", "1"), "event is '0', .* has '0', '1': .* as %1,0"),
-        (["d", "a", "d"], ("1", "0"), "event is 'd', .* has 'a', 'd'"),
+        (["d", "a", "d"], ("1", "0"), "event is 'd', .* has 'a', 'd': .* as %EVENT,CENSORED"),
         ([1, 0, 1], ("1", "0", "1.0"), "event '1' is also written '1.0'"),
     ],
 )
@@ -198,6 +202,17 @@ def test_at_a_horizon_events_by_then_are_positive_and_who_was_lost_before_does_n
     assert columns_of(at_horizon(read(WEIGHTED), Analysis())) == {}
     assert (data.weighing(at.units), reduced.weighing(at.units)) == (8, 8)
     assert read(WEIGHTED, ipw=[1, 2.5, 0.5]).weighing(Analysis(weights=IPW).units) == 4
+
+
+def test_a_party_whose_rows_are_gone_has_the_columns_that_others_have() -> None:
+    at = AtHorizon(horizon=30.0, weights=tuple([1000] * 31), beyond=1000)
+    for analysis, name in (
+        (Analysis(weights=IPW), "weights"),
+        (Analysis(follow_up=FOLLOWED), "times"),
+        (Analysis(follow_up=FOLLOWED, at=at), "weights"),
+    ):
+        gone = at_horizon(PartyData.without_rows("north", analysis), analysis)
+        assert (columns_of(gone), gone.weighing(analysis.units)) == ({name: []}, 0)
 
 
 @pytest.mark.parametrize("questions", [WEIGHTED, TIMED])

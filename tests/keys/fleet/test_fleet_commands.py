@@ -51,6 +51,11 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: 
         printed("members", "show", f"{name}/config.toml")
     run(convener, "convene", keys, "study.toml", "--row-cap", "12", "--out", session)
     run(convener, "convene", keys, "unproved.toml", "--row-cap", "12", "--out", unproved)
+    Path("weighed.toml").write_text(f'weight-column = "ipw=3"\n{study}')
+    refused = CliRunner().invoke(
+        command, ["convene", keys, "weighed.toml", "--row-cap", "12", "--out", none, *at(convener)]
+    )
+    assert (refused.exit_code, "no weights, no times" in str(refused.exception)) == (1, True)
     with store_of(convener) as store:
         known = known_members.stored(store)
     by = "--holder", convener

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, nullcontext, suppress
@@ -20,6 +21,8 @@ from fhe_auc.base.errors import InputError, MessageError
 from fhe_auc.exchange.exchange import Folder
 from fhe_auc.question.study import Study
 from fhe_auc.report.studies import next_session
+from fhe_auc.results.evaluation import CensoringCurve, Outcome
+from fhe_auc.results.result_file import as_plain
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import KIND, _Body, announce, open_announcement
@@ -178,10 +181,16 @@ def test_who_is_no_member_any_more_is_left_out_of_the_next_session_unless_the_st
 
 
 def session(
-    of: Study, at: datetime = NOW, parties: tuple[str, ...] = SITES, *, grid: Any = None, **changes: Any
+    of: Study,
+    at: datetime = NOW,
+    parties: tuple[str, ...] = SITES,
+    *,
+    grid: Any = None,
+    known: tuple[Outcome, ...] = (),
+    **changes: Any,
 ) -> tuple[Any, bytes]:
     """A session as the maker, or who lies, announces it; with a `grid` step 2, at thresholds that step 1 found."""
-    asked = next_session(of if grid is None else msgspec.structs.replace(of, thresholds=tuple(grid)), parties, ())
+    asked = next_session(of if grid is None else msgspec.structs.replace(of, thresholds=tuple(grid)), parties, known)
     assert asked is not None
     asked = asked if grid is None else replace(asked, step=2)
     manifest = asked.named(
@@ -373,6 +382,35 @@ def test_thresholds_of_the_rows_are_those_that_the_site_has_found_or_that_a_pers
     helper, helps = store_of(HELPER), Site(None, None, helps=True)
     agree(helper, study)
     admitted(helper, session(study, grid=np.arange(8) / 9), site=helps)  # parties look after that
+
+
+def test_weights_at_a_horizon_are_those_of_the_curve_that_the_site_knows_and_a_helper_leaves_that_to_the_sites(
+    store_of: Stores, tmp_path: Path
+) -> None:
+    curve = CensoringCurve(
+        protocol="", backend="", parties=3, security_bits=0, beyond=40, counts=np.array([[0, 3, 4, 2], [1, 6, 2, 8]])
+    )
+    times = {"time_column": "days", "event_column": "status", "horizon": (30.0,), "time_grid": 10.0}
+    study = msgspec.structs.replace(PLAIN, **times)
+    first, honest, lie = (session(study, known=known) for known in ((), (curve,), (replace(curve, beyond=39),)))
+    site, helps = Site(tmp_path, None), Site(None, None, helps=True)
+    for name in ("south", "west"):
+        store = store_of(name)
+        agree(store, study)
+        admitted(store, first, site=site)
+        result = tmp_path / f"1-{first[0].manifest.session.hex()}.json"
+        result.unlink(missing_ok=True)
+        waits(store, honest, "has no result of step 1, which comes before it", site=site)
+        about = {"party": name, "session": "00", "version": "1", "time": NOW.isoformat()}
+        result.write_text(json.dumps({**about, **as_plain(curve)}))
+        if name == "west":
+            waits(store, lie, "it is not what the study makes, but for other plan", site=site)
+        else:
+            admitted(store, honest, site=site)
+    helper = store_of(HELPER)
+    agree(helper, study)
+    admitted(helper, first, site=helps)
+    admitted(helper, lie, site=helps)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
 """Studies between machines: what an agreed one makes is answered, and all else waits; each turn has one session."""
 
 import re
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from fhe_auc import federated_auc
 from fhe_auc.base.clock import SYSTEM
 from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
 from fhe_auc_keys.cli import common
@@ -131,3 +134,32 @@ def test_a_site_with_few_of_a_study_s_levels_asks_a_person_once_and_each_logs_wh
     assert sum("'west' has rows of '0', '1' alone" in text for text in told["west"]) == 1
     logged = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert odd["north"][0] in logged
+
+
+@pytest.mark.slow
+def test_a_study_of_follow_up_times_pools_the_censoring_curve_and_evaluates_at_each_horizon() -> None:
+    asked = {"protocol": "exact", "helper": HELPER, "time_column": "days", "event_column": "status=1,0"}
+    Path("study.toml").write_text(study_text(SITES, ADDER, **asked, horizon=[30.0, 60.0], time_grid=10.0))
+    rows = {}
+    for at, name in enumerate(SITES):
+        random = np.random.default_rng(at)
+        risk = random.random(90).round(2)
+        event, lost = random.exponential(60 / (0.4 + 2 * risk)), random.exponential(60, 90)
+        days = 10 * np.ceil(np.minimum(event, lost) / 10)
+        rows[name] = {"days": days, "status": (event <= lost).astype(int), "y_score": risk}
+        lines = ["days,status,y_score", *(",".join(map(str, row)) for row in zip(*rows[name].values(), strict=True))]
+        Path(f"{name}.csv").write_text("\n".join(lines) + "\n")
+    make()
+    with serving(*SITES, HELPER, ADDER):
+        until(lambda: all(waits(name) for name in (*SITES[1:], HELPER)))
+        agree(*SITES[1:], HELPER)
+        until(lambda: all(len(results(name)) == 3 for name in SITES))
+    assert make()["ended"] is True
+    found = Evaluation.load(results("west")[-1])
+    of_one_process = federated_auc(
+        rows, time="days", event="status", horizon=[30, 60], time_grid=10, protocol="exact", thresholds="uniform:16"
+    )
+    assert [replace(each, model="") for each in found.estimates] == [*of_one_process.estimates]
+    assert [each.horizon for each in found.estimates] == [30, 60]
+    for warned in (found, of_one_process):
+        assert sum(text.startswith("censoring curve: every party learns") for text in warned.warnings) == 1

@@ -82,5 +82,5 @@ def test_weights_give_what_scikit_learn_gives_with_them(protocol: str) -> None:
     assert found.auc == pytest.approx(roc_auc_score(rows.events, bins, sample_weight=weights), abs=1e-9)
     over_rows = row_auc_at.weighted_auc(rows.events == 1, rows.scores[0], weights)
     assert found.auc == pytest.approx(over_rows.auc, abs=NEAR)
-    assert found.standard_error == pytest.approx(over_rows.error, rel=0.005)
+    assert found.standard_error == pytest.approx(over_rows.error, rel=0.01)  # of merged bins
     assert found.interval is not None

@@ -6,7 +6,10 @@ equations hold: as each bound has a number of its own that follows from the othe
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fhe_auc.base.errors import InputError
+from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.input_proofs.proofs import Query
 from fhe_auc.input_proofs.statement import Statement
 from fhe_auc.question.analysis import Analysis, Variable
@@ -22,15 +25,22 @@ from fhe_auc.question.follow_up import AtHorizon, FollowUp
 from fhe_auc.question.weights import Weights
 from fhe_auc.rlwe.modular import Residues, primes_below, residues, subtract
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import Party
+from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import Lie, LyingComputation, LyingTask
+from fhe_auc_keys.roles.helped import HelpedParty, helped_secrets
+from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
+from fhe_auc_protocols.exact_auc.exact_protocols import plan_exact
 from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts, RowCaps
 from fhe_auc_protocols.exact_auc.tie_sums import TieSums
+from tests.support.exact_sessions import GRID, Play, rows, slow
 from tests.support.proved_counts import Proved, holds, integers_of
 
 (PRIME,) = primes_below(50, 1, 2**15)
 BINS, STARTS, CAP = 4, (0, 1), 20  # the last three bins are merged
 WEIGHTS = Weights("ipw", 50, 10)  # up to 5 in steps of 0.1
 SEX, AGE = Variable("sex", ("F", "M")), Variable("age", ("0-39", "40-64", "65+"))
-AT = AtHorizon(365.0, (1000, 1200), 1500, (0,), ((0.0, 0.0, 0.0),))
+AT = AtHorizon(365.0, (1000, 1200), 1500)
 ANALYSES = {
     "weights": Analysis(weights=WEIGHTS),
     "groups": Analysis(weights=WEIGHTS, by=(SEX, AGE)),
@@ -55,6 +65,11 @@ def largest(analysis: Analysis) -> int:
     return analysis.units.most
 
 
+def least(analysis: Analysis) -> int:
+    """What a row that counts counts at least: a unit, or at a horizon a weight of 1."""
+    return 1000 if analysis.at else 1
+
+
 def some_rows(analysis: Analysis, number: int, seed: int, most: int | None = None) -> list[Row]:
     random = np.random.default_rng(seed)
 
@@ -62,8 +77,9 @@ def some_rows(analysis: Analysis, number: int, seed: int, most: int | None = Non
         return tuple(int(random.integers(size)) for size in sizes)
 
     levels = [len(variable.levels) for variable in analysis.by]
+    more = (most or largest(analysis)) - least(analysis) + 1
     return [
-        Row(*drawn(2), 1 + drawn(most or largest(analysis))[0], drawn(*[BINS] * len(analysis.models)), drawn(*levels))
+        Row(*drawn(2), least(analysis) + drawn(more)[0], drawn(*[BINS] * len(analysis.models)), drawn(*levels))
         for _ in range(number)
     ]
 
@@ -132,7 +148,7 @@ def test_the_sketch_comes_back_and_the_statement_holds_of_rows(
 
 EXTREMES: dict[str, Callable[[Analysis], list[tuple[int, int]]]] = {  # units and bin of each row
     "all weights at the bound": lambda own: [(largest(own), 1)] * (CAP if own.at else CAP // 5),
-    "the least weight, each": lambda own: [(1, at % BINS) for at in range(CAP)],
+    "the least weight, each": lambda own: [(least(own), at % BINS) for at in range(CAP)],
     "one row": lambda own: [(largest(own), 0)],
     "none": lambda own: [],
     "exactly at the cap": lambda own: [(largest(own) if own.at else 10, 3)] * CAP,
@@ -156,7 +172,7 @@ def over_the_cap(lie: Counted, analysis: Analysis) -> None:
     more = CAP * (largest(analysis) if analysis.at else 10) + 1 - int(lie.p[0, 0].sum())
     lie.p[0, 0, 1, 0] += more
     lie.n[0, 1] = CAP - lie.n[0, 0]
-    lie.q[0, 0, 1, 0] += more
+    lie.q[0, 0, 1, 0] += more * least(analysis)
 
 
 def rows_over_the_cap(lie: Counted, analysis: Analysis) -> None:
@@ -168,12 +184,16 @@ def more_rows_than_units(lie: Counted, analysis: Analysis) -> None:
     lie.n[0, 0] = 1
 
 
+def lighter_rows_than_may_be(lie: Counted, analysis: Analysis) -> None:
+    lie.n[0, 0] = int(lie.p[0, 0, 0].sum()) // least(analysis) + 1
+
+
 def heavier_rows_than_the_bound(lie: Counted, analysis: Analysis) -> None:
     lie.n[0, 1] = (int(lie.p[0, 0, 1].sum()) - 1) // largest(analysis)
 
 
 def squares_below_the_sum(lie: Counted, analysis: Analysis) -> None:
-    lie.q[0, 0, 1, 1] = lie.p[0, 0, 1, 1:].sum() - 1
+    lie.q[0, 0, 1, 1] = lie.p[0, 0, 1, 1:].sum() * least(analysis) - 1
 
 
 def squares_above_the_bound(lie: Counted, analysis: Analysis) -> None:
@@ -185,7 +205,8 @@ def squares_without_weights(lie: Counted, analysis: Analysis) -> None:
 
 
 def negative_units(lie: Counted, analysis: Analysis) -> None:
-    lie.p[0, 0, 1, :2] += 1000, -1000
+    moved = lie.p[0, 0, 1, 1] + 1000
+    lie.p[0, 0, 1, :2] += moved, -moved
 
 
 def negative_squares(lie: Counted, analysis: Analysis) -> None:
@@ -199,8 +220,15 @@ def half_units(lie: Counted, analysis: Analysis) -> None:
 
 
 LIES = [
-    *(over_the_cap, rows_over_the_cap, more_rows_than_units, heavier_rows_than_the_bound, squares_below_the_sum),
-    *(squares_above_the_bound, squares_without_weights, negative_units, negative_squares, half_units),
+    *(over_the_cap, rows_over_the_cap, more_rows_than_units, lighter_rows_than_may_be, heavier_rows_than_the_bound),
+    *(
+        squares_below_the_sum,
+        squares_above_the_bound,
+        squares_without_weights,
+        negative_units,
+        negative_squares,
+        half_units,
+    ),
 ]
 
 
@@ -257,6 +285,24 @@ def test_no_equation_wraps_around_with_all_digits_at_their_most(analysis: Analys
         assert max(sums) + max(each) < statement.prime
 
 
+def test_where_weights_take_more_than_one_prime_it_is_said_how_many_rows_or_which_step_would_do() -> None:
+    """Modulo 2^50 products of three numbers are as coarse as a third of a weight, at most."""
+
+    def planned(rows: int, per: int) -> ExactPlan:
+        analysis = Analysis(weights=Weights("ipw", 50 * per, per))
+        asked: dict[str, Any] = {"thresholds": 100, "parties": 20, "backend": "tenseal", "helpers": 1, "interval": True}
+        return plan_exact(**asked, analysis=analysis, max_rows=rows, caps=(rows // 20,) * 20)
+
+    with pytest.raises(CapacityError) as caught:
+        planned(20_000, 1000)
+    told = re.search(
+        r"\(([\d,]+) would do\): .*, take weights in steps of ([\d.]+), leave the interval", str(caught.value)
+    )
+    assert told is not None
+    assert planned(int(told[1].replace(",", "")), 1000).proved is not None
+    assert planned(20_000, round(1 / float(told[2]))).proved is not None
+
+
 def test_a_site_checks_its_own_rows_and_weights_before_it_takes_part() -> None:
     """Rows of weight 0 do not count; at a horizon a row may count as much as the largest weight says."""
     caps = RowCaps((3,), ONE)
@@ -280,3 +326,123 @@ def test_a_site_checks_its_own_rows_and_weights_before_it_takes_part() -> None:
     ):
         (term,) = RowCaps((3,), analysis).terms()
         assert told in term.why
+
+
+# --- Sessions ---------------------------------------------------------------------------------------------------------
+
+
+class OtherSketch(LyingComputation):
+    """Submits what a lie makes of the party's sketch."""
+
+    def __init__(self, manifest: Manifest, change: Callable[[dict[str, Residues]], None]) -> None:
+        super().__init__(manifest, Lie(""), 1)
+        self._change = change
+
+    def false_counts(self, sketches: Any) -> list[Residues]:
+        (own,) = (each.copy() for each in sketches)
+        self._change(self.plan.releases[0].sketch.split(own))  # views
+        return [own]
+
+
+def session(protocol: str, sites: Sequence[PartyData] | None = None, **request: Any) -> Play:
+    """Sites whose weights go from 0 to 5, and whose caps fit."""
+    if sites is None:
+        random, sites = np.random.default_rng(5), rows(4, 7, most=30)
+        sites = [dataclasses.replace(data, weights=random.integers(0, 51, data.rows)) for data in sites]
+    caps = {data.name: max(data.rows, -(-int(np.sum(data.weights)) // 10)) for data in sites}  # type: ignore[arg-type]
+    return Play(protocol, sites, keys="helper", min_parties=2, row_caps=caps, analysis=ONE, **request)
+
+
+def with_a_liar(play: Play, lie: Callable[[dict[str, Residues]], None]) -> Any:
+    """What the first site reads, where the last one lies."""
+    data = play.sites[-1]
+    own, computation = helped_secrets(play.material[data.name], play.manifest), OtherSketch(play.manifest, lie)
+    task = LyingTask(play.manifest, data, computation)
+    play.parties[-1] = Party(play.manifest, data.name, HelpedParty(play.manifest, computation, own, task))
+    message: bytes | None = play.aggregator.start()
+    while message is not None:
+        message = play.deliver(play.answers(message))
+    return play.parties[0].result()
+
+
+def weighted_auc(sites: Sequence[PartyData]) -> Fraction:
+    """By going through all pairs of rows; a score's bin is the last threshold it reaches."""
+    ordered = list[tuple[int, int, int]]()
+    for data in sites:
+        columns = data.labels, data.weights, np.searchsorted(GRID, data.y_score, "right")
+        ordered += np.stack(columns, axis=1).astype(int).tolist()  # type: ignore[arg-type]
+    ones, zeros = ([row[1:] for row in ordered if row[0] == label] for label in (1, 0))
+    twice = sum(w * v * ((x > y) + (x >= y)) for w, x in ones for v, y in zeros)
+    return Fraction(twice, 2 * sum(w for w, _ in ones) * sum(v for v, _ in zeros))
+
+
+@pytest.mark.parametrize("protocol", [pytest.param("exact", marks=pytest.mark.slow), "verified"])
+@pytest.mark.parametrize("interval", [pytest.param(None, marks=pytest.mark.slow), 0.95])
+def test_weights_are_proved_and_the_auc_is_that_of_all_pairs(protocol: str, interval: float | None) -> None:
+    play = session(protocol, interval=interval)
+    found = {(each.fraction, each.inputs_proved, each.inputs_not_proved) for each in play.read()}
+    assert found == {(weighted_auc(play.sites), "row caps", ())}
+
+
+def test_at_a_horizon_the_weights_of_a_site_may_add_up_to_more_than_its_cap() -> None:
+    heavy, *others = rows(4, 7, most=30)
+    sites = [dataclasses.replace(heavy, weights=np.full(heavy.rows, 1500))]
+    sites += [dataclasses.replace(data, weights=np.arange(data.rows) % 2 * 1000) for data in others]
+    caps = {data.name: data.rows for data in sites}
+    play = Play("verified", sites, keys="helper", row_caps=caps, analysis=ANALYSES["horizon"], interval=0.95)
+    found = play.read()[0]
+    assert (found.fraction, found.inputs_proved, found.parties) == (weighted_auc(sites), "row caps", 4)
+
+
+def squares_understated(sketch: dict[str, Residues]) -> None:
+    sketch["m0 g0 c1 squares"][:] = 0
+
+
+def more_rows(sketch: dict[str, Residues]) -> None:
+    sketch["rows"] += np.uint64(10**4)
+
+
+def heavier(sketch: dict[str, Residues]) -> None:
+    """Another tenth of the cap, in squares, too."""
+    sketch["m0 g0 c1"][3] += np.uint64(10**5)
+    sketch["m0 g0 c1 squares"][3] += np.uint64(10**5)
+
+
+@pytest.mark.parametrize("lie", [squares_understated, *(slow(each) for each in (more_rows, heavier))])
+def test_a_site_that_lies_about_weights_is_left_out_by_name(lie: Callable[[dict[str, Residues]], None]) -> None:
+    play = session("verified", interval=0.95)
+    found = with_a_liar(play, lie)
+    assert (found.unproved_parties, found.fraction) == (("site 3",), weighted_auc(play.sites[:3]))
+
+
+def test_a_site_that_understates_its_squares_within_their_bounds_narrows_an_interval_by_its_own_part() -> None:
+    """One of ten says that each unit is a row's. Its bins' units are the same, and so is the AUC."""
+    random = np.random.default_rng(1)
+    sites = [
+        dataclasses.replace(data, weights=np.clip(10 * np.exp(random.normal(-0.4, 0.9, data.rows)), 1, 50).astype(int))
+        for data in (dataclasses.replace(one, name=f"site {at}") for at, one in enumerate(rows(1, 5, most=60) * 10))
+    ]
+
+    def as_if_units_were_rows(sketch: dict[str, Residues]) -> None:
+        for label in (0, 1):
+            sketch[f"m0 g0 c{label} squares"][:] = sketch[f"m0 g0 c{label}"]
+
+    honest = session("verified", sites, interval=0.95).read()[0]
+    found = with_a_liar(session("verified", sites, interval=0.95), as_if_units_were_rows)
+    assert (found.fraction, found.unproved_parties) == (honest.fraction, ())
+    assert 0.88 < found.standard_error / honest.standard_error < 0.98
+
+
+def test_what_is_released_of_few_different_weights_tells_how_many_rows_have_each() -> None:
+    """Rows, weights and squares of a label are three equations; here weights are 1, 2.5 and 4, one of them rare."""
+    weights, counts = np.array([10, 25, 40]), np.array([17, 1, 5])
+    data = PartyData.from_arrays("site 0", np.arange(46) % 2, np.linspace(0, 1, 46))
+    sites = [dataclasses.replace(data, weights=np.repeat(weights, 2 * counts)), *rows(1, 1)]
+    sites[1] = dataclasses.replace(sites[1], name="site 1", weights=np.zeros(sites[1].rows, int))
+    play = session("verified", sites, interval=0.95)
+    plan, digest = play.plan, play.manifest.digest
+    pooled = sum(plan.sums.sketch(own, GRID, plan.max_rows, plan.modulus, digest) for own in sites)
+    (release,), (prime,) = plan.releases, plan.parameters.plain_moduli
+    told = dict(zip([own.name for own in release.sums], release.totals(residues(pooled, prime), prime), strict=True))
+    known = [int(told[name]) for name in ("counted g0 c1", "P", "W10")]
+    assert np.linalg.solve(np.stack([weights**0, weights, weights**2]), known).round(6).tolist() == counts.tolist()

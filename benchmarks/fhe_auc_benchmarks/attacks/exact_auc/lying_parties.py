@@ -279,19 +279,15 @@ class LyingComputation(ExactComputation):
 
     def _digits(self, sketch: Residues, cap: int, proved: ProvedCounts) -> Residues:
         """Return the digits of a sketch's counts; a count that has none is its own lowest digit."""
-        statement = proved.statement
-        counts = sketch[: int(np.prod(self._shape))].reshape(self._shape)
-        own = counts[:, 1:] if self.plan.analysis.by else counts
-        left = subtract(np.array([cap], np.uint64), total(counts[0, 0].reshape(-1), statement.prime), statement.prime)
-        submitted = np.concatenate([own.reshape(-1), proved.signs_of(sketch), left])
-        length = int(statement.lengths[0])  # of counts all have one
-        places = np.array([statement.base**place for place in range(length)], np.uint64)
+        statement, lengths = proved.statement, proved.statement.lengths
+        submitted = residues(proved.numbers_of(sketch, cap), statement.prime)
+        places = np.array([statement.base**place for place in range(int(lengths.max()))], np.uint64)
         found = submitted[:, None] // places % np.uint64(statement.base)
-        odd = submitted >= np.uint64(statement.base**length)
+        odd = submitted >= np.uint64(statement.base) ** lengths.astype(np.uint64)
         found[odd, 0], found[odd, 1:] = submitted[odd], 0
         if self._lie.digits is not None:
             found = self._lie.digits(found, self._views[0])
-        return found.reshape(-1)
+        return found[np.arange(len(places)) < lengths[:, None]]
 
     @property
     def _shape(self) -> tuple[int, int, int, int]:
