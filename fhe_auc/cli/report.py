@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _SHOWN = ("average_precision", "expected_calibration_error", "brier", "scaled_brier")
 """Measures of scores that are printed; the page has all."""
 
+REPLICATES = click.IntRange(LEAST, MOST)
 _PRINTED = ("youden", "least_cost", "alert_rate")  # likewise, of thresholds that the rows choose
 
 
@@ -58,6 +59,7 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
 )
 @inputs.option("--cost-ratio C", "Cut-off of least cost; a miss costs C false alarms.", type=float)
 @inputs.option("--alert-rate R", "Lowest cut-off that flags at most this share of rows.", type=float)
+@inputs.option("--bootstrap R", "Intervals of best cut-offs, of differences: R replicates.", type=REPLICATES)
 @inputs.option("--title TEXT", "Heading of the page.", callback=_printable)
 @inputs.option("--out DIR", "Folder for the files; is made.", type=inputs.PATH, default="report")
 @inputs.option("--pdf", "Write the page as report.pdf too (the extra 'pdf').")
@@ -83,6 +85,7 @@ def report(
     asked_thresholds: tuple[float, ...],
     cost_ratio: float | None,
     alert_rate: float | None,
+    bootstrap: int | None,
     title: str | None,
     out: Path,
     pdf: bool,
@@ -113,6 +116,7 @@ def report(
         alert_rate=alert_rate,
         min_cell=asked.min_cell,
         title=title or "",
+        bootstrap=bootstrap or 0,
     )
     _check_folder(out, cards.FILES, force=force)
     if table is not None:
