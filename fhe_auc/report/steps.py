@@ -16,7 +16,7 @@ from msgspec import UNSET, structs
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import EvaluationError, InputError
-from fhe_auc.metrics.censoring import at_horizon, doubts
+from fhe_auc.metrics.censoring import at_horizon
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.probabilities import of_probabilities
 from fhe_auc.question import thresholds as grids
@@ -104,7 +104,7 @@ def report_steps(asked: Asked, base: Request = ANY, own: Grids | None = None, sa
         curve = yield from censoring_curve(asked, replace(counting, thresholds=own.together))
         at = at_horizon(curve.ended, follow_up, follow_up.horizons[0])
         asked = structs.replace(asked, analysis=structs.replace(asked.analysis, at=at))
-        before.append(replace(curve, warnings=(*curve.warnings, *doubts(curve.ended, [at]))))
+        before.append(curve)
     names, whole = asked.analysis.models, None
     if asked.evaluates and all(np.array_equal(grid, own.together) for grid in own.of_models):
         request = replace(asking(asked, base), thresholds=own.together)
