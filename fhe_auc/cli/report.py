@@ -22,6 +22,7 @@ from fhe_auc.metrics.binning_error import WIDENED
 from fhe_auc.question.analysis import MOST_MIN_CELL, Questions
 from fhe_auc.results import report_tables, result_tables
 from fhe_auc.results.asked import Asked, ReportAsked
+from fhe_auc.results.replicates import LEAST, MOST
 from fhe_auc.results.report_measures import NOT_PROBABILITIES
 
 if TYPE_CHECKING:
