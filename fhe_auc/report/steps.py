@@ -36,6 +36,7 @@ from fhe_auc.results.evaluation import (
     preceded,
 )
 from fhe_auc.results.group_decisions import calibrations, of_cells
+from fhe_auc.results.horizons import doubts
 from fhe_auc.results.intervals import of_difference
 from fhe_auc.results.replicates import Replicates
 from fhe_auc.results.report_card import Bootstrap, Facts, ReportCard, report_card
@@ -104,7 +105,7 @@ def report_steps(asked: Asked, base: Request = ANY, own: Grids | None = None, sa
         curve = yield from censoring_curve(asked, replace(counting, thresholds=own.together))
         at = at_horizon(curve.ended, follow_up, follow_up.horizons[0])
         asked = structs.replace(asked, analysis=structs.replace(asked.analysis, at=at))
-        before.append(curve)
+        before.append(replace(curve, warnings=(*curve.warnings, *doubts(curve, follow_up, at.horizon))))
     names, whole = asked.analysis.models, None
     if asked.evaluates and all(np.array_equal(grid, own.together) for grid in own.of_models):
         request = replace(asking(asked, base), thresholds=own.together)

@@ -9,6 +9,8 @@ import pytest
 
 from fhe_auc import federated_report
 from fhe_auc.base.errors import InputError, ResultCheckError
+from fhe_auc.metrics.probabilities import brier_score_error
+from fhe_auc.metrics.ranking import roc_auc_error
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.weights import Units, Weights
 from fhe_auc.results.evaluation import CellCounts, Evaluation
@@ -17,6 +19,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import one_process, registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.histograms.exact_counts import bounds
+from tests.support import follow_up_sets
 from tests.support.weighted_rows import some_rows
 
 GRID = np.arange(100) / 100
@@ -54,9 +57,9 @@ def test_a_histogram_has_sums_of_weights_and_of_their_squares_and_rows() -> None
 
 
 def test_squares_have_the_room_that_sums_of_vectors_leave() -> None:
-    assert bounds(None, 500, 3) == (500, 1)
-    assert bounds(Units(4000, 1000), 10_000, 3) == (10_010_000 * 4000 + 3, 1)
-    most, square = bounds(Units(50_000, 1000), 10**6, 20)
+    assert bounds(None, 500, 3, 2) == (500, 1)
+    assert bounds(Units(4000, 1000), 10_000, 3, 1) == (10_010_000 * 4000 + 3, 1)
+    most, square = bounds(Units(50_000, 1000), 10**6, 20, 1)
     assert most <= 2**40 // 20
     assert 900 < square < 1000  # of a million units² of a row of weight 1
     precise = made(min_cell=1).card.histogram.spread
@@ -172,3 +175,31 @@ def test_a_file_of_a_result_holds_weighted_counts_as_they_are() -> None:
         for name in ("positives", "negatives", "squares", "rows"):
             np.testing.assert_array_equal(getattr(before, name), getattr(after, name))
         assert before.unknown is after.unknown is None
+
+
+BRIER = {
+    ("gbsg2", 730): (0.1705201806, 0.0081818944, 0.0995419046),
+    ("rossi", 45): (0.1704401659, 0.0143230887, 0.0064586748),
+    ("competing", 250): (0.1972576197, 0.0110553288, 0.1855968473),
+}
+"""Brier score, its standard error, which allows for the estimated curve, and index of prediction accuracy, of
+riskRegression 2022.11.28 (`cens.model = "km"`)."""
+
+
+@pytest.mark.parametrize(("name", "horizon"), BRIER)
+def test_at_a_horizon_numbers_are_risk_regressions_and_observed_events_those_of_survival(name, horizon) -> None:
+    rows, said = follow_up_sets.load(name), follow_up_sets.said()[name, horizon]
+    codes = ("1", "0", "2") if name == "competing" else ("1", "0")
+    table = pd.DataFrame({"days": rows.times, "status": rows.events, "risk": rows.scores[0]})
+    table["site"] = np.arange(len(table)) % 3
+    asked = {**AT, "score": "risk", "event_codes": codes, "horizon": horizon, "thresholds": "uniform:5000"}
+    card = federated_report(table, **asked, min_cell=1).card
+    brier, error, accuracy = BRIER[name, horizon]
+    found = {each.name: each.estimate.value for each in (*card.measures, *card.calibration_measures)}
+    assert found["roc_auc"] == pytest.approx(said.aucs[0], abs=1e-4)
+    assert roc_auc_error(card.histogram) == pytest.approx(said.known[0], rel=0.01)
+    assert found["brier"] == pytest.approx(brier, abs=1e-4)
+    assert brier_score_error(card.histogram) == pytest.approx(error, rel=6e-3)
+    assert found["scaled_brier"] == pytest.approx(accuracy, abs=5e-4)
+    assert card.prevalence == pytest.approx(said.observed, abs=5e-5)
+    assert found["observed_expected_ratio"] == pytest.approx(said.observed / rows.scores[0].mean(), rel=1e-3)
