@@ -78,8 +78,8 @@ def replicates_privacy(found: Bootstrap, analysis: Analysis) -> str:
     beyond = ", and ".join(more) if more else "nothing: from a histogram anybody can draw as good ones"
     return (
         f"\n\nFor intervals by the bootstrap one more session told each party {found.replicates} replicates of the "
-        f"counts, in {found.bins} bins that are merged from those above. In each a row counts 0, 1, 2 … times, as its "
-        f"site has drawn in secret. Beyond the counts above they tell {beyond}."
+        f"counts, in {found.bins} bins, merged from those above where these are more. In each a row counts 0, 1, 2 … "
+        f"times, as its site has drawn in secret. Beyond the counts above they tell {beyond}."
     )
 
 

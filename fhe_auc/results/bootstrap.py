@@ -25,8 +25,8 @@ from fhe_auc.results.report_card import Bootstrap, ReportCard
 from fhe_auc.results.report_measures import Measure, calibration_measures, score_measures
 
 BINS = 256  # of replicates, of all models together
-_NOT_SMOOTH = ("ks", "expected_calibration_error", "ici", "ici_by_chance", "e50", "e90", "emax")
-_KNOWN = "roc_auc"  # has an interval by a formula
+_NONE = ("ks", "expected_calibration_error", "ici", "ici_by_chance", "e50", "e90", "emax", "roc_auc")
+"""Measures whose difference has no interval here: not smooth, or, of AUCs, by a formula."""
 
 
 def bins_of_replicates(histograms: Sequence[Histogram]) -> NDArray[np.float64]:
@@ -68,7 +68,7 @@ def with_bootstrap(
 
 def _of_model(found: Replicates, model: int, fine: Histogram) -> list[Histogram]:
     """Return the replicates of a model, by index, that have both labels, in bins that begin where fine ones do."""
-    starts = np.union1d(0, np.flatnonzero(np.isin(found.grid, fine.edges[:-1])))
+    starts = np.union1d(0, np.flatnonzero(np.isin(found.grid, fine.edges[1:-1])))
     edges = np.array([fine.edges[0], *found.grid[starts[1:]], fine.edges[-1]])
     counts = np.add.reduceat(found.counts[:, model], starts, axis=-1)
     return [Histogram(edges, *each) for each in counts if each.sum(axis=-1).all()]
@@ -102,20 +102,20 @@ def _of_threshold(
 def _differences(
     cards: Sequence[ReportCard], of_models: Sequence[Sequence[Histogram]], method: str
 ) -> tuple[Measure, ...]:
-    """Return the second model's measures minus the first's."""
-    first, second = ({each.name: each for each in (*card.measures, *card.calibration_measures)} for card in cards)
-    in_replicates = [[_values(each) for each in own] for own in of_models]
-    found = list[Measure]()
-    for name, own in first.items():
-        pair = own.estimate, second[name].estimate
-        if name in (*_NOT_SMOOTH, _KNOWN) or pair[0] is None or pair[1] is None or cards[0].level is None:
+    """Return the second model's measures minus the first's; not of calibration where rows are unknown at a horizon."""
+    shown = [(*card.measures, *(card.calibration_measures if card.histogram.unknown is None else ())) for card in cards]
+    drawn = [[_values(each) for each in own] for own in of_models]
+    level, found = cards[0].level, list[Measure]()
+    for old, new in zip(*shown, strict=True):
+        pairs = [(first.get(old.name), second.get(old.name)) for first, second in zip(*drawn, strict=True)]
+        moved = [second - first for first, second in pairs if first is not None and second is not None]
+        if old.name in _NONE or not (level and old.estimate and new.estimate) or len(moved) < len(pairs):
             continue
-        difference = pair[1].value - pair[0].value
-        drawn = [new[name] - old[name] for old, new in zip(*in_replicates, strict=True)]
-        reach = student_t(len(drawn) - 1, cards[0].level) * float(np.std(drawn, ddof=1))
-        interval = Interval(cards[0].level, difference - reach, difference + reach, method)
-        title = f"{own.title}, {cards[1].model} minus {cards[0].model}"
-        found.append(Measure(name, title, own.meaning, Estimate(difference, difference, difference), interval))
+        by = new.estimate.value - old.estimate.value
+        reach = student_t(len(moved) - 1, level) * float(np.std(moved, ddof=1))
+        title = f"{old.title}, {cards[1].model} minus {cards[0].model}"
+        interval = Interval(level, by - reach, by + reach, method)
+        found.append(Measure(old.name, title, old.meaning, Estimate(by, by, by), interval))
     return tuple(found)
 
 

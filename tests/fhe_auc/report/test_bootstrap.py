@@ -124,7 +124,7 @@ def test_page_json_table_and_notebook_say_how_many_replicates_and_bins_there_are
     page, table = report.html(), report.csv()
     assert f"percentile {method}" in page
     assert "Average precision, new minus old" in page
-    assert f"{bins} bins that are merged from those above" in page
+    assert f"{bins} bins, merged from those above" in page
     assert "how many rows lie in a bin of the one model and one of the other" in page
     assert 'new minus old,differences,average_precision,"Average precision, new minus old"' in table
     assert "old,Youden's index,threshold,Threshold," in table
