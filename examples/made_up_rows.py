@@ -1,11 +1,11 @@
 """Make up the rows of docs/guide/paper.md and docs/guide/weights.md, as CSV files of three hospitals.
 
-    python examples/made_up_rows.py
+python examples/made_up_rows.py
 
-    NAME.csv            patients: outcome, the risks by two models, what they are grouped by
-    NAME-visits.csv     several visits of some of these patients
-    NAME-sampled.csv    all whom model a put at risk, or who died, and one in eight of the others, with weights
-    NAME-followed.csv   patients who are followed up until an event (1), another death (2), or the end of the study (0)
+NAME.csv            patients: outcome, the risks by two models, what they are grouped by
+NAME-visits.csv     several visits of some of these patients
+NAME-sampled.csv    all whom model a put at risk, or who died, and one in eight of the others, with weights
+NAME-followed.csv   patients who are followed up until an event (1), another death (2), or the end of the study (0)
 """
 
 import numpy as np
