@@ -245,11 +245,6 @@ class Cells(Readout[CellCounts]):
         return pooled.said(CellCounts, manifest, warnings=warnings, **self._blocks.parted(pooled.levels[0]))
 
 
-def rows_by_bin(data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return a party's rows of label 1 and 0 in each bin, shape (2, m); scores beyond the ends are in the end bins."""
-    return ExactScoreHistogram().count(data, grid).reshape(_LABELS, -1)
-
-
 def pooled_histogram(grid: NDArray[np.float64], bins: NDArray[np.int64] | NDArray[np.float64]) -> Histogram:
     """Return positives and negatives in each bin, shape (2, m), with the bins' edges, from m ascending thresholds.
 
