@@ -76,7 +76,7 @@ class Blocks:
         if self.units is None:
             return int(cells.sum())
         blocks = cells.reshape(self.number, -1).sum(axis=1)
-        return max(int(blocks[2 * _LABELS :].sum()), -(-int(blocks[:_LABELS].sum()) // (self.units.per + 1)))
+        return max(int(blocks[2 * _LABELS :].sum()), -(-int(blocks[:_LABELS].sum()) * 1000 // (self.units.per * 1001)))
 
     def parted(self, cells: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Return positives, negatives, and with weights what `Histogram` has besides, by name; weights, not units."""
