@@ -89,7 +89,7 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, method: str, out: Pat
     calibration = updating.METHODS[method](histogram, min_cell)
     found = {each: _measured(histogram, each, min_cell) for each in ("none", *_METHODS)}
     calibration_file.save_map(out, calibration, method)
-    rows = float(histogram.cleaned().real.sum())
+    rows = float(histogram.cleaned().real.sum() + (0 if histogram.unknown is None else histogram.unknown.sum()))
     warnings = [*evaluation.warnings, *_ranking_warnings(found["none"], found[method])]
     if as_json:
         output.print_json(
@@ -170,7 +170,10 @@ def _in_result(path: Path, model: str | None) -> tuple[Evaluation, str]:
     evaluation = counted[models.index(model)]
     if evaluation.histogram is not None and not of_probabilities(evaluation.histogram):
         raise _no_map(f"the bin edges of result {str(path)!r}")
-    return evaluation, "as its study has them" if found.asked is None else str(found.asked.thresholds)
+    if found.asked is None:
+        return evaluation, "as its study has them"
+    by = found.asked.analysis.follow_up and f"; of events by {found.asked.analysis.follow_up.horizons[0]:g}"
+    return evaluation, f"{found.asked.thresholds}{by or ''}"
 
 
 def _no_map(edges: str) -> InputError:

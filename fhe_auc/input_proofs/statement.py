@@ -125,7 +125,7 @@ class Statement:
             raise CapacityError(f"an equation of {self.entries:,} numbers could wrap around modulo the prime")
 
     @classmethod
-    def shortest(cls, prime: int, most: NDArray[np.int64], equations: Equations) -> Statement:
+    def shortest(cls, prime: int, most: NDArray[np.int64] | NDArray[np.float64], equations: Equations) -> Statement:
         """Return the one with the fewest residues of digits and proofs; `most` is what each number can be at most.
 
         The base is at most `MOST_BASE`, and the error is small enough for `FORGERY_BITS` where a liar has tried so many
@@ -133,7 +133,7 @@ class Statement:
         """
         found: list[tuple[int, NDArray[np.int64], Shape]] = []
         for base in range(2, MOST_BASE + 1):
-            lengths = np.ones_like(most)
+            lengths: NDArray[np.int64] = np.ones(len(most), np.int64)
             while (longer := most >= float(base) ** lengths).any():
                 lengths = lengths + longer
             if equations.room(base, lengths) >= prime:

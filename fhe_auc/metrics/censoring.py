@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import EvaluationError
-from fhe_auc.question.follow_up import CENSORED, UNITS_PER_WEIGHT, AtHorizon, FollowUp
+from fhe_auc.base.errors import EvaluationError, UndefinedAucError
+from fhe_auc.question.follow_up import CENSORED, EVENT, UNITS_PER_WEIGHT, AtHorizon, FollowUp
 from fhe_auc.question.weights import MOST_UNITS
 
 
@@ -48,7 +48,8 @@ class Ended:
 def at_horizon(ended: Ended, follow_up: FollowUp, horizon: float) -> AtHorizon:
     """Return what a session at a horizon knows of the censoring curve of all rows.
 
-    Raises `EvaluationError` where no row, or next to none, is followed up for so long.
+    Raises `EvaluationError` where no row, or next to none, is followed up for so long; `UndefinedAucError` where none
+    has the event.
     """
     own = ended.until(follow_up.until(horizon))
     shares = own.not_censored
@@ -56,6 +57,10 @@ def at_horizon(ended: Ended, follow_up: FollowUp, horizon: float) -> AtHorizon:
         raise EvaluationError(
             f"no row is followed up for longer than {horizon:g}, or next to none, so there is no AUC at this horizon: "
             "take an earlier one"
+        )
+    if not own.counts[EVENT].any():
+        raise UndefinedAucError(
+            f"no row has the event by {horizon:g}, so there is no AUC at this horizon: take a later one"
         )
     *weights, beyond = (round(UNITS_PER_WEIGHT / share) for share in shares)
     return AtHorizon(horizon=horizon, weights=tuple(weights), beyond=beyond)

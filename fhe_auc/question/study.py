@@ -25,7 +25,7 @@ from fhe_auc.question import score_bins
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, PLAIN, Analysis, Variable, levels_of
 from fhe_auc.question.follow_up import FollowUp, events_of, follow_up_of
-from fhe_auc.question.weights import Weights, weights_of
+from fhe_auc.question.weights import named_values, weights_of
 
 MAX_CHARACTERS = 300
 MOST_AWAY = 2**20
@@ -160,7 +160,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             )
         if self.score_values and self.thresholds:
             raise InputError("score-values are the thresholds: leave thresholds out")
-        _ = self.listed, self.weights, self.follow_up
+        _ = self.listed, weights_of(self.weight_column), self.follow_up
         for name in ("row_caps", "rows"):
             for party, number in getattr(self, name).items():
                 if not 1 <= number <= MOST_ROWS:
@@ -266,14 +266,9 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             min_cell=self.min_cell,
             cluster=self.cluster or msgspec.UNSET,
             each_pair=self.each_pair or msgspec.UNSET,
-            weights=self.weights or msgspec.UNSET,
+            weights=weights_of(self.weight_column) or msgspec.UNSET,
             follow_up=self.follow_up or msgspec.UNSET,
         )
-
-    @property
-    def weights(self) -> Weights | None:
-        """The column of weights."""
-        return weights_of(self.weight_column)
 
     @property
     def follow_up(self) -> FollowUp | None:
@@ -285,7 +280,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def number_columns(self) -> list[str]:
         """Columns of scores, weights and times that the study names."""
-        weight = self.weights.column if self.weights else ""
+        weight, _ = named_values(self.weight_column)
         return [*self.score_columns, *filter(None, [weight, self.time_column])]
 
     @property

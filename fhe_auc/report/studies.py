@@ -117,7 +117,9 @@ def check_study(study: Study) -> None:
     if (bins := grids.quantiles_wanted(study.thresholds)) is not None:
         stand_ins.append(QuantileThresholds(**asdict(nobody), grid=grids.explicit(np.arange(bins) / bins)))
     if (follow_up := study.follow_up) is not None:
-        stand_ins.append(CensoringCurve(**asdict(nobody), counts=np.zeros(follow_up.shape, np.int64), beyond=1))
+        counts = np.zeros(follow_up.shape, np.int64)
+        counts[0, 0] = 1
+        stand_ins.append(CensoringCurve(**asdict(nobody), counts=counts, beyond=1))
     for known in range(len(stand_ins) + 1):
         if (session := next_session(study, study.sites, stand_ins[:known])) is not None:
             registry.load(session.protocol).manifest_of(session.request)

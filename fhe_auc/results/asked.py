@@ -85,6 +85,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             return
         if self.evaluates and "epsilon" in self.report.options:
             raise InputError(_NO_NOISE)
+        if (self.analysis.weights or self.analysis.follow_up) and "epsilon" in self.report.options:
+            raise InputError("weights and follow-up times do not go with a model that adds noise")
         if (models := len(self.analysis.models)) > 2:
             raise InputError(f"a report is of one model, or of two; got {models} columns of scores")
         if self.analysis.follow_up and len(self.analysis.follow_up.horizons) > 1:

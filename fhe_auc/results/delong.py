@@ -148,21 +148,14 @@ def _variance(components: tuple[Fraction, Fraction], positives: Counted, negativ
     return components[0] / positives.effective + components[1] / negatives.effective
 
 
-def of_bins(
-    positives: ArrayLike, negatives: ArrayLike, squares: tuple[ArrayLike, ArrayLike] | None = None
-) -> tuple[Fraction, float | None]:
-    """Return the AUC and DeLong's standard error, of rows a bin: integers, shape (bins,), no class empty.
-
-    Where rows have weights, these are sums of them, and `squares`, of positives and negatives, of their squares.
-    """
-    sides = positives, negatives, *(squares or (positives, negatives))
-    p, n, of_ones, of_zeros = (np.asarray(side, np.int64).astype(object) for side in sides)  # cubes: beyond 64 bits
+def of_bins(positives: ArrayLike, negatives: ArrayLike) -> tuple[Fraction, float | None]:
+    """Return the AUC and DeLong's standard error, of rows a bin: integers, shape (bins,), no class empty."""
+    p, n = (np.asarray(side, np.int64).astype(object) for side in (positives, negatives))  # cubes may exceed 64 bits
     worse, better = 2 * np.cumsum(n) - n - n.sum(), p.sum() - 2 * np.cumsum(p) + p
-    ones, zeros = (Counted(0, int(own.sum()), int(square.sum())) for own, square in ((p, of_ones), (n, of_zeros)))
-    firsts = p * worse, of_ones * worse, of_zeros * better
-    difference, r10, r01, q10, q01 = (int(own.sum()) for own in (*firsts, firsts[1] * worse, firsts[2] * better))
-    auc = Fraction(1, 2) + Fraction(difference, 2 * ones.total * zeros.total)
-    return auc, delong_error(Merged(difference, q10, q01, first=(r10, r01)), ones, zeros)
+    ones, zeros = int(p.sum()), int(n.sum())
+    difference, q10, q01 = (int(each.sum()) for each in (p * worse, p * worse**2, n * better**2))
+    auc = Fraction(1, 2) + Fraction(difference, 2 * ones * zeros)
+    return auc, delong_error(Merged(difference, q10, q01), *(Counted(own, own, own) for own in (ones, zeros)))
 
 
 def hanley_mcneil_components(auc: Fraction) -> tuple[Fraction, Fraction]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.question.follow_up import EVENT
+from fhe_auc.question.follow_up import EVENT, FollowUp
 from fhe_auc.results.estimates import with_holm
 from fhe_auc.results.evaluation import COSTS, CensoringCurve, Evaluation, preceded
 
@@ -46,19 +46,27 @@ def at_horizons(evaluations: Sequence[Evaluation], curve: CensoringCurve, analys
     return preceded(made, curve)
 
 
+def doubts(curve: CensoringCurve, follow_up: FollowUp, horizon: float) -> Iterator[str]:
+    """Yield warnings where few rows are followed up for longer than a horizon, or a weight is large there."""
+    ended = curve.ended.until(follow_up.until(horizon))
+    if ended.beyond < _FEW:
+        yield f"horizon {horizon:g}: fewer than {_FEW} rows are followed up for longer; an earlier one says more"
+    if (most := 1 / ended.not_censored[-1]) > _LARGE:
+        lost = "so many rows are censored before that one stands for up to"
+        yield f"horizon {horizon:g}: {lost} {most:.3g}; what is said of it hangs on few"
+
+
 def _doubts(evaluations: Sequence[Evaluation], curve: CensoringCurve, analysis: Analysis) -> Iterator[str]:
     """Yield warnings: of few rows, large weights, rows that are not those of the curve, and horizons close together."""
     for each in evaluations:
         if not analysis.follow_up or each.horizon is None:
             return
-        ended, at = curve.ended.until(analysis.follow_up.until(each.horizon)), f"horizon {each.horizon:g}"
-        if ended.beyond < _FEW:
-            yield f"{at}: fewer than {_FEW} rows are followed up for longer; an earlier one says more"
-        if (most := 1 / ended.not_censored[-1]) > _LARGE:
-            yield f"{at}: so many rows are censored before that one stands for up to {most:.3g}; its AUC hangs on few"
+        yield from doubts(curve, analysis.follow_up, each.horizon)
+        ended = curve.ended.until(analysis.follow_up.until(each.horizon))
         events, others = int(ended.counts[EVENT].sum()), int(ended.counts[EVENT + 2 :].sum()) + ended.beyond
         if (each.estimates[0].positives, each.estimates[0].negatives) != (events, others):
-            yield f"{at}: its rows are not those of the censoring curve: a site was away, or has other rows since"
+            why = "a site was away, or has other rows since"
+            yield f"horizon {each.horizon:g}: its rows are not those of the censoring curve: {why}"
     for before, after in pairwise(evaluations):
         near = [
             second.group or "all rows"

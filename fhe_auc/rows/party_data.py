@@ -302,6 +302,9 @@ class PartyData:
         if not len(rows[0]):
             raise InputError(f"party {name!r}: there are no rows")
         units, notes = _units(weighed, *of_weights[0]) if weighed else (None, ())
+        times = finite_numbers(*of_times[0], least=0) if of_times else None
+        if follow_up and times is not None and follow_up.step == 1 and (times % 1).any():  # years, perhaps
+            notes = (f"column {follow_up.time!r}: each time counts as the next whole one, unless a time grid is finer",)
         return cls(
             name,
             coded_entries(*rows, follow_up.codes) if follow_up else coded_entries(*rows, analysis.classes),
@@ -313,7 +316,7 @@ class PartyData:
             score_columns=tuple(each for each in scores if each),
             clusters=next((known_codes(*each, known) for each in of_patients), None),
             weights=units,
-            times=next((finite_numbers(*each, least=0) for each in of_times), None),
+            times=times,
             notes=notes,
         )
 

@@ -332,9 +332,8 @@ class _Kept:
         found += [f"{table.title}: {table.words.left_out}" for table in self._shorter if table.words.left_out]
         found += (*self._taken, *self._rounded)
         (zeros, ones), wanted = self._labels_seen, self._entries.positive
-        if self._analysis.follow_up:
-            return tuple(found)
-        if wanted is not None or any(value != _value(label) for label, value in (zeros | ones).items()):
+        seen = zeros | ones
+        if seen and (wanted is not None or any(value != _value(label) for label, value in seen.items())):
             more, absent = len(zeros or ones) > 1, "another" if ones or wanted is None else repr(wanted)
             rest = f"{_listed(ones)} as 1" if zeros and ones else f"and no row has {absent}"
             counted = f"label{'s' * more} {_listed(zeros or ones)} count{'s' * (not more)} as {int(not zeros)}"

@@ -180,10 +180,10 @@ class PaddedComputation(ABC, Generic[Keys, Secret]):
         """Return what a result holds; raise `DeserialisationError` where it is none of this session."""
 
 
-def check_rows(rows: int, max_rows: int, *, party: str | None = None) -> None:
+def check_rows(rows: int, max_rows: int, *, party: str | None = None, what: str = "rows") -> None:
     """Raise `InputError` where all parties together, or one alone, have more rows than a session may have."""
     if rows > max_rows:
-        raise InputError(too_many_rows(rows, max_rows, party=party), party=party)
+        raise InputError(too_many_rows(rows, max_rows, party=party, what=what), party=party)
 
 
 def too_many_rows(rows: int, max_rows: int, *, party: str | None = None, what: str = "rows") -> str:

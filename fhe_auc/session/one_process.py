@@ -84,6 +84,9 @@ def run(
     rows = sum(data.rows for data in parties)
     if plugin.encrypts:
         check_rows(rows, request.max_rows)  # between sites, no role could know
+        if request.analysis.weights:
+            weighing = sum(data.weighing(request.analysis.units) for data in parties)
+            check_rows(weighing, request.max_rows, what="rows by weight")
     attacks = None if cheat is None else registry.attacks(plugin.name)
     liar = liar_among(parties).name if attacks is not None and cheat in attacks.of_parties else None
     if liar is not None:

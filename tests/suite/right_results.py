@@ -17,6 +17,7 @@ from tests.suite.sessions import GRID, Case, World
 from tests.support import delong
 from tests.support.nothing import rows_in
 from tests.support.pooled import rounding
+from tests.support.row_auc_at import weighted_auc
 from tests.support.several import auc_of, binned, chosen, pool
 
 NOISY = (
@@ -79,6 +80,11 @@ def _exact(case: Case, found: Any, counted: Sequence[PartyData]) -> None:
         return
     rows, analysis = pool(counted), case.analysis
     bins = [binned(scores, GRID) for scores in rows.scores]
+    if case.part == "weights":
+        right = weighted_auc(rows.labels == 1, bins[0], np.concatenate([each.weights for each in counted]))
+        assert (found.auc, found.positives) == (pytest.approx(right.auc, abs=1e-12), rows.labels.sum())
+        assert found.standard_error == pytest.approx(right.error, rel=1e-9)
+        return _interval(found)
     assert found.verified == (case.protocol == "verified")
     for contrast, estimate in zip(analysis.contrasts, found.estimates, strict=True):
         ones, zeros = (

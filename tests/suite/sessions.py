@@ -30,6 +30,7 @@ from fhe_auc.machines.answers import _FORMAT
 from fhe_auc.machines.site_state import Joined, site_storage
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.follow_up import FollowUp
+from fhe_auc.question.weights import Weights
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import write_rows
 from fhe_auc.session import registry
@@ -58,6 +59,7 @@ ANALYSES: Mapping[str, Analysis] = {
     "models": Analysis(models=("old", "new")),
     "sites": Analysis(heterogeneity=True),
     "clusters": Analysis(cluster="patient"),
+    "weights": Analysis(weights=Weights("w", 50, 10)),
     "times": Analysis(follow_up=FollowUp(time="days", event="status", horizons=(3.0, 7.0), step=2.0)),
 }
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
@@ -125,14 +127,15 @@ class Case:
 
     def rows(self, seed: int) -> dict[str, PartyData]:
         """What each site has."""
-        sites, read = {}, PLAIN if self.part == "times" else self.analysis
+        sites, read = {}, PLAIN if self.part in ("weights", "times") else self.analysis
         for name, data in zip(self.parties, made(read, len(self.parties), seed), strict=True):
             alone = seed == SEEDS - 1 or (seed % 3 == 0 and name == self.parties[0])
             labels = np.ones_like(data.labels) if alone else data.labels
             labels.flags.writeable = False
             patients = np.arange(data.rows, dtype=np.int32) // 2 if self.part == "clusters" else None
+            weights = np.arange(data.rows) % 50 + 1 if self.part == "weights" else None
             times = np.arange(data.rows) % 10 / 1.0 if self.part == "times" else None
-            sites[name] = replace(data, name=name, labels=labels, clusters=patients, times=times)
+            sites[name] = replace(data, name=name, labels=labels, clusters=patients, weights=weights, times=times)
         return sites
 
 

@@ -23,6 +23,7 @@ CASES = [
     Case("verified", "helper", 3, "epsilon"),
     Case("verified", "helper", 2, "models"),
     Case("verified", "helper", 2, "clusters"),
+    Case("verified", "sealed", 4, "weights"),
     Case("nothing", least=2),
     Case("semi-honest", "sealed", 2),
     Case("malicious", "sealed"),

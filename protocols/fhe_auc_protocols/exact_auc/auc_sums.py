@@ -248,10 +248,7 @@ class AucSums(ReleasePart):
         return [total for total, _ in self._sums]
 
     def ranges(self, max_rows: int, parties: int) -> Sequence[Range]:
-        """Return the range of each sum; rows themselves are counted as far as all parties may have them.
-
-        With weights, these are units: of so many in all.
-        """
+        """Return the range of each sum; rows themselves are counted as far as all parties may have them."""
         return [most(max_rows, parties) for _, most in self._sums]
 
     @cached_property

@@ -142,7 +142,7 @@ class ProvedCounts:
                 columns.append((index.reshape(-1), equations_of, np.full(index.size, multiple)))
             at += block.number
         equations = Equations(at, *map(np.concatenate, zip(*columns, strict=True)))
-        most = np.concatenate([np.full(math.prod(shape), most) for _, shape, most in self._submitted])
+        most = np.concatenate([np.full(math.prod(shape), float(most)) for _, shape, most in self._submitted])
         return Statement.shortest(self.prime, most, equations)
 
     def describe(self) -> Parameter:
@@ -331,8 +331,6 @@ class ProvedCounts:
             else:  # of all rows, as levels of the first column; and of levels
                 x, z = (at[name], own), [(counts[:, first], own[:, :1][..., piece])]
                 z += [(counts, own[:, 1:][..., piece])] * bool(self.analysis.by)
-            lower, upper = at[f"{name} lower"], at[f"{name} upper"]
-            yield Block(
-                own.size, [(*x, step), (lower, own, -1), *((*each, -least) for each in z)], step // 2 + 1 - step
-            )
-            yield Block(own.size, [(*x, step), (upper, own, 1), *((*each, -most) for each in z)], step // 2)
+            for end, sign, times, constant in ("lower", -1, least, step // 2 + 1 - step), ("upper", 1, most, step // 2):
+                slack = at[f"{name} {end}"], own, sign
+                yield Block(own.size, [(*x, step), slack, *((*each, -times) for each in z)], constant)

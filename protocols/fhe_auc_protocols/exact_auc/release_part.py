@@ -82,7 +82,7 @@ def counted_rows(data: PartyData, analysis: Analysis, max_rows: int) -> int:
 
 def table(*codes: NDArray[np.integer], shape: tuple[int, ...], weights: Counts | None = None) -> Counts:
     """Return rows, or sums of weights below 2^63, by combination of codes, (product of shape,), the last fastest."""
-    index = np.ravel_multi_index(codes, shape)
+    index = np.ravel_multi_index(codes, shape) if len(codes) > 1 else codes[0]
     if weights is None or int(weights.max(initial=0)) * len(weights) < _EXACT:
         return np.bincount(index, weights, minlength=math.prod(shape)).astype(np.int64)
     summed = np.zeros(math.prod(shape), np.int64)

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from fhe_auc.cli import output
+from fhe_auc.cli.evaluation_table import Form, print_evaluation
+from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.result_tables import p_text
 from tests.support.command_line import call, printed, told
+from tests.support.evaluations import made_evaluation
 from tests.support.lazy import Lazy
 
 pd = Lazy("pandas")
@@ -198,6 +201,30 @@ COLUMNS = [
     ("risk_b", "age band over 80", "12", "3", "", "", "not shown: fewer than 10 positive or negative rows"),
 ]
 HEADER = ("model", "group", "n", "events", "AUC", "95 % interval", "")
+
+
+def test_what_weights_tell_stands_beside_the_rows_and_at_a_horizon_who_was_censored(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    settings = {"weights": "steps of 0.01", "effective_events": 580.1, "effective_others": 900.2}
+    rows: dict[str, Any] = {"positives": 700, "negatives": 1000}
+
+    def shown(**more: Any) -> str:
+        print_evaluation(made_evaluation(**rows, **more), Form(costs=False, brief=False, as_json=False))
+        return " ".join(capsys.readouterr().out.split())
+
+    weighted = shown(settings=settings)
+    assert "weights steps of 0.01 as much is told as by 580 events and 900 others that count once" in weighted
+    assert "1,700 700 events (label 1), 1,000 others weights" in weighted
+    estimates = (GroupEstimate(model="", group="", auc=0.8, horizon=365.0, **rows),)
+    at = shown(settings={**settings, "definition": "these from those", "censored": 1234}, estimates=estimates)
+    assert "AUC at 365 0.800000 of all parties' rows together; these from those" in at
+    assert "700 events (by 365), 1,000 others; 1,234 were censored before, and are not among them" in at
+    assert "at 365 as much is told as by 580 events and 900 others that count once; weights are taken as known" in at
+    hidden = shown(settings={"definition": ""}, estimates=estimates)  # from 1 to 9, say
+    assert "others; some were censored before" in hidden
+    assert "weights" not in shown()
 
 
 def words(text: str) -> list[str]:

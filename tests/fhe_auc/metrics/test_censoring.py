@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fhe_auc.base.errors import EvaluationError
+from fhe_auc.base.errors import EvaluationError, UndefinedAucError
 from fhe_auc.metrics.censoring import Ended, at_horizon
 from fhe_auc.question.follow_up import CENSORED, EVENT, UNITS_PER_WEIGHT, FollowUp
 
@@ -63,6 +63,10 @@ def risk(rows: Sequence[Row], horizon: float) -> Fraction:
 def test_weights_are_those_of_exact_fractions_over_rows_and_add_up_to_all_rows(rows: list[Row], horizon: float) -> None:
     if not any(day(time) > horizon for time, _ in rows):
         with pytest.raises(EvaluationError, match="no row is followed up for longer than"):
+            at_horizon(ended(rows), FOLLOW_UP, horizon)
+        return
+    if not any(code == EVENT and day(time) <= horizon for time, code in rows):
+        with pytest.raises(UndefinedAucError, match="no row has the event by"):
             at_horizon(ended(rows), FOLLOW_UP, horizon)
         return
     at = at_horizon(ended(rows), FOLLOW_UP, horizon)

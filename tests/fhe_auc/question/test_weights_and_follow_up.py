@@ -164,6 +164,16 @@ def test_keywords_that_do_not_go_together_are_refused_by_name(function: Any, val
         function({"a": ROWS, "b": ROWS}, **values)
 
 
+@pytest.mark.parametrize("asked", [{"weight": "ipw", "max_weight": 2}, {**ASKED}])
+def test_a_report_with_noise_and_a_pool_above_its_bound_are_refused(asked: dict[str, Any]) -> None:
+    for model in ("distributed-dp", "local-dp"):
+        with pytest.raises(InputError, match="weights and follow-up times do not go with a model that adds noise"):
+            federated_report({"a": ROWS, "b": ROWS}, protocol=f"histogram-{model}", epsilon=1, **asked)
+    if "weight" in asked:
+        with pytest.raises(InputError, match="the parties have 6 rows by weight in all, 1 more than max_rows = 5"):
+            federated_auc({"a": ROWS, "b": ROWS}, max_rows=5, min_rows=2, **asked)
+
+
 def test_a_studys_file_asks_for_weights_or_times_and_names_their_columns() -> None:
     weighed = Study(**WORDS, weight_column="ipw=50,0.01", by=("sex=F,M",))
     assert weighed.analysis().weights == Weights("ipw", 5000, 100)

@@ -13,8 +13,9 @@ from fhe_auc.machines import outcomes
 from fhe_auc.machines.answers import answer
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.question.analysis import Analysis, Questions, Variable
+from fhe_auc.question.follow_up import FollowUp
 from fhe_auc.report.steps import next_step
-from fhe_auc.results import result_file
+from fhe_auc.results import calibration_file, result_file
 from fhe_auc.results.asked import Asked, ReportAsked
 from fhe_auc.results.evaluation import Outcome
 from fhe_auc.rows.party_data import PartyData
@@ -203,6 +204,41 @@ def test_of_two_models_the_score_column_says_whose_map_it_is(two: list[Sessions]
         printed("calibrate", "fit", last, "--score-column", model, "--out", out, "--force")
         made.append(Path(out).read_bytes())
     assert made[0] != made[1]
+
+
+def test_at_a_horizon_a_map_is_of_events_by_then_of_rows_by_their_weights(tmp_path: Path) -> None:
+    """A fit's own equations: of labels less calibrated scores, by weight, nothing is left along the log odds."""
+    pooled = []
+    for seed, name in enumerate(SITES):
+        random = np.random.default_rng(seed)
+        odds, ends = random.normal(size=500), np.ceil(random.uniform(5, 80, 500))
+        died = np.ceil(random.exponential(30 * np.exp(-odds)))
+        rows = np.column_stack([1 / (1 + np.exp(-0.5 - 1.8 * odds)), np.minimum(died, ends), died <= ends])
+        text = "".join(f"{risk!r},{days:g},{dead:g}\n" for risk, days, dead in rows.tolist())
+        (tmp_path / f"{name}.csv").write_text(f"risk_a,days,dead\n{text}")
+        pooled.append(rows)
+    followed = FollowUp("days", "dead", (20.0,), ("1", "0"), 1.0)
+    asked = Asked(
+        analysis=Analysis(models=("risk_a",), follow_up=followed), thresholds="uniform:2000", report=ReportAsked()
+    )
+    (sessions := tmp_path / "sessions").mkdir()
+    last = str(file_of(played(tmp_path, sessions, asked)[-1], "north"))
+    shown = " ".join(lines(printed("calibrate", "fit", last, "--out", str(tmp_path / "map.json"), **SHOWN)))
+    assert "rows 1,500 of 3 parties" in shown
+    assert "uniform:2000; of events by 20" in shown
+    calibration = calibration_file.load_map(tmp_path / "map.json")
+    scores, days, dead = np.concatenate(pooled).T
+    left, curve = 1.0, {}
+    for day in range(1, 82):
+        curve[day] = left
+        left *= 1 - ((days == day) & (dead == 0)).sum() / max(
+            1, (days >= day).sum() - ((days == day) & (dead == 1)).sum()
+        )
+    labels = (days <= 20) & (dead == 1)
+    weights = np.where(labels | (days > 20), [1 / curve[min(int(day), 21)] for day in days], 0)
+    rest = weights * (labels - calibration(scores))
+    assert abs(rest.sum()) < 0.5
+    assert abs(rest @ np.log(scores / (1 - scores))) < 1.0
 
 
 def test_what_a_result_has_set_is_not_asked_again_and_results_are_no_rows(two: list[Sessions], tmp_path: Path) -> None:

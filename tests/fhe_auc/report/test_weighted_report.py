@@ -22,6 +22,7 @@ from fhe_auc.rows.party_data import Entries, PartyData
 from fhe_auc.session import one_process, registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.histograms.exact_counts import bounds
+from tests.support.vector_sessions import VectorPlay
 from tests.support.weighted_rows import some_rows
 
 GRID = np.arange(100) / 100
@@ -70,6 +71,9 @@ def test_squares_have_the_room_that_sums_of_vectors_leave() -> None:
     np.testing.assert_allclose(coarse.sum(axis=1), precise.sum(axis=1), rtol=0.01)
 
 
+WEIGHTS = Weights("ipw", 5000)
+
+
 def party(name: str, weights: list[int]) -> PartyData:
     data = PartyData.from_arrays(name, [0, 1], [0.2, 0.7])
     given = np.array(weights)
@@ -78,14 +82,17 @@ def party(name: str, weights: list[int]) -> PartyData:
 
 
 def test_more_rows_than_agreed_on_or_more_weight_give_no_number() -> None:
-    plugin, weights = registry.load("histogram-federated"), Weights("ipw", 5000)
-    asked = Request(parties=("a", "b"), thresholds=GRID, max_rows=4, analysis=Analysis(weights=weights))
-    told = one_process.run(plugin, asked, [party("a", [1000, 1000]), party("b", [1000, 1000])], None)
-    assert told.histogram.sides.sum() == 4
+    def reads(*weights: int):
+        sites = [party(name, [each, each]) for name, each in zip("ab", weights, strict=True)]
+        play = VectorPlay(sites, thresholds=GRID, max_rows=4, min_rows=2, analysis=Analysis(weights=WEIGHTS))
+        return play.first_reads()
+
+    assert reads(1000, 1000).histogram.sides.sum() == 4
     with pytest.raises(ResultCheckError, match="the parties have 12 rows in all, 8 more than max_rows = 4"):
-        one_process.run(plugin, asked, [party("a", [3000, 3000]), party("b", [3000, 3000])], None)
+        reads(3000, 3000)
+    unweighted = [PartyData.from_arrays(name, [0, 1], [0.2, 0.7]) for name in "ab"]
     with pytest.raises(InputError, match="its rows are not those of the session's analysis"):
-        one_process.run(plugin, asked, [PartyData.from_arrays(name, [0, 1], [0.2, 0.7]) for name in "ab"], None)
+        VectorPlay(unweighted, thresholds=GRID, analysis=Analysis(weights=WEIGHTS))
 
 
 def test_groups_and_two_models_have_sums_of_weights_with_effective_rows() -> None:
@@ -167,7 +174,7 @@ def test_at_a_horizon_page_and_json_say_what_is_counted_and_what_not() -> None:
 
 def test_a_file_of_a_result_holds_weighted_counts_as_they_are() -> None:
     plugins = {name: registry.load(name) for name in ("histogram-federated", "counts-federated")}
-    asked = Request(parties=("a", "b"), thresholds=GRID, max_rows=40, analysis=Analysis(weights=Weights("ipw", 5000)))
+    asked = Request(parties=("a", "b"), thresholds=GRID, max_rows=40, analysis=Analysis(weights=WEIGHTS))
     sites = [party("a", [1234, 5]), party("b", [2001, 999])]
     for plugin in plugins.values():
         outcome = one_process.run(plugin, asked, sites, None)

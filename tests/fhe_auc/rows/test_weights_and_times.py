@@ -75,11 +75,15 @@ def test_rows_of_one_table_keep_their_weights_patients_and_groups_as_they_are_so
     ]
 
 
-def test_a_note_says_that_weights_were_rounded_only_where_some_were() -> None:
+def test_a_note_says_that_weights_or_times_were_rounded_only_where_some_were() -> None:
     told = ("column 'ipw': weights were rounded to multiples of 0.001",)
     assert read(WEIGHTED, ipw=[0.1, 0.3, 49.999]).notes == ()  # no float64 is that
     rounded = read(WEIGHTED, ipw=[1 / 3, 2 / 3, 0.0004])
     assert (rounded.notes, columns_of(rounded)) == (told, {"weights": [333, 667, 0]})
+    years = ("column 'days': each time counts as the next whole one, unless a time grid is finer",)
+    for days, step, notes in (([1.0, 2.5, 3.0], 1.0, years), ([1.0, 2.5, 3.0], 0.25, ()), ([1.0, 2.0, 3.0], 1.0, ())):
+        followed = FollowUp("days", "status", (3.0,), step=step)
+        assert read(replace(TIMED, follow_up=followed), days=days).notes == notes
     whole = replace(WEIGHTED, weights=Weights("ipw", 3, 1))
     assert columns_of(read(whole, ipw=["1", "2.0", 3])) == {"weights": [1, 2, 3]}
 
@@ -261,7 +265,7 @@ def test_every_protocol_has_weights_or_refuses_them_with_a_sentence(name: str) -
         of_all = {"epsilon": 1.0, "delta": 1e-6, "bins": 8}
         options = {name: value for name, value in of_all.items() if name in plugin.options.known}
         request = Request(parties=("a", "b"), thresholds=grid, analysis=analysis, options=options)
-        if not plugin.several:
+        if not (plugin.several or plugin.weighs):
             with pytest.raises(
                 InputError, match=f"protocol '{name}' counts each row once: weights and follow-up times"
             ):

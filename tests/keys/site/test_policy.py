@@ -29,6 +29,7 @@ from fhe_auc_keys.bundles.announcement import KIND, _Body, announce, open_announ
 from fhe_auc_keys.cli import common, studies
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import making, policy
+from fhe_auc_keys.site.key_store_sites import SiteStorage
 from fhe_auc_keys.site.making import Made
 from fhe_auc_keys.site.policy import Site, WaitsForPersonError, admit, agree
 from fhe_auc_keys.store.key_store import KeyStore
@@ -491,3 +492,14 @@ def test_the_manifest_of_a_step_is_within_its_bounds() -> None:
     manifest = session(DAILY)[0].manifest
     with pytest.raises(InputError, match="a session is step 1 to 100 of its study"):
         Manifest.from_bytes(msgspec.structs.replace(manifest, step=101).to_bytes())
+
+
+def test_a_site_looks_for_the_columns_that_its_studies_name(store_of: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No labels where times take their place."""
+    times = {"epsilon": 0.0, "time_column": "days", "event_column": "status=2,1", "horizon": (30.0,)}
+    weighed = {"epsilon": 0.0, "weight_column": "ipw=5", "score_columns": ("a", "b"), "by": ("sex=F,M",)}
+    store = store_of("south")
+    monkeypatch.setattr(SiteStorage, "_opened", lambda self, config: nullcontext(store))
+    for changes, numbers, others in ((times, ["days"], ["status"]), (weighed, ["a", "b", "ipw"], ["y_true", "sex"])):
+        agree(store, msgspec.structs.replace(PLAIN, **changes))  # in place of the one before
+        assert SiteStorage().columns({}) == (numbers, others)

@@ -257,6 +257,15 @@ def test_whichever_number_is_changed_the_statement_does_not_hold(analysis: Analy
         assert not holds(wanted, changed, CAP)
 
 
+def test_a_column_whose_levels_have_other_rows_than_the_first_ones_does_not_hold() -> None:
+    analysis = ANALYSES["groups"]
+    wanted, counted = proved(analysis), Counted(analysis, (1, 1), some_rows(analysis, 9, 3, most=10))
+    assert holds(wanted, wanted.submitted(counted.sketch, CAP), CAP)
+    (level, label), *_ = np.argwhere(counted.n[3:] < counted.p[0, 3:].sum(axis=-1))
+    counted.n[3 + level, label] += 1
+    assert not holds(wanted, wanted.submitted(counted.sketch, CAP), CAP)
+
+
 @steps
 @given(p=st.integers(0, 200), x=st.integers(0, 60), q=st.integers(0, 700))
 def test_what_passes_of_a_bin_is_rounded_of_what_lies_between_its_bounds(
@@ -301,6 +310,13 @@ def test_where_weights_take_more_than_one_prime_it_is_said_how_many_rows_or_whic
     assert told is not None
     assert planned(int(told[1].replace(",", "")), 1000).proved is not None
     assert planned(20_000, round(1 / float(told[2]))).proved is not None
+
+
+def test_weights_that_no_prime_has_room_for_are_refused_whoever_plans_them() -> None:
+    analysis = Analysis(weights=Weights("ipw", 2**24, 10**6))
+    for most in (10**7, 2**40):
+        with pytest.raises(CapacityError, match="modulo a prime of 50 bits, 28 counts cannot be proved"):
+            _ = proved(analysis, most=most).statement
 
 
 def test_a_site_checks_its_own_rows_and_weights_before_it_takes_part() -> None:

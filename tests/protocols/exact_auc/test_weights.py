@@ -248,6 +248,29 @@ def test_weights_of_all_parties_that_add_up_to_too_much_are_an_error() -> None:
     read(sums, released(sums, parties, GRID, 10**4), 3, max_rows=total)
 
 
+def test_sums_of_the_heaviest_weights_are_exact() -> None:
+    """Floating point holds integers up to 2^53: sums of squares, and over pairs of a patient's rows, exceed that."""
+    heavy = structs.replace(EVERY, weights=Weights("w", 2**24, 10**6))
+    (data,), times = sites(EVERY, 11, 1, most=400), 30_000
+    grid, light_and_heavy = thresholds.uniform(1000), []
+    for analysis, weights in ((EVERY, data.weights), (heavy, data.weights * times)):
+        sums = AnalysisSums(analysis, len(grid), True)
+        sketch = sums.sketch(weighing(data, weights, data.clusters), grid, 10**5, 2**60)
+        light_and_heavy.append(sums.release.sketch.split(sketch))
+    assert max(own.max() for own in light_and_heavy[1].values()) > 2**53
+    for name, light in light_and_heavy[0].items():
+        powers = (0,) if name == "rows" or name.startswith("k g") else (1, 2)
+        assert any(np.array_equal(light * times**power, light_and_heavy[1][name]) for power in powers), name
+
+
+def test_a_patient_whose_rows_are_too_heavy_for_64_bits_is_an_error_that_names_the_party() -> None:
+    heavy = structs.replace(EVERY, weights=Weights("w", 2**24, 10**6))
+    (data,) = sites(EVERY, 11, 1, most=400)
+    data = weighing(data, np.full(data.rows, 2**24), np.zeros(data.rows))
+    with pytest.raises(InputError, match="party 'site 0': rows of one patient have too large weights"):
+        AnalysisSums(heavy, 1000, True).sketch(data, thresholds.uniform(1000), 10**5, 2**60)
+
+
 def test_a_party_whose_rows_are_gone_can_still_read_a_result() -> None:
     plugin = Verified()
     session = Play("verified", sites(WEIGHTED, 1), GRID, analysis=WEIGHTED, interval=0.95, max_rows=400)
