@@ -34,6 +34,7 @@ from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.score_bins import bins_of, of_one_number
 from fhe_auc.results.delong import of_bins
+from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.evaluation import CellCounts, Evaluation
 from fhe_auc.rows.counts import Counts
 from fhe_auc.rows.party_data import PartyData
@@ -75,7 +76,7 @@ class Blocks:
         if self.units is None:
             return int(cells.sum())
         blocks = cells.reshape(self.number, -1).sum(axis=1)
-        return max(int(blocks[2 * _LABELS :].sum()), -(-int(blocks[:_LABELS].sum()) // (self.units.per + 1)))
+        return max(int(blocks[2 * _LABELS :].sum()), -(-int(blocks[:_LABELS].sum()) * 1000 // (self.units.per * 1001)))
 
     def parted(self, cells: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Return positives, negatives, and with weights what `Histogram` has besides, by name; weights, not units."""
@@ -93,7 +94,7 @@ class ExactScoreHistogram(Readout[Evaluation]):
     purpose = "score histograms"
 
     def __init__(self, analysis: Analysis = PLAIN, square: int = 1) -> None:
-        self._blocks = Blocks(analysis, square)
+        self._analysis, self._blocks = analysis, Blocks(analysis, square)
 
     def cells(self, thresholds: int) -> int:
         """Return the number of bins of both labels, or of all blocks."""
@@ -133,15 +134,18 @@ class ExactScoreHistogram(Readout[Evaluation]):
     def _weighted(self, manifest: Manifest, pooled: PooledCounts) -> Evaluation:
         histogram = Histogram(_edges(manifest.thresholds), **self._blocks.parted(pooled.levels[0]))
         auc, error = roc_auc_score(histogram), roc_auc_error(histogram)
+        told: dict[str, Any] = {"auc": auc.value, "binning_error": auc.half_width}
+        if (at := self._analysis.at) and histogram.rows is not None:
+            told |= dict(zip(("positives", "negatives"), histogram.rows.sum(axis=1).astype(int).tolist(), strict=True))
+            told["estimates"] = (GroupEstimate(model="", group="", horizon=at.horizon, **told),)
         return pooled.said(
             Evaluation,
             manifest,
             thresholds=len(manifest.thresholds),
             histogram=histogram,
-            auc=auc.value,
-            binning_error=auc.half_width,
             numerical_error=0.0,
             warnings=result_warnings.of_auc(manifest, pooled.parties, auc.half_width, error, histogram=True),
+            **told,
         )
 
 
@@ -239,11 +243,6 @@ class Cells(Readout[CellCounts]):
         """Return the counts."""
         warnings = result_warnings.of_parties(manifest, pooled.parties)
         return pooled.said(CellCounts, manifest, warnings=warnings, **self._blocks.parted(pooled.levels[0]))
-
-
-def rows_by_bin(data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return a party's rows of label 1 and 0 in each bin, shape (2, m); scores beyond the ends are in the end bins."""
-    return ExactScoreHistogram().count(data, grid).reshape(_LABELS, -1)
 
 
 def pooled_histogram(grid: NDArray[np.float64], bins: NDArray[np.int64] | NDArray[np.float64]) -> Histogram:
