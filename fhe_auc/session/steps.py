@@ -105,9 +105,11 @@ def evaluated(protocol: str, request: Request, curve: CensoringCurve | None) -> 
     evaluations = list[Evaluation]()
     for at in [at_horizon(curve.ended, follow_up, each) for each in follow_up.horizons]:
         one = replace(request, analysis=structs.replace(request.analysis, at=at))
-        evaluations.append(expected(Evaluation, (yield Step(protocol, one))))
-        if evaluations[-1].horizon != at.horizon:
+        told = expected(Evaluation, (yield Step(protocol, one)))
+        if told.horizon not in (at.horizon, None):
             raise InputError(_OTHERS)
+        own = tuple([replace(each, horizon=at.horizon) for each in told.estimates])
+        evaluations.append(replace(told, estimates=own))
     return at_horizons(evaluations, curve, request.analysis)
 
 

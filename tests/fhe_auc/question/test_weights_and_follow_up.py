@@ -141,7 +141,8 @@ ASKED = {"time": "days", "event": "status", "horizon": 3}
     [
         ({"weight": "ipw"}, "weights have a column and a bound, which is public: weight='ipw', max_weight=50"),
         ({"max_weight": 5}, "weights have a column and a bound"),
-        ({"weight": "ipw", "max_weight": 0.1}, "the most that one may be is 1 at least"),
+        ({"weight": "ipw", "max_weight": 0.1}, "the most that one may be lies between 1 and 16,777,216 steps"),
+        ({**TIMES, "time_grid": 0}, "a step is above 0"),
         ({"weight": "ipw", "max_weight": "5"}, "max_weight must be a number, got '5'"),
         ({"weight": "ipw", "max_weight": 1}, r"party 'a', row 1, column 'ipw': weight is above 1, the most"),
         ({"time": "days"}, "time: follow-up times need event, horizon too"),
