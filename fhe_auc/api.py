@@ -114,7 +114,7 @@ OPTIONS: Mapping[str, kinds.Kind] = {
     "positive_label": _label,
     "classes": partial(kinds.several, kind=_label, what="a list of labels"),
     **dict.fromkeys(("drop_missing", "cross_groups", "heterogeneity", "each_pair"), kinds.flag),
-    **dict.fromkeys(("bins", "min_cell", "max_rows", "min_rows"), kinds.count),
+    **dict.fromkeys(("bins", "bootstrap", "min_cell", "max_rows", "min_rows"), kinds.count),
 }
 """What the public functions take by keyword, but for rows, `row_caps` and the options of protocols."""
 

@@ -47,7 +47,7 @@ HEADINGS = {
     "Question": (
         *("classes", "cross_groups", "each_pair", "heterogeneity", "min_cell", "round_scores"),
         *("weight_column", "time_column", "event_column", "horizon", "time_grid"),
-        *("cost_ratio", "alert_rate"),
+        *("cost_ratio", "alert_rate", "bootstrap"),
     ),
     "Output": ("brief", "costs", "title", "pdf", "table", "force"),
     "Trust and cryptography": ("keys", "epsilon_unit", "backend", "max_rows", "min_rows", "options", "flower"),

@@ -22,6 +22,7 @@ from fhe_auc.metrics.binning_error import WIDENED
 from fhe_auc.question.analysis import MOST_MIN_CELL, Questions
 from fhe_auc.results import report_tables, result_tables
 from fhe_auc.results.asked import Asked, ReportAsked
+from fhe_auc.results.replicates import LEAST, MOST
 from fhe_auc.results.report_measures import NOT_PROBABILITIES
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _SHOWN = ("average_precision", "expected_calibration_error", "brier", "scaled_brier")
 """Measures of scores that are printed; the page has all."""
 
+REPLICATES = click.IntRange(LEAST, MOST)
 _PRINTED = ("youden", "least_cost", "alert_rate")  # likewise, of thresholds that the rows choose
 
 
@@ -58,6 +60,7 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
 )
 @inputs.option("--cost-ratio C", "Cut-off of least cost; a miss costs C false alarms.", type=float)
 @inputs.option("--alert-rate R", "Lowest cut-off that flags at most this share of rows.", type=float)
+@inputs.option("--bootstrap R", "Intervals of best cut-offs, of differences: R replicates.", type=REPLICATES)
 @inputs.option("--title TEXT", "Heading of the page.", callback=_printable)
 @inputs.option("--out DIR", "Folder for the files; is made.", type=inputs.PATH, default="report")
 @inputs.option("--pdf", "Write the page as report.pdf too (the extra 'pdf').")
@@ -83,6 +86,7 @@ def report(
     asked_thresholds: tuple[float, ...],
     cost_ratio: float | None,
     alert_rate: float | None,
+    bootstrap: int | None,
     title: str | None,
     out: Path,
     pdf: bool,
@@ -113,6 +117,7 @@ def report(
         alert_rate=alert_rate,
         min_cell=asked.min_cell,
         title=title or "",
+        bootstrap=bootstrap or 0,
     )
     _check_folder(out, cards.FILES, force=force)
     if table is not None:
@@ -187,7 +192,8 @@ def _print(report: Report, saved: list[Path]) -> None:
     output.print_text()
     heading = "interval" if card.level is None else f"{100 * card.level:.6g} % interval"
     measures = [(each.model, *line) for each in cards for line in _measures(each)]
-    differences = [("", *_measure(card, one)) for one in facts.net_benefits]
+    more = facts.bootstrap.differences if facts.bootstrap else ()
+    differences = [("", *_measure(card, one)) for one in (*facts.net_benefits, *more)]
     chosen = [(each.model, *line) for each in cards for line in _decisions(each)]
     tables = [
         _table(("model", "metric", "value", heading, ""), [*measures, *differences], words=2),
@@ -248,9 +254,10 @@ def _measure(card: ReportCard, measure: Measure) -> tuple[str, str, str, str]:
 
 def _decisions(card: ReportCard) -> Iterator[tuple[str, ...]]:
     """Yield the lines of a model's cut-offs: those asked for, that of the best F1, and others that rows choose."""
-    points = [point.decision for point in card.operating_points if point.decision and point.name in _PRINTED]
-    for decision in (*card.chosen, card.best, *points):
+    points = {point.decision: point.interval for point in card.operating_points if point.name in _PRINTED}
+    for decision in (*card.chosen, card.best, *filter(None, points)):
         values = {measure.name: report_tables.value_text(measure) for measure in decision.measures}
         title, _, _ = decision.title.partition(" (")
         title = title if title.startswith("Youden") else title[0].lower() + title[1:]
-        yield title, f"{decision.threshold:.4g}", *(values[name] for name in ("precision", "recall", "f1")), ""
+        note = f"cut-off {result_tables.ends(found, '.4g')}" if (found := points.get(decision)) else ""
+        yield title, f"{decision.threshold:.4g}", *(values[name] for name in ("precision", "recall", "f1")), note

@@ -47,6 +47,7 @@ def federated_report(
     threshold: float | Sequence[float] | None = None,
     cost_ratio: float | None = None,
     alert_rate: float | None = None,
+    bootstrap: int = 0,
     title: str = "",
     positive_label: Label | None = None,
     drop_missing: bool = False,
@@ -86,6 +87,9 @@ def federated_report(
         How many false positives a false negative costs: the page has the threshold of the least cost.
     alert_rate : float or None
         Share of rows that may be flagged: the page has the lowest threshold that flags no more.
+    bootstrap : int
+        So many replicates of all counts, 100 to 1000, from one more session: the page has intervals of the thresholds
+        that the rows choose, and of differences of two models. 0: none.
     title : str
         Heading of the page; empty: the number of parties.
     min_cell : int
@@ -135,6 +139,7 @@ def federated_report(
         alert_rate=alert_rate,
         min_cell=min_cell,
         title=title,
+        bootstrap=bootstrap,
     )
     parties, analysis = parties_of(rows, questions, site=site, label=label, entries=entries)
     with shown(progress) if progress else nullcontext() as report:

@@ -115,6 +115,8 @@ class Report:
         tables = [of_measures(cards)]
         tables += [of_comparisons([facts.comparison])] if facts.comparison else []
         tables += [of_net_benefits(facts.net_benefits)] if facts.net_benefits else []
+        if found := facts.bootstrap.differences if facts.bootstrap else ():
+            tables += [of_net_benefits(found, "difference by the bootstrap")]
         if groups := [each for card in cards for each in card.groups]:
             tables += [of_estimates(groups)]
             tables += [table for card in cards for table in of_groups(card) if table.rows]

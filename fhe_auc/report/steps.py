@@ -1,7 +1,7 @@
 """Which sessions a report takes, one after the other (`fhe_auc.session.steps`), and what they tell together.
 
 report_steps        (thresholds,) (censoring curve,) (evaluation,) and for each model its histogram (, counts of
-groups); of two models counts of both at the first threshold
+groups); of two models counts of both at the first threshold; at last (replicates)
 """
 
 import datetime
@@ -23,6 +23,7 @@ from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.report import words
 from fhe_auc.results.asked import Asked, ReportAsked
+from fhe_auc.results.bootstrap import bins_of_replicates, with_bootstrap
 from fhe_auc.results.decisions import net_benefits
 from fhe_auc.results.estimates import NESTED, Comparison
 from fhe_auc.results.evaluation import (
@@ -37,7 +38,8 @@ from fhe_auc.results.evaluation import (
 from fhe_auc.results.group_decisions import calibrations, of_cells
 from fhe_auc.results.horizons import doubts
 from fhe_auc.results.intervals import of_difference
-from fhe_auc.results.report_card import Facts, ReportCard, report_card
+from fhe_auc.results.replicates import Replicates
+from fhe_auc.results.report_card import Bootstrap, Facts, ReportCard, report_card
 from fhe_auc.results.report_measures import Measure
 from fhe_auc.session.protocol import Request
 from fhe_auc.session.steps import (
@@ -55,7 +57,7 @@ from fhe_auc.session.steps import (
 
 Before: TypeAlias = QuantileThresholds | CensoringCurve  # what sessions have yielded for all those that follow
 
-COUNTS = "counts-federated"
+COUNTS, REPLICATES = "counts-federated", "replicates-federated"
 _BINS_OF_GROUPS = 40  # in which a group's scores are taken to be spread as all rows' are
 
 
@@ -122,6 +124,10 @@ def report_steps(asked: Asked, base: Request = ANY, own: Grids | None = None, sa
         if benefits and cards[0].level and benefits[-1].interval is None:
             warnings.append(words.NO_DIFFERENCE)
         privacy, title = privacy + words.TWO_MODELS, " and ".join(names)
+    bootstrap = None
+    if report.bootstrap:
+        cards, bootstrap = yield from _replicated(asked, report, base, parts)
+        privacy += words.replicates_privacy(bootstrap, asked.analysis)
     facts = Facts(
         title=report.title.strip() or f"{title} on the rows of {about.parties_text}",
         date=datetime.date.today(),
@@ -131,6 +137,7 @@ def report_steps(asked: Asked, base: Request = ANY, own: Grids | None = None, sa
         warnings=tuple(warnings),
         comparison=comparison,
         net_benefits=benefits,
+        bootstrap=bootstrap,
     )
     return Parts({card.model: card for card in cards}, facts, tuple(own_warnings))
 
@@ -199,7 +206,7 @@ def _of_model(
         counted = bool(analysis.by) and (bool(report.threshold) or card.calibration is not None)
         privacy += words.evaluation_privacy(second.protocol, analysis, (_BINS_OF_GROUPS + 2) * counted)
         if analysis.cluster:
-            warnings.append(words.OTHER_INTERVALS)
+            warnings.append(words.other_intervals(report.bootstrap))
             first, *others = card.measures
             panels["measures"] = (replace(first, interval=estimates[0].interval), *others)
         if counted:
@@ -219,6 +226,19 @@ def _of_model(
                 new.append(NESTED)
         warnings += dict.fromkeys(new)
     return _OfModel(replace(card, model=model, **panels), evaluation, said, privacy, warnings, own)
+
+
+def _replicated(
+    asked: Asked, report: ReportAsked, base: Request, parts: Sequence[_OfModel]
+) -> Steps[tuple[tuple[ReportCard, ...], Bootstrap]]:
+    """Return the cards with intervals of thresholds that rows choose, and what else replicates of all counts tell."""
+    analysis = structs.replace(asked.analysis, by=(), each_pair=UNSET, heterogeneity=False)
+    fine = [each.evaluation.histogram for each in parts if each.evaluation.histogram is not None]
+    grid = bins_of_replicates(fine)
+    request = requested(base, REPLICATES, analysis=analysis, thresholds=grid, options={"replicates": report.bootstrap})
+    found = expected(Replicates, (yield Step(REPLICATES, request)))
+    by = ("patients" if analysis.cluster else "rows") + " of fixed weights" * bool(analysis.units)
+    return with_bootstrap([each.card for each in parts], fine, found, report, by)
 
 
 def _between(

@@ -61,6 +61,7 @@ def asked_of(study: Study) -> Asked:
             alert_rate=study.alert_rate or None,
             min_cell=study.min_cell,
             title=study.title,
+            bootstrap=study.bootstrap,
         )
     return Asked(
         analysis=analysis,

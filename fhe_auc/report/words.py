@@ -14,15 +14,11 @@ from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import Evaluation, verified_as_dict
 from fhe_auc.results.intervals import BELOW_HALF, REVERSED
-from fhe_auc.results.report_card import ReportCard
+from fhe_auc.results.report_card import Bootstrap, ReportCard
 from fhe_auc.session import registry
 
 _FEW_VALUES = 50  # of scores: measures, some 40 with four digits, tell how many rows have each
 
-OTHER_INTERVALS = (
-    "of this page's intervals, those of AUCs alone take patients as independent; the others take rows so, and are too "
-    "narrow where patients have several"
-)
 NO_DIFFERENCE = (
     "the difference of net benefit has no interval: counts by both models at the threshold are too small to show, or "
     "the models decide alike"
@@ -62,6 +58,28 @@ def evaluation_privacy(protocol: str, analysis: Analysis, bins: int) -> str:
     return (
         f"\n\nGroups, sites and patients come from a second session, of protocol {protocol}, and from the bins before "
         f"merging. It told each party {'; '.join(learnt)}."
+    )
+
+
+def other_intervals(bootstrap: int) -> str:
+    """Say which intervals take rows as independent, where rows have patients; some may be by so many replicates."""
+    by_patients = "those of AUCs and by the bootstrap" if bootstrap else "those of AUCs alone"
+    return (
+        f"of this page's intervals, {by_patients} take patients as independent; the others take rows so, and are too "
+        "narrow where patients have several"
+    )
+
+
+def replicates_privacy(found: Bootstrap, analysis: Analysis) -> str:
+    """Say what the session of replicates has told each party."""
+    more = ["about how many rows lie in a bin of the one model and one of the other"] * (len(analysis.models) > 1)
+    more += ["about which bins have rows of the same patients"] * bool(analysis.cluster)
+    more += ["about how the weights in each bin are spread"] * bool(analysis.units)
+    beyond = ", and ".join(more) if more else "nothing: from a histogram anybody can draw as good ones"
+    return (
+        f"\n\nFor intervals by the bootstrap one more session told each party {found.replicates} replicates of the "
+        f"counts, in {found.bins} bins, merged from those above where these are more. In each a row counts 0, 1, 2 … "
+        f"times, as its site has drawn in secret. Beyond the counts above they tell {beyond}."
     )
 
 

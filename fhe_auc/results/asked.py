@@ -10,6 +10,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.results.intervals import DEFAULT_LEVEL
+from fhe_auc.results.replicates import LEAST, MOST
 
 MOST_THRESHOLDS = 10  # asked for: what is not shown at one of many would tell where single rows lie
 
@@ -37,6 +38,7 @@ class ReportAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     alert_rate: float | None = None
     min_cell: int = 10
     title: str = ""
+    bootstrap: int = 0  # replicates, for intervals of thresholds and differences; 0: none
 
     def __post_init__(self) -> None:
         for each in self.threshold:
@@ -49,6 +51,10 @@ class ReportAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise InputError(f"cost_ratio is {self.cost_ratio}; it must be above 0 and finite")
         if self.alert_rate is not None and not 0 < self.alert_rate < 1:
             raise InputError(f"alert_rate is {self.alert_rate}; it must be above 0 and below 1")
+        if self.bootstrap and not LEAST <= self.bootstrap <= MOST:
+            raise InputError(f"bootstrap is {self.bootstrap}; give {LEAST} to {MOST:,} replicates")
+        if self.bootstrap and self.protocol != "histogram-federated":
+            raise InputError("bootstrap: replicates are of exact counts, and do not go with a model that adds noise")
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
@@ -85,6 +91,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             return
         if self.evaluates and "epsilon" in self.report.options:
             raise InputError(_NO_NOISE)
+        if self.report.bootstrap and self.interval is None:
+            raise InputError("bootstrap: replicates are for intervals, and none are asked for")
         if (self.analysis.weights or self.analysis.follow_up) and "epsilon" in self.report.options:
             raise InputError("weights and follow-up times do not go with a model that adds noise")
         if (models := len(self.analysis.models)) > 2:

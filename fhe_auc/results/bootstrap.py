@@ -11,7 +11,6 @@ Means and maxima of absolute values have none: with copies of rows all of them a
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,20 +21,12 @@ from fhe_auc.results.asked import ReportAsked
 from fhe_auc.results.decisions import OperatingPoint, chosen_thresholds
 from fhe_auc.results.intervals import Interval, student_t
 from fhe_auc.results.replicates import Replicates
-from fhe_auc.results.report_card import ReportCard
+from fhe_auc.results.report_card import Bootstrap, ReportCard
 from fhe_auc.results.report_measures import Measure, calibration_measures, score_measures
 
 BINS = 256  # of replicates, of all models together
-_NOT_SMOOTH = ("ks", "expected_calibration_error", "ici", "ici_by_chance", "e50", "e90", "emax")
-_KNOWN = "roc_auc"  # has an interval by a formula
-
-
-class Bootstrap(NamedTuple):
-    """What a report has from replicates: of how many, in how many bins, and the differences of two models."""
-
-    replicates: int
-    bins: int
-    differences: tuple[Measure, ...]
+_NONE = ("ks", "expected_calibration_error", "ici", "ici_by_chance", "e50", "e90", "emax", "roc_auc")
+"""Measures whose difference has no interval here: not smooth, or, of AUCs, by a formula."""
 
 
 def bins_of_replicates(histograms: Sequence[Histogram]) -> NDArray[np.float64]:
@@ -54,30 +45,43 @@ def bins_of_replicates(histograms: Sequence[Histogram]) -> NDArray[np.float64]:
 
 
 def with_bootstrap(
-    cards: Sequence[ReportCard], found: Replicates, wanted: ReportAsked, by: str
+    cards: Sequence[ReportCard], fine: Sequence[Histogram], found: Replicates, wanted: ReportAsked, by: str
 ) -> tuple[tuple[ReportCard, ...], Bootstrap]:
     """Return cards with an interval of each threshold that the rows choose, and what else the replicates tell.
 
-    `by` is what counts as often as chance has it: "rows", or "patients".
+    `fine` are each model's bins as counted; `by` is what counts as often as chance has it: "rows", "patients".
     """
     number, bins = found.counts.shape[0], found.counts.shape[-1]
     method = f"bootstrap by {by}, {number} replicates in {bins} bins"
-    of_models = [found.histograms(model, card.histogram.edges[-1]) for model, card in enumerate(cards)]
-    made = tuple(
-        replace(card, operating_points=tuple(_points(card, own, wanted, f"percentile {method}")))
-        for card, own in zip(cards, of_models, strict=True)
-    )
-    return made, Bootstrap(number, bins, _differences(cards, of_models, method) if len(cards) > 1 else ())
+    of_models = [_of_model(found, model, own) for model, own in enumerate(fine)]
+    made = list[ReportCard]()
+    for card, own, replicates in zip(cards, fine, of_models, strict=True):
+        spread = (_spread(own, each) for each in replicates)
+        chosen = [chosen_thresholds(each, wanted.cost_ratio, wanted.alert_rate) for each in spread]
+        points = tuple(
+            point._replace(interval=_of_threshold(card, point, [each[point.name] for each in chosen], method))
+            for point in card.operating_points
+        )
+        made.append(replace(card, operating_points=points))
+    return tuple(made), Bootstrap(number, bins, _differences(cards, of_models, method) if len(cards) > 1 else ())
 
 
-def _points(
-    card: ReportCard, replicates: Sequence[Histogram], wanted: ReportAsked, method: str
-) -> list[OperatingPoint]:
-    chosen = [chosen_thresholds(each, wanted.cost_ratio, wanted.alert_rate) for each in replicates]
-    return [
-        point._replace(interval=_of_threshold(card, point, [each[point.name] for each in chosen], method))
-        for point in card.operating_points
-    ]
+def _of_model(found: Replicates, model: int, fine: Histogram) -> list[Histogram]:
+    """Return the replicates of a model, by index, that have both labels, in bins that begin where fine ones do."""
+    starts = np.union1d(0, np.flatnonzero(np.isin(found.grid, fine.edges[1:-1])))
+    edges = np.array([fine.edges[0], *found.grid[starts[1:]], fine.edges[-1]])
+    counts = np.add.reduceat(found.counts[:, model], starts, axis=-1)
+    return [Histogram(edges, *each) for each in counts if each.sum(axis=-1).all()]
+
+
+def _spread(fine: Histogram, replicate: Histogram) -> Histogram:
+    """Return a replicate in fine bins: rows of each of its own bins are spread over these as all rows are."""
+    at = np.searchsorted(replicate.edges[:-1], fine.edges[:-1], side="right") - 1
+    sides = list[NDArray[np.float64]]()
+    for own, drawn in ((fine.positives, replicate.positives), (fine.negatives, replicate.negatives)):
+        together = np.bincount(at, own, minlength=replicate.bins)
+        sides.append(own * (drawn / np.where(together > 0, together, 1))[at])
+    return Histogram(fine.edges, *sides)
 
 
 def _of_threshold(
@@ -92,26 +96,26 @@ def _of_threshold(
     low = float(np.quantile(known, tail, method="lower"))
     high = float(np.quantile(known, 1 - tail, method="higher"))
     below, above = edges[edges <= min(low, own)], edges[edges >= max(high, own)]
-    return Interval(card.level, float(below[-1]), float(above[0]), method)
+    return Interval(card.level, float(below[-1]), float(above[0]), f"percentile {method}")
 
 
 def _differences(
     cards: Sequence[ReportCard], of_models: Sequence[Sequence[Histogram]], method: str
 ) -> tuple[Measure, ...]:
-    """Return the second model's measures minus the first's."""
-    first, second = ({each.name: each for each in (*card.measures, *card.calibration_measures)} for card in cards)
-    in_replicates = [[_values(each) for each in own] for own in of_models]
-    found = list[Measure]()
-    for name, own in first.items():
-        pair = own.estimate, second[name].estimate
-        if name in (*_NOT_SMOOTH, _KNOWN) or pair[0] is None or pair[1] is None or cards[0].level is None:
+    """Return the second model's measures minus the first's; not of calibration where rows are unknown at a horizon."""
+    shown = [(*card.measures, *(card.calibration_measures if card.histogram.unknown is None else ())) for card in cards]
+    drawn = [[_values(each) for each in own] for own in of_models]
+    level, found = cards[0].level, list[Measure]()
+    for old, new in zip(*shown, strict=True):
+        pairs = [(first.get(old.name), second.get(old.name)) for first, second in zip(*drawn, strict=True)]
+        moved = [second - first for first, second in pairs if first is not None and second is not None]
+        if old.name in _NONE or not (level and old.estimate and new.estimate) or len(moved) < len(pairs):
             continue
-        difference = pair[1].value - pair[0].value
-        drawn = [new[name] - old[name] for old, new in zip(*in_replicates, strict=True)]
-        reach = student_t(len(drawn) - 1, cards[0].level) * float(np.std(drawn, ddof=1))
-        interval = Interval(cards[0].level, difference - reach, difference + reach, method)
-        title = f"{own.title}, {cards[1].model} minus {cards[0].model}"
-        found.append(Measure(name, title, own.meaning, Estimate(difference, difference, difference), interval))
+        by = new.estimate.value - old.estimate.value
+        reach = student_t(len(moved) - 1, level) * float(np.std(moved, ddof=1))
+        title = f"{old.title}, {cards[1].model} minus {cards[0].model}"
+        interval = Interval(level, by - reach, by + reach, method)
+        found.append(Measure(old.name, title, old.meaning, Estimate(by, by, by), interval))
     return tuple(found)
 
 

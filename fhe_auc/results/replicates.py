@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.results.evaluation import Outcome
 
 LEAST, MOST = 100, 1000  # replicates
@@ -31,8 +30,3 @@ class Replicates(Outcome):
     counts: NDArray[np.float64]
     verified: bool = False
     soundness: float | None = None
-
-    def histograms(self, model: int, last: float) -> list[Histogram]:
-        """Return the replicates of a model, by index; the last bin ends at `last`."""
-        edges = np.append(self.grid, last)
-        return [Histogram(edges, *of_labels) for of_labels in self.counts[:, model]]

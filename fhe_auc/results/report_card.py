@@ -116,6 +116,14 @@ class ReportCard:
         return float(self.histogram.positives.sum() / self.histogram.counts.sum())
 
 
+class Bootstrap(NamedTuple):
+    """What a report has from replicates: of how many, in how many bins, and the differences of two models."""
+
+    replicates: int
+    bins: int
+    differences: tuple[Measure, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What the report says of the sessions, and of two models; the page shows it as text, whatever it holds."""
@@ -130,6 +138,7 @@ class Facts:
     """Of rows with weights "text", and what it tells: "step", "effective_rows" by label, and at a horizon
     "horizon", "event", "competing", "censored_before"."""
     net_benefits: tuple[Measure, ...] = ()  # of both, and their difference; none without a threshold at which both are
+    bootstrap: Bootstrap | None = None  # where intervals by it were asked for
 
 
 def report_card(

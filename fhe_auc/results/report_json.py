@@ -35,11 +35,14 @@ def as_dict(cards: Sequence[ReportCard], facts: Facts) -> dict[str, Any]:
         "prevalence": {"value": first.prevalence, "interval": _interval(first.prevalence_interval)},
         **_of_card(first),
     }
+    if facts.bootstrap is not None:
+        plain["bootstrap"] = {"replicates": facts.bootstrap.replicates, "bins": facts.bootstrap.bins}
     for second in others:
         plain["models"] = {
             "names": [first.model, second.model],
             "auc_difference": _rounded(_known(asdict(facts.comparison))) if facts.comparison else None,
             "net_benefit": _measures(facts.net_benefits, rounded=second.min_cell > 1),
+            **({"differences": _measures(facts.bootstrap.differences, rounded=True)} if facts.bootstrap else {}),
             "second": _of_card(second),
         }
     return plain
@@ -69,12 +72,14 @@ def _of_card(card: ReportCard) -> dict[str, Any]:
     brier = None if card.brier is None else card.brier._asdict()
     decisions: dict[str, Decision | None] = {f"threshold_{each.threshold:.6g}": each for each in card.chosen}
     decisions |= {"best_f1": card.best} | {point.name: point.decision for point in card.operating_points}
+    intervals = {point.name: _interval(point.interval) for point in card.operating_points if point.interval}
     return {
         "small_cells": {"min_cell": card.min_cell, "bins": card.histogram.bins, "bins_before": card.fine_bins},
         "metrics": score_metrics,
         "calibration": _measures(card.calibration_measures, rounded=merged),
         "brier_decomposition": _rounded(brier) if brier and merged else brier,
         "decisions": {name: decision and _decision(decision, rounded=few) for name, decision in decisions.items()},
+        **({"threshold_intervals": intervals} if intervals else {}),
         "groups": [_rounded(estimate.as_dict()) for estimate in card.groups],
         "group_decisions": [_rounded({"model": card.model, **each.as_dict(level)}) for each in card.group_decisions],
         "group_calibration": [

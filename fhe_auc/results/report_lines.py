@@ -44,12 +44,17 @@ def report_lines(cards: Mapping[str, ReportCard], facts: Facts) -> Iterator[Line
     rows = next(iter(cards.values())).rows
     between = " minus ".join(reversed([*cards]))
     found += zip((*cards, between), ["net benefit"] * 3, facts.net_benefits, strict=False)
+    found += [(between, "differences", each) for each in (facts.bootstrap.differences if facts.bootstrap else ())]
     if pair := facts.comparison:
         head = between, "differences", "roc_auc", "AUC, difference"
         yield _line(head, pair.difference, pair.interval, rows, pair.missing, few, pair.p_value)
     for model, section, each in found:
         value, note = (None, each.missing) if each.estimate is None else (each.estimate.value, "")
         yield _line((model, section, each.name, each.title), value, each.interval, rows, note, few)
+    for model, point in ((model, point) for model, card in cards.items() for point in card.operating_points):
+        if point.decision and point.interval:
+            head = model, point.title, "threshold", "Threshold"
+            yield _line(head, point.decision.threshold, point.interval, rows, "", False)
     for group in (each for card in cards.values() for each in card.groups):
         variable, _, level = group.group.partition(": ")
         head = group.model, variable, "roc_auc", f"AUC, {level}"

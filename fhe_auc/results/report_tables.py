@@ -30,10 +30,10 @@ def of_measures(cards: Iterable[ReportCard]) -> TextTable:
     return TextTable(("metric", *heads, ""), tuple(rows), 1)
 
 
-def of_net_benefits(measures: Sequence[Measure]) -> TextTable:
-    """Return a row for each net benefit, and one for the difference."""
+def of_net_benefits(measures: Sequence[Measure], head: str = "") -> TextTable:
+    """Return a row for each net benefit, and one for the difference; or for differences of other measures."""
     rows = ((each.title, value_text(each), ends(each.interval) if each.interval else "", "") for each in measures)
-    return TextTable((measures[0].meaning, "value", heading(measures), ""), tuple(rows), 1)
+    return TextTable((head or measures[0].meaning, "value", heading(measures), ""), tuple(rows), 1)
 
 
 def value_text(measure: Measure) -> str:

@@ -43,12 +43,14 @@ from fhe_auc.results.evaluation import (
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.horizons import at_horizons
 from fhe_auc.results.intervals import Interval
+from fhe_auc.results.replicates import Replicates
 
 KINDS: Mapping[str, type[Outcome]] = {
     "evaluation": Evaluation,
     "boundaries": QuantileThresholds,
     "counts": CellCounts,
     "censoring": CensoringCurve,
+    "replicates": Replicates,
 }
 """Names, in a file, of what sessions yield."""
 
@@ -57,6 +59,7 @@ _ARRAYS: Mapping[type[Outcome], Mapping[str, type[np.generic] | None]] = {
     QuantileThresholds: {"grid": np.float64},
     CellCounts: dict.fromkeys(("positives", "negatives", "squares", "rows", "unknown")),  # of integers, unless weighted
     CensoringCurve: {"counts": np.int64},
+    Replicates: {"grid": np.float64, "counts": np.float64},
 }
 
 
@@ -104,6 +107,7 @@ _IN_WORDS = {
     QuantileThresholds: "it has thresholds for one",
     CellCounts: "it has counts for a report",
     CensoringCurve: "it has the censoring curve for one",
+    Replicates: "it has replicates of counts for a report",
 }
 
 

@@ -190,6 +190,13 @@ def _boundaries(case: Case, found: Any, counted: Sequence[PartyData]) -> None:
     assert np.array_equal(found.grid, party.result().grid)
 
 
+def _replicates(case: Case, found: Any, counted: Sequence[PartyData]) -> None:
+    """In the mean they are the counts: of all rows, to five standard errors."""
+    rows = sum(data.rows for data in counted)
+    assert found.counts.shape == (100, len(case.analysis.models), 2, len(GRID))
+    assert abs(found.counts.sum(axis=(2, 3)).mean(axis=0) - rows).max() < 5 * math.sqrt(2 * rows / 100)
+
+
 _CHECKS = {
     "nothing": _nothing,
     **dict.fromkeys(("exact", "verified"), _exact),
@@ -197,5 +204,6 @@ _CHECKS = {
     **dict.fromkeys(("histogram-federated", "histogram-distributed-dp"), _histogram),
     "boundaries-federated": _boundaries,
     "counts-federated": _counts,
+    "replicates-federated": _replicates,
     "censoring-federated": _censoring,
 }

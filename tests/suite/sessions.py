@@ -71,6 +71,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "dpauc-rr": {"epsilon": 30.0},
     "histogram-distributed-dp": {"epsilon": 30.0},
     "histogram-local-dp": {"epsilon": 30.0},
+    "replicates-federated": {"replicates": 100},
     "ustat-hierarchy": {"epsilon": 30.0},
     "ustat-krr": {"epsilon": 30.0, "bins": 8},
 }

@@ -37,6 +37,8 @@ CASES = [
     Case("counts-federated", "sealed", part="groups"),
     Case("counts-federated", "helper", 2, "models"),
     Case("censoring-federated", "helper", 2, "times"),
+    Case("replicates-federated", "helper", 2, "models"),
+    slow(Case("replicates-federated", "sealed", part="clusters")),
     Case("boundaries-distributed-dp", "helper", 2),
     Case("boundaries-local-dp", least=3),
     Case("dpauc-laplace", least=3),

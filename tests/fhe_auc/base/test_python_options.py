@@ -164,6 +164,7 @@ WRONG: dict[str, list[Any]] = {
     "alert_rate": ["0.1", False],
     "title": [None, 5, b"t"],
     "bins": ["5", 5.0, True, None],
+    "bootstrap": ["200", 200.0, True, None],
 }
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fhe_auc.base.errors import InputError
 from fhe_auc.results.delong import (
     Clusters,
+    Counted,
     Merged,
     Moments,
     OneModel,
@@ -134,6 +135,19 @@ def test_the_paired_standard_error_of_exact_placements_is_delongs(seed: int) -> 
     found = paired_delong(of_models[0], of_models[1], PairedSums(*moments), *rows)
     assert found.standard_error == pytest.approx(paired_of_rows(labels, models[0], models[1])[1], abs=1e-7)
     assert found.off == pytest.approx(0, abs=1e-6) or not found.standard_error  # nothing is missing
+
+
+def test_the_correlation_of_models_is_less_certain_where_weights_of_rows_differ() -> None:
+    """As many effective rows of each label, 100: of 100 rows with one weight, and of 200 with several."""
+    square = 400 * 200**2 // 4
+    model = OneModel(Fraction(1, 2), Merged(0, square, square, first=(0, 0)))
+    moments = Moments(0, 0, 16**2 * square, 16**2 * square, 16**2 * square // 2, (0, 0))
+    even, uneven = (
+        paired_delong(model, model, PairedSums(moments, moments, 16), *[Counted(rows, 200, 400)] * 2)
+        for rows in (100, 200)
+    )
+    assert uneven.standard_error == even.standard_error > 0
+    assert uneven.off > even.off > 0
 
 
 def test_a_bound_of_p_takes_the_difference_and_its_error_as_far_off_as_they_may_be_by_patients_too() -> None:
