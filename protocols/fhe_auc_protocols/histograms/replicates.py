@@ -13,7 +13,11 @@ sum over rows would be an equation about each of them: 200 replicates would tell
 Times come from 16 bits each: shares of 2^-16, of mean and variance 1 exactly, less than 2^-14 from Poisson's law.
 """
 
+from __future__ import annotations
+
 import secrets
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +49,10 @@ class ReplicateCounts(Readout[Replicates]):
             raise InputError(f"replicates: {LEAST} to {MOST:,} are possible, got {replicates!r}")
         self._analysis, self.replicates = analysis, replicates
         self._per = analysis.units.per if analysis.units else 1
+
+    def of(self, analysis: Analysis, options: Mapping[str, Any], square: int = 1) -> ReplicateCounts:
+        """Return so many replicates of these models' counts; raise `InputError` where they are not 100 to 1,000."""
+        return ReplicateCounts(analysis, options.get("replicates"))
 
     def times(self, analysis: Analysis) -> int:
         """Return how often a row counts in one replicate at most."""
