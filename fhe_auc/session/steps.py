@@ -94,7 +94,7 @@ def evaluation_steps(asked: Asked, base: Request = ANY, own: NDArray[np.float64]
         request = replace(request, thresholds=own)
     if follow_up := asked.analysis.follow_up:
         curve, evaluations = (yield from censoring_curve(asked, request)), list[Evaluation]()
-        for at in [at_horizon(curve.ended, follow_up, each) for each in follow_up.horizons]:
+        for at in [at_horizon(curve, follow_up, each) for each in follow_up.horizons]:
             one = replace(request, analysis=structs.replace(asked.analysis, at=at))
             evaluations.append(expected(Evaluation, (yield Step(asked.protocol, one))))
             if evaluations[-1].horizon != at.horizon:
