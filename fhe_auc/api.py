@@ -179,7 +179,7 @@ def follow_up_named(
 ) -> FollowUp | None:
     """Return what keywords ask of follow-up times; `InputError` for what cannot be, and for labels beside them."""
     beside = "label" if label != LABEL else "positive_label" if positive_label is not None else ""
-    grid = grid or ("days" if codes else "")  # which does not go without times
+    grid = ("days" if codes else "") if grid is None else grid  # which does not go without times
     return follow_up_of(
         time or "", event or "", horizon or (), grid, codes=codes or CODES, beside=beside, names=KEYWORDS
     )

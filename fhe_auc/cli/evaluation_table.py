@@ -216,7 +216,7 @@ def _results(evaluation: Evaluation) -> Iterator[_Row]:
         effective = (evaluation.settings.get(f"effective_{name}") for name in ("events", "others"))
         events, others = ("" if each is None else f"{each:,.0f}" for each in effective)
         at = "" if evaluation.horizon is None else f"at {evaluation.horizon:g} "
-        note = f"{at}as much is told as by {events} events and {others} others that count once" * bool(events)
+        note = f"{at}worth {events} events and {others} others that count once (effective rows)" * bool(events)
         if at:
             note += "; weights are taken as known, which makes errors larger, mostly by less than 1 %"
         yield "weights", str(weights), note.removeprefix("; ")

@@ -61,8 +61,8 @@ class FollowUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InputError(f"horizon: give 1 to {MOST_HORIZONS} times above 0, ascending; got {got}")
         if not 0 < self.step < math.inf or self.horizons[-1] / self.step > MOST_CELLS:
             raise InputError(
-                f"time grid: steps of {self.step:g} up to {self.horizons[-1]:g} are more than {MOST_CELLS:,}, or none: "
-                "take a wider step, such as weeks, or months"
+                f"time grid: a step is above 0, and there are at most {MOST_CELLS:,} up to the last horizon, "
+                f"{self.horizons[-1]:g}; got steps of {self.step:g}" + "; take a wider one, as weeks" * (self.step > 0)
             )
 
     @property
@@ -129,13 +129,13 @@ def follow_up_of(
     given `beside` them.
     """
     given = dict(zip(names, (time, event, tuple(horizons), grid), strict=True))
-    there = [name for name in names if given[name]]
+    there = [name for name in names if given[name] not in ("", ())]
     if there and (lacking := [name for name in names[:3] if name not in there]):
         raise InputError(f"{there[0]}: follow-up times need {', '.join(lacking)} too")
     if there and beside:
         raise InputError(f"{beside} does not go with {names[0]}: no labels are read then, but events and times")
     try:
-        step = GRIDS.get(str(grid)) or float(grid or GRIDS["days"])
+        step = GRIDS.get(str(grid)) or float(GRIDS["days"] if grid == "" else grid)
     except ValueError:
         raise InputError(f"{names[3]} is {', '.join(GRIDS)} or a step of times, not {grid!r}") from None
     return FollowUp(time, event, tuple(sorted(horizons)), tuple(codes), step) if there else None

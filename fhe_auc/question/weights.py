@@ -41,8 +41,9 @@ class Weights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if self.per not in _POWERS or not self.per <= self.most <= MOST_UNITS:
             raise InputError(
-                f"weights in column {self.column!r}: their steps are 1, 0.1 … 0.000001, and the most that one may be "
-                f"is 1 at least, and {MOST_UNITS:,} steps at most; got {self.most:,} steps, {self.per:,} of which are 1"
+                f"weights in column {self.column!r}: their step is 1, 0.1 … or 0.000001, and the most that one may be "
+                f"lies between 1 and {MOST_UNITS:,} steps; multiply all weights by one number, which changes no AUC, "
+                "or take another step"
             )
 
 
@@ -71,4 +72,6 @@ def named_values(text: str) -> tuple[str, tuple[str, ...]]:
     """Return name and values of "NAME=VALUE,VALUE"; what has a comma or an equals sign of its own is within quotes."""
     found = re.match(rf"{QUOTED}=|(?!{QUOTED}(?:,|$))[^,=]*=", text)
     names = names_in(text[: found.end() - 1] if found else text)
+    if found and not any(names):
+        raise InputError(f"{text!r}: a column's name is to stand before the equals sign")
     return names[0] if len(names) == 1 else text.strip(), names_in(text[found.end() :]) if found else ()

@@ -36,7 +36,6 @@ from fhe_auc.results.evaluation import (
     preceded,
 )
 from fhe_auc.results.group_decisions import calibrations, of_cells
-from fhe_auc.results.horizons import doubts
 from fhe_auc.results.intervals import of_difference
 from fhe_auc.results.replicates import Replicates
 from fhe_auc.results.report_card import Bootstrap, Facts, ReportCard, report_card
@@ -48,6 +47,7 @@ from fhe_auc.session.steps import (
     Steps,
     asking,
     censoring_curve,
+    evaluated,
     evaluation_steps,
     expected,
     requested,
@@ -55,7 +55,7 @@ from fhe_auc.session.steps import (
     with_thresholds,
 )
 
-Before: TypeAlias = QuantileThresholds | CensoringCurve  # what sessions have yielded for all those that follow
+Before: TypeAlias = tuple[QuantileThresholds | None, CensoringCurve | None]  # of sessions before all others
 
 COUNTS, REPLICATES = "counts-federated", "replicates-federated"
 _BINS_OF_GROUPS = 40  # in which a group's scores are taken to be spread as all rows' are
@@ -96,30 +96,28 @@ def report_steps(asked: Asked, base: Request = ANY, own: Grids | None = None, sa
     """
     if (report := asked.report) is None:
         raise InputError("no report is asked for")
-    counting, before = requested(base, report.protocol, options=report.options, interval=asked.interval), list[Before]()
+    counting = requested(base, report.protocol, options=report.options, interval=asked.interval)
+    found, curve = None, None
     if own is None:
         found, counting = yield from with_thresholds(asked, report.protocol, counting)
-        before += [found] if found is not None else []
         own = Grids((counting.thresholds,) * len(asked.analysis.models), counting.thresholds)
     if follow_up := asked.analysis.follow_up:
         curve = yield from censoring_curve(asked, replace(counting, thresholds=own.together))
         at = at_horizon(curve, follow_up, follow_up.horizons[0])
         asked = structs.replace(asked, analysis=structs.replace(asked.analysis, at=at))
-        before.append(replace(curve, warnings=(*curve.warnings, *doubts(curve, follow_up, at.horizon))))
     names, whole = asked.analysis.models, None
     if asked.evaluates and all(np.array_equal(grid, own.together) for grid in own.of_models):
-        request = replace(asking(asked, base), thresholds=own.together)
-        whole = expected(Evaluation, (yield Step(asked.protocol, request)))
+        whole = yield from evaluated(asked.protocol, replace(asking(asked, base), thresholds=own.together), curve)
     parts = list[_OfModel]()
     for name, grid in zip(names, own.of_models, strict=True):
         at_grid = replace(counting, thresholds=grid)
-        parts.append((yield from _of_model(asked, report, name, base, at_grid, before, whole, said)))
+        parts.append((yield from _of_model(asked, report, name, base, at_grid, (found, curve), whole, said)))
     first = parts[0]
     cards, about, privacy = tuple(each.card for each in parts), first.evaluation, first.privacy
     warnings, own_warnings = (_told(cards, texts) for texts in zip(*((p.warnings, p.own) for p in parts), strict=True))
     comparison, benefits, title = None, tuple[Measure, ...](), "Classifier"
     if len(names) > 1:
-        about, comparison, benefits = yield from _between(asked, base, own, whole, cards)
+        about, comparison, benefits = yield from _between(asked, base, own, whole, curve, cards)
         warnings += _new(whole, (*warnings, *own_warnings)) if whole is not None else []
         if benefits and cards[0].level and benefits[-1].interval is None:
             warnings.append(words.NO_DIFFERENCE)
@@ -159,7 +157,7 @@ def _of_model(
     name: str,
     base: Request,
     counting: Request,
-    before: Sequence[Before],
+    before: Before,
     whole: Evaluation | None,
     said: str,
 ) -> Steps[_OfModel]:
@@ -172,11 +170,12 @@ def _of_model(
     alone = _counted(analysis, (name,))
     edges = grids.with_asked(grid, report.threshold) if report.threshold else grid
     request = replace(counting, analysis=alone, thresholds=edges)
-    evaluation = expected(Evaluation, (yield Step(report.protocol, request)))
+    found, curve = before
+    evaluation = yield from evaluated(report.protocol, request, curve)
     if (histogram := evaluation.histogram) is None:
         raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
-    for each in before:
-        evaluation = preceded(evaluation, each)
+    if found is not None:
+        evaluation = preceded(evaluation, found)
     noisy = math.isnan(evaluation.binning_error)
     added = np.setdiff1d(histogram.edges[:-1], grid).tolist() if report.threshold else ()
     level, least = asked.interval, report.min_cell
@@ -196,7 +195,7 @@ def _of_model(
         if second is None:
             own_groups = structs.replace(analysis, models=(name,), each_pair=UNSET)
             request = replace(asking(asked, base), analysis=own_groups, thresholds=grid)
-            second = expected(Evaluation, (yield Step(asked.protocol, request)))
+            second = yield from evaluated(asked.protocol, request, curve)
         if whole is None or not several:
             # Its binning error is that of the session before, which has warned.
             new = _new(second, (*own, *warnings))
@@ -242,14 +241,19 @@ def _replicated(
 
 
 def _between(
-    asked: Asked, base: Request, own: Grids, whole: Evaluation | None, cards: tuple[ReportCard, ...]
+    asked: Asked,
+    base: Request,
+    own: Grids,
+    whole: Evaluation | None,
+    curve: CensoringCurve | None,
+    cards: tuple[ReportCard, ...],
 ) -> Steps[tuple[Evaluation, Comparison | None, tuple[Measure, ...]]]:
     """Return the evaluation that compares two models, the difference of the AUCs, and the net benefits."""
     names, (first, second), benefits = asked.analysis.models, cards, tuple[Measure, ...]()
     if whole is None:
         both = structs.replace(asked.analysis, by=(), heterogeneity=False)
         request = replace(asking(asked, base), analysis=both, thresholds=own.together)
-        whole = expected(Evaluation, (yield Step(asked.protocol, request)))
+        whole = yield from evaluated(asked.protocol, request, curve)
     comparison = next((_of_cards(each, first, second) for each in whole.comparisons), None)
     decided = [card.chosen[0] for card in cards if card.chosen]
     probable = all(card.decision_curve is not None for card in cards)
@@ -263,7 +267,7 @@ def _between(
 
 def _counted(analysis: Analysis, models: tuple[str, ...]) -> Analysis:
     """Return what counts of some models look at, over all rows."""
-    return Analysis(models=models, weights=analysis.weights, follow_up=analysis.follow_up, at=analysis.at)
+    return structs.replace(analysis, models=models, by=(), heterogeneity=False, cluster=UNSET, each_pair=UNSET)
 
 
 def _new(evaluation: Evaluation, old: Iterable[str]) -> list[str]:

@@ -3,14 +3,14 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fhe_auc.metrics import precision_recall
 from fhe_auc.metrics.histogram import Estimate, Histogram
 from fhe_auc.metrics.small_cells import enough
+from fhe_auc.results.evaluation import CellCounts
 from fhe_auc.results.intervals import FEWEST, WALD, Interval, effective, quantile, rate_interval
 from fhe_auc.results.report_measures import HELD, NOT_SHOWN, TOO_FEW, Measure
 
@@ -31,28 +31,8 @@ _LABELS_OF = {"recall": LABELS[:1], "specificity": LABELS[1:]}
 """Rows of which label tell a rate at a threshold; others are told by both together."""
 
 
-class OfBothLabels(Protocol):
-    """Rows of each label in cells of some kind; with weights Σw, and what `Histogram` has besides."""
-
-    @property
-    def positives(self) -> NDArray[Any]:
-        """Those of label 1, shape (cells,)."""
-
-    @property
-    def negatives(self) -> NDArray[Any]:
-        """Those of label 0."""
-
-    @property
-    def squares(self) -> NDArray[np.float64] | None:
-        """Σw², shape (2, cells)."""
-
-    @property
-    def rows(self) -> NDArray[Any] | None:
-        """Rows, shape (2, cells)."""
-
-    @property
-    def unknown(self) -> NDArray[Any] | None:
-        """Those censored before a horizon, shape (cells,)."""
+OfBothLabels: TypeAlias = CellCounts | Histogram
+"""Rows of each label in cells of some kind, with weights Σw; then Σw² and rows besides."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

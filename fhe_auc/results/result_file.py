@@ -96,7 +96,8 @@ class Result:
         if not evaluations:
             raise InputError(f"the result of session {self.session} is no evaluation: {_IN_WORDS[type(self.outcome)]}")
         curve = next((each for each in outcomes if isinstance(each, CensoringCurve)), None)
-        of_horizons = [each for each in evaluations if each.horizon is not None]
+        firsts = {each.horizon: each for each in evaluations[::-1] if each.horizon is not None}  # a report has several
+        of_horizons = [firsts[horizon] for horizon in sorted(firsts)]
         analysis = PLAIN if self.asked is None else self.asked.analysis
         made = at_horizons(of_horizons, curve, analysis) if curve and of_horizons else evaluations[0]
         found = next((each for each in outcomes if isinstance(each, QuantileThresholds)), None)

@@ -72,7 +72,7 @@ class Entries:
 
 
 AS_THEY_ARE = Entries()
-_TINY = 1e-9  # part of a weight by which float64 may be off
+_TINY, _COARSE = 1e-9, 0.05  # parts of a weight: by which float64 may be off; by which rounding is told
 OPTIONAL = ("clusters", "weights", "times")  # fields of `PartyData`
 
 
@@ -326,15 +326,20 @@ def _units(
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Return weights in units, shape (n,), and what people are told where some were rounded; errors as they are read.
 
-    The message on one above the public bound names its row, and nothing else of it.
+    One that is not 0 has a unit at least. The message on one above the public bound names its row, nothing else of it.
     """
     numbers, most = finite_numbers(values, what, refuse, least=0), weights.most / weights.per
     if (above := numbers > most).any():
-        raise refuse(int(above.argmax()), f"{what} is above {most:.10g}, the most that one may be, which is public")
-    units = np.rint(exact := numbers * weights.per)
-    rounded = (np.abs(exact - units) > _TINY * np.maximum(1, units)).any()
+        told = (
+            f"{what} is above {most:.10g}, the most that one may be, which is public: all sites agree on a higher one"
+        )
+        raise refuse(int(above.argmax()), told)
+    units = np.maximum(np.rint(exact := numbers * weights.per), numbers > 0)
+    off = np.abs(exact - units)
     told = f"column {weights.column!r}: weights were rounded to multiples of {1 / weights.per:g}"
-    return frozen(units.astype(np.int64)), (told,) if rounded else ()
+    if (off > _COARSE * exact).any():
+        told += f", some by more than {_COARSE:.0%}: take a finer step, or multiply all by one number"
+    return frozen(units.astype(np.int64)), (told,) if (off > _TINY * np.maximum(1, units)).any() else ()
 
 
 def checked_name(name: object) -> str:

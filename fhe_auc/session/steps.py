@@ -92,17 +92,25 @@ def evaluation_steps(asked: Asked, base: Request = ANY, own: NDArray[np.float64]
         found, request = yield from with_thresholds(asked, asked.protocol, request)
     else:
         request = replace(request, thresholds=own)
-    if follow_up := asked.analysis.follow_up:
-        curve, evaluations = (yield from censoring_curve(asked, request)), list[Evaluation]()
-        for at in [at_horizon(curve, follow_up, each) for each in follow_up.horizons]:
-            one = replace(request, analysis=structs.replace(asked.analysis, at=at))
-            evaluations.append(expected(Evaluation, (yield Step(asked.protocol, one))))
-            if evaluations[-1].horizon != at.horizon:
-                raise InputError(_OTHERS)
-        evaluation = at_horizons(evaluations, curve, asked.analysis)
-    else:
-        evaluation = expected(Evaluation, (yield Step(asked.protocol, request)))
+    curve = None if not asked.analysis.follow_up else (yield from censoring_curve(asked, request))
+    evaluation = yield from evaluated(asked.protocol, request, curve)
     return evaluation if found is None else preceded(evaluation, found)
+
+
+def evaluated(protocol: str, request: Request, curve: CensoringCurve | None) -> Steps[Evaluation]:
+    """Return the evaluation at the thresholds of a request; of all horizons, with the weights of a censoring curve."""
+    follow_up = request.analysis.follow_up
+    if curve is None or not follow_up:
+        return expected(Evaluation, (yield Step(protocol, request)))
+    evaluations = list[Evaluation]()
+    for at in [at_horizon(curve, follow_up, each) for each in follow_up.horizons]:
+        one = replace(request, analysis=structs.replace(request.analysis, at=at))
+        told = expected(Evaluation, (yield Step(protocol, one)))
+        if told.horizon not in (at.horizon, None):
+            raise InputError(_OTHERS)
+        own = tuple([replace(each, horizon=at.horizon) for each in told.estimates])
+        evaluations.append(replace(told, estimates=own))
+    return at_horizons(evaluations, curve, request.analysis)
 
 
 def censoring_curve(asked: Asked, base: Request) -> Steps[CensoringCurve]:

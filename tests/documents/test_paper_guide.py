@@ -1,22 +1,18 @@
 """docs/guide/paper.md, executed: its commands print what it shows, and its sentences say what its commands computed."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.guides import not_printed, printed_by
 from tests.support.lazy import Lazy
-from tests.support.programs import run
 
 pd = Lazy("pandas")
 roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "paper.md"
 MODELS = ("risk_a", "risk_b")
-FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("paper guide")]
 
@@ -25,26 +21,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("paper guide")]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where all blocks have run, one after another; what they printed is in printed.txt."""
     place = tmp_path_factory.mktemp("paper")
-    (place / "fhe-auc").write_text(f'#!/bin/sh\nexec {sys.executable} -c "from fhe_auc.cli import main; main()" "$@"\n')
-    (place / "fhe-auc").chmod(0o755)
-    environment = {**os.environ, "COLUMNS": "100", "PATH": f"{place}:{os.environ['PATH']}"}
-    printed = []
-    for language, text in FENCE.findall(GUIDE.read_text("utf-8")):
-        program = {"python": [sys.executable, "-c"], "sh": ["/bin/bash", "-euc"]}.get(language)
-        if program is not None:
-            done = run([*program, text], cwd=place, env=environment, stderr=subprocess.STDOUT, timeout=120)
-            assert done.returncode == 0, f"{text}\n{done.stdout}"
-            printed.append(done.stdout)
-    (place / "printed.txt").write_text("\n".join(printed))
+    (place / "printed.txt").write_text(printed_by(GUIDE.name, place))
     return place
 
 
 def test_commands_print_what_the_guide_shows(folder: Path) -> None:
-    printed = [line.split() for line in (folder / "printed.txt").read_text().splitlines()]
-    shown = [text for language, text in FENCE.findall(GUIDE.read_text("utf-8")) if language == "text"]
-    assert len(shown) == 4
-    for line in "".join(shown).splitlines():
-        assert line == "…" or line.split() in printed, line
+    assert not not_printed(GUIDE.name, (folder / "printed.txt").read_text())
     assert (folder / "forest.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -118,3 +118,29 @@ def words(text: str) -> Counter[str]:
     text = re.sub(r"\d{4}-\d\d-\d\d|\d\d:\d\d", "TIME", text.replace("[y/N]: y\n", "[y/N] ").replace("[y/N]:", "[y/N]"))
     text = re.sub(r"\b(?=[0-9a-f]*\d|[a-f]{4}\b)([0-9a-f]{4}|[0-9a-f]{16}|[0-9a-f]{32,40})\b", "HEX", text)
     return Counter(text.split())
+
+
+def printed_by(page: str, place: Path) -> str:
+    """What a page's blocks of Python and shell print, one after the other, in a folder with the project's examples."""
+    command = f'#!/bin/sh\nexec {sys.executable} -c "from fhe_auc.cli import main; main()" "$@"\n'
+    for name, text in (("fhe-auc", command), ("python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')):
+        (place / name).write_text(text)
+        (place / name).chmod(0o755)
+    (place / "examples").symlink_to(Path(__file__).parents[2] / "examples")
+    environment = {**os.environ, "COLUMNS": "100", "PATH": f"{place}:{os.environ['PATH']}"}
+    printed = list[str]()
+    for language, _, text in blocks(page):
+        program = {"python": [sys.executable, "-c"], "sh": ["/bin/bash", "-euc"]}.get(language)
+        if program is not None:
+            done = run([*program, text], cwd=place, env=environment, stderr=subprocess.STDOUT, timeout=120)
+            assert done.returncode == 0, f"{text}\n{done.stdout}"
+            printed.append(done.stdout)
+    return "\n".join(printed)
+
+
+def not_printed(page: str, printed: str) -> list[str]:
+    """Lines of a page's blocks of text that none of its blocks has printed."""
+    lines = [line.split() for line in printed.splitlines()]
+    shown = [text for language, _, text in blocks(page) if language == "text"]
+    assert shown
+    return [line for line in "".join(shown).splitlines() if line != "…" and line.split() not in lines]

@@ -184,7 +184,7 @@ def bounds(units: Units | None, rows: int, parties: int, times: int) -> tuple[in
     """
     if units is None:
         return rows, 1
-    total, room = rows * (units.per + 1), VectorSums(1, parties).largest // times - parties
+    total, room = rows * units.per * 1001 // 1000, VectorSums(1, parties).largest // times - parties
     square = -(-total * units.most // max(room, 1))
     return max(total, total * units.most // square + parties), square
 

@@ -36,6 +36,7 @@ from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.score_bins import bins_of, of_one_number
 from fhe_auc.results.delong import of_bins
+from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.evaluation import CellCounts, Evaluation
 from fhe_auc.rows.counts import Counts
 from fhe_auc.rows.party_data import PartyData
@@ -82,7 +83,8 @@ class Blocks(Readout[R]):
         if self._units is None:
             return int(cells.sum())
         blocks = cells.reshape(self._blocks, -1).sum(axis=1)
-        return max(int(blocks[2 * _LABELS :].sum()), -(-int(blocks[:_LABELS].sum()) // (self._units.per + 1)))
+        total = int(blocks[:_LABELS].sum()) * 1000
+        return max(int(blocks[2 * _LABELS :].sum()), -(-total // (self._units.per * 1001)))
 
     def parted(self, cells: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Return positives, negatives, and with weights what `Histogram` has besides, by name; weights, not units."""
@@ -116,21 +118,25 @@ class ExactScoreHistogram(Blocks[Evaluation]):
             bins = pooled.levels[0].reshape(_LABELS, -1)
             histogram, exact = pooled_histogram(manifest.thresholds, bins), trapezoid(pooled_counts(bins))
             mergeable = bins[:, ~of_one_number(manifest.thresholds)].prod(axis=0, dtype=object).sum()  # beyond int64
-            auc, binning_error = exact.auc, float(Fraction(int(mergeable), exact.den))
+            told: dict[str, Any] = {"auc": exact.auc, "binning_error": float(Fraction(int(mergeable), exact.den))}
             _, error = of_bins(*bins[:, bins.any(axis=0)])
         else:
             histogram = Histogram(_edges(manifest.thresholds), **self.parted(pooled.levels[0]))
-            of_sums, error = roc_auc_score(histogram), roc_auc_error(histogram)
-            auc, binning_error = of_sums.value, of_sums.half_width
+            auc, error = roc_auc_score(histogram), roc_auc_error(histogram)
+            told = {"auc": auc.value, "binning_error": auc.half_width}
+            if (at := self._analysis.at) and histogram.rows is not None:
+                rows = histogram.rows.sum(axis=1).astype(int).tolist()
+                told |= dict(zip(("positives", "negatives"), rows, strict=True))
+                told["estimates"] = (GroupEstimate(model="", group="", horizon=at.horizon, **told),)
+        off = told["binning_error"]
         return pooled.said(
             Evaluation,
             manifest,
             thresholds=len(manifest.thresholds),
             histogram=histogram,
-            auc=auc,
-            binning_error=binning_error,
             numerical_error=0.0,
-            warnings=result_warnings.of_auc(manifest, pooled.parties, binning_error, error, histogram=True),
+            warnings=result_warnings.of_auc(manifest, pooled.parties, off, error, histogram=True),
+            **told,
         )
 
 
@@ -220,11 +226,6 @@ class Cells(Blocks[CellCounts]):
         """Return the counts."""
         warnings = result_warnings.of_parties(manifest, pooled.parties)
         return pooled.said(CellCounts, manifest, warnings=warnings, **self.parted(pooled.levels[0]))
-
-
-def rows_by_bin(data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return a party's rows of label 1 and 0 in each bin, shape (2, m); scores beyond the ends are in the end bins."""
-    return ExactScoreHistogram().count(data, grid).reshape(_LABELS, -1)
 
 
 def pooled_histogram(grid: NDArray[np.float64], bins: NDArray[np.int64] | NDArray[np.float64]) -> Histogram:

@@ -215,13 +215,13 @@ def test_what_weights_tell_stands_beside_the_rows_and_at_a_horizon_who_was_censo
         return " ".join(capsys.readouterr().out.split())
 
     weighted = shown(settings=settings)
-    assert "weights steps of 0.01 as much is told as by 580 events and 900 others that count once" in weighted
+    assert "weights steps of 0.01 worth 580 events and 900 others that count once (effective rows)" in weighted
     assert "1,700 700 events (label 1), 1,000 others weights" in weighted
     estimates = (GroupEstimate(model="", group="", auc=0.8, horizon=365.0, **rows),)
     at = shown(settings={**settings, "definition": "these from those", "censored": 1234}, estimates=estimates)
     assert "AUC at 365 0.800000 of all parties' rows together; these from those" in at
     assert "700 events (by 365), 1,000 others; 1,234 were censored before, and are not among them" in at
-    assert "at 365 as much is told as by 580 events and 900 others that count once; weights are taken as known" in at
+    assert "at 365 worth 580 events and 900 others that count once (effective rows); weights are taken as known" in at
     hidden = shown(settings={"definition": ""}, estimates=estimates)  # from 1 to 9, say
     assert "others; some were censored before" in hidden
     assert "weights" not in shown()

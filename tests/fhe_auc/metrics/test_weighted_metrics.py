@@ -242,3 +242,8 @@ def test_at_a_horizon_observed_events_are_kaplan_and_meiers_over_the_scores_of_a
     assert estimate.value == pytest.approx((1 - alive) / middles.mean(), rel=1e-9)
     over_rows = np.sqrt(np.sum((weights * labels - estimate.value * middles) ** 2)) / (weights @ labels)
     assert error == pytest.approx(over_rows, rel=1e-9)
+
+
+def test_log_loss_is_scikit_learns() -> None:
+    theirs = sklearn.log_loss(ROWS.labels, ROWS.scores, sample_weight=ROWS.weights)
+    assert probabilities.log_loss(OURS).value == pytest.approx(theirs, abs=1e-9)

@@ -9,17 +9,20 @@ import pytest
 
 from fhe_auc import federated_report
 from fhe_auc.base.errors import InputError, ResultCheckError
-from fhe_auc.metrics.probabilities import brier_score_error
-from fhe_auc.metrics.ranking import roc_auc_error
-from fhe_auc.question.analysis import Analysis
+from fhe_auc.question.analysis import Analysis, Questions, Variable
+from fhe_auc.question.follow_up import FollowUp
 from fhe_auc.question.weights import Units, Weights
+from fhe_auc.report.report import Report
+from fhe_auc.report.steps import report_steps
+from fhe_auc.results.asked import Asked, ReportAsked
 from fhe_auc.results.evaluation import CellCounts, Evaluation
 from fhe_auc.results.result_file import _of_plain, as_plain
-from fhe_auc.rows.party_data import PartyData
+from fhe_auc.rows.frames import parties_of
+from fhe_auc.rows.party_data import Entries, PartyData
 from fhe_auc.session import one_process, registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.histograms.exact_counts import bounds
-from tests.support import follow_up_sets
+from tests.support.vector_sessions import VectorPlay
 from tests.support.weighted_rows import some_rows
 
 GRID = np.arange(100) / 100
@@ -68,6 +71,9 @@ def test_squares_have_the_room_that_sums_of_vectors_leave() -> None:
     np.testing.assert_allclose(coarse.sum(axis=1), precise.sum(axis=1), rtol=0.01)
 
 
+WEIGHTS = Weights("ipw", 5000)
+
+
 def party(name: str, weights: list[int]) -> PartyData:
     data = PartyData.from_arrays(name, [0, 1], [0.2, 0.7])
     given = np.array(weights)
@@ -76,14 +82,17 @@ def party(name: str, weights: list[int]) -> PartyData:
 
 
 def test_more_rows_than_agreed_on_or_more_weight_give_no_number() -> None:
-    plugin, weights = registry.load("histogram-federated"), Weights("ipw", 5000)
-    asked = Request(parties=("a", "b"), thresholds=GRID, max_rows=4, analysis=Analysis(weights=weights))
-    told = one_process.run(plugin, asked, [party("a", [1000, 1000]), party("b", [1000, 1000])], None)
-    assert told.histogram.sides.sum() == 4
+    def reads(*weights: int):
+        sites = [party(name, [each, each]) for name, each in zip("ab", weights, strict=True)]
+        play = VectorPlay(sites, thresholds=GRID, max_rows=4, min_rows=2, analysis=Analysis(weights=WEIGHTS))
+        return play.first_reads()
+
+    assert reads(1000, 1000).histogram.sides.sum() == 4
     with pytest.raises(ResultCheckError, match="the parties have 12 rows in all, 8 more than max_rows = 4"):
-        one_process.run(plugin, asked, [party("a", [3000, 3000]), party("b", [3000, 3000])], None)
+        reads(3000, 3000)
+    unweighted = [PartyData.from_arrays(name, [0, 1], [0.2, 0.7]) for name in "ab"]
     with pytest.raises(InputError, match="its rows are not those of the session's analysis"):
-        one_process.run(plugin, asked, [PartyData.from_arrays(name, [0, 1], [0.2, 0.7]) for name in "ab"], None)
+        VectorPlay(unweighted, thresholds=GRID, analysis=Analysis(weights=WEIGHTS))
 
 
 def test_groups_and_two_models_have_sums_of_weights_with_effective_rows() -> None:
@@ -165,7 +174,7 @@ def test_at_a_horizon_page_and_json_say_what_is_counted_and_what_not() -> None:
 
 def test_a_file_of_a_result_holds_weighted_counts_as_they_are() -> None:
     plugins = {name: registry.load(name) for name in ("histogram-federated", "counts-federated")}
-    asked = Request(parties=("a", "b"), thresholds=GRID, max_rows=40, analysis=Analysis(weights=Weights("ipw", 5000)))
+    asked = Request(parties=("a", "b"), thresholds=GRID, max_rows=40, analysis=Analysis(weights=WEIGHTS))
     sites = [party("a", [1234, 5]), party("b", [2001, 999])]
     for plugin in plugins.values():
         outcome = one_process.run(plugin, asked, sites, None)
@@ -177,29 +186,25 @@ def test_a_file_of_a_result_holds_weighted_counts_as_they_are() -> None:
         assert before.unknown is after.unknown is None
 
 
-BRIER = {
-    ("gbsg2", 730): (0.1705201806, 0.0081818944, 0.0995419046),
-    ("rossi", 45): (0.1704401659, 0.0143230887, 0.0064586748),
-    ("competing", 250): (0.1972576197, 0.0110553288, 0.1855968473),
-}
-"""Brier score, its standard error, which allows for the estimated curve, and index of prediction accuracy, of
-riskRegression 2022.11.28 (`cens.model = "km"`)."""
+@pytest.mark.parametrize("how", ["weights", "horizon"])
+def test_files_of_all_sessions_tell_the_same_report(how) -> None:
+    of = {"weights": Weights("ipw", 4000)} if how == "weights" else {"follow_up": FollowUp("days", "status", (20.0,))}
+    by = (Variable("sex", ("F", "M")),)
+    questions = Questions(score_columns=("risk", "other"), by={each.name: each.levels for each in by}, **of)
+    table = FOLLOWED[FOLLOWED.status != 2]
+    parties, analysis = parties_of(table, questions, site="site", label="died", entries=Entries())
+    asked = Asked(analysis=analysis, thresholds="uniform:50", report=ReportAsked(threshold=(0.3,)))
+    base, outcomes = Request(parties=tuple(data.name for data in parties), thresholds=np.empty(0)), []
 
+    def kept(step, outcome):
+        outcomes.append(_of_plain(json.loads(json.dumps(as_plain(outcome)))))
+        return outcome
 
-@pytest.mark.parametrize(("name", "horizon"), BRIER)
-def test_at_a_horizon_numbers_are_risk_regressions_and_observed_events_those_of_survival(name, horizon) -> None:
-    rows, said = follow_up_sets.load(name), follow_up_sets.said()[name, horizon]
-    codes = ("1", "0", "2") if name == "competing" else ("1", "0")
-    table = pd.DataFrame({"days": rows.times, "status": rows.events, "risk": rows.scores[0]})
-    table["site"] = np.arange(len(table)) % 3
-    asked = {**AT, "score": "risk", "event_codes": codes, "horizon": horizon, "thresholds": "uniform:5000"}
-    card = federated_report(table, **asked, min_cell=1).card
-    brier, error, accuracy = BRIER[name, horizon]
-    found = {each.name: each.estimate.value for each in (*card.measures, *card.calibration_measures)}
-    assert found["roc_auc"] == pytest.approx(said.aucs[0], abs=1e-4)
-    assert roc_auc_error(card.histogram) == pytest.approx(said.known[0], rel=0.01)
-    assert found["brier"] == pytest.approx(brier, abs=1e-4)
-    assert brier_score_error(card.histogram) == pytest.approx(error, rel=6e-3)
-    assert found["scaled_brier"] == pytest.approx(accuracy, abs=5e-4)
-    assert card.prevalence == pytest.approx(said.observed, abs=5e-5)
-    assert found["observed_expected_ratio"] == pytest.approx(said.observed / rows.scores[0].mean(), rel=1e-3)
+    told = Report(*one_process.play(report_steps(asked, base), parties, analysis, None, said=kept)).as_dict()
+    again = Report.of(asked, outcomes).as_dict()
+    for report in (told, again):
+        del report["session"]["seconds by phase"], report["privacy"]
+    assert again == told
+    assert told["group_decisions"]
+    assert told["group_calibration"]
+    assert told["models"]["net_benefit"]["second"]["interval"]

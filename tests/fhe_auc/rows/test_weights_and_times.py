@@ -78,8 +78,11 @@ def test_rows_of_one_table_keep_their_weights_patients_and_groups_as_they_are_so
 def test_a_note_says_that_weights_or_times_were_rounded_only_where_some_were() -> None:
     told = ("column 'ipw': weights were rounded to multiples of 0.001",)
     assert read(WEIGHTED, ipw=[0.1, 0.3, 49.999]).notes == ()  # no float64 is that
-    rounded = read(WEIGHTED, ipw=[1 / 3, 2 / 3, 0.0004])
+    rounded = read(WEIGHTED, ipw=[1 / 3, 2 / 3, 0])
     assert (rounded.notes, columns_of(rounded)) == (told, {"weights": [333, 667, 0]})
+    tiny = read(WEIGHTED, ipw=[1 / 3, 2 / 3, 0.0004])  # a row that counts, counts one step at least
+    more = f"{told[0]}, some by more than 5%: take a finer step, or multiply all by one number"
+    assert (tiny.notes, columns_of(tiny)) == ((more,), {"weights": [333, 667, 1]})
     years = ("column 'days': each time counts as the next whole one, unless a time grid is finer",)
     for days, step, notes in (([1.0, 2.5, 3.0], 1.0, years), ([1.0, 2.5, 3.0], 0.25, ()), ([1.0, 2.0, 3.0], 1.0, ())):
         followed = FollowUp("days", "status", (3.0,), step=step)

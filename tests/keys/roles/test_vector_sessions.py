@@ -23,8 +23,8 @@ from fhe_auc.sums.proof import CommonShares
 from fhe_auc.sums.vector_sums import _LABEL, MODULUS
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, public_context
 from fhe_auc_keys.roles.helped import HelpedSecrets
-from fhe_auc_protocols.histograms.score_histogram import rows_by_bin
 from tests.support import random_sites
+from tests.support.exact_histogram import rows_by_bin
 from tests.support.vector_sessions import GRID, KEYS, VectorPlay
 from tests.support.wire import payload_of, told, with_told
 

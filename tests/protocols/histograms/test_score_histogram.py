@@ -35,8 +35,9 @@ from fhe_auc_protocols.histograms.local_randomisation import UnaryEncoding, esti
 from fhe_auc_protocols.histograms.protocols import HistogramDistributedDp, HistogramLocalDp
 from fhe_auc_protocols.histograms.quantile_thresholds import checked_bins, equi_depth_cells
 from fhe_auc_protocols.histograms.readout import all_levels
-from fhe_auc_protocols.histograms.score_histogram import noisy_auc, pooled_counts, pooled_histogram, rows_by_bin
+from fhe_auc_protocols.histograms.score_histogram import noisy_auc, pooled_counts, pooled_histogram
 from tests.support.discrete_laplace import laplace_p_value
+from tests.support.exact_histogram import rows_by_bin
 from tests.support.pooled import pooled, rounding, sklearns_auc
 from tests.support.random_sites import sites as random_sites
 from tests.support.vector_sessions import VectorPlay

@@ -1,18 +1,19 @@
 """How often intervals of 95 % hold the AUC of weighted rows, and AUC(t), as `evaluate` makes them.
 
-    OMP_NUM_THREADS=1 python docs/evidence/studies/weighted_coverage.py        # an hour; --studies 200: 6 minutes
+    OMP_NUM_THREADS=1 python -m tests.support.weighted_coverage        # 20 minutes; --report: the report's measures
 
 Counts are in the clear. Weighted rows are sampled from more, with 1 over the chance as their weight: all positive rows
 and some others, by score ("case-cohort"), or regardless of label and score, 2 to 100 % ("survey"); "by score" takes
 high scores, and few low ones. Followed up: times have a hazard of e^score, "crossing" ones such that high scores are
 early, and low ones late events; censoring is at random. Studies of fewer than 50 events are drawn anew. What is true is
-what 4·10⁶ rows have, all of them and none censored.
+what 4·10⁶ rows have, all of them and none censored. The report's measures are of the true risk, by the last horizon.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,32 +21,40 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from fhe_auc.metrics.censoring import Ended, at_horizon
+from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.question import thresholds
-from fhe_auc.question.analysis import Analysis
+from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.follow_up import FollowUp
 from fhe_auc.question.weights import Weights
 from fhe_auc.results.intervals import Interval
+from fhe_auc.results.report_measures import calibration_measures, score_measures
 from fhe_auc.rlwe import modular
 from fhe_auc.rows import at_horizon as rows_at
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums
 from fhe_auc_protocols.exact_auc.release_part import Reading
-from interval_coverage import Rows, show
 
 Numbers: TypeAlias = NDArray[np.float64]
+Rows: TypeAlias = tuple[NDArray[np.bool_], Numbers]
 LEAST, MOST, TRUE = 50, 10**5, 4 * 10**6
 PRIMES = 2**50 - 27, 2**50 - 35  # no sum of these rows is as large as their product
 SAMPLED = {"case-cohort": (0.05, 6), "survey": (0.2, 7), "by score": (0.08, 8)}  # share positive; drawn for each kept
 HORIZONS = {"": (120.0, 800.0), "crossing": (300.0, 900.0)}
 EDGES = thresholds.resolve("hybrid:5000")
+REPORTED = ("average_precision", "partial_auc", "brier", "observed_expected_ratio", "calibration_slope")
 
 
 class Found(NamedTuple):
-    """Of one study: an AUC, its interval, and how many rows had the event."""
+    """Of one study: an AUC, or another measure, its interval, and how many rows had the event."""
 
-    auc: float
+    value: float
     interval: Interval | None
     events: int
+
+
+Told: TypeAlias = dict[str, Found]
+Risk: TypeAlias = Callable[[Numbers], Numbers]
+How: TypeAlias = Callable[[PartyData, Analysis, Risk], Told]
 
 
 def population(rng: np.random.Generator, rows: int, share: float) -> Rows:
@@ -79,7 +88,7 @@ def plain_auc(labels: NDArray[np.bool_], scores: Numbers) -> float:
     return float((ranks.sum() - ones * (ones + 1) / 2) / ones / (len(labels) - ones))
 
 
-def evaluated(data: PartyData, analysis: Analysis) -> Found:
+def evaluated(data: PartyData, analysis: Analysis, risk: Risk) -> Told:
     """Return what a session says, by its sums."""
     sums = AnalysisSums(analysis, len(EDGES), True)
     sketch = sums.sketch(data, EDGES, MOST, PRIMES[0])
@@ -88,10 +97,25 @@ def evaluated(data: PartyData, analysis: Analysis) -> Found:
     sums.read_sums(modular.centred(totals, PRIMES), reading)
     headline = reading.sayings[0](reading).headline
     assert headline is not None
-    return Found(headline.auc, headline.interval, int(data.labels.sum()))
+    return {"roc_auc": Found(headline.auc, headline.interval, int(data.labels.sum()))}
 
 
-def weighted(rng: np.random.Generator, rows: int, design: str) -> Found | None:
+def reported(data: PartyData, analysis: Analysis, risk: Risk) -> Told:
+    """Return what the report says, where scores are risks."""
+    at = np.searchsorted(EDGES, risk(data.y_score), side="right") - 1
+    units = np.ones(data.rows) if data.weights is None else data.weights / 1000
+    blocks = [
+        np.bincount(at[data.y_true == label], values[data.y_true == label], len(EDGES))
+        for values in (units, units**2, units > 0)
+        for label in (True, False)
+    ]
+    counts = Histogram(np.append(EDGES, 1.0), *blocks[:2], squares=np.stack(blocks[2:4]), rows=np.stack(blocks[4:]))
+    measures = (*score_measures(counts, counts, 0.95, 10), *calibration_measures(counts, 0.95, smooth=False))
+    events = int(data.labels.sum())
+    return {own.name: Found(own.estimate.value, own.interval, events) for own in measures if own.estimate}
+
+
+def weighted(rng: np.random.Generator, rows: int, design: str, how: How = evaluated) -> Told | None:
     share, drawn = SAMPLED[design]
     labels, scores = population(rng, drawn * rows, share)
     chance = chances(design, labels, scores, rng)
@@ -102,10 +126,12 @@ def weighted(rng: np.random.Generator, rows: int, design: str) -> Found | None:
     data = PartyData.from_columns(
         "all", labels[kept], {"model": scores[kept]}, {}, analysis, weights=np.round(1 / chance[kept], 3)
     )
-    return evaluated(data, analysis)
+    return how(data, analysis, risk_of(share))
 
 
-def at_horizons(rng: np.random.Generator, rows: int, shape: str, rate: float) -> list[Found] | None:
+def at_horizons(
+    rng: np.random.Generator, rows: int, shape: str, rate: float, how: How = evaluated
+) -> list[Told] | None:
     event, scores = followed(rng, rows, shape)
     lost = np.ceil(rng.exponential(size=rows) / rate)
     times, codes = np.minimum(event, lost), (event <= lost).astype(int)
@@ -119,8 +145,18 @@ def at_horizons(rng: np.random.Generator, rows: int, shape: str, rate: float) ->
     found = []
     for horizon in follow_up.horizons:
         analysis = Analysis(follow_up=follow_up, at=at_horizon(ended, follow_up, horizon))
-        found.append(evaluated(rows_at.at_horizon(data, analysis), analysis))
+        found.append(how(rows_at.at_horizon(data, analysis), analysis, risk_of()))
     return found
+
+
+def risk_of(share: float | None = None) -> Risk:
+    """Return the risk that a score means: in a population of that share, or by the last horizon of those followed up.
+
+    Scores are Φ(x/2), of a normal x.
+    """
+    if share is None:
+        return lambda scores: 1 - np.exp(-HORIZONS[""][-1] / 1000 * np.exp(2 * norm.ppf(scores)))
+    return lambda scores: 1 / (1 + (1 - share) / share * np.exp(0.72 - 2.4 * norm.ppf(scores)))
 
 
 def censoring_rate(shape: str, share: float) -> float:
@@ -135,36 +171,47 @@ def censoring_rate(shape: str, share: float) -> float:
     return rate
 
 
-def said(found: list[Found], true: float) -> str:
+def true_of(rows: Rows, risk: Risk) -> dict[str, float]:
+    """Return what so many rows have that it is the truth."""
+    told = reported(PartyData.from_arrays("all", *rows), PLAIN, risk)
+    return {name: found.value for name, found in told.items()} | {"roc_auc": plain_auc(*rows)}
+
+
+def said(studies: list[Told], name: str, true: dict[str, float]) -> str:
     """Return the share that holds what is true, in %, and the mean width over 3.92 standard deviations; and events."""
-    held = [each.interval is not None and each.interval.low <= true <= each.interval.high for each in found]
+    found = [each[name] for each in studies if name in each]
+    held = [each.interval is not None and each.interval.low <= true[name] <= each.interval.high for each in found]
     widths = [each.interval.high - each.interval.low for each in found if each.interval]
-    spread = float(np.std([each.auc for each in found]))
+    spread = float(np.std([each.value for each in found]))
     events = np.mean([each.events for each in found])
     return f"{100 * np.mean(held):.1f} ({np.mean(widths) / 3.92 / spread:.2f}; {events:.0f})"
 
 
-def lines(studies: int) -> Iterator[list[object]]:
+def lines(studies: int, how: How) -> Iterator[list[object]]:
+    names = ("roc_auc",) if how is evaluated else REPORTED
     for design, (share, _) in SAMPLED.items():
-        true = plain_auc(*population(np.random.default_rng(1), TRUE, share))
+        true = true_of(population(np.random.default_rng(1), TRUE, share), risk_of(share))
         for rows in (500, 2000):
-            rng, found = np.random.default_rng(rows), list[Found]()
+            rng, found = np.random.default_rng(rows), list[Told]()
             while len(found) < studies:
-                found += filter(None, [weighted(rng, rows, design)])
-            yield [design, rows, said(found, true), ""]
+                found += filter(None, [weighted(rng, rows, design, how)])
+            yield [design, rows, *(said(found, name, true) for name in names)]
     for shape, horizons in HORIZONS.items():
         event, scores = followed(np.random.default_rng(1), TRUE, shape)
-        true_at = [plain_auc(event <= horizon, scores) for horizon in horizons]
-        for share in (0.2, 0.4, 0.6):
-            for rows in (500, 2000):
-                rng, both, rate = np.random.default_rng(rows), list[list[Found]](), censoring_rate(shape, share)
-                while len(both) < studies:
-                    both += filter(None, [at_horizons(rng, rows, shape, rate)])
-                told = [said([each[at] for each in both], true) for at, true in enumerate(true_at)]
-                yield [f"{100 * share:.0f} % censored {shape}".rstrip(), rows, *told]
+        true_at = [true_of((event <= horizon, scores), risk_of()) for horizon in horizons]
+        for share, rows in itertools.product((0.2, 0.4, 0.6), (500, 2000)):
+            rng, both, rate = np.random.default_rng(rows), list[list[Told]](), censoring_rate(shape, share)
+            while len(both) < studies:
+                both += filter(None, [at_horizons(rng, rows, shape, rate, how)])
+            for at, (horizon, true) in enumerate(zip(horizons, true_at, strict=True)):
+                told = [said([each[at] for each in both], name, true) for name in names]
+                yield [f"{100 * share:.0f} % censored {shape}".rstrip(), rows, *told, f"{horizon:g} days"]
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--studies", type=int, default=2000)
-    show(["rows are", "rows", "AUC; first horizon", "last horizon"], lines(parser.parse_args().studies))
+    parser.add_argument("--report", action="store_true")
+    arguments = parser.parse_args()
+    for line in lines(arguments.studies, reported if arguments.report else evaluated):
+        print(f"| {' | '.join(map(str, line))} |", flush=True)
