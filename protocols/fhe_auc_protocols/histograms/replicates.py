@@ -8,7 +8,11 @@ Times come from 16 bits: shares of 2^-16, of mean and variance 1 exactly, less t
 equations about rows: 200 replicates tell in which bin each of 2,000 lies (docs/security/histograms.md).
 """
 
+from __future__ import annotations
+
 import secrets
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +44,10 @@ class ReplicateCounts(Readout[Replicates]):
             raise InputError(f"replicates: {LEAST} to {MOST:,} are possible, got {replicates!r}")
         self._analysis, self.replicates = analysis, replicates
         self._per = analysis.units.per if analysis.units else 1
+
+    def of(self, analysis: Analysis, options: Mapping[str, Any], square: int = 1) -> ReplicateCounts:
+        """Return so many replicates of these models' counts; raise `InputError` where they are not 100 to 1,000."""
+        return ReplicateCounts(analysis, options.get("replicates"))
 
     def times(self, analysis: Analysis) -> int:
         """Return how often a row counts in one replicate at most."""
