@@ -20,8 +20,8 @@ from fhe_auc_protocols.histograms.readout import PooledCounts, Readout
 
 TOLD = (
     "censoring curve: every party learns how many pooled rows had an event, and were censored, in each of {cells:,} "
-    "cells of time; the weights that follow are public, and tell the aggregator in which of these cells rows are censored, "
-    "even a single one: a wider --time-grid tells less"
+    "cells of time; the weights that follow are public, and tell the aggregator in which of these cells rows are "
+    "censored, even a single one: a wider --time-grid tells less"
 )
 _ANY = FollowUp(time="time", event="event", horizons=(1.0,))
 
