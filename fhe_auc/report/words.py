@@ -212,8 +212,8 @@ def privacy(evaluation: Evaluation, card: ReportCard, thresholds: str) -> str:
     if card.weighted:
         learnt += (
             " Of each bin parties learn sums of weights, of their squares, and rows: where few rows are in one, the "
-            "weights themselves (at a horizon: when the event was); where weights have few values, such as one for each "
-            "site, how many rows have each."
+            "weights themselves (at a horizon: when the event was); where weights have few values, how many rows have "
+            "each."
         )
         if card.min_cell > 1:
             learnt += " So sums of weights on this page are in steps of two effective rows of their label."
