@@ -130,14 +130,6 @@ class Histogram:
         ones, zeros = np.square(self.sides.sum(axis=1)) / np.maximum(self.squares.sum(axis=1), 1e-300)
         return float(ones), float(zeros)
 
-    def label_variance(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what w²(label − rate)² is on average, for each weight of 1, where labels have these rates.
-
-        rate·(1 − rate) without weights; otherwise Σw²/Σw of each label comes in.
-        """
-        ones, zeros = self.spread.sum(axis=1) / np.maximum(self.sides.sum(axis=1), 1e-300)
-        return np.asarray(rates * (1 - rates) * (ones * (1 - rates) + zeros * rates))
-
     def merged(self, starts: NDArray[np.intp]) -> Histogram:
         """Return the histogram of merged bins, each of which begins with one of these; the first is 0."""
         ends = self.edges[np.append(starts, self.bins)]

@@ -107,7 +107,8 @@ def calibration_line(histogram: Histogram) -> CalibrationLine | None:
     """Fit a and b by maximum likelihood, with standard errors: the larger of Fisher's and White's.
 
     Fisher's are too small where log odds are not linear, White's are by chance where rows are few (Angrist and Pischke,
-    Mostly Harmless Econometrics, 2009, section 8.1).
+    Mostly Harmless Econometrics, 2009, section 8.1). With weights they are White's alone, each row's part enlarged by
+    its leverage (HC3; Long and Ervin, The American Statistician 54 (2000), 217-224).
 
     None if a score parts the labels, or nearly does, or all are equal, so that no finite slope is the best one.
     """
@@ -145,7 +146,7 @@ def _fitted(
 ) -> CalibrationLine | None:
     """Fit by Newton's method, from the slope 0; steps too long are halved: the log-likelihood is concave.
 
-    Errors are there where the `histogram` is given. With weights Fisher's are White's where the line is the truth.
+    Errors are there where the `histogram` is given.
     """
     of_ones, of_zeros = scores[positives > 0], scores[negatives > 0]
     if of_ones.min() >= of_zeros.max() or of_zeros.min() >= of_ones.max():
@@ -165,9 +166,13 @@ def _fitted(
             if np.abs(step).max() < _SMALL_STEP:
                 errors = np.zeros(2)
                 if histogram is not None:
-                    for middle in (_squares(histogram.spread, rates), counts * histogram.label_variance(rates)):
-                        sandwich = covariance @ ((design.T * middle) @ design) @ covariance
-                        errors = np.maximum(errors, np.sqrt(np.diag(sandwich)))
+                    spread, fisher = histogram.spread, covariance
+                    if histogram.squares is not None:
+                        leverage = ((design @ covariance) * design).sum(axis=1) * rates * (1 - rates)
+                        own = spread / np.where(histogram.sides > 0, histogram.sides, 1)
+                        spread, fisher = spread / (1 - np.minimum(own * leverage, 0.5)) ** 2, 0 * covariance
+                    white = covariance @ ((design.T * _squares(spread, rates)) @ design) @ covariance
+                    errors = np.sqrt(np.maximum(np.diag(fisher), np.diag(white)))
                 return CalibrationLine(float(line[0]), float(line[1]), *errors.tolist())
             before = loss(line)
             while np.abs(step).max() >= _SMALL_STEP and not loss(line + step) <= before:

@@ -53,8 +53,9 @@ def smooth_calibration(histogram: Histogram) -> SmoothCalibration:
     smooth = np.interp(scores, scores[at], weights @ positives)
     far = np.abs(smooth - scores)
     # Neighbouring fits weigh rows alike: between them the deviation is straight, as the curve is.
-    varied = np.square(weights) @ (rows * usable.label_variance(scores))
-    chance = np.interp(scores, scores[at], np.sqrt(2 / np.pi * varied))
+    heavy = usable.spread.sum(axis=1) / np.maximum(usable.sides.sum(axis=1), 1e-300)  # Σw²/Σw of each label
+    varied = rows * scores * (1 - scores) * (heavy[0] * (1 - scores) + heavy[1] * scores)
+    chance = np.interp(scores, scores[at], np.sqrt(2 / np.pi * (np.square(weights) @ varied)))
     order, total = np.argsort(far), float(rows.sum())
     ranks = np.searchsorted(np.cumsum(rows[order]), np.array([0.5, 0.9]) * total)
     middle, high = far[order[np.minimum(ranks, len(far) - 1)]].tolist()

@@ -42,6 +42,8 @@ NOT_SHOWN = "not shown"
 TOO_FEW = f"fewer than {FEWEST} rows: too few for an interval"
 HELD = (0.9, 0.95)  # specificity, or sensitivity, at the operating points
 _MAX_FPR = 0.1
+_FEWEST_NEGATIVES = 50  # effective ones, for an interval of the partial AUC: with 37 it held in 87 % of studies
+_FEW_NEGATIVES = f"fewer than {_FEWEST_NEGATIVES} effective negative rows: too few for an interval"
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +243,8 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
         value = precision.value - min(0.5, 0.7 * (1 - precision.value)) * ranking.average_precision_bias(fine)
         spread = ranking.average_precision_error(fine) * student_t(min(rows), level) / quantile(level)
         intervals["average_precision"] = _wald_logit(value, spread, level, min(rows), precision.half_width)
-        intervals["partial_auc"] = _partial_auc_interval(partial, partial_error, level, rows[0])
+        if fine.squares is None or rows[1] >= _FEWEST_NEGATIVES:
+            intervals["partial_auc"] = _partial_auc_interval(partial, partial_error, level, rows[0])
         if scaled is not None:
             error = probabilities.brier_score_error(fine)
             intervals["brier"] = _wald_logit(found["brier"].value, error, level, 0, found["brier"].half_width)
@@ -250,7 +253,8 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
         if name in left_out:
             yield Measure(name, *texts, None, missing=left_out[name])
         else:
-            yield Measure(name, *texts, found[name], intervals.get(name))
+            few = name == "partial_auc" and level is not None and name not in intervals
+            yield Measure(name, *texts, found[name], intervals.get(name), no_interval=_FEW_NEGATIVES * few)
     yield from _rates_held(fine, level, min_cell)
 
 
