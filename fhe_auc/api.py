@@ -30,7 +30,7 @@ from fhe_auc.rows.frames import Rows, parties_of
 from fhe_auc.rows.party_data import DEFAULT_SCALE, Entries, Label, PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.attacks import Attacks
-from fhe_auc.session.one_process import play, run
+from fhe_auc.session.one_process import Elsewhere, play, run
 from fhe_auc.session.protocol import (
     DEFAULT_MAX_ROWS,
     DEFAULT_MIN_ROWS,
@@ -397,9 +397,10 @@ def evaluate(
     setup: Setup,
     progress: Progress | None,
     cheat: str | None = None,
+    elsewhere: Elsewhere | None = None,
     options: Mapping[str, Any],
 ) -> Evaluation:
-    """Evaluate rows that have been read for an analysis; arguments and errors are those of `federated_auc`."""
+    """Evaluate rows that have been read for an analysis; arguments and errors as of `federated_auc` and `play`."""
     plugin = registry.evaluating(protocol)
     warnings, told = tuple[str, ...](), dict[str, str]()
     asked = Asked(analysis=analysis, interval=interval, protocol=protocol, options=dict(options))
@@ -414,7 +415,7 @@ def evaluate(
     else:
         own = grids.resolve(thresholds)
     base = Request(parties=tuple(party.name for party in parties), thresholds=np.empty(0), **vars(setup))
-    evaluation = play(evaluation_steps(asked, base, own), parties, analysis, progress, cheat)
+    evaluation = play(evaluation_steps(asked, base, own), parties, analysis, progress, cheat, elsewhere=elsewhere)
     warnings = tuple(dict.fromkeys((*evaluation.warnings, *warnings)))
     return replace(evaluation, warnings=warnings, settings={**evaluation.settings, **told})
 

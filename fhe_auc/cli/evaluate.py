@@ -2,9 +2,6 @@
 
 import signal
 import sys
-import time
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from fhe_auc.base.errors import InputError
@@ -12,10 +9,8 @@ from fhe_auc.base.extras import require
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.evaluation_table import Form, form_options, print_evaluation
 from fhe_auc.cli.session_options import SessionOptions, session_options
-from fhe_auc.question.analysis import Analysis
-from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
+from fhe_auc.session.one_process import Elsewhere
 
 _TERMINATED = 143  # 128 + SIGTERM
 _ROUND_TIMEOUT = 300.0  # seconds that a round over Flower waits for sites
@@ -48,20 +43,19 @@ def evaluate(files: inputs.PartyFiles, session: SessionOptions, plot: Path | Non
 
     if plot is not None:
         check_path(plot)
+    elsewhere = None
     if flower:
         if sys.version_info < (3, 11):
             raise InputError("Flower needs Python 3.11 or later, and this is " + sys.version.split()[0])
         require("simulation")
+        elsewhere = _over_flower()
     parties, analysis = files.read_for(session.questions)
-    if flower:
-        evaluation, wall_seconds = _over_flower(session, parties, analysis)
-    else:
-        evaluation, wall_seconds = session.run(parties, analysis=analysis)
+    evaluation, wall_seconds = session.run(parties, analysis=analysis, elsewhere=elsewhere)
     print_evaluation(evaluation, form, wall_seconds=wall_seconds, specification=session.specification, plot=plot)
 
 
-def _over_flower(session: SessionOptions, parties: Sequence[PartyData], analysis: Analysis) -> tuple[Evaluation, float]:
-    """Play a session over Flower's simulation engine, each site a virtual client; return it, and its seconds.
+def _over_flower() -> Elsewhere:
+    """Return what plays a session over Flower's simulation engine, each site a virtual client.
 
     Every site has its own key store and exchange, and reads its own rows only; all of them lie in a private folder that
     is removed afterwards.
@@ -69,10 +63,5 @@ def _over_flower(session: SessionOptions, parties: Sequence[PartyData], analysis
     from fhe_auc.machines.flower.simulation import Simulation
     from fhe_auc.machines.local_sites import Stage
 
-    setup = session.plugin.set_up(session.setup, session.options, {data.name: data.rows for data in parties})
-    request = replace(session, setup=setup).request([data.name for data in parties], None, analysis)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))  # so that what was started is stopped
-    started = time.perf_counter()
-    stage = Stage(Simulation, _ROUND_TIMEOUT, output.print_line)
-    evaluation = stage.evaluate(session.plugin, request, session.quantiles, parties)
-    return evaluation, time.perf_counter() - started
+    return Stage(Simulation, _ROUND_TIMEOUT, output.print_line).run

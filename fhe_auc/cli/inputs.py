@@ -10,6 +10,7 @@ import functools
 import inspect
 import os
 import pkgutil
+import re
 from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -146,17 +147,10 @@ class PartyFiles:
                 entries=self.entries,
             )
         except InputError as error:
-            whole = None if error.party else _with_whole_name(questions, error.column)  # else a row is wrong, no name
-            if whole is not None:
-                try:
-                    return self.read_for(whole)
-                except InputError as other:
-                    if not all("there is no column" in str(each) for each in (error, other)):
-                        raise
-                if '"' in str(error):  # a name that the table has
-                    told = "what has a comma or an equals sign of its own stands within quotes: --by '\"a, b\"'"
-                    raise InputError(f"{error}; {told}", column=error.column) from None
-                raise
+            cut = (*questions.score_columns, *questions.by) if given("score_columns") else questions.by
+            if error.column in cut and re.search('there is no column .*"', str(error)):  # a name that the table has
+                told = "what has a comma or an equals sign of its own stands within quotes: --by '\"a, b\"'"
+                raise InputError(f"{error}; {told}", column=error.column) from None
             if error.column == self.score_column and "," in self.score_column:
                 raise InputError(f"{error}; --score-columns takes several columns", column=error.column) from None
             if given("by") or given("score_columns"):  # what stands behind a blank is taken for a file
@@ -164,21 +158,6 @@ class PartyFiles:
                 if loose and not loose[0].suffix and not loose[0].exists():
                     raise InputError(f"{error}; names of columns are joined by commas: A,B", file=error.file) from None
             raise
-
-
-def _with_whole_name(questions: Questions, column: str | None) -> Questions | None:
-    """Return questions in which a text that was cut into names, one of them this, is the name of a column as a whole.
-
-    None where there is no such text.
-    """
-    typed = click.get_current_context().meta
-    for text in map(str.strip, typed.get(_BY, ())):
-        if text not in questions.by and column in levels_of([text]):
-            return replace(questions, by=levels_of(typed[_BY], (text, *questions.by)))
-    models = typed.get(_MODELS, "").strip()
-    if column in names_in(models) and models not in questions.score_columns:
-        return replace(questions, score_columns=(models,))
-    return None
 
 
 score_scale_option = option(
@@ -265,16 +244,11 @@ interval_option = option("--interval LEVEL", "Confidence level, or none.", defau
 """The command receives ``interval``, the level, or None for none."""
 
 
-_BY, _MODELS = "fhe_auc.by", "fhe_auc.score_columns"  # what these options were given as
-
-
 def _names(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[str, ...]:
-    context.meta[f"fhe_auc.{parameter.name}"] = text or ""
     return () if text is None else names_in(text)
 
 
 def _levels(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    context.meta[_BY] = values
     try:
         return levels_of(values)
     except InputError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from fhe_auc.question.analysis import PLAIN, Analysis, Questions
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
+from fhe_auc.session.one_process import Elsewhere
 from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Protocol, Request, Setup, check_weighed
 
 _MODELS = "histogram-"
@@ -118,18 +120,23 @@ class SessionOptions:
         )
 
     def run(
-        self, parties: Sequence[PartyData], cheat: str | None = None, analysis: Analysis = PLAIN
+        self,
+        parties: Sequence[PartyData],
+        cheat: str | None = None,
+        analysis: Analysis = PLAIN,
+        elsewhere: Elsewhere | None = None,
     ) -> tuple[Evaluation, float]:
         """Return the evaluation and the session's seconds; `analysis` is what the parties' rows are for."""
         started = time.perf_counter()
-        with output.progress("Keys and parties") as report:
+        with output.progress("Keys and parties") if elsewhere is None else nullcontext() as report:
             evaluation = evaluate(
                 parties,
                 analysis,
                 protocol=self.plugin.name,
-                thresholds=self.in_one_process,
+                thresholds=self.in_one_process if elsewhere is None else self.thresholds,
                 progress=report,
                 cheat=cheat,
+                elsewhere=elsewhere,
                 interval=self.interval,
                 setup=self.setup,
                 options=self.options,

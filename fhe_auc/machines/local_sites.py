@@ -19,17 +19,13 @@ from fhe_auc.machines import aggregator_role, outcomes, site_role
 from fhe_auc.machines.file_transport import message_name, newest_round, submission_name
 from fhe_auc.machines.processes import Processes
 from fhe_auc.machines.site_state import LocalSites, site_storage
-from fhe_auc.question import thresholds as grids
-from fhe_auc.results.asked import Asked
-from fhe_auc.results.evaluation import Evaluation, Outcome
+from fhe_auc.results.evaluation import Outcome
 from fhe_auc.rows.own_checks import check_scores
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import write_rows
-from fhe_auc.session import registry
 from fhe_auc.session.aggregator import SessionRecord
-from fhe_auc.session.one_process import first_of, picked, with_costs
+from fhe_auc.session.one_process import first_of, with_costs
 from fhe_auc.session.protocol import Protocol, Request
-from fhe_auc.session.steps import Step, evaluation_steps, played
 
 T = TypeVar("T", bound=Outcome)
 
@@ -56,33 +52,14 @@ class Stage:
     round_timeout: float
     report: Callable[[str], None]
 
-    def evaluate(
-        self, plugin: Protocol[Evaluation], request: Request, bins: int | None, parties: Sequence[PartyData]
-    ) -> Evaluation:
-        """Return the evaluation that the first site has written down, with the session's costs.
+    def run(self, plugin: Protocol[T], request: Request, parties: Sequence[PartyData]) -> T:
+        """Play a session; return the outcome that the first site has written down, with the session's costs.
 
-        A session before finds `bins` quantile thresholds, where that is not None. Raises `FheAucError` as
-        `fhe_auc.federated_auc`, and where a site is missing that the protocol does not go on without.
+        Raises `FheAucError` as `fhe_auc.federated_auc`, and where a site is missing that the protocol does not go on
+        without.
         """
-        asked = Asked(
-            analysis=request.analysis,
-            thresholds=f"{grids.QUANTILE}:{bins or grids.MIN_SIZE}",
-            interval=request.interval,
-            protocol=plugin.name,
-            options={name: value for name, value in request.options.items() if value is not None},
-        )
-
-        def one(step: Step) -> Outcome:
-            self.report(f"session of protocol {step.protocol}")
-            rows = [picked(data, request.analysis, step.request.analysis) for data in parties]
-            return first_of(self._play(registry.load(step.protocol), step.request, rows))
-
-        return played(evaluation_steps(asked, request, request.thresholds if bins is None else None), one)
-
-    def _play(self, plugin: Protocol[T], request: Request, parties: Sequence[PartyData]) -> dict[str, T]:
-        """Play a session; return each site's outcome."""
         started = time.perf_counter()
-        self.report("making members and keys")
+        self.report(f"making members and keys of a session of protocol {plugin.name}")
         with (place := self.place()):
             session = plugin.prepare(request)
             for data in parties:  # each site does so too
@@ -99,7 +76,8 @@ class Stage:
             seconds = {"keys": time.perf_counter() - started}
             self.report("the session runs")
             counted = self._rounds(place, made, sites)
-            return with_costs(_told(sites, counted), seconds)
+            outcome: T = first_of(with_costs(_told(sites, counted), seconds))
+            return outcome
 
     def _rounds(self, place: LocalCarrier, made: LocalSites, sites: Mapping[str, Mapping[str, str]]) -> Sequence[str]:
         """Play the rounds, and return who counts; what a role raises ends the session."""

@@ -11,7 +11,7 @@ import math
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.names import QUOTED, first_alike, names_in, quoted
+from fhe_auc.base.names import first_alike, names_in, quoted
 from fhe_auc.question.follow_up import AtHorizon, FollowUp
-from fhe_auc.question.weights import Units, Weights
+from fhe_auc.question.weights import Units, Weights, named_values
 
 MOST_LEVELS_FOUND = 20
 MOST_MODELS, MOST_GROUPS, MOST_CLASSES = 16, 100, 20
@@ -330,17 +330,16 @@ class Questions:
         )
 
 
-def levels_of(texts: Iterable[str], whole: Collection[str] = ()) -> dict[str, tuple[str, ...]]:
+def levels_of(texts: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Return the levels of each column of "NAME=LEVEL,LEVEL", none where they are to be found: "NAME,NAME" or "NAME".
 
-    What has a comma or an equals sign of its own is within quotes, as of `names_in`, or one of the `whole` texts.
+    What has a comma or an equals sign of its own is within quotes, as of `names_in`.
     Raises `InputError` for a column that is there twice.
     """
     found: dict[str, tuple[str, ...]] = {}
-    for text in map(str.strip, texts):
-        names = (text,) if text in whole else names_in(text)
-        levels = None if text in whole else re.match(rf"{QUOTED}=|(?!{QUOTED}(?:,|$))([^,=]*)=", text)
-        named = {names_in(levels[0][:-1])[0]: names_in(text[levels.end() :])} if levels else dict.fromkeys(names, ())
+    for text in texts:
+        column, levels = named_values(text)
+        named = {column: levels} if levels else dict.fromkeys(names_in(text), levels)
         if twice := sorted(found.keys() & named.keys()):
             raise InputError(f"{twice[0]!r} is given twice")
         found.update(named)

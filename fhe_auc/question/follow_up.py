@@ -62,7 +62,7 @@ class FollowUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if not 0 < self.step < math.inf or self.horizons[-1] / self.step > MOST_CELLS:
             raise InputError(
                 f"time grid: a step is above 0, and there are at most {MOST_CELLS:,} up to the last horizon, "
-                f"{self.horizons[-1]:g}; got steps of {self.step:g}"
+                f"{self.horizons[-1]:g}; got steps of {self.step:g}" + "; take a wider one, as weeks" * (self.step > 0)
             )
 
     @property

@@ -42,8 +42,8 @@ class Weights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.per not in _POWERS or not self.per <= self.most <= MOST_UNITS:
             raise InputError(
                 f"weights in column {self.column!r}: their step is 1, 0.1 … or 0.000001, and the most that one may be "
-                f"lies between 1 and {MOST_UNITS:,} steps; multiply all weights by one number, which changes no AUC, or "
-                "take another step"
+                f"lies between 1 and {MOST_UNITS:,} steps; multiply all weights by one number, which changes no AUC, "
+                "or take another step"
             )
 
 

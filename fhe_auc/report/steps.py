@@ -103,7 +103,7 @@ def report_steps(asked: Asked, base: Request = ANY, own: Grids | None = None, sa
         own = Grids((counting.thresholds,) * len(asked.analysis.models), counting.thresholds)
     if follow_up := asked.analysis.follow_up:
         curve = yield from censoring_curve(asked, replace(counting, thresholds=own.together))
-        at = at_horizon(curve.ended, follow_up, follow_up.horizons[0])
+        at = at_horizon(curve, follow_up, follow_up.horizons[0])
         asked = structs.replace(asked, analysis=structs.replace(asked.analysis, at=at))
     names, whole = asked.analysis.models, None
     if asked.evaluates and all(np.array_equal(grid, own.together) for grid in own.of_models):

@@ -83,6 +83,12 @@ class Outcome:
     study : Study or None
         What was evaluated, as the parties of a session between machines have agreed; None in one process. Each party
         checks its own rows and its row cap.
+    verified : bool
+        Whether the aggregation is verified: the protocol would have caught a lying aggregator, for every number of the
+        pooled rows here. It says nothing of what a party puts in: see `Evaluation.inputs_proved`.
+    soundness : float or None
+        Proved bound on the probability that any party of this session accepts a wrong number that `verified` covers,
+        whatever the aggregator does; None where there is no proof.
     unproved_parties : tuple of str
         Parties that do not count, as their proofs did not hold that their rows are counts within their row caps. That
         does not say that they lied: the aggregator or the helper can make a proof fail.
@@ -101,6 +107,8 @@ class Outcome:
     warnings: tuple[str, ...] = ()
     own_warnings: tuple[str, ...] = ()
     study: Study | None = None
+    verified: bool = False
+    soundness: float | None = None
     unproved_parties: tuple[str, ...] = ()
 
     @property
@@ -132,9 +140,6 @@ class Evaluation(Outcome):
         least ``min_rows`` rows; NaN as for ``binning_error``.
     thresholds : int
         Number of thresholds.
-    verified : bool
-        Whether the aggregation is verified: the protocol would have caught a lying aggregator, for every number of the
-        pooled rows here. It says nothing of what a party puts in: see `inputs_proved`.
     histogram : fhe_auc.metrics.histogram.Histogram or None
         Pooled rows of each label in each bin, where the protocol tells the parties; negative counts may occur with
         privacy noise.
@@ -155,9 +160,6 @@ class Evaluation(Outcome):
         Comparisons of each further model with the first one, over all rows.
     sites : tuple of fhe_auc.results.heterogeneity.SiteSummary
         What sites have in common and how far they differ, for each model; empty where that is not released.
-    soundness : float or None
-        Proved bound on the probability that any party of this session accepts a wrong number that `verified` covers,
-        whatever the aggregator does; None where there is no proof.
     inputs_proved : str
         What each party that counts has proved of what it put in: "row caps", that its counts are whole numbers from 0
         on that add up to its row cap at most; "row caps, not the noise"; or nothing. Rows that a party has made up
@@ -184,7 +186,6 @@ class Evaluation(Outcome):
     binning_error: float
     numerical_error: float
     thresholds: int
-    verified: bool
     histogram: Histogram | None = None
     fraction: Fraction | None = None
     binning_error_fraction: Fraction | None = None
@@ -195,7 +196,6 @@ class Evaluation(Outcome):
     estimates: tuple[GroupEstimate, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     sites: tuple[SiteSummary, ...] = ()
-    soundness: float | None = None
     inputs_proved: str = ""
     inputs_not_proved: tuple[str, ...] = ()
     decimals: int | None = None
@@ -368,10 +368,6 @@ class QuantileThresholds(Outcome):
     ----------
     grid : ndarray of float64, shape (at most the requested number of bins,)
         The thresholds: 0, and the lower ends of the other bins; multiples of 2^-h, strictly ascending. Read-only.
-    verified : bool
-        Whether the sums behind them are proved to be those of what the parties have sent.
-    soundness : float or None
-        Proved bound on the probability that any party accepts others, whatever the aggregator does; None: no proof.
 
     Examples
     --------
@@ -381,8 +377,6 @@ class QuantileThresholds(Outcome):
     """
 
     grid: NDArray[np.float64]
-    verified: bool = False
-    soundness: float | None = None
 
     def __repr__(self) -> str:
         """Return one line: number and range of the thresholds, protocol and parties."""
@@ -415,10 +409,6 @@ class CellCounts(Outcome):
     squares, rows : ndarray of float64, int64, shape (2, cells), or None
     unknown : ndarray of int64, shape (cells,), or None
         With weights, as `fhe_auc.metrics.histogram.Histogram` has them.
-    verified : bool
-        Whether these sums are proved to be those of what the parties have sent.
-    soundness : float or None
-        As of `QuantileThresholds`.
     """
 
     positives: NDArray[Any]
@@ -426,33 +416,11 @@ class CellCounts(Outcome):
     squares: NDArray[np.float64] | None = None
     rows: NDArray[np.int64] | None = None
     unknown: NDArray[np.int64] | None = None
-    verified: bool = False
-    soundness: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CensoringCurve(Outcome):
-    """How many rows of all parties ended their follow-up in each cell of time, of which the censoring curve is made.
-
-    Attributes
-    ----------
-    counts : ndarray of int64, shape (codes, cells)
-        Rows with the event, censored rows, and rows with each competing event (`fhe_auc.question.follow_up`).
-    beyond : int
-        Rows that were followed up for longer than the last horizon.
-    verified, soundness
-        As of `CellCounts`.
-    """
-
-    counts: NDArray[np.int64]
-    beyond: int
-    verified: bool = False
-    soundness: float | None = None
-
-    @property
-    def ended(self) -> Ended:
-        """These counts, of which `fhe_auc.metrics.censoring` makes weights and risks."""
-        return Ended(self.counts, self.beyond)
+class CensoringCurve(Outcome, Ended):
+    """Rows of all parties, of which the censoring curve is made; `counts` and `beyond` as of `Ended`."""
 
 
 BEFORE: Mapping[type[Outcome], str] = {QuantileThresholds: FIRST_SESSION, CensoringCurve: CURVE_SESSION}

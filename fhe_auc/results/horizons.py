@@ -48,7 +48,7 @@ def at_horizons(evaluations: Sequence[Evaluation], curve: CensoringCurve, analys
 
 def doubts(curve: CensoringCurve, follow_up: FollowUp, horizon: float) -> Iterator[str]:
     """Yield warnings where few rows are followed up for longer than a horizon, or a weight is large there."""
-    ended = curve.ended.until(follow_up.until(horizon))
+    ended = curve.until(follow_up.until(horizon))
     if ended.beyond < _FEW:
         yield f"horizon {horizon:g}: fewer than {_FEW} rows are followed up for longer; an earlier one says more"
     if (most := 1 / ended.not_censored[-1]) > _LARGE:
@@ -62,7 +62,7 @@ def _doubts(evaluations: Sequence[Evaluation], curve: CensoringCurve, analysis: 
         if not analysis.follow_up or each.horizon is None:
             return
         yield from doubts(curve, analysis.follow_up, each.horizon)
-        ended = curve.ended.until(analysis.follow_up.until(each.horizon))
+        ended = curve.until(analysis.follow_up.until(each.horizon))
         events, others = int(ended.counts[EVENT].sum()), int(ended.counts[EVENT + 2 :].sum()) + ended.beyond
         if (each.estimates[0].positives, each.estimates[0].negatives) != (events, others):
             why = "a site was away, or has other rows since"

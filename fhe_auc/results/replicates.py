@@ -20,13 +20,7 @@ class Replicates(Outcome):
         Where bins begin; those of all models are the same.
     counts : ndarray of float64, shape (replicates, models, 2, bins)
         Positive, then negative rows in each bin; sums of weights where rows have such.
-    verified : bool
-        Whether these sums are proved to be those of what the parties have sent.
-    soundness : float or None
-        As of `QuantileThresholds`.
     """
 
     grid: NDArray[np.float64]
     counts: NDArray[np.float64]
-    verified: bool = False
-    soundness: float | None = None

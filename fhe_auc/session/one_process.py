@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from fhe_auc.session.party import Party, R
 from fhe_auc.session.protocol import Protocol, Request
 from fhe_auc.session.steps import Step, Steps, T, played
 
+Elsewhere: TypeAlias = Callable[[Protocol[Any], Request, Sequence[PartyData]], Outcome]
+"""Plays all roles of a session in other places; returns its outcome."""
+
 
 def play(
     steps: Steps[T],
@@ -26,11 +30,12 @@ def play(
     progress: Progress | None,
     cheat: str | None = None,
     said: Callable[[Step, Outcome], Outcome] = lambda step, outcome: outcome,
+    elsewhere: Elsewhere | None = None,
 ) -> T:
     """Play all sessions of some steps, each on those of the rows that it looks at; return what they tell.
 
     The rows have been read for an analysis. `cheat` is as for `run`, in sessions that evaluate; `said` returns what is
-    told of a session's outcome.
+    told of a session's outcome. Roles that do not all run in this process play a session `elsewhere`.
     """
     found: QuantileThresholds | None = None
 
@@ -44,6 +49,8 @@ def play(
                 progress(before + phase, done, total)
 
         rows = [picked(data, analysis, step.request.analysis) for data in parties]
+        if elsewhere is not None:
+            return elsewhere(plugin, step.request, rows)
         lie = cheat if issubclass(plugin.yields, Evaluation) else None
         same = found if found is not None and np.array_equal(found.grid, step.request.thresholds) else None
         outcome = run(plugin, step.request, rows, told, lie, same)

@@ -320,8 +320,7 @@ class Protocol(Generic[R]):
         """Return warnings about the parties' own rows: what was `left_out` of them, and `doubts`."""
         analysis = self.analysis_of(manifest)
         reduced = [at_horizon(data, analysis) for data in parties]
-        labelled = all(data.times is None for data in reduced)  # as they are not in the session of a censoring curve
-        return (*left_out(parties), *(doubts(reduced, manifest.thresholds, analysis) if labelled else ()))
+        return (*left_out(parties), *doubts(reduced, manifest.thresholds, analysis))
 
     def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return the party, for `party`, which has checked the scores."""

@@ -103,7 +103,7 @@ def evaluated(protocol: str, request: Request, curve: CensoringCurve | None) -> 
     if curve is None or not follow_up:
         return expected(Evaluation, (yield Step(protocol, request)))
     evaluations = list[Evaluation]()
-    for at in [at_horizon(curve.ended, follow_up, each) for each in follow_up.horizons]:
+    for at in [at_horizon(curve, follow_up, each) for each in follow_up.horizons]:
         one = replace(request, analysis=structs.replace(request.analysis, at=at))
         told = expected(Evaluation, (yield Step(protocol, one)))
         if told.horizon not in (at.horizon, None):

@@ -9,8 +9,7 @@ The oracle of weights and follow-up times; riskRegression's numbers are in tests
     G           Kaplan and Meier's curve of censoring, on one day events before censorings
 
 Standard errors are those of influence functions. That of a row is w·(u − a)/2P, u the share of the other label's
-weights on its right side less that on its wrong side, a = 2·AUC − 1, P the weights of its label. What a row does to G
-adds ∫H dM/y: H(s) is the sum of influences of rows beyond s, y how many are at risk, M the martingale of its censoring.
+weights on its right side less that on its wrong side, a = 2·AUC − 1, P the weights of its label.
 """
 
 from typing import NamedTuple
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
-CENSORED, EVENT, COMPETING = 0, 1, 2
+CENSORED, EVENT = 0, 1
 
 
 class Estimate(NamedTuple):
@@ -29,15 +28,13 @@ class Estimate(NamedTuple):
     error: float
     effective: tuple[float, float]
     influence: Numbers
-    """Of each row: its estimate's share of the AUC less the truth; with the curve's own uncertainty if asked."""
+    """Of each row: its estimate's share of the AUC less the truth."""
 
 
 class Curve(NamedTuple):
     """Kaplan and Meier's curve of censoring: at each distinct time, ascending."""
 
     times: Numbers
-    at_risk: Numbers  # of being censored: less those who had the event at that time
-    censored: Numbers
     after: Numbers  # G there, and until the next time
 
     def before(self, times: Numbers) -> Numbers:
@@ -51,10 +48,10 @@ class Curve(NamedTuple):
 
 def censoring_curve(times: Numbers, events: NDArray[np.int64]) -> Curve:
     distinct = np.unique(times)
-    at_risk = np.array([np.sum(times > each) + np.sum((times == each) & (events == CENSORED)) for each in distinct])
     censored = np.array([np.sum((times == each) & (events == CENSORED)) for each in distinct])
+    at_risk = np.array([np.sum(times > each) for each in distinct]) + censored  # less those with an event then
     left = np.where(censored > 0, 1 - censored / np.maximum(at_risk, 1), 1.0)
-    return Curve(distinct, at_risk.astype(float), censored.astype(float), np.cumprod(left))
+    return Curve(distinct, np.cumprod(left))
 
 
 def weighted_auc(labels: NDArray[np.bool_], scores: Numbers, weights: Numbers | None = None) -> Estimate:
@@ -81,68 +78,28 @@ def weighted_auc(labels: NDArray[np.bool_], scores: Numbers, weights: Numbers | 
 
 
 def auc_at(
-    scores: Numbers,
-    times: Numbers,
-    events: NDArray[np.int64],
-    horizon: float,
-    *,
-    curve: Curve | None = None,
-    lagged: bool = True,
-    known: bool = False,
+    scores: Numbers, times: Numbers, events: NDArray[np.int64], horizon: float, *, lagged: bool = True
 ) -> Estimate:
-    """Return AUC(t). `known`: the weights taken as known; `lagged` off: G(T) for G(T−), as scikit-survival has it."""
-    times, events = np.asarray(times, float), np.asarray(events, np.int64)
-    labels, weights = at_horizon(times, events, horizon, curve=curve, lagged=lagged)
+    """Return AUC(t), weights taken as known. `lagged` off: G(T) for G(T−), as scikit-survival has it."""
+    labels, weights = at_horizon(times, events, horizon, lagged=lagged)
     counts = weights > 0
     found = weighted_auc(labels[counts], scores[counts], weights[counts])
     influence = np.zeros(len(times))
     influence[counts] = found.influence
-    if known:
-        return found._replace(influence=influence)
-    effect = of_curve(influence, times, events, horizon)
-    total = influence + effect
-    error = float(np.sqrt(found.error**2 + np.sum(total**2) - np.sum(influence**2)))
-    return found._replace(error=error, influence=total)
+    return found._replace(influence=influence)
 
 
 def at_horizon(
-    times: Numbers, events: NDArray[np.int64], horizon: float, *, curve: Curve | None = None, lagged: bool = True
+    times: Numbers, events: NDArray[np.int64], horizon: float, *, lagged: bool = True
 ) -> tuple[NDArray[np.bool_], Numbers]:
     """Return each row's label and weight at a horizon: 0 where it was censored by then."""
-    curve = curve or censoring_curve(times, events)
+    curve = censoring_curve(times, events)
     ended = (times <= horizon) & (events != CENSORED)
     shares = curve.before(times) if lagged else curve.at(times)
     weights = np.where(ended, 1 / np.where(ended, shares, 1), 0.0)
     beyond = times > horizon
     weights[beyond] = 1 / curve.at(np.array([horizon]))[0]
     return (times <= horizon) & (events == EVENT), weights
-
-
-def of_curve(influence: Numbers, times: Numbers, events: NDArray[np.int64], horizon: float) -> Numbers:
-    """Return what each row's being censored, or not, does to an estimate by the curve: Σ of H·dM/y."""
-    curve = censoring_curve(times, events)
-    jumps = np.flatnonzero((curve.censored > 0) & (curve.times <= horizon))
-    at = curve.times[jumps]
-    ahead = np.array([influence[times > each].sum() for each in at]) if len(at) else np.zeros(0)
-    y, d = curve.at_risk[jumps], curve.censored[jumps]
-    expected = np.append(0.0, np.cumsum(ahead * d / y**2))
-    seen = np.searchsorted(at, times, side="right")  # a row that is censored at a time is at risk there
-    had_event = (events != CENSORED) & np.isin(times, at)  # and one that has the event there is not
-    effect = -expected[np.where(had_event, seen - 1, seen)]
-    lost = (events == CENSORED) & (times <= horizon)
-    own = np.searchsorted(at, times[lost])
-    effect[lost] += (ahead / y)[own]
-    return effect
-
-
-def observed_risk(times: Numbers, events: NDArray[np.int64], horizon: float) -> float:
-    """Return the share of rows with the event by the horizon: by Aalen and Johansen."""
-    surviving, risk = 1.0, 0.0
-    for each in np.unique(times[times <= horizon]):
-        here, at_risk = events[times == each], np.sum(times >= each)
-        risk += surviving * np.sum(here == EVENT) / at_risk
-        surviving *= 1 - np.sum(here != CENSORED) / at_risk
-    return float(risk)
 
 
 def _summed(scores: Numbers, others: Numbers, weights: Numbers) -> Numbers:

@@ -4,13 +4,18 @@ The session comes before those at the horizons (`fhe_auc.session.steps`). What i
 weights everybody: docs/security/histograms.md.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.follow_up import FollowUp
 from fhe_auc.results.evaluation import CensoringCurve
 from fhe_auc.rows.party_data import PartyData
@@ -20,8 +25,8 @@ from fhe_auc_protocols.histograms.readout import PooledCounts, Readout
 
 TOLD = (
     "censoring curve: every party learns how many pooled rows had an event, and were censored, in each of {cells:,} "
-    "cells of time; the weights that follow are public, and tell the aggregator in which of these cells rows are censored, "
-    "even a single one: a wider --time-grid tells less"
+    "cells of time; the weights that follow are public, and tell the aggregator in which of these cells rows are "
+    "censored, even a single one: a wider --time-grid tells less"
 )
 _ANY = FollowUp(time="time", event="event", horizons=(1.0,))
 
@@ -32,6 +37,12 @@ class CensoredRows(Readout[CensoringCurve]):
 
     follow_up: FollowUp = _ANY
     purpose = "censoring curves"
+
+    def of(self, analysis: Analysis, options: Mapping[str, Any], square: int = 1) -> CensoredRows:
+        """Return the counts of follow-up times; raise `InputError` where there are none."""
+        if not analysis.follow_up or analysis.at:
+            raise InputError("a censoring curve is of rows by follow-up time, and the session has no such times")
+        return CensoredRows(analysis.follow_up)
 
     def cells(self, thresholds: int) -> int:
         """Return how many counts there are, whatever the thresholds."""

@@ -46,10 +46,6 @@ class ExactCounts(ReadoutProtocol[R]):
 
         return HelperKeys(VectorComputation, self.task)
 
-    def readout_of(self, analysis: Analysis, options: Mapping[str, Any], square: int = 1) -> Readout[R]:
-        """Return what is counted, and read off the pooled counts, of an analysis; Σw² in steps of so many units²."""
-        return self.readout
-
     def counted(self, analysis: Analysis) -> Analysis:
         """Return what of an analysis matters to counts."""
         return Analysis(**{name: getattr(analysis, name) for name in ("models", "by", *OF_WEIGHTS)})
@@ -88,7 +84,7 @@ class ExactCounts(ReadoutProtocol[R]):
         noise = self.noise(request.options, len(request.thresholds), parties, least)
         times = self.readout.times(request.analysis)
         most, square = bounds(request.analysis.units, request.max_rows, parties, times)
-        readout = self.readout_of(request.analysis, request.options, square)
+        readout = self.readout.of(request.analysis, request.options, square)
         return VectorPlan(
             keys=cast("Keys", request.keys),  # which has been checked
             thresholds=len(request.thresholds),
@@ -100,7 +96,7 @@ class ExactCounts(ReadoutProtocol[R]):
     def plan_of(self, manifest: Manifest) -> VectorPlan:
         """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
         plan = manifest.decoded_plan(VectorPlan)
-        if plan.entries != entries(self.readout_of(self.analysis_of(manifest), manifest.options), plan.thresholds):
+        if plan.entries != entries(self.readout.of(self.analysis_of(manifest), manifest.options), plan.thresholds):
             raise InputError(f"the session's manifest is not one for {self.readout.purpose}")
         return plan
 
@@ -119,7 +115,7 @@ class ExactCounts(ReadoutProtocol[R]):
         analysis, parties = self.analysis_of(manifest), len(manifest.parties)
         noise = self.noise(manifest.options, len(manifest.thresholds), parties, manifest.min_parties)
         times, most = self.readout.times(analysis), int(manifest.options.get(MAX_ROWS, 0))
-        readout = self.readout_of(analysis, manifest.options, bounds(analysis.units, most, parties, times)[1])
+        readout = self.readout.of(analysis, manifest.options, bounds(analysis.units, most, parties, times)[1])
         task = CountsTask(readout, manifest, data, noise, times, most)
         check_names(self.options, self.name, set(manifest.options) - {ANALYSIS, MAX_ROWS})
         return task

@@ -50,10 +50,6 @@ class HistogramFederated(ExactCounts[Evaluation]):
     readout = ExactScoreHistogram()
     options = options_of.HISTOGRAM_FEDERATED
 
-    def readout_of(self, analysis: Analysis, options: Mapping[str, Any], square: int = 1) -> ExactScoreHistogram:
-        """Return the counts, or sums of weights."""
-        return ExactScoreHistogram(analysis, square)
-
 
 class HistogramDistributedDp(DistributedNoise[Evaluation]):
     """Plug-in ``histogram-distributed-dp``."""
@@ -112,10 +108,6 @@ class CountsFederated(ExactCounts[CellCounts]):
     readout = Cells()
     several = True
 
-    def readout_of(self, analysis: Analysis, options: Mapping[str, Any], square: int = 1) -> Cells:
-        """Return the counts of these models in these groups, or sums of weights."""
-        return Cells(analysis, square)
-
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return the names of models and variables; raise `InputError` for classes, sites and patients."""
         analysis = request.analysis
@@ -134,12 +126,6 @@ class CensoringFederated(ExactCounts[CensoringCurve]):
     readout = CensoredRows()
     several = True
 
-    def readout_of(self, analysis: Analysis, options: Mapping[str, Any], square: int = 1) -> CensoredRows:
-        """Return the counts of follow-up times; raise `InputError` where there are none."""
-        if not analysis.follow_up or analysis.at:
-            raise InputError(f"protocol {self.name!r} counts rows by follow-up time, and the session has no such times")
-        return CensoredRows(analysis.follow_up)
-
     def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
         """Return what was left out of the rows: scores tell labels apart at a horizon only."""
         return left_out(parties)
@@ -156,10 +142,6 @@ class ReplicatesFederated(ExactCounts[Replicates]):
     options = options_of.REPLICATES_FEDERATED
     several = True
 
-    def readout_of(self, analysis: Analysis, options: Mapping[str, Any], square: int = 1) -> ReplicateCounts:
-        """Return so many replicates of these models' counts; raise `InputError` where they are not 100 to 1,000."""
-        return ReplicateCounts(analysis, options.get("replicates"))
-
     def counted(self, analysis: Analysis) -> Analysis:
         """Return models, patients, and weights."""
         return Analysis(**{name: getattr(analysis, name) for name in ("models", "cluster", *OF_WEIGHTS)})
@@ -169,7 +151,7 @@ class ReplicatesFederated(ExactCounts[Replicates]):
         analysis = request.analysis
         if analysis.by or analysis.classes or analysis.heterogeneity or len(analysis.models) > 2:
             raise InputError(f"protocol {self.name!r} counts rows of labels 0 and 1, of one model or of two")
-        replicates = self.readout_of(analysis, request.options).replicates
+        replicates = ReplicateCounts(analysis, request.options.get("replicates")).replicates
         return {**super().agreed(request), "replicates": replicates}
 
 

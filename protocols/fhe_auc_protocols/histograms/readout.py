@@ -4,6 +4,8 @@ Every row of a party lies in one of a number of cells. A readout may have severa
 themselves, and each level above it merges neighbours two by two. `fhe_auc_protocols.histograms` has the overview.
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -53,6 +55,10 @@ class Readout(ABC, Generic[R]):
     """What to count of a party's rows, and what the pooled counts say."""
 
     purpose: ClassVar[str]  # what sessions are for, in messages
+
+    def of(self, analysis: Analysis, options: Mapping[str, Any], square: int = 1) -> Readout[R]:
+        """Return the readout for an analysis; Σw² in steps of so many units². `InputError`: what it does not count."""
+        return self
 
     def completed(self, request: Request) -> Request:
         """Return the request with the thresholds that its options stand for, where they do."""

@@ -1,19 +1,18 @@
 """Replicates: counts of rows by label and bin, many times over, in which each row counts as often as chance has it.
 
-In a replicate a row counts 0, 1, 2 … times, by Poisson's law of mean 1, as in a sample of rows with replacement whose
-number is left to chance too (Hanley and MacGibbon, "Creating non-parametric bootstrap samples using Poisson
-frequencies", Computer Methods and Programs in Biomedicine 83, 2006). How far numbers that are read off them scatter is
-how far other rows would move them. Both models of a report count a row equally often, and so do all rows of a patient,
-where these are named. A row's own weight stays as it is.
+In a replicate a row counts 0, 1, 2 … times, by Poisson's law of mean 1 (Hanley and MacGibbon, Computer Methods and
+Programs in Biomedicine 83, 2006): equally often for both models, as do all rows of a patient. Weights stay as they are.
+Times come from 16 bits: shares of 2^-16, of mean and variance 1 exactly, less than 2^-14 from Poisson's law.
 
-**Times are a party's secret**, drawn from a key that nobody else has, and that is forgotten. With times known to all, a
-sum over rows would be an equation about each of them: 200 replicates would tell in which bin each of 2,000 rows lies
-(`tests/protocols/histograms/test_replicates.py`).
-
-Times come from 16 bits each: shares of 2^-16, of mean and variance 1 exactly, less than 2^-14 from Poisson's law.
+**Times are a party's secret**, from a key that nobody else has, and that is forgotten. If all knew them, sums would be
+equations about rows: 200 replicates tell in which bin each of 2,000 lies (docs/security/histograms.md).
 """
 
+from __future__ import annotations
+
 import secrets
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +45,10 @@ class ReplicateCounts(Readout[Replicates]):
         self._analysis, self.replicates = analysis, replicates
         self._per = analysis.units.per if analysis.units else 1
 
+    def of(self, analysis: Analysis, options: Mapping[str, Any], square: int = 1) -> ReplicateCounts:
+        """Return so many replicates of these models' counts; raise `InputError` where they are not 100 to 1,000."""
+        return ReplicateCounts(analysis, options.get("replicates"))
+
     def times(self, analysis: Analysis) -> int:
         """Return how often a row counts in one replicate at most."""
         return MOST_TIMES
@@ -54,9 +57,7 @@ class ReplicateCounts(Readout[Replicates]):
         """Return the number of sums; raise `InputError` where they are too many."""
         number = self.replicates * len(self._analysis.models) * _LABELS * thresholds
         if number > MOST_ENTRIES:
-            raise InputError(
-                f"these are {number:,} sums, {MOST_ENTRIES:,} at most: take fewer replicates or thresholds"
-            )
+            raise InputError(f"these are {number:,} sums, {MOST_ENTRIES:,} at most: take fewer replicates, or bins")
         return number
 
     def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:

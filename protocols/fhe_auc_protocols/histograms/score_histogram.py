@@ -18,6 +18,8 @@ because thresholds need not be good: bins that hold a little more or fewer rows 
 costs it directly.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -39,6 +41,7 @@ from fhe_auc.results.evaluation import CellCounts, Evaluation
 from fhe_auc.rows.counts import Counts
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import R
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import result_warnings
 from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, Readout
@@ -52,99 +55,87 @@ _SPENT = "boundaries_epsilon"
 _HEIGHT = "height"
 
 
-class Blocks:
-    """Cells of each label one after the other; with weights the blocks above."""
+class Blocks(Readout[R]):
+    """Of exact counts, or sums of weights: cells of each label one after the other; with weights the blocks above."""
 
     def __init__(self, analysis: Analysis = PLAIN, square: int = 1) -> None:
-        self.units, self._square, self._at = analysis.units, square, bool(analysis.at)
-        self.number = _LABELS if self.units is None else 3 * _LABELS + self._at
+        self._analysis, self._units, self._square = analysis, analysis.units, square
+        self._blocks = _LABELS if self._units is None else 3 * _LABELS + bool(analysis.at)
+
+    def of(self, analysis: Analysis, options: Mapping[str, Any], square: int = 1) -> Blocks[R]:
+        """Return the same for an analysis."""
+        return type(self)(analysis, square)
 
     def counted(self, batch: PartyData, at: NDArray[np.int64], cells: int) -> NDArray[np.float64]:
         """Return what rows in these cells add to each block, shape (blocks, cells); Σw² in units²."""
-        if (batch.weights is None) != (self.units is None):
+        if (batch.weights is None) != (self._units is None):
             raise InputError(f"party {batch.name!r}: its rows are not those of the session's analysis")
-        return by_cell(batch, at, cells)[: self.number]
+        return by_cell(batch, at, cells)[: self._blocks]
 
     def told(self, counted: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return all blocks of a party as integers."""
-        steps = np.array([1, 1, self._square, self._square, 1, 1, 1])[: self.number, None]
+        """Return all blocks of a party as integers, one after the other."""
+        steps = np.array([1, 1, self._square, self._square, 1, 1, 1])[: self._blocks, None]
         told: NDArray[np.int64] = np.rint(counted / steps).astype(np.int64)
-        return told
+        return told.ravel()
 
     def rows(self, cells: NDArray[np.int64]) -> int:
         """Return the rows in all cells, or Σw where that is more."""
-        if self.units is None:
+        if self._units is None:
             return int(cells.sum())
-        blocks = cells.reshape(self.number, -1).sum(axis=1)
-        return max(int(blocks[2 * _LABELS :].sum()), -(-int(blocks[:_LABELS].sum()) * 1000 // (self.units.per * 1001)))
+        blocks = cells.reshape(self._blocks, -1).sum(axis=1)
+        total = int(blocks[:_LABELS].sum()) * 1000
+        return max(int(blocks[2 * _LABELS :].sum()), -(-total // (self._units.per * 1001)))
 
     def parted(self, cells: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Return positives, negatives, and with weights what `Histogram` has besides, by name; weights, not units."""
-        ones, zeros, *others = cells.reshape(self.number, -1)
-        if self.units is None:
+        ones, zeros, *others = cells.reshape(self._blocks, -1)
+        if self._units is None:
             return {"positives": ones, "negatives": zeros}
-        per, squares, rows = self.units.per, np.stack(others[:2]), np.stack(others[2:4])
+        per, squares, rows = self._units.per, np.stack(others[:2]), np.stack(others[2:4])
         found = {"positives": ones / per, "negatives": zeros / per, "squares": squares * (self._square / per**2)}
-        return {**found, "rows": rows, **({"unknown": others[4]} if self._at else {})}
+        return {**found, "rows": rows, **({"unknown": others[4]} if self._analysis.at else {})}
 
 
-class ExactScoreHistogram(Readout[Evaluation]):
-    """Of exact counts, or of sums of weights."""
+class ExactScoreHistogram(Blocks[Evaluation]):
+    """Bins of scores."""
 
     purpose = "score histograms"
 
-    def __init__(self, analysis: Analysis = PLAIN, square: int = 1) -> None:
-        self._analysis, self._blocks = analysis, Blocks(analysis, square)
-
     def cells(self, thresholds: int) -> int:
         """Return the number of bins of both labels, or of all blocks."""
-        return self._blocks.number * thresholds
+        return self._blocks * thresholds
 
     def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count a party's positives in each bin, then its negatives, shape (2m,); with weights all blocks."""
-        counts = np.zeros((self._blocks.number, len(grid)))
+        counts = np.zeros((self._blocks, len(grid)))
         for batch in data.batches():
-            counts += self._blocks.counted(batch, bins_of(batch.y_score, grid), len(grid))
-        return self._blocks.told(counts).ravel()
-
-    def rows(self, cells: NDArray[np.int64]) -> int:
-        """Return the rows in all bins."""
-        return self._blocks.rows(cells)
+            counts += self.counted(batch, bins_of(batch.y_score, grid), len(grid))
+        return self.told(counts)
 
     def outcome(self, manifest: Manifest, pooled: PooledCounts) -> Evaluation:
         """Return the AUC of the pooled histogram; errors as `pooled_counts`, and `UndefinedAucError`."""
-        if self._blocks.units is not None:
-            return self._weighted(manifest, pooled)
-        bins = pooled.levels[0].reshape(_LABELS, -1)
-        exact = trapezoid(pooled_counts(bins))
-        mergeable = bins[:, ~of_one_number(manifest.thresholds)].prod(axis=0, dtype=object).sum()  # beyond int64
-        binning_error = float(Fraction(int(mergeable), exact.den))
-        _, error = of_bins(*bins[:, bins.any(axis=0)])
-        return pooled.said(
-            Evaluation,
-            manifest,
-            thresholds=len(manifest.thresholds),
-            histogram=pooled_histogram(manifest.thresholds, bins),
-            auc=exact.auc,
-            binning_error=binning_error,
-            numerical_error=0.0,
-            warnings=result_warnings.of_auc(manifest, pooled.parties, binning_error, error, histogram=True),
-        )
-
-    def _weighted(self, manifest: Manifest, pooled: PooledCounts) -> Evaluation:
-        histogram = Histogram(_edges(manifest.thresholds), **self._blocks.parted(pooled.levels[0]))
-        auc, error = roc_auc_score(histogram), roc_auc_error(histogram)
-        told: dict[str, Any] = {"auc": auc.value, "binning_error": auc.half_width}
-        if (at := self._analysis.at) and histogram.rows is not None:
-            told |= dict(zip(("positives", "negatives"), histogram.rows.sum(axis=1).astype(int).tolist(), strict=True))
-            told["estimates"] = (GroupEstimate(model="", group="", horizon=at.horizon, **told),)
+        if self._units is None:
+            bins = pooled.levels[0].reshape(_LABELS, -1)
+            histogram, exact = pooled_histogram(manifest.thresholds, bins), trapezoid(pooled_counts(bins))
+            mergeable = bins[:, ~of_one_number(manifest.thresholds)].prod(axis=0, dtype=object).sum()  # beyond int64
+            told: dict[str, Any] = {"auc": exact.auc, "binning_error": float(Fraction(int(mergeable), exact.den))}
+            _, error = of_bins(*bins[:, bins.any(axis=0)])
+        else:
+            histogram = Histogram(_edges(manifest.thresholds), **self.parted(pooled.levels[0]))
+            auc, error = roc_auc_score(histogram), roc_auc_error(histogram)
+            told = {"auc": auc.value, "binning_error": auc.half_width}
+            if (at := self._analysis.at) and histogram.rows is not None:
+                rows = histogram.rows.sum(axis=1).astype(int).tolist()
+                told |= dict(zip(("positives", "negatives"), rows, strict=True))
+                told["estimates"] = (GroupEstimate(model="", group="", horizon=at.horizon, **told),)
+        off = told["binning_error"]
         return pooled.said(
             Evaluation,
             manifest,
             thresholds=len(manifest.thresholds),
             histogram=histogram,
             numerical_error=0.0,
-            warnings=result_warnings.of_auc(manifest, pooled.parties, auc.half_width, error, histogram=True),
+            warnings=result_warnings.of_auc(manifest, pooled.parties, off, error, histogram=True),
             **told,
         )
 
@@ -196,14 +187,10 @@ class PrivateScoreHistogram(ExactScoreHistogram, PrivateReadout[Evaluation]):
         )
 
 
-class Cells(Readout[CellCounts]):
-    """Of exact counts; cells are as `CellCounts` has them. A row counts once for each variable, or once."""
+class Cells(Blocks[CellCounts]):
+    """Cells are as `CellCounts` has them. A row counts once for each variable, or once."""
 
     purpose = "counts of rows by group and bin"
-
-    def __init__(self, analysis: Analysis = PLAIN, square: int = 1) -> None:
-        self._by, self._models = [len(variable.levels) for variable in analysis.by], len(analysis.models)
-        self._blocks = Blocks(analysis, square)
 
     def times(self, analysis: Analysis) -> int:
         """Return the number of variables, or 1."""
@@ -211,7 +198,8 @@ class Cells(Readout[CellCounts]):
 
     def cells(self, thresholds: int) -> int:
         """Return the number of cells of all blocks; raise `InputError` where there are too many."""
-        number: int = self._blocks.number * max(1, sum(self._by)) * thresholds**self._models
+        levels, models = sum(len(variable.levels) for variable in self._analysis.by), len(self._analysis.models)
+        number: int = self._blocks * max(1, levels) * thresholds**models
         if number > _MOST_CELLS:
             raise InputError(
                 f"these are {number:,} counts, {_MOST_CELLS:,} at most: take fewer thresholds, groups or models"
@@ -220,29 +208,24 @@ class Cells(Readout[CellCounts]):
 
     def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count a party's positives in each cell, then its negatives; `InputError`: another analysis's rows."""
-        if (len(data.scores), len(data.groups)) != (self._models, len(self._by)):
+        if (len(data.scores), len(data.groups)) != (len(self._analysis.models), len(self._analysis.by)):
             raise InputError(f"party {data.name!r}: its rows are not those of the session's analysis")
-        cells = self.cells(len(grid)) // self._blocks.number
-        counts = np.zeros((self._blocks.number, cells))
-        firsts = np.cumsum([0, *self._by])[: len(self._by)]
+        cells = self.cells(len(grid)) // self._blocks
+        counts = np.zeros((self._blocks, cells))
+        firsts = np.cumsum([0, *(len(variable.levels) for variable in self._analysis.by)])
         for batch in data.batches():
             bins: NDArray[np.int64] = np.zeros(batch.rows, np.int64)
             for scores in batch.scores:
                 bins = len(grid) * bins + bins_of(scores, grid)
-            levels = [first + codes.astype(np.int64) for first, codes in zip(firsts, batch.groups, strict=True)]
+            levels = [first + codes.astype(np.int64) for first, codes in zip(firsts, batch.groups, strict=False)]
             for level in levels or [np.zeros(batch.rows, np.int64)]:
-                at = len(grid) ** self._models * level + bins
-                counts += self._blocks.counted(batch, at, cells)
-        return self._blocks.told(counts).ravel()
-
-    def rows(self, cells: NDArray[np.int64]) -> int:
-        """Return the rows in all cells."""
-        return self._blocks.rows(cells)
+                counts += self.counted(batch, len(grid) ** len(batch.scores) * level + bins, cells)
+        return self.told(counts)
 
     def outcome(self, manifest: Manifest, pooled: PooledCounts) -> CellCounts:
         """Return the counts."""
         warnings = result_warnings.of_parties(manifest, pooled.parties)
-        return pooled.said(CellCounts, manifest, warnings=warnings, **self._blocks.parted(pooled.levels[0]))
+        return pooled.said(CellCounts, manifest, warnings=warnings, **self.parted(pooled.levels[0]))
 
 
 def pooled_histogram(grid: NDArray[np.float64], bins: NDArray[np.int64] | NDArray[np.float64]) -> Histogram:

@@ -1,4 +1,4 @@
-"""Names of columns with commas and equals signs on the command line: within quotes, or as a whole."""
+"""Names of columns with commas and equals signs on the command line: within quotes."""
 
 import json
 from pathlib import Path
@@ -34,25 +34,20 @@ ONE = ("--score-column", "Risk, 1 year")
     ("options", "groups"),
     [
         ((*ONE, "--by", '"Ward, first"'), ["Ward, first: a", "Ward, first: b"]),
-        ((*ONE, "--by", "Ward, first"), ["Ward, first: a", "Ward, first: b"]),
         ((*ONE, "--by", '"Ward, first"=b,a'), ["Ward, first: b", "Ward, first: a"]),
-        ((*ONE, "--by", "age>=65"), ["age>=65: 0", "age>=65: 1"]),
         ((*ONE, "--by", '"age>=65"=1,0'), ["age>=65: 1", "age>=65: 0"]),
-        ((*ONE, "--by", "sex=male"), ["sex=male: 0", "sex=male: 1"]),
+        ((*ONE, "--by", '"sex=male"'), ["sex=male: 0", "sex=male: 1"]),
         ((*ONE, "--by", "sex=M,F"), ["sex: M", "sex: F"]),
         ((*ONE, "--by", 'band==5,"<5, small"'), ["band: =5", "band: <5, small"]),
         (
-            (*ONE, "--by", "sex", "--by", "Ward, first", "--by", "age>=65"),
+            (*ONE, "--by", 'sex,"Ward, first"', "--by", '"age>=65"'),
             ["sex: F", "sex: M", "Ward, first: a", "Ward, first: b", "age>=65: 0", "age>=65: 1"],
         ),
         (("--score-columns", '"Risk, 30 days","Risk, 1 year"', "--by", "sex"), ["sex: F", "sex: M"] * 2),
-        (("--score-columns", "Risk, 30 days", "--by", "age>=65"), ["age>=65: 0", "age>=65: 1"]),
     ],
 )
 @pytest.mark.parametrize("source", ["x.csv", pytest.param("-", marks=pytest.mark.slow)])
-def test_a_column_is_named_within_quotes_or_by_its_whole_name(
-    options: tuple[str, ...], groups: list[str], source: str
-) -> None:
+def test_a_column_is_named_within_quotes(options: tuple[str, ...], groups: list[str], source: str) -> None:
     result = call("evaluate", source, *SMALL, *options, "--json", input=Path("x.csv").read_text(encoding="utf-8"))
     assert result.exit_code == 0, result.stderr
     found = [each["group"] for each in json.loads(result.stdout)["estimates"]]
@@ -64,7 +59,6 @@ def test_a_column_is_named_within_quotes_or_by_its_whole_name(
     [
         ((*ONE, "--by", "Ward, second"), "there is no column 'Ward'"),
         ((*ONE, "--by", "sex,agee"), "there is no column 'agee'"),
-        ((*ONE, "--by", "agee>=65"), "there is no column 'agee>=65'; did you mean 'age>=65'?"),
         (("--score-columns", "Risk, 30 days,Ward, first"), "there is no column 'Risk'"),
         (("--score-columns", "Risk, 3 days"), "there is no column 'Risk'"),
     ],
@@ -74,7 +68,7 @@ def test_what_is_no_column_is_told_with_names_as_they_are_to_be_written(options:
     assert result.exit_code == 2
     assert told in result.stderr
     assert '"Risk, 30 days", "Risk, 1 year", "Ward, first", "age>=65", sex' in result.stderr
-    assert ("within quotes: --by '\"a, b\"'" in result.stderr) is ("mean" not in told)
+    assert "within quotes: --by '\"a, b\"'" in result.stderr
 
 
 def test_a_name_of_one_part_needs_no_advice_on_quotes() -> None:
@@ -85,7 +79,7 @@ def test_a_name_of_one_part_needs_no_advice_on_quotes() -> None:
 
 def test_a_bad_row_of_a_column_with_a_comma_is_told_as_such() -> None:
     write_csv("z.csv", **{"y_true": [0, 1], "y_score": [0.1, "x"], "Ward, first": ["a", "b"]})
-    assert "line 3, column 'y_score'" in call("evaluate", "z.csv", "--by", "Ward, first").stderr
+    assert "line 3, column 'y_score'" in call("evaluate", "z.csv", "--by", '"Ward, first"').stderr
 
 
 @pytest.mark.parametrize("options", [("--by", "sex=M,F"), ("--score-columns", "y_score,sex")])

@@ -25,12 +25,15 @@ from fhe_auc.question.analysis import Questions
 from fhe_auc.question.follow_up import FollowUp
 from fhe_auc.question.study import Study
 from fhe_auc.question.weights import Weights
+from fhe_auc.results.asked import Asked
 from fhe_auc.rows.at_horizon import at_horizon
 from fhe_auc.rows.frames import parties_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.messages import Message
+from fhe_auc.session.one_process import play
 from fhe_auc.session.protocol import Request
+from fhe_auc.session.steps import evaluation_steps
 from tests.support.exact_sessions import pairs_of
 from tests.support.machines import GRID
 
@@ -54,7 +57,7 @@ def test_a_session_gives_the_fraction_of_its_rows_and_leaves_nothing_behind(site
         return made[-1]
 
     request = Request(parties=tuple(data.name for data in site_rows), thresholds=GRID, keys="sealed")
-    found = Stage(watched, 1200.0, lambda line: None).evaluate(registry.evaluating("exact"), request, None, site_rows)
+    found = Stage(watched, 1200.0, lambda line: None).run(registry.evaluating("exact"), request, site_rows)
     assert found.fraction == Fraction(pairs_of(site_rows, GRID)[0])
     assert not made[0].folder.exists()
 
@@ -85,7 +88,7 @@ def test_what_a_node_can_read_is_signed_or_sealed_and_of_other_sites_nothing_tha
         return made[-1]
 
     request = Request(parties=tuple(data.name for data in site_rows), thresholds=GRID, keys=keys)
-    found = Stage(place, 60.0, lambda line: None).evaluate(registry.evaluating("verified"), request, None, site_rows)
+    found = Stage(place, 60.0, lambda line: None).run(registry.evaluating("verified"), request, site_rows)
     assert found.fraction == Fraction(pairs_of(site_rows, GRID)[0])
     secrets = [data.y_score.tobytes()[:16] for data in site_rows] + [data.y_true.tobytes() for data in site_rows]
     for name, files in made[0].seen.items():
@@ -124,8 +127,9 @@ def test_sites_read_weights_times_and_events_as_one_process_does(questions: Ques
         labels, events = random.integers(0, 2, 60), random.integers(0, 3, 60)
         rows[name] = {"y_true": labels, "y_score": scores, "ipw": weights, "days": days, "status": events}
     parties, analysis = parties_of(rows, questions)
-    request = Request(parties=tuple(rows), thresholds=GRID, analysis=analysis, interval=0.95)
-    found = Stage(Letters, 60.0, lambda line: None).evaluate(registry.evaluating("verified"), request, 8, parties)
+    stage, asked = Stage(Letters, 60.0, lambda line: None), Asked(analysis=analysis, thresholds="quantile:8")
+    base = Request(parties=tuple(rows), thresholds=GRID)
+    found = play(evaluation_steps(asked, base), parties, analysis, None, elsewhere=stage.run)
     alone = federated_auc(rows, thresholds="quantile:8", **more)
     assert (found.estimates, found.warnings) == (alone.estimates, alone.warnings)
 
@@ -161,7 +165,7 @@ def test_what_ends_the_carrier_or_a_role_ends_the_session_and_is_named(site_rows
     request = Request(parties=tuple(data.name for data in site_rows), thresholds=GRID, keys="sealed")
 
     def play(place: Place, timeout: float) -> None:
-        Stage(place, timeout, lambda line: None).evaluate(registry.evaluating("exact"), request, None, site_rows)
+        Stage(place, timeout, lambda line: None).run(registry.evaluating("exact"), request, site_rows)
 
     with pytest.raises(EvaluationError, match="has ended with status 1: carrier: no room"):
         play(Fails, 60.0)

@@ -45,7 +45,7 @@ def test_sessions_at_two_horizons_compare_two_models_as_riskregression_does(name
         for at, estimate in enumerate(own):
             assert estimate.auc == pytest.approx(theirs.aucs[at], abs=NEAR)
             assert estimate.standard_error == pytest.approx(theirs.errors[at], rel=OFF)
-            over_rows = row_auc_at.auc_at(rows.scores[at], rows.times, rows.events, horizon, known=True)
+            over_rows = row_auc_at.auc_at(rows.scores[at], rows.times, rows.events, horizon)
             assert estimate.standard_error == pytest.approx(over_rows.error, rel=0.005)
             if theirs.lagging:  # G(T), where ours is G(T−): with days little else
                 assert estimate.auc == pytest.approx(theirs.lagging[at], abs=2 * NEAR)
@@ -63,7 +63,7 @@ def test_months_are_the_ends_of_months() -> None:
     asked = {"time": "time", "event": "event", "event_codes": codes("competing"), "horizon": 360, "thresholds": GRID}
     found = federated_auc(sites(rows), score="first", time_grid="months", protocol="exact", **asked)
     months = np.where(rows.times <= 360, np.minimum(np.ceil(rows.times / step) * step, 360), rows.times)
-    wanted = row_auc_at.auc_at(rows.scores[0], months, rows.events, 360, known=True)
+    wanted = row_auc_at.auc_at(rows.scores[0], months, rows.events, 360)
     assert found.auc == pytest.approx(wanted.auc, abs=NEAR)
     assert found.standard_error == pytest.approx(wanted.error, rel=0.005)
 

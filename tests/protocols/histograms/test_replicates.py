@@ -54,7 +54,7 @@ def times_by(seed: bytes, rows: int) -> NDArray[np.float64]:
 def located(data: PartyData, counts: NDArray[Any], seed: bytes) -> float:
     """The attack: each sum is Σ times·(the row is in the cell); the shortest solution has its largest entry there."""
     told = counts.reshape(NUMBER, -1).astype(float)
-    found = np.linalg.lstsq(times_by(seed, data.rows) - 1, told - told.mean(axis=0))[0].argmax(axis=1)
+    found = np.linalg.lstsq(times_by(seed, data.rows) - 1, told - told.mean(axis=0), rcond=None)[0].argmax(axis=1)
     return float((found == cell_of_rows(data)).mean())
 
 
