@@ -123,8 +123,10 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 raise InputError(
                     "with weights or follow-up times, AUCs are of labels 0 and 1, not across groups, and not of sites"
                 )
-        if self.at and not self.follow_up:
-            raise InputError("a horizon is one of follow-up times")
+        if self.at and not (self.follow_up and self.follow_up.has(self.at)):
+            raise InputError(
+                "a horizon is one of those of follow-up times, with a weight for each cell of time up to it"
+            )
         if self.cross_groups and not self.by:
             raise InputError("AUCs across groups need a variable that rows are grouped by")
         if (number := self._estimates) > MOST_ESTIMATES:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -80,6 +81,10 @@ class FollowUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return how many cells there are up to a horizon."""
         return int(np.searchsorted(self.edges, horizon)) + 1
 
+    def has(self, at: AtHorizon) -> bool:
+        """Whether this is one of the horizons, with a weight for each cell up to it."""
+        return at.horizon in self.horizons and len(at.weights) == self.until(at.horizon)
+
     def cells(self, times: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the cell of each time, shape (n,): `len(edges)` for those above the last horizon."""
         return np.searchsorted(self.edges, times, side="left").astype(np.int64)
@@ -98,8 +103,11 @@ class AtHorizon(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if not self.weights or len(self.weights) > MOST_CELLS + MOST_HORIZONS:
             raise InputError(f"the weights at horizon {self.horizon:g} are of {len(self.weights):,} cells of time")
-        if not UNITS_PER_WEIGHT <= min(*self.weights, self.beyond) <= self.units.most <= MOST_UNITS:
-            raise InputError(f"a weight at horizon {self.horizon:g} is below 1, or above {MOST_UNITS:,} units")
+        ends = UNITS_PER_WEIGHT, *self.weights, self.beyond, MOST_UNITS
+        if any(before > after for before, after in pairwise(ends)):
+            raise InputError(
+                f"weights at horizon {self.horizon:g} fall with time, or are below 1 or above {MOST_UNITS:,} units"
+            )
 
     @property
     def units(self) -> Units:

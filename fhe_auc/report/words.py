@@ -74,7 +74,7 @@ def replicates_privacy(found: Bootstrap, analysis: Analysis) -> str:
     """Say what the session of replicates has told each party."""
     more = ["about how many rows lie in a bin of the one model and one of the other"] * (len(analysis.models) > 1)
     more += ["about which bins have rows of the same patients"] * bool(analysis.cluster)
-    more += ["about how the weights in each bin are spread"] * bool(analysis.units)
+    more += ["the weights of single rows, in bins of few"] * bool(analysis.units)
     beyond = ", and ".join(more) if more else "nothing: from a histogram anybody can draw as good ones"
     return (
         f"\n\nFor intervals by the bootstrap one more session told each party {found.replicates} replicates of the "
@@ -211,8 +211,9 @@ def privacy(evaluation: Evaluation, card: ReportCard, thresholds: str) -> str:
         )
     if card.weighted:
         learnt += (
-            " Of each bin parties learn sums of weights, of their squares, and rows: where weights have few values, "
-            "such as one for each site, also how many rows have each."
+            " Of each bin parties learn sums of weights, of their squares, and rows: where few rows are in one, the "
+            "weights themselves (at a horizon: when the event was); where weights have few values, how many rows have "
+            "each."
         )
         if card.min_cell > 1:
             learnt += " So sums of weights on this page are in steps of two effective rows of their label."

@@ -37,10 +37,12 @@ def as_dict(cards: Sequence[ReportCard], facts: Facts) -> dict[str, Any]:
     }
     if facts.bootstrap is not None:
         plain["bootstrap"] = {"replicates": facts.bootstrap.replicates, "bins": facts.bootstrap.bins}
+    compared = asdict(facts.comparison) if facts.comparison else {}
+    difference = {name: each for name, each in compared.items() if (name, each) != ("horizon", None)} or None
     for second in others:
         plain["models"] = {
             "names": [first.model, second.model],
-            "auc_difference": _rounded(_known(asdict(facts.comparison))) if facts.comparison else None,
+            "auc_difference": difference and _rounded(difference),
             "net_benefit": _measures(facts.net_benefits, rounded=second.min_cell > 1),
             **({"differences": _measures(facts.bootstrap.differences, rounded=True)} if facts.bootstrap else {}),
             "second": _of_card(second),
@@ -103,11 +105,6 @@ def _of_card(card: ReportCard) -> dict[str, Any]:
         "decision_curve": decision_curve,
         "histogram": {name: getattr(card.histogram, name).tolist() for name in ("edges", "positives", "negatives")},
     }
-
-
-def _known(comparison: dict[str, Any]) -> dict[str, Any]:
-    """Return a comparison without the horizon that it does not have."""
-    return {name: value for name, value in comparison.items() if name != "horizon" or value is not None}
 
 
 def _rounded(plain: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,11 @@ _FEW = 10  # rows that are easily told from the pool's
 _LEAST, _LEAST_PERFECT = 20, 50  # rows of one score, or with few levels; rows of each label with an AUC of 1
 _ERRORS = 3  # standard errors below 1/2: in truth at 1/2, one party in 740 is so; of better ones, far fewer
 _EXPECTED = 10  # rows of a label that are missed
+_UNLIKE, _SURELY = 0.02, 4  # share of rows, and standard errors, by which weights at a horizon may add up to others
+_LOST = (
+    "rows that are censored earlier, or later, than one censoring curve for all sites says: results may be biased; "
+    "weights of one's own, 1 over the share that its own curve leaves, go with --weight-column"
+)
 _Ranked: TypeAlias = tuple[NDArray[np.int64], float]
 SAMPLE = 2**14  # hashes of a party's rows
 _MIXED = (30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)  # SplitMix: Steele, Lea, Flood, OOPSLA 2014
@@ -130,6 +135,7 @@ def doubts(
       is 1, with 50.
     - It has no row of a label of which 10 are expected by the others' share; or, where it is alone, by one of a tenth.
     - All rows, or more of them than chance makes, are there twice, or more often.
+    - At a horizon its weights do not add up to its rows, as those of all do, by 2 % and 4 standard errors.
     - It is alone, and has only `few_levels`.
     """
     found, starts, several = dict[str, dict[str, None]](), starts_of(thresholds), len(parties[0].scores) > 1
@@ -144,6 +150,8 @@ def doubts(
                 found.setdefault(what.format(f" of model {model + 1}" * several, labels), {})[data.name] = None
     if repeated := {data.name: None for data in parties if _is_repeated(data)}:
         found["rows twice or more, as copies and joins make them: shall all count? --cluster names patients"] = repeated
+    if analysis.at and (odd := {own.name: None for own in parties if _is_lost_otherwise(own, analysis.at.units.per)}):
+        found[_LOST] = odd
     told = [f"{_who([*names], parties)} {what}" for what, names in found.items()]
     return (*told, *(few_levels(parties[0], analysis) if len(parties) == 1 else ()))
 
@@ -230,6 +238,15 @@ def _is_repeated(data: PartyData) -> bool:
     once, twice, more = (times == 1).sum(), (times == 2).sum(), (times > 2).sum()
     expected = 2 * twice**2 / (3 * max(once, 1))
     return bool(len(times) >= 30 and (np.gcd.reduce(times) > 1 or more < expected - 6 * math.sqrt(expected)))
+
+
+def _is_lost_otherwise(data: PartyData, per: int) -> bool:
+    """Whether a party's rows are censored earlier or later than all rows: else each weighs 1 on average."""
+    if data.weights is None:
+        return False
+    weights = data.weights / per
+    off = abs(float(weights.sum()) - data.rows)
+    return off > _UNLIKE * data.rows and off > _SURELY * math.sqrt(max(float(weights @ (weights - 1)), 0.0))
 
 
 def few_levels(data: PartyData, analysis: Analysis) -> tuple[str, ...]:

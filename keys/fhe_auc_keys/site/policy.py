@@ -303,7 +303,8 @@ def _differences(known: Agreed, announced: Announcement, site: Site) -> Iterator
     elif session.once == bool(manifest.turn) and study.every:
         yield "its turn is not that of its step"
     elif fields := differing(manifest, session):
-        yield f"it is not what the study makes, but for other {', '.join(fields)}"
+        which = ", or its weights are not those of the censoring curve that this site has read" * bool(study.follow_up)
+        yield f"it is not what the study makes, but for other {', '.join(fields)}{which}"
 
 
 def _check_time(known: Agreed, announced: Announcement, at: datetime) -> None:

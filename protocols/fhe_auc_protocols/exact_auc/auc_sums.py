@@ -534,14 +534,18 @@ def _squares(max_rows: int, parties: int) -> Range:
 
 
 def hidden_groups(analysis: Analysis, aucs: Sequence[AucOfSums]) -> frozenset[int]:
-    """Return groups that are not shown: too few rows of a label; and the next smallest ones of the same variable."""
+    """Return groups that are not shown, with too few rows, or effective rows, of a label; and the next smallest ones.
+
+    Effective rows are known only where there is an interval.
+    """
     least = analysis.min_cell
     if least == 1:
         return frozenset()
     rows: dict[int, list[int]] = defaultdict(list)  # of each label; repeatedly, but in one order for all groups
     for contrast, own in zip(analysis.contrasts, aucs, strict=True):
         if contrast.positives.group == contrast.negatives.group:
-            rows[contrast.positives.group] += [own.positives, own.negatives]
+            counted = zip((own.positives, own.negatives), own.effective, strict=True)
+            rows[contrast.positives.group] += [min(each, math.floor(worth)) for each, worth in counted]
     by_variable: dict[int, list[int]] = defaultdict(list)
     for at, group in enumerate(analysis.groups):
         if group.variable is not None:

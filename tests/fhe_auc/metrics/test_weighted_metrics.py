@@ -101,11 +101,12 @@ def test_values_are_those_over_rows_and_standard_errors_are_what_the_influences_
 
 
 def test_the_error_of_the_auc_enlarges_what_influences_of_each_label_add_up_to_by_its_effective_rows() -> None:
-    of_label = [np.where(ROWS.labels == label, ROWS.weights, 0) for label in (1, 0)]
-    total = 0.0
-    for own, other in (of_label, of_label[::-1]):
-        alone = error_by_rows(lambda weights, other=other: auc(np.abs(weights) + other), own + 1e-12)
-        rows = own.sum() ** 2 / (own**2).sum()
+    own, other = (ROWS.weights[ROWS.labels == label] for label in (1, 0))
+    ones, zeros = (ROWS.scores[ROWS.labels == label] for label in (1, 0))
+    ordered, total = np.sign(ones[:, None] - zeros) / 2 + 0.5, 0.0
+    for weights, better in ((own, ordered @ other / other.sum()), (other, own @ ordered / own.sum())):
+        alone = error_by_rows(lambda changed, better=better: np.average(better, weights=changed), weights)
+        rows = weights.sum() ** 2 / (weights**2).sum()
         total += alone**2 * rows / (rows - 1)
     assert ranking.roc_auc_score(OURS).value == pytest.approx(auc(ROWS.weights), abs=1e-12)
     assert ranking.roc_auc_error(OURS) == pytest.approx(math.sqrt(total), rel=1e-4)
@@ -153,7 +154,7 @@ def test_decisions_are_scikit_learns_and_effective_rows_have_the_variance_of_eac
     assert found["accuracy"] == pytest.approx(sklearn.accuracy_score(ROWS.labels, above, **weights), abs=1e-12)
 
     def precision(changed):
-        return sklearn.precision_score(ROWS.labels, above, sample_weight=changed)
+        return np.average(ROWS.labels[above == 1], weights=changed[above == 1])
 
     hits, others = matrix[::-1, 1]
     squares = [np.sum(ROWS.weights[(ROWS.labels == label) & (above == 1)] ** 2) for label in (1, 0)]

@@ -11,7 +11,8 @@ from click.testing import CliRunner
 from fhe_auc import federated_auc, federated_report
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli import main
-from fhe_auc.question.follow_up import KEYWORDS, FollowUp, events_of, follow_up_of
+from fhe_auc.question.analysis import Analysis
+from fhe_auc.question.follow_up import KEYWORDS, AtHorizon, FollowUp, events_of, follow_up_of
 from fhe_auc.question.study import Study
 from fhe_auc.question.weights import Weights, weights_of
 
@@ -201,3 +202,20 @@ def test_a_partys_weights_are_within_its_cap_as_its_rows_are() -> None:
     study.require_rows("north", 100, weighed=True)
     with pytest.raises(InputError, match=r"^party 'north' counts as 101 rows, more than its cap"):
         study.require_rows("north", 101, weighed=True)
+
+
+@pytest.mark.parametrize(
+    ("horizon", "weights", "beyond"),
+    [
+        (10.0, (1000, 9000, *[1000] * 9), 9000),  # one cell of time stands out
+        (10.0, (1000,) * 11, 999),
+        (10.0, (1000,) * 3, 1000),  # fewer cells than there are up to the horizon
+        (7.0, (1000,) * 8, 1000),  # no horizon that was asked for
+    ],
+)
+def test_weights_that_no_censoring_curve_makes_are_refused(horizon: float, weights: Any, beyond: int) -> None:
+    follow_up = FollowUp(time="days", event="status", horizons=(10.0,))
+    right = AtHorizon(horizon=10.0, weights=(1000,) * 11, beyond=1000)
+    assert Analysis(follow_up=follow_up, at=right).units == (1000, 1000)
+    with pytest.raises(InputError, match="weight"):
+        Analysis(follow_up=follow_up, at=AtHorizon(horizon=horizon, weights=weights, beyond=beyond))

@@ -96,7 +96,7 @@ def test_more_rows_than_agreed_on_or_more_weight_give_no_number() -> None:
 
 
 def test_groups_and_two_models_have_sums_of_weights_with_effective_rows() -> None:
-    report = made(min_cell=1, by="sex", score=["risk", "other"])
+    report = made(min_cell=1, by="sex", score=["risk", "other"], thresholds=GRID[::10])
     above = SCORES >= 0.3
     for group in report.card.group_decisions:
         own = (group.level == TABLE.sex).to_numpy()
@@ -141,7 +141,8 @@ def test_page_json_and_text_say_that_numbers_are_weighted() -> None:
     assert "by weight" in str(report)
     assert "Of each bin parties learn sums of weights, of their squares, and rows" in told["privacy"]
     json.dumps(told, allow_nan=False)
-    assert "weighting" not in federated_report(TABLE, label="died", score="risk", site="site").as_dict()
+    plain = {**ASKED, "weight": None, "max_weight": None}
+    assert "weighting" not in federated_report(TABLE, **plain, score="risk").as_dict()
 
 
 FOLLOWED = TABLE.assign(days=RANDOM.integers(1, 40, 900), status=RANDOM.choice([0, 1, 2], 900, p=[0.3, 0.5, 0.2]))
@@ -186,14 +187,14 @@ def test_a_file_of_a_result_holds_weighted_counts_as_they_are() -> None:
         assert before.unknown is after.unknown is None
 
 
-@pytest.mark.parametrize("how", ["weights", "horizon"])
+@pytest.mark.parametrize("how", [pytest.param("weights", marks=pytest.mark.slow), "horizon"])
 def test_files_of_all_sessions_tell_the_same_report(how) -> None:
     of = {"weights": Weights("ipw", 4000)} if how == "weights" else {"follow_up": FollowUp("days", "status", (20.0,))}
     by = (Variable("sex", ("F", "M")),)
     questions = Questions(score_columns=("risk", "other"), by={each.name: each.levels for each in by}, **of)
     table = FOLLOWED[FOLLOWED.status != 2]
     parties, analysis = parties_of(table, questions, site="site", label="died", entries=Entries())
-    asked = Asked(analysis=analysis, thresholds="uniform:50", report=ReportAsked(threshold=(0.3,)))
+    asked = Asked(analysis=analysis, thresholds="uniform:10", report=ReportAsked(threshold=(0.3,)))
     base, outcomes = Request(parties=tuple(data.name for data in parties), thresholds=np.empty(0)), []
 
     def kept(step, outcome):

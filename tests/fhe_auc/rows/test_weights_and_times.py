@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fhe_auc import federated_auc
 from fhe_auc.base.errors import InputError
 from fhe_auc.question.analysis import Analysis, Questions
 from fhe_auc.question.follow_up import AtHorizon, FollowUp
@@ -98,7 +99,12 @@ def test_a_note_says_that_weights_or_times_were_rounded_only_where_some_were() -
         (WEIGHTED, "ipw", float("inf"), "weight is inf; weights must be finite"),
         (WEIGHTED, "ipw", "much", "weight is 'much', which is not a number"),
         (WEIGHTED, "ipw", "", "weight is missing; --drop-missing leaves such rows out"),
-        (WEIGHTED, "ipw", 50.0001, "weight is above 50, the most that one may be, which is public"),
+        (
+            WEIGHTED,
+            "ipw",
+            50.0001,
+            "weight is above 50, the most that one may be, which is public: all sites agree on a higher one",
+        ),
         (TIMED, "days", -3, "follow-up time is -3.0; follow-up times must be 0 or more"),
         (TIMED, "days", "inf", "follow-up time is inf; follow-up times must be finite"),
         (TIMED, "days", "NA", "follow-up time is missing; --drop-missing leaves such rows out"),
@@ -276,3 +282,21 @@ def test_every_protocol_has_weights_or_refuses_them_with_a_sentence(name: str) -
         elif "epsilon" in options:
             with pytest.raises(InputError, match=r"epsilon: weights and follow-up times do not go with noise"):
                 plugin.prepare(request)
+
+
+def test_a_site_that_loses_rows_earlier_than_all_is_told_and_one_that_does_not_is_not() -> None:
+    rng = np.random.default_rng(31)
+    event = rng.exponential(500, 900)
+    sites = {}
+    losses = ("early", rng.exponential(150, 300), slice(300)), ("late", np.full(600, 1e4), slice(300, 900))
+    for name, lost, rows in losses:
+        times = np.minimum(event[rows], lost)
+        own = {"days": np.ceil(times), "status": (times < lost).astype(int), "risk": rng.random(len(times)).round(3)}
+        sites[name] = own
+    asked = {"score": "risk", "time": "days", "event": "status", "horizon": 200, "protocol": "exact", "interval": None}
+    told = [text for text in federated_auc(sites, **asked).own_warnings if "censored earlier, or later" in text]
+    assert len(told) == 1
+    assert told[0].startswith("2 of 2 parties, 'early' first, have rows that are censored")
+    alike = {name: {**own, "status": np.ones(len(own["days"]), int)} for name, own in sites.items()}
+    alike["late"]["status"][::9] = alike["early"]["status"][::9] = 0  # one in nine, at both
+    assert not [text for text in federated_auc(alike, **asked).own_warnings if "censored earlier" in text]

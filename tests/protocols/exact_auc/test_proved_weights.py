@@ -45,7 +45,7 @@ ANALYSES = {
     "weights": Analysis(weights=WEIGHTS),
     "groups": Analysis(weights=WEIGHTS, by=(SEX, AGE)),
     "models": Analysis(weights=WEIGHTS, models=("old", "new"), by=(SEX,)),
-    "horizon": Analysis(follow_up=FollowUp("days", "status", (365.0,)), at=AT),
+    "horizon": Analysis(follow_up=FollowUp("days", "status", (365.0,), step=365.0), at=AT),
 }
 ONE = ANALYSES["weights"]
 STEPS = {"exact": (1, 1), "coarse": (4, 16), "coarse squares": (1, 4)}

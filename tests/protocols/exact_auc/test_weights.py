@@ -149,6 +149,17 @@ def by_patients(influence: Any, rows: PartyData, own: NDArray[np.bool_], effecti
     return variance + 2 * float(sides[0] @ sides[1]) * k / (k - 1)
 
 
+def test_a_group_whose_weights_make_one_row_of_it_of_all_is_not_shown() -> None:
+    (data,) = made(Analysis(by=(SEX,)), 1, 5, most=200)
+    weights = np.where(data.groups[0] == 0, 500, 1)
+    weights[[np.flatnonzero((data.groups[0] == 1) & (data.labels == label))[0] for label in (0, 1)]] = 500
+    for weighed in (frozen(weights), frozen(np.full(data.rows, 500))):
+        sums = AnalysisSums(structs.replace(WEIGHTED, by=(SEX,)), len(GRID), interval=True)
+        said = told(read_in_the_clear(sums, [weighing(data, weighed)], GRID, level=0.95))
+        of_groups = [estimate.auc is None for estimate in said.estimates[1:]]
+        assert of_groups == [len(set(weighed.tolist())) > 1] * 2  # the other one would give it away
+
+
 @pytest.mark.parametrize("units", [1, 100, 317])
 @pytest.mark.parametrize("bins", [100, 1000])
 def test_equal_weights_give_what_rows_that_count_once_give(units: int, bins: int) -> None:
