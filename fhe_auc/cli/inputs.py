@@ -87,6 +87,10 @@ def option(usage: str, about: str, *, name: str | None = None, **more: Any) -> D
     return click.option(*names, metavar=value, is_flag=flag, help=about, **more)
 
 
+def _text(usage: str, about: str, **more: Any) -> Decorator:
+    return option(usage, about, default="", show_default=False, **more)
+
+
 def gathered(name: str, make: Callable[..., Any] | str, *options: Decorator) -> Decorator:
     """Decorate a command: it takes these options, and receives what `make` makes of their values as one argument.
 
@@ -267,11 +271,9 @@ heterogeneity_option = option(
     "--heterogeneity", "How far sites differ, five at least: who knows all but three can work out these three's AUCs."
 )
 
-cluster_option = option(
+cluster_option = _text(
     "--cluster NAME",
     "Column of patient ids: patients are independent then, not rows; parties learn how many patients there are.",
-    default="",
-    show_default=False,
 )
 
 
@@ -294,10 +296,6 @@ def numbers(context: click.Context, parameter: click.Parameter, texts: tuple[str
         return tuple(float(number) for text in texts for number in text.split(","))
     except ValueError as error:
         raise click.BadParameter(f"{error}; give numbers, as in 0.05,0.1") from None
-
-
-def _text(usage: str, about: str, **more: Any) -> Decorator:
-    return option(usage, about, default="", show_default=False, **more)
 
 
 weight_options = (

@@ -22,7 +22,7 @@ from fhe_auc.metrics.binning_error import WIDENED
 from fhe_auc.question.analysis import MOST_MIN_CELL, Questions
 from fhe_auc.results import report_tables, result_tables
 from fhe_auc.results.asked import Asked, ReportAsked
-from fhe_auc.results.replicates import LEAST, MOST
+from fhe_auc.results.evaluation import LEAST_REPLICATES, MOST_REPLICATES
 from fhe_auc.results.report_measures import NOT_PROBABILITIES
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _SHOWN = ("average_precision", "expected_calibration_error", "brier", "scaled_brier")
 """Measures of scores that are printed; the page has all."""
 
-REPLICATES = click.IntRange(LEAST, MOST)
+REPLICATES = click.IntRange(LEAST_REPLICATES, MOST_REPLICATES)
 _PRINTED = ("youden", "least_cost", "alert_rate")  # likewise, of thresholds that the rows choose
 
 

@@ -7,6 +7,7 @@ is the same for rows of one label in one bin, so that Σw² of each bin, `square
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -133,12 +134,14 @@ class Histogram:
     def merged(self, starts: NDArray[np.intp]) -> Histogram:
         """Return the histogram of merged bins, each of which begins with one of these; the first is 0."""
         ends = self.edges[np.append(starts, self.bins)]
-        both, *of_weights = (
-            None if each is None else np.add.reduceat(each, starts, axis=-1)
-            for each in (self.sides, self.squares, self.rows, self.unknown)
-        )
-        assert both is not None  # noqa: S101 - it is
-        return Histogram(ends, *both, *of_weights)
+        return self.remade(ends, lambda each: np.add.reduceat(each, starts, axis=-1))
+
+    def remade(
+        self, edges: NDArray[np.float64], make: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    ) -> Histogram:
+        """Return the histogram with these edges, and what `make` makes of each array of its bins, shape (…, B)."""
+        of_weights = (None if each is None else make(each) for each in (self.squares, self.rows, self.unknown))
+        return Histogram(edges, *make(self.sides), *of_weights)
 
     def mirrored(self) -> Histogram:
         """Return the histogram of labels and scores turned round, in bins from 0, 1, 2 on."""

@@ -8,6 +8,7 @@ bins that do not tell where fewer rows lie than `min_cell`; 1 is for counts with
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -85,9 +86,5 @@ def mapped(histogram: Histogram, scores: NDArray[np.float64]) -> Histogram:
     usable, values = histogram.cleaned(), np.unique(scores)
     starts = np.union1d(values, np.nextafter(values[:-1], np.inf))
     at = np.searchsorted(starts, scores)
-
-    def moved(cells: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.apply_along_axis(lambda each: np.bincount(at, each, len(starts)), -1, cells)
-
-    of_weights = (each if each is None else moved(each) for each in (usable.squares, usable.rows, usable.unknown))
-    return Histogram(np.append(starts, values[-1]), *moved(usable.sides), *of_weights)
+    move = partial(np.apply_along_axis, lambda each: np.bincount(at, each, len(starts)), -1)
+    return usable.remade(np.append(starts, values[-1]), move)

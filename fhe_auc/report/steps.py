@@ -33,11 +33,11 @@ from fhe_auc.results.evaluation import (
     Evaluation,
     Outcome,
     QuantileThresholds,
+    Replicates,
     preceded,
 )
 from fhe_auc.results.group_decisions import calibrations, of_cells
 from fhe_auc.results.intervals import of_difference
-from fhe_auc.results.replicates import Replicates
 from fhe_auc.results.report_card import Bootstrap, Facts, ReportCard, report_card
 from fhe_auc.results.report_measures import Measure
 from fhe_auc.session.protocol import Request

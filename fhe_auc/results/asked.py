@@ -9,8 +9,8 @@ import msgspec
 from fhe_auc.base.errors import InputError
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import PLAIN, Analysis
+from fhe_auc.results.evaluation import LEAST_REPLICATES, MOST_REPLICATES
 from fhe_auc.results.intervals import DEFAULT_LEVEL
-from fhe_auc.results.replicates import LEAST, MOST
 
 MOST_THRESHOLDS = 10  # asked for: what is not shown at one of many would tell where single rows lie
 
@@ -51,8 +51,9 @@ class ReportAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise InputError(f"cost_ratio is {self.cost_ratio}; it must be above 0 and finite")
         if self.alert_rate is not None and not 0 < self.alert_rate < 1:
             raise InputError(f"alert_rate is {self.alert_rate}; it must be above 0 and below 1")
-        if self.bootstrap and not LEAST <= self.bootstrap <= MOST:
-            raise InputError(f"bootstrap is {self.bootstrap}; give {LEAST} to {MOST:,} replicates")
+        if self.bootstrap and not LEAST_REPLICATES <= self.bootstrap <= MOST_REPLICATES:
+            possible = f"{LEAST_REPLICATES} to {MOST_REPLICATES:,}"
+            raise InputError(f"bootstrap is {self.bootstrap}; give {possible} replicates")
         if self.bootstrap and self.protocol != "histogram-federated":
             raise InputError("bootstrap: replicates are of exact counts, and do not go with a model that adds noise")
 

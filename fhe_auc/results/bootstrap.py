@@ -19,8 +19,8 @@ from fhe_auc.metrics.histogram import Estimate, Histogram
 from fhe_auc.metrics.probabilities import of_probabilities
 from fhe_auc.results.asked import ReportAsked
 from fhe_auc.results.decisions import OperatingPoint, chosen_thresholds
+from fhe_auc.results.evaluation import Replicates
 from fhe_auc.results.intervals import Interval, student_t
-from fhe_auc.results.replicates import Replicates
 from fhe_auc.results.report_card import Bootstrap, ReportCard
 from fhe_auc.results.report_measures import Measure, calibration_measures, score_measures
 

@@ -1,4 +1,4 @@
-"""What sessions yield: `Evaluation`, `QuantileThresholds`, `CellCounts`, `CensoringCurve`.
+"""What sessions yield: `Evaluation`, `QuantileThresholds`, `CellCounts`, `CensoringCurve`, `Replicates`.
 
 `Outcome` is what all have, as its cost.
 """
@@ -51,6 +51,7 @@ _OF_DIFFERENCES = {
 NOT_TOLD_APART = "many pairs of rows share a bin, in which scores are not ranked"  # of a large binning error
 FIRST_SESSION = "boundaries: "  # before the name of a phase of the session that found the thresholds
 CURVE_SESSION = "censoring curve: "
+LEAST_REPLICATES, MOST_REPLICATES = 100, 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -421,6 +422,22 @@ class CellCounts(Outcome):
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CensoringCurve(Outcome, Ended):
     """Rows of all parties, of which the censoring curve is made; `counts` and `beyond` as of `Ended`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Replicates(Outcome):
+    """Counts of rows in each of which every row, or patient, counts as often as its site has drawn for it.
+
+    Attributes
+    ----------
+    grid : ndarray of float64, shape (bins,)
+        Where bins begin; those of all models are the same.
+    counts : ndarray of float64, shape (replicates, models, 2, bins)
+        Positive, then negative rows in each bin; sums of weights where rows have such.
+    """
+
+    grid: NDArray[np.float64]
+    counts: NDArray[np.float64]
 
 
 BEFORE: Mapping[type[Outcome], str] = {QuantileThresholds: FIRST_SESSION, CensoringCurve: CURVE_SESSION}

@@ -37,13 +37,13 @@ from fhe_auc.results.evaluation import (
     Evaluation,
     Outcome,
     QuantileThresholds,
+    Replicates,
     preceded,
     verified_as_dict,
 )
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.horizons import at_horizons
 from fhe_auc.results.intervals import Interval
-from fhe_auc.results.replicates import Replicates
 
 KINDS: Mapping[str, type[Outcome]] = {
     "evaluation": Evaluation,

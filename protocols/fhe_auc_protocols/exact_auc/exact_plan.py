@@ -83,7 +83,7 @@ class AnalysisSums:
     @property
     def aucs(self) -> AucSums:
         """Those of AUCs, which are the first part."""
-        return self._made[3]
+        return self._made[1]
 
     def for_rows(self, max_rows: int, parties: int) -> AnalysisSums:
         """Return sums of so many pooled rows: those of weights as coarse as it takes, where counts are proved."""
@@ -94,12 +94,12 @@ class AnalysisSums:
         return next((own for own in found if own.least_modulus(max_rows, parties) < MOST_PROVED), self)
 
     @property
-    def signs(self) -> tuple[TieSums, int]:
-        """The sums that tell which ties are meant, and where in a sketch their vectors begin; none have noise."""
-        return self._made[1:3]
+    def signs(self) -> TieSums:
+        """The sums that tell which ties are meant; none have noise."""
+        return self._made[2]
 
     @cached_property
-    def _made(self) -> tuple[tuple[ReleasePart, ...], TieSums, int, AucSums]:
+    def _made(self) -> tuple[tuple[ReleasePart, ...], AucSums, TieSums]:
         analysis, bins, pairs = self.analysis, self.bins, self.analysis.comparisons
         # A difference of models has a far smaller variance, of which merging might hide much.
         variance_bins = bins if pairs else self.variance_bins
@@ -108,22 +108,18 @@ class AnalysisSums:
         aucs = AucSums(analysis, bins, self.interval, ties.wide, variance_bins=variance_bins, coarse=self.coarse)
         heaviest = analysis.units.most if analysis.units else 0
         compared = ComparisonSums(pairs, bins, self.interval, heaviest) if pairs else None
-        signs_at = sum(length for part in filter(None, (aucs, compared)) for _, length in part.vectors)
-        ties = replace(ties, counts=signs_at)
+        ties = replace(ties, counts=sum(length for part in (aucs, compared) if part for _, length in part.vectors))
         if self.privacy is not None:
             noisy = NoisySums(self.privacy, picked(ties.wide), ties_meant=not ties.wide.any())
-            return (replace(aucs, released=False), noisy), replace(ties, runs=None), signs_at, aucs
-        parts: list[ReleasePart] = []
-        if compared is None:
-            parts.append(aucs)
-        else:
-            parts += [replace(aucs, alike=compared.crowded(~ties.wide)), compared]
-        parts.append(ties)
+            return (replace(aucs, released=False), noisy), aucs, replace(ties, runs=None)
+        parts: list[ReleasePart] = [aucs, ties]
+        if compared is not None:
+            parts = [replace(aucs, alike=compared.crowded(~ties.wide)), compared, ties]
         if analysis.heterogeneity:
             parts.append(SiteSums(len(analysis.models)))
         if analysis.cluster:
             parts.append(ClusterSums(analysis, bins))
-        return tuple(parts), ties, signs_at, aucs
+        return tuple(parts), aucs, ties
 
     @cached_property
     def release(self) -> Release:
@@ -332,7 +328,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return None
         (prime,) = self.parameters.plain_moduli
         aucs, size = self.sums.aucs, self.computed[0].sketch.size
-        asked = self.analysis, self.thresholds, max(self.caps), prime, size, *self.sums.signs
+        asked = self.analysis, self.thresholds, max(self.caps), prime, size, self.sums.signs
         return ProvedCounts(*asked, aucs.starts if aucs.interval else None, aucs.coarse)
 
     def cap_of(self, index: int) -> int:

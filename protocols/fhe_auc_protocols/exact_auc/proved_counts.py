@@ -117,7 +117,7 @@ class RowCaps(ReleasePart):
 class ProvedCounts:
     """Those of an analysis over `bins` bins, modulo a prime; a sketch has `sketch_size` entries, the counts first.
 
-    Of rows with weights, rows, and numbers over merged bins, follow. Rows by sign, of `ties`, begin at `signs_at`.
+    Of rows with weights, rows, and numbers over merged bins, follow. Rows by sign, of `ties`, begin behind its counts.
     `most` is the largest row cap of any party. Raises `CapacityError` where the prime is too small to prove them.
     """
 
@@ -127,7 +127,6 @@ class ProvedCounts:
     prime: int
     sketch_size: int
     ties: TieSums
-    signs_at: int
     starts: tuple[int, ...] | None = None  # first bins of merged ones, none for all; None without an interval
     steps: tuple[int, int] = (1, 1)  # of merged units, and of their squares
 
@@ -199,7 +198,7 @@ class ProvedCounts:
         if self.analysis.units:
             counted.append(self._of_all_groups(numbers[self._at["rows"]], axis=0))
             counted += [numbers[self._at[own.name]] for own in self._bounds[1:]]
-        before, after = np.split(submitted[digits:], [self.signs_at - self._counted])
+        before, after = np.split(submitted[digits:], [self.ties.counts - self._counted])
         vectors = [*counted, before, numbers[self._at["signs"]], after]
         return np.concatenate([own.reshape(-1) for own in vectors])
 
@@ -211,11 +210,11 @@ class ProvedCounts:
 
     def signs_of(self, sketch: Residues) -> Residues:
         """Return the entries of a sketch that are rows by sign."""
-        return sketch[self.signs_at :][: self._at["signs"].size]
+        return sketch[self.ties.counts :][: self._at["signs"].size]
 
     def others(self, sketch: Residues) -> tuple[Residues, Residues]:
         """Return the entries of a sketch that are no counts, before and after the rows by sign."""
-        return sketch[self._counted : self.signs_at], sketch[self.signs_at + self._at["signs"].size :]
+        return sketch[self._counted : self.ties.counts], sketch[self.ties.counts + self._at["signs"].size :]
 
     @property
     def _shapes(self) -> list[tuple[int, ...]]:

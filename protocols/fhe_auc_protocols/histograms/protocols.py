@@ -5,8 +5,7 @@ from typing import Any
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.results.evaluation import CellCounts, CensoringCurve, Evaluation, QuantileThresholds
-from fhe_auc.results.replicates import Replicates
+from fhe_auc.results.evaluation import CellCounts, CensoringCurve, Evaluation, QuantileThresholds, Replicates
 from fhe_auc.rows.own_checks import left_out
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest

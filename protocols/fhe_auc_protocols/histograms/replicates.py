@@ -21,7 +21,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.score_bins import bins_of
-from fhe_auc.results.replicates import LEAST, MOST, Replicates
+from fhe_auc.results.evaluation import LEAST_REPLICATES, MOST_REPLICATES, Replicates
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.sums.terms import MOST_ENTRIES
@@ -39,9 +39,9 @@ class ReplicateCounts(Readout[Replicates]):
 
     purpose = "replicates"
 
-    def __init__(self, analysis: Analysis = PLAIN, replicates: object = LEAST) -> None:
-        if not is_whole(replicates, range(LEAST, MOST + 1)):
-            raise InputError(f"replicates: {LEAST} to {MOST:,} are possible, got {replicates!r}")
+    def __init__(self, analysis: Analysis = PLAIN, replicates: object = LEAST_REPLICATES) -> None:
+        if not is_whole(replicates, range(LEAST_REPLICATES, MOST_REPLICATES + 1)):
+            raise InputError(f"replicates: {LEAST_REPLICATES} to {MOST_REPLICATES:,} are possible, got {replicates!r}")
         self._analysis, self.replicates = analysis, replicates
         self._per = analysis.units.per if analysis.units else 1
 

@@ -16,7 +16,7 @@ from fhe_auc.report.steps import report_steps
 from fhe_auc.results import result_file
 from fhe_auc.results.asked import Asked, ReportAsked
 from fhe_auc.results.bootstrap import BINS, bins_of_replicates, with_bootstrap
-from fhe_auc.results.replicates import Replicates
+from fhe_auc.results.evaluation import Replicates
 from fhe_auc.results.report_card import report_card
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.one_process import play

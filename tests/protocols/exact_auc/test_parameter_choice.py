@@ -190,9 +190,9 @@ def counts_of_rows(analysis: Analysis, rows: int, seed: int) -> np.ndarray[Any, 
 
 
 def proved(analysis: Analysis, counts: np.ndarray[Any, Any], cap: int) -> ProvedCounts:
-    ties = TieSums(analysis, (1, 1, 2), BINS, counts.size, proved=True)
+    ties = TieSums(analysis, (1, 1, 2), BINS, counts.size + 2, proved=True)
     signs = sum(length for _, length in ties.vectors)
-    return ProvedCounts(analysis, BINS, cap, PRIME, counts.size + signs + REST, ties, counts.size + 2)
+    return ProvedCounts(analysis, BINS, cap, PRIME, counts.size + signs + REST, ties)
 
 
 def sketch_of(counts: np.ndarray[Any, Any]) -> modular.Residues:

@@ -109,7 +109,7 @@ class Counted:
 
 def proved(analysis: Analysis, steps: tuple[int, int] = (1, 1), most: int = CAP) -> ProvedCounts:
     size = Counted(analysis, steps, []).sketch.size
-    return ProvedCounts(analysis, BINS, most, PRIME, size, TieSums(analysis, None, BINS, size), size, STARTS, steps)
+    return ProvedCounts(analysis, BINS, most, PRIME, size, TieSums(analysis, None, BINS, size), STARTS, steps)
 
 
 def believed(statement: Statement, digits: Residues, constants: Residues) -> bool:

@@ -13,7 +13,7 @@ from fhe_auc.base.errors import InputError, ResultCheckError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.weights import Weights
-from fhe_auc.results.replicates import Replicates
+from fhe_auc.results.evaluation import Replicates
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.one_process import run
 from fhe_auc.session.protocol import Request

@@ -247,7 +247,8 @@ class LyingComputation(ExactComputation):
 
     def _fit_signs(self, sketch: Residues, added: Residues, prime: int) -> None:
         """Give all rows that are added, (models, labels, bins), the sign 1: else the lie would show there, too."""
-        ties, start = self.plan.sums.signs
+        ties = self.plan.sums.signs
+        start = ties.counts
         if not (ties.proved and ties.buckets):
             return
         signs = sketch[start:][: sum(length for _, length in ties.vectors)]
