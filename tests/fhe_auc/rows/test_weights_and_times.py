@@ -297,6 +297,9 @@ def test_a_site_that_loses_rows_earlier_than_all_is_told_and_one_that_does_not_i
     told = [text for text in federated_auc(sites, **asked).own_warnings if "censored earlier, or later" in text]
     assert len(told) == 1
     assert told[0].startswith("2 of 2 parties, 'early' first, have rows that are censored")
-    alike = {name: {**own, "status": np.ones(len(own["days"]), int)} for name, own in sites.items()}
-    alike["late"]["status"][::9] = alike["early"]["status"][::9] = 0  # one in nine, at both
+    times = np.ceil(event)
+    status = (np.arange(900) % 9 > 0).astype(int)  # one in nine is censored, at both
+    alike = {
+        name: {"days": times[at::2], "status": status[at::2], "risk": rng.random(450)} for at, name in enumerate(sites)
+    }
     assert not [text for text in federated_auc(alike, **asked).own_warnings if "censored earlier" in text]
