@@ -149,7 +149,7 @@ def test_a_result_of_another_kind_in_the_place_of_the_curve_or_one_of_other_time
     for wrong in (FOUND, dataclasses.replace(CURVE, counts=CURVE.counts[:, 1:])):
         with pytest.raises(InputError, match="the results are not those of the question's sessions"):
             next_session(asked, asked.sites, (wrong,))
-    with pytest.raises(EvaluationError, match="no row is followed up for longer than 60, or next to none"):
+    with pytest.raises(EvaluationError, match="no row is followed up for longer than 60, or so few"):
         next_session(asked, asked.sites, (dataclasses.replace(CURVE, beyond=0),))
 
 
