@@ -127,10 +127,10 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
         plan = manifest.decoded_plan(ExactPlan)
         check_rows(data.rows, plan.max_rows, party=data.name)
-        self._counted_rows = counted_rows(data, plan.analysis, plan.max_rows)
         index = manifest.parties.index(data.name) if data.name in manifest.parties else None
         for part in plan.parts:
             part.check_rows(data, index)
+        self._counted_rows = counted_rows(data, plan.analysis, plan.max_rows)
         self.party = data.name
         self.plan = plan
         self._manifest = manifest
