@@ -75,7 +75,7 @@ class Form:
 form_options = gathered(
     "form",
     Form,
-    option("--brief", "Print one line; warnings go to stderr."),
+    option("--brief", "Print one line a horizon; warnings go to stderr."),
     option("--costs", "Print keys, rounds, bytes and times too."),
     output.json_option,
 )
@@ -103,7 +103,7 @@ def print_evaluation(
         output.print_json({**evaluation.as_dict(), **(beside_json or {})})
         return
     if form.brief:
-        click.echo(evaluation.headline)
+        click.echo("\n".join(evaluation.headlines))
         for warning in evaluation.warnings:
             output.print_warning(warning)
     else:

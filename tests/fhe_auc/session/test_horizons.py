@@ -10,6 +10,7 @@ import pytest
 
 from fhe_auc import Evaluation, federated_auc
 from fhe_auc.base.errors import EvaluationError, InputError
+from fhe_auc.cli.evaluation_table import Form, print_evaluation
 from fhe_auc.figures import forest_plot
 from fhe_auc.question.analysis import Analysis, Questions
 from fhe_auc.question.follow_up import FollowUp
@@ -101,6 +102,15 @@ def test_tables_frames_plots_and_json_say_the_horizon(both: Evaluation) -> None:
     assert labels == ["all rows\nat 100", "all rows\nat 200"]
     plain = json.loads(json.dumps(both.as_dict()))
     assert [each["horizon"] for each in (*plain["estimates"], *plain["comparisons"])] == [100, 100, 200, 200, 100, 200]
+
+
+def test_brief_has_a_line_for_each_horizon(both: Evaluation, capsys: pytest.CaptureFixture[str]) -> None:
+    print_evaluation(both, Form(costs=False, brief=True, as_json=False))
+    lines = capsys.readouterr().out.splitlines()
+    of_first = [each for each in both.estimates if each.model == "a"]
+    assert [line[:17] for line in lines] == [f"AUC at {each.horizon:g} {each.auc:.4f}" for each in of_first]
+    for line, each in zip(lines, of_first, strict=True):
+        assert f"; n {each.rows:,}, events {each.positives:,}, weighted; protocol exact" in line
 
 
 def test_without_follow_up_times_nothing_has_a_horizon() -> None:
