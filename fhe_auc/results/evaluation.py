@@ -219,7 +219,8 @@ class Evaluation(Outcome):
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, ready for ``json.dumps``."""
-        first = {"auc": self.auc, "binning_error": self.binning_error, "numerical_error": self.numerical_error}
+        at = {} if self.horizon is None else {"horizon": self.horizon}
+        first = {"auc": self.auc, **at, "binning_error": self.binning_error, "numerical_error": self.numerical_error}
         plain = first | asdict(self)  # what one looks for comes first
         plain["seconds"], plain["settings"] = dict(self.seconds), dict(self.settings)
         plain["warnings"], plain["own_warnings"] = list(self.warnings), list(self.own_warnings)
