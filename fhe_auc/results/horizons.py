@@ -10,6 +10,7 @@ from fhe_auc.results.estimates import with_holm
 from fhe_auc.results.evaluation import COSTS, CensoringCurve, Evaluation, preceded
 
 _FEW, _LARGE = 30, 10  # rows beyond a horizon, and a weight, that are worth a warning
+_OF_ONE = "effective_events", "effective_others"  # settings that each horizon has of its own
 _DYNAMIC = "rows with the event by the horizon, from rows without one (cumulative cases, dynamic controls)"
 _COMPETING = _DYNAMIC.replace("(", "or with a competing one (")
 
@@ -24,7 +25,16 @@ def at_horizons(evaluations: Sequence[Evaluation], curve: CensoringCurve, analys
         for text in each.warnings
     ]
     proved = [*(each.soundness for each in evaluations), curve.soundness]
-    lost = int(curve.counts.sum()) + curve.beyond - (first.rows or 0)
+    everybody = int(curve.counts.sum()) + curve.beyond
+    lost = [everybody - (each.rows or 0) for each in evaluations]
+    told = [{name: each.settings[name] for name in _OF_ONE if name in each.settings} for each in evaluations]
+    if all(number == 0 or number >= analysis.min_cell for number in lost):
+        told = [{**own, "censored": number} for own, number in zip(told, lost, strict=True)]
+    if several:
+        told = [
+            {f"{name}_at_{each.horizon:g}": value for name, value in own.items()}
+            for each, own in zip(evaluations, told, strict=True)
+        ]
     made = replace(
         first,
         **{name: sum(getattr(each, name) for each in evaluations) for name in COSTS},
@@ -38,9 +48,9 @@ def at_horizons(evaluations: Sequence[Evaluation], curve: CensoringCurve, analys
         soundness=None if None in proved else sum(chance for chance in proved if chance is not None),
         inputs_not_proved=(*first.inputs_not_proved, *["the censoring curve"] * bool(first.inputs_proved)),
         settings={
-            **first.settings,
+            **{name: value for name, value in first.settings.items() if name not in _OF_ONE},
             "definition": _COMPETING if len(curve.counts) > 2 else _DYNAMIC,
-            **({} if 0 < lost < analysis.min_cell else {"censored": lost}),
+            **{name: value for own in told for name, value in own.items()},
         },
     )
     return preceded(made, curve)
