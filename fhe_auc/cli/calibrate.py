@@ -16,6 +16,8 @@ from fhe_auc.cli.session_options import SessionOptions, histogram_options
 from fhe_auc.cli.settings import CommandGroup
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL
 from fhe_auc.results.evaluation import Evaluation, verified_as_dict
+from fhe_auc.results.intervals import DEFAULT_LEVEL
+from fhe_auc.results.result_tables import ends
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,7 +68,7 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, method: str, out: Pat
     trained on.
 
     FILE may also be a site's result of a report between machines (.json): the map is of its histogram, of two models of
-    that whose --score-column this is.
+    that whose --score-column this is. With weights, or at a horizon, there is no other way.
     """
     from fhe_auc.metrics import updating
     from fhe_auc.results import calibration_file
@@ -89,8 +91,9 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, method: str, out: Pat
     calibration = updating.METHODS[method](histogram, min_cell)
     found = {each: _measured(histogram, each, min_cell) for each in ("none", *_METHODS)}
     calibration_file.save_map(out, calibration, method)
+    doubts = _slope_warnings(histogram) if method == "slope-intercept" else []
     rows = float(histogram.cleaned().real.sum() + (0 if histogram.unknown is None else histogram.unknown.sum()))
-    warnings = [*evaluation.warnings, *_ranking_warnings(found["none"], found[method])]
+    warnings = [*evaluation.warnings, *_ranking_warnings(found["none"], found[method]), *doubts]
     if as_json:
         output.print_json(
             {
@@ -116,9 +119,7 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, method: str, out: Pat
     )
     output.print_text()
     output.print_table(
-        [(name, *map(_cell, each.values())) for name, each in found.items()],
-        header=_HEADER,
-        numbers=len(_SHOWN),
+        [(name, *map(_cell, each.values())) for name, each in found.items()], header=_HEADER, numbers=len(_SHOWN)
     )
     output.print_text("On the rows that the map is made from: on others it mends less, isotonic and bbq the least.")
     output.print_warnings(warnings)
@@ -233,6 +234,20 @@ def apply(
         output.print_json({"file": str(out), "column": column, "rows": len(scores)})
     else:
         output.print_text(f"{len(scores):,} rows, with the calibrated score in column {column!r}: {out}")
+
+
+def _slope_warnings(histogram: Histogram) -> list[str]:
+    """Warn where the rows do not show that events are more where scores are higher."""
+    from fhe_auc.results.report_measures import calibration_measures
+
+    measures = calibration_measures(histogram, DEFAULT_LEVEL, smooth=False)
+    (slope,) = (each for each in measures if each.name == "calibration_slope")
+    if slope.interval is None or slope.interval.low > 0:
+        return []
+    return [
+        f"the slope's {slope.interval.heading}, {ends(slope.interval)}, does not lie above 0: these rows do not show "
+        "that higher scores mean more events; take --method intercept, which leaves the slope as it is"
+    ]
 
 
 def _ranking_warnings(before: Mapping[str, float | str | None], after: Mapping[str, float | str | None]) -> list[str]:

@@ -75,7 +75,7 @@ class Form:
 form_options = gathered(
     "form",
     Form,
-    option("--brief", "Print one line; warnings go to stderr."),
+    option("--brief", "Print one line a horizon; warnings go to stderr."),
     option("--costs", "Print keys, rounds, bytes and times too."),
     output.json_option,
 )
@@ -103,7 +103,7 @@ def print_evaluation(
         output.print_json({**evaluation.as_dict(), **(beside_json or {})})
         return
     if form.brief:
-        click.echo(evaluation.headline)
+        click.echo("\n".join(evaluation.headlines))
         for warning in evaluation.warnings:
             output.print_warning(warning)
     else:
@@ -145,10 +145,7 @@ def _print_tables(
         rows = []
     rows += _session_rows(evaluation)
     if evaluation.positives is not None and len(evaluation.estimates) == 1:  # of several it stands below their table
-        rows += [
-            ("parties learn", "pooled counts", "and these numbers"),
-            ("aggregator learns", *_AGGREGATOR[before]),
-        ]
+        rows += [("parties learn", "pooled counts", "and these numbers"), ("aggregator learns", *_AGGREGATOR[before])]
     if form.costs or evaluation.security_bits == 0:  # noise is to be named
         rows += _protection(evaluation)
     if form.costs:
@@ -206,21 +203,27 @@ def _results(evaluation: Evaluation) -> Iterator[_Row]:
         label = "label 1" if evaluation.horizon is None else f"by {evaluation.horizon:g}"
         note = f"{evaluation.positives:,} events ({label}), {evaluation.negatives:,} others"
         if evaluation.horizon is not None:
-            lost = evaluation.settings.get("censored")
+            lost = _of_first(evaluation, "censored")
             told = "some" if lost is None else f"{int(lost):,}"
             note += f"; {told} were censored before, and are not among them"
         if "patients" in evaluation.settings:
             note += f"; of {evaluation.settings['patients']:,} patients, who count once at each site"
         yield output.styled("rows", "bold"), output.styled(f"{evaluation.rows:,}", "bold"), note
     if weights := evaluation.settings.get("weights"):
-        effective = (evaluation.settings.get(f"effective_{name}") for name in ("events", "others"))
+        effective = (_of_first(evaluation, f"effective_{name}") for name in ("events", "others"))
         events, others = ("" if each is None else f"{each:,.0f}" for each in effective)
         at = "" if evaluation.horizon is None else f"at {evaluation.horizon:g} "
         note = f"{at}worth {events} events and {others} others that count once (effective rows)" * bool(events)
-        if at:
+        if at and events:
             note += "; weights are taken as known, which makes errors larger, mostly by less than 1 %"
         yield "weights", str(weights), note.removeprefix("; ")
-    yield from binning_error_rows(evaluation.auc, evaluation.binning_error, evaluation.numerical_error)
+    for row in binning_error_rows(evaluation.auc, evaluation.binning_error, evaluation.numerical_error):
+        yield (*row[:-1], f"{row[-1]}; that weights are rounded to {weights} is not in it" if weights else row[-1])
+
+
+def _of_first(evaluation: Evaluation, name: str) -> Any:
+    """Return a setting, of several horizons that of the first; None where there is none."""
+    return evaluation.settings.get(f"{name}_at_{evaluation.horizon or 0:g}", evaluation.settings.get(name))
 
 
 def _session_rows(evaluation: Evaluation) -> Iterator[_Row]:
@@ -257,7 +260,7 @@ def _protection(evaluation: Evaluation) -> Iterator[_Row]:
     texts = [
         f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}".lower()
         for name, value in evaluation.settings.items()
-        if name not in _ELSEWHERE
+        if name.partition("_at_")[0] not in _ELSEWHERE
     ]
     if texts:
         yield "settings", "", ", ".join(texts)

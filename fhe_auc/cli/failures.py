@@ -20,6 +20,11 @@ _MEANT = {
     "--pdf": "fhe-auc report has it",
     "--roc": "the page of fhe-auc report has the curve",
     "--bins": "use --thresholds EDGES",
+    **dict.fromkeys(
+        ("--weight-column", "--time-column", "--event-column", "--horizon", "--time-grid"),
+        "fhe-auc evaluate and report have it; a calibration map with weights, or at a horizon, is made from the result "
+        "file (.json) of a report between machines",
+    ),
 }
 """What those want who type an option that a command does not have."""
 

@@ -51,6 +51,7 @@ class _ForestRow(NamedTuple):
     n: str
     events: str
     marks: list[_Mark]
+    horizon: float | None = None
 
     @property
     def height(self) -> float:
@@ -70,6 +71,8 @@ def draw(evaluation: Evaluation) -> Figure:
 
 def plot_forest(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
     """Draw AUCs with their intervals: all rows, with a line through their AUC, groups, last what a new site may expect.
+
+    At horizons a line is as long as the rows of its own.
 
     A group that is not shown has a row that says so. Where classes are told from one another, the line is the average
     over their pairs. n, events and AUC are written right of the axes: with ``layout="constrained"`` there is room.
@@ -113,9 +116,11 @@ def plot_forest(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
         for at, mark in enumerate(row.marks):
             _draw_mark(axes, mark, centre + (at - (len(row.marks) - 1) / 2) * _MARK, *styles[mark.model])
     pooled = [each for each in evaluation.estimates if not each.group and not each.contrast]
-    lines = [(each.auc, styles[each.model][0]) for each in pooled if each.auc is not None]
-    for auc, colour in lines or [(evaluation.auc, GREY)]:
-        axes.axvline(auc, color=colour, linestyle=":", linewidth=1, zorder=0)
+    lines = [(each.auc, each.horizon, styles[each.model][0]) for each in pooled if each.auc is not None]
+    for auc, horizon, colour in lines or [(evaluation.auc, None, GREY)]:
+        own = [at for at, row in enumerate(rows) if row.horizon == horizon]  # one below the other
+        span = [sum(heights[: own[0]]), sum(heights[: own[-1] + 1])] if horizon is not None else axes.get_ylim()
+        axes.plot([auc, auc], span, color=colour, linestyle=":", linewidth=1, zorder=0)
     levels = (f"AUC ({each.interval.heading})" for each in evaluation.estimates if each.interval is not None)
     _write(axes, -0.15, "n", "events", next(levels, "AUC"), weight="bold")
     if models:
@@ -143,7 +148,7 @@ def _rows(evaluation: Evaluation) -> Iterator[_ForestRow]:
         first = estimates[0]
         n, events = ("" if number is None else f"{number:,}" for number in (first.rows, first.positives))
         marks = [_Mark(each.model, each.auc, each.interval) for each in estimates]
-        yield _ForestRow("\n".join(lines), n, events, marks)
+        yield _ForestRow("\n".join(lines), n, events, marks, first.horizon)
     predicted = [each for each in evaluation.sites if each.prediction is not None and each.mean is not None]
     if predicted:
         marks = [_Mark(each.model, each.mean, each.prediction, predicted=True) for each in predicted]

@@ -46,7 +46,9 @@ ScoreMap: TypeAlias = CalibrationMap | LogisticMap
 def _of_line(histogram: Histogram, _: int) -> LogisticMap:
     line = calibration_line(histogram)
     if line is None:
-        raise UndefinedMetricError("no slope fits: a score parts the labels, or nearly, or all scores are equal")
+        raise UndefinedMetricError(
+            "no slope fits: a score parts the labels, or nearly, or all scores are equal; take --method intercept"
+        )
     return LogisticMap(round(line.intercept, _DECIMALS), round(line.slope, _DECIMALS))
 
 

@@ -21,6 +21,7 @@ from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.probabilities import of_probabilities
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis
+from fhe_auc.question.follow_up import EVENT
 from fhe_auc.report import words
 from fhe_auc.results.asked import Asked, ReportAsked
 from fhe_auc.results.bootstrap import bins_of_replicates, with_bootstrap
@@ -103,7 +104,13 @@ def report_steps(asked: Asked, base: Request = ANY, own: Grids | None = None, sa
         own = Grids((counting.thresholds,) * len(asked.analysis.models), counting.thresholds)
     if follow_up := asked.analysis.follow_up:
         curve = yield from censoring_curve(asked, replace(counting, thresholds=own.together))
-        at = at_horizon(curve, follow_up, follow_up.horizons[0])
+        horizon, least = follow_up.horizons[0], asked.analysis.min_cell
+        at = at_horizon(curve, follow_up, horizon)
+        if curve.until(follow_up.until(horizon)).counts[EVENT].sum() < least != 1:
+            raise EvaluationError(
+                f"fewer than {least} rows have the event by the horizon {horizon:g}, which is too few to show: take a "
+                "later horizon; or, if you may show small counts, a smaller minimum (--min-cell, in Python min_cell=)"
+            )
         asked = structs.replace(asked, analysis=structs.replace(asked.analysis, at=at))
     names, whole = asked.analysis.models, None
     if asked.evaluates and all(np.array_equal(grid, own.together) for grid in own.of_models):

@@ -92,11 +92,12 @@ def _of_threshold(
     if card.level is None or point.decision is None or len(known) < len(found):
         return None
     edges, own = card.histogram.edges, point.decision.threshold
+    ends = f"to edges of the {card.histogram.bins} bins shown"
     tail = (1 - card.level) / 2
     low = float(np.quantile(known, tail, method="lower"))
     high = float(np.quantile(known, 1 - tail, method="higher"))
     below, above = edges[edges <= min(low, own)], edges[edges >= max(high, own)]
-    return Interval(card.level, float(below[-1]), float(above[0]), f"percentile {method}")
+    return Interval(card.level, float(below[-1]), float(above[0]), f"percentile {method}, {ends}")
 
 
 def _differences(
@@ -115,7 +116,8 @@ def _differences(
         reach = student_t(len(moved) - 1, level) * float(np.std(moved, ddof=1))
         title = f"{old.title}, {cards[1].model} minus {cards[0].model}"
         interval = Interval(level, by - reach, by + reach, method)
-        found.append(Measure(old.name, title, old.meaning, Estimate(by, by, by), interval))
+        ends = new.estimate.low - old.estimate.high, new.estimate.high - old.estimate.low
+        found.append(Measure(old.name, title, old.meaning, Estimate(by, *ends), interval))
     return tuple(found)
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fhe_auc.metrics.histogram import Histogram
 
 
+_OF_FIRST = "auc", "standard_error", "binning_error", "interval", "positives", "negatives", "fraction"
 FRACTIONS = ("fraction", "binning_error_fraction")
 """Fields of `Evaluation` that are text in `Evaluation.as_dict`, such as "3/4"."""
 
@@ -203,8 +204,7 @@ class Evaluation(Outcome):
 
     def __post_init__(self) -> None:
         if not self.estimates:
-            names = ("auc", "standard_error", "binning_error", "interval", "positives", "negatives", "fraction")
-            only = GroupEstimate(model="", group="", **{name: getattr(self, name) for name in names})
+            only = GroupEstimate(model="", group="", **{name: getattr(self, name) for name in _OF_FIRST})
             object.__setattr__(self, "estimates", (only,))
 
     @classmethod
@@ -219,7 +219,8 @@ class Evaluation(Outcome):
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, ready for ``json.dumps``."""
-        first = {"auc": self.auc, "binning_error": self.binning_error, "numerical_error": self.numerical_error}
+        at = {} if self.horizon is None else {"horizon": self.horizon}
+        first = {"auc": self.auc, **at, "binning_error": self.binning_error, "numerical_error": self.numerical_error}
         plain = first | asdict(self)  # what one looks for comes first
         plain["seconds"], plain["settings"] = dict(self.seconds), dict(self.settings)
         plain["warnings"], plain["own_warnings"] = list(self.warnings), list(self.own_warnings)
@@ -298,13 +299,21 @@ class Evaluation(Outcome):
             within = f" (no interval; standard error of the noise {self.settings['noise_standard_error']:.2g})"
         else:
             within = " (no interval; noise, which has no bound)"
-        rows = (
-            ""
-            if self.rows is None
-            else f"; n {self.rows:,}, events {self.positives:,}" + ", weighted" * ("weights" in self.settings)
-        )
+        rows = "" if self.rows is None else f"; n {self.rows:,}, events {self.positives:,}"
+        rows += ", weighted" * ("weights" in self.settings)
         at = "" if self.horizon is None else f" at {self.horizon:g}"
         return f"AUC{at} {self.auc_text(4)}{within}{rows}; protocol {self.protocol}, {self.parties_text}"
+
+    @property
+    def headlines(self) -> list[str]:
+        """The headline, and below it that of each further horizon."""
+        first = self.estimates[0]
+        later = [each for each in self.estimates if each.horizon != first.horizon]
+        return [self.headline] + [
+            replace(self, estimates=(each,), **{name: getattr(each, name) for name in _OF_FIRST}).headline
+            for each in later
+            if (each.model, each.group) == (first.model, "")
+        ]
 
     def __str__(self) -> str:
         """Return the headline, and how many warnings there are."""

@@ -197,6 +197,7 @@ def _of_plain(told: Mapping[str, Any]) -> Outcome:
         return kind(**found)
     for number in ("auc", "binning_error", "numerical_error"):
         found[number] = math.nan if found[number] is None else float(found[number])
+    found.pop("horizon", None)  # that of the first estimate
     for fraction in FRACTIONS:
         found[fraction] = None if found[fraction] is None else Fraction(found[fraction])
     found |= {"inputs_proved": said["parties"] or "", "inputs_not_proved": tuple(said.get("inputs not proved", ()))}

@@ -23,15 +23,7 @@ from fhe_auc.base.names import MAX_CHARACTERS, problem_with
 from fhe_auc.base.special_functions import expit
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.weights import Units, Weights
-from fhe_auc.rows.entries import (
-    Coded,
-    canonical,
-    coded_entries,
-    finite_numbers,
-    frozen,
-    known_codes,
-    one_dimensional,
-)
+from fhe_auc.rows.entries import Coded, canonical, coded_entries, finite_numbers, frozen, known_codes, one_dimensional
 from fhe_auc.rows.row_store import BATCH, Column, release
 
 DEFAULT_SCALE = "probability"

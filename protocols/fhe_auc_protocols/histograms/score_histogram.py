@@ -124,10 +124,11 @@ class ExactScoreHistogram(Blocks[Evaluation]):
             histogram = Histogram(_edges(manifest.thresholds), **self.parted(pooled.levels[0]))
             auc, error = roc_auc_score(histogram), roc_auc_error(histogram)
             told = {"auc": auc.value, "binning_error": auc.half_width}
+            told["settings"] = {"weights": f"steps of {1 / self._units.per:g}"}
             if (at := self._analysis.at) and histogram.rows is not None:
                 rows = histogram.rows.sum(axis=1).astype(int).tolist()
-                told |= dict(zip(("positives", "negatives"), rows, strict=True))
-                told["estimates"] = (GroupEstimate(model="", group="", horizon=at.horizon, **told),)
+                of_all = {"auc": auc.value, "binning_error": auc.half_width, "positives": rows[0], "negatives": rows[1]}
+                told |= {**of_all, "estimates": (GroupEstimate(model="", group="", horizon=at.horizon, **of_all),)}
         off = told["binning_error"]
         return pooled.said(
             Evaluation,

@@ -198,11 +198,27 @@ def test_a_map_that_turns_the_scores_around_says_so_and_one_that_fits_none_names
     said = told("fit", file, "--out", "map.json")
     assert said["methods"]["slope-intercept"]["order"] == "reversed"
     assert any("turns the order of scores around" in each for each in said["warnings"])
+    assert any("does not lie above 0: these rows do not show" in each for each in said["warnings"])
+    assert not any(
+        "does not lie above" in each for each in told("fit", file, "--method", "bbq", "--out", "b.json")["warnings"]
+    )
+    right = write_csv("right.csv", y_true=generator.random(500) < scores, y_score=scores)
+    assert not any("does not lie above" in each for each in told("fit", right, "--out", "right.json")["warnings"])
+    aimless = write_csv("aimless.csv", y_true=np.arange(500) % 40 == 0, y_score=scores)  # 13 events
+    (advice,) = [each for each in told("fit", aimless, "--out", "a.json")["warnings"] if "does not lie above" in each]
+    assert "the slope's 95 % interval, -" in advice
+    assert "take --method intercept" in advice
     parted = write_csv("parted.csv", y_true=scores > 0.5, y_score=scores)
-    assert_fails(call("fit", parted, "--out", "no.json"), 1, "no slope fits: a score parts the labels")
+    assert_fails(call("fit", parted, "--out", "no.json"), 1, "all scores are equal; take --method intercept")
     said = told("fit", parted, "--method", "intercept", "--out", "no.json")
     assert said["methods"]["slope-intercept"]["brier"] is None
     assert "no slope fits" in said["methods"]["slope-intercept"]["order"]
+
+
+@pytest.mark.parametrize("option", [("--weight-column", "w=5"), ("--horizon", "365")])
+def test_weights_and_horizons_come_from_a_reports_result(folder: Path, option: tuple[str, str]) -> None:
+    says = f"no such option {option[0]}: fhe-auc evaluate and report have it; a calibration map with weights, or at a"
+    assert_fails(call("fit", "in.csv", "--out", "map.json", *option), 2, says)
 
 
 def test_of_few_rows_of_a_label_there_is_no_map_of_any_method(folder: Path) -> None:

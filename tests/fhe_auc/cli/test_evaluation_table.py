@@ -217,6 +217,7 @@ def test_what_weights_tell_stands_beside_the_rows_and_at_a_horizon_who_was_censo
     weighted = shown(settings=settings)
     assert "weights steps of 0.01 worth 580 events and 900 others that count once (effective rows)" in weighted
     assert "1,700 700 events (label 1), 1,000 others weights" in weighted
+    assert "moved the AUC by this at most; that weights are rounded to steps of 0.01 is not in it" in weighted
     estimates = (GroupEstimate(model="", group="", auc=0.8, horizon=365.0, **rows),)
     at = shown(settings={**settings, "definition": "these from those", "censored": 1234}, estimates=estimates)
     assert "AUC at 365 0.800000 of all parties' rows together; these from those" in at
@@ -225,6 +226,10 @@ def test_what_weights_tell_stands_beside_the_rows_and_at_a_horizon_who_was_censo
     hidden = shown(settings={"definition": ""}, estimates=estimates)  # from 1 to 9, say
     assert "others; some were censored before" in hidden
     assert "weights" not in shown()
+    two = {"weights": "steps of 0.01", **{f"{name}_at_365": 45.0 for name in ("effective_events", "effective_others")}}
+    of_first = shown(settings={**two, "censored_at_365": 12, "censored_at_730": 99}, estimates=estimates)
+    assert "at 365 worth 45 events and 45 others" in of_first
+    assert "12 were censored before" in of_first
 
 
 def words(text: str) -> list[str]:

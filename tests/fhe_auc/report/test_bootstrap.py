@@ -97,6 +97,16 @@ def test_differences_have_the_intervals_of_rows_drawn_with_replacement(report: R
         assert half(found[name]["interval"]) == pytest.approx(1.96 * np.std(drawn[name]), rel=0.4)  # both are by chance
 
 
+def test_what_bins_leave_open_of_both_models_adds_up_in_their_difference(report: Report) -> None:
+    old, new = ({each.name: each.estimate for each in card.measures} for card in report.cards.values())
+    found = {name: each for name, each in differences(report).items() if old.get(name) and new.get(name)}
+    assert "brier" in found
+    for name, each in found.items():
+        ends = new[name].low - old[name].high, new[name].high - old[name].low
+        assert (each["low"], each["high"]) == pytest.approx(ends, abs=1e-4)
+        assert each["low"] <= each["value"] <= each["high"]
+
+
 def test_means_and_maxima_of_absolute_values_have_none_nor_what_a_formula_has(report: Report) -> None:
     assert {*SUMMED} < {*differences(report)}
     assert not {"ks", "expected_calibration_error", "ici", "e50", "e90", "emax", "roc_auc"} & {*differences(report)}
@@ -119,7 +129,9 @@ def test_page_json_table_and_notebook_say_how_many_replicates_and_bins_there_are
     assert plain["bootstrap"]["replicates"] == 100
     assert BINS // 2 < bins <= BINS + 2
     method = f"bootstrap by rows, 100 replicates in {bins} bins"
-    assert plain["threshold_intervals"]["youden"]["method"] == f"percentile {method}"
+    assert plain["threshold_intervals"]["youden"]["method"] == (
+        f"percentile {method}, to edges of the {report.cards['old'].histogram.bins} bins shown"
+    )
     assert plain["models"]["differences"]["brier"]["interval"]["method"] == method
     page, table = report.html(), report.csv()
     assert f"percentile {method}" in page

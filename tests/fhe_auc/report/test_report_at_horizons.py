@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fhe_auc import federated_report
+from fhe_auc.base.errors import EvaluationError
 from tests.support import follow_up_sets
 
 
@@ -22,3 +23,15 @@ def test_a_report_at_a_horizon_says_what_riskregression_and_survival_say(name: s
     assert (brier["interval"]["high"] - brier["interval"]["low"]) / 3.92 == pytest.approx(theirs.brier[1], rel=0.02)
     assert ratio["value"] == pytest.approx(theirs.observed / np.mean(rows.scores[0]), abs=5e-4)
     assert report["metrics"]["roc_auc"]["value"] == pytest.approx(theirs.aucs[0], abs=2e-4)
+
+
+def test_too_few_events_by_a_horizon_are_told_before_rows_are_counted_and_how_to_have_more() -> None:
+    random = np.random.default_rng(1)
+    site = {"time": np.arange(1, 101), "event": np.arange(100) % 2, "score": random.random(100)}
+    asked = {"score": "score", "time": "time", "event": "event", "horizon": 6}
+    for rows, least, how in (
+        ([site] * 3, 10, "take a later horizon; or, if you may"),
+        ([site], 4, "take a later horizon"),
+    ):
+        with pytest.raises(EvaluationError, match=f"fewer than {least} rows have the event by the horizon 6.*{how}"):
+            federated_report(rows, **asked, min_cell=least)

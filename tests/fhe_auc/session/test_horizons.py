@@ -10,6 +10,7 @@ import pytest
 
 from fhe_auc import Evaluation, federated_auc
 from fhe_auc.base.errors import EvaluationError, InputError
+from fhe_auc.cli.evaluation_table import Form, print_evaluation
 from fhe_auc.figures import forest_plot
 from fhe_auc.question.analysis import Analysis, Questions
 from fhe_auc.question.follow_up import FollowUp
@@ -76,7 +77,12 @@ def test_what_all_sessions_have_told_and_cost_is_one_result(both: Evaluation) ->
     curve = "every party learns how many pooled rows had an event, and were censored, in each of 21 cells of time"
     assert sum(curve in text for text in both.warnings) == 1
     assert "or with a competing one" in str(both.settings["definition"])
-    assert both.settings["censored"] == len(ALL["days"]) - (both.estimates[0].rows or 0) > 10
+    for each in both.estimates:
+        labels, weights = (values for values in row_auc_at.at_horizon(ALL["days"], ALL["status"], each.horizon or 0))
+        assert both.settings[f"censored_at_{each.horizon:g}"] == len(ALL["days"]) - (each.rows or 0) > 10
+        worth = weights[labels == 1].sum() ** 2 / np.square(weights[labels == 1]).sum()
+        assert both.settings[f"effective_events_at_{each.horizon:g}"] == pytest.approx(worth, abs=0.2)
+    assert not {"censored", "effective_events"} & {*both.settings}
     assert ", weighted; protocol exact" in both.headline
     assert [each.horizon for each in both.comparisons] == [*HORIZONS]
     of_both = [each.p_value or 0 for each in both.comparisons]
@@ -99,8 +105,36 @@ def test_tables_frames_plots_and_json_say_the_horizon(both: Evaluation) -> None:
     )
     labels = [text.get_text() for text in forest_plot.draw(both).axes[0].get_yticklabels()]
     assert labels == ["all rows\nat 100", "all rows\nat 200"]
+    axes = forest_plot.draw(both).axes[0]
+    dotted = [(line.get_xdata()[0], *line.get_ydata()) for line in axes.lines if line.get_linestyle() == ":"]
+    assert [auc for auc, *_ in dotted] == [each.auc for each in both.estimates]
+    assert all(
+        top < centre < bottom for (_, top, bottom), centre in zip(dotted, np.repeat(axes.get_yticks(), 2), strict=True)
+    )
+    assert dotted[0][2] == dotted[2][1]  # a line spans its horizon's rows only
     plain = json.loads(json.dumps(both.as_dict()))
+    assert [*plain][:2] == ["auc", "horizon"]
+    assert plain["horizon"] == 100
     assert [each["horizon"] for each in (*plain["estimates"], *plain["comparisons"])] == [100, 100, 200, 200, 100, 200]
+
+
+def test_brief_has_a_line_for_each_horizon(both: Evaluation, capsys: pytest.CaptureFixture[str]) -> None:
+    print_evaluation(both, Form(costs=False, brief=True, as_json=False))
+    lines = capsys.readouterr().out.splitlines()
+    of_first = [each for each in both.estimates if each.model == "a"]
+    assert [line[:17] for line in lines] == [f"AUC at {each.horizon:g} {each.auc:.4f}" for each in of_first]
+    for line, each in zip(lines, of_first, strict=True):
+        assert f"; n {each.rows:,}, events {each.positives:,}, weighted; protocol exact" in line
+
+
+def test_what_bins_say_at_a_horizon_or_of_weights_is_said_to_be_weighted() -> None:
+    rows = {"protocol": "histogram-federated", "score": "a", "interval": None}
+    at = federated_auc(ROWS, **rows, **{**ASKED, "horizon": 100})
+    assert ", weighted; protocol histogram-federated" in at.headline
+    assert at.settings["weights"] == "steps of 0.001"
+    sites = {name: {**site, "died": site["status"] == 1, "w": np.full(150, 1.5)} for name, site in ROWS.items()}
+    of_weights = federated_auc(sites, **rows, label="died", weight="w", max_weight=2)
+    assert ", weighted; protocol histogram-federated" in of_weights.headline
 
 
 def test_without_follow_up_times_nothing_has_a_horizon() -> None:
