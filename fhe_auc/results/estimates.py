@@ -153,8 +153,9 @@ def few_digits(found: _Found) -> _Found:
         few["interval"] = replace(found.interval, low=low, high=high)
     for name in ("auc", "difference", "binning_error", "standard_error", "standard_error_off", *_P_VALUES):
         if value := getattr(found, name, None):
-            unit = 6 if name in {"auc", "difference"} else 2 - math.floor(math.log10(value))
-            up = name == "binning_error" and round(value, unit) < value
+            bound = name == "binning_error"
+            unit = 6 if name in {"auc", "difference"} else 3 - bound - math.floor(math.log10(value))
+            up = bound and round(value, unit) < value
             few[name] = round(round(value, unit) + up * 10.0**-unit, unit)
     return replace(found, **few)
 

@@ -81,7 +81,7 @@ def test_what_all_sessions_have_told_and_cost_is_one_result(both: Evaluation) ->
         labels, weights = (values for values in row_auc_at.at_horizon(ALL["days"], ALL["status"], each.horizon or 0))
         assert both.settings[f"censored_at_{each.horizon:g}"] == len(ALL["days"]) - (each.rows or 0) > 10
         worth = weights[labels == 1].sum() ** 2 / np.square(weights[labels == 1]).sum()
-        assert both.settings[f"effective_events_at_{each.horizon:g}"] == pytest.approx(worth, abs=0.2)
+        assert both.settings[f"effective_events_at_{each.horizon:g}"] == pytest.approx(worth, abs=0.5)
     assert not {"censored", "effective_events"} & {*both.settings}
     assert ", weighted; protocol exact" in both.headline
     assert [each.horizon for each in both.comparisons] == [*HORIZONS]
