@@ -125,10 +125,7 @@ def _digest(columns: dict[str, np.ndarray]) -> bytes:
 def _members() -> members.Members:
     first = members.found_consortium("north", NORTH.keys, days=300, at=AT)
     change = members.Change(
-        admit=(SOUTH.line, ADDER.line),
-        coordinators=("north", "south"),
-        threshold=2,
-        fleets=(DEVICES,),
+        admit=(SOUTH.line, ADDER.line), coordinators=("north", "south"), threshold=2, fleets=(DEVICES,)
     )
     signed = members.countersign(first.next_version(change, days=300, at=AT), NORTH.keys)
     return first.newer(members.countersign(signed, SOUTH.keys))

@@ -119,9 +119,7 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, method: str, out: Pat
     )
     output.print_text()
     output.print_table(
-        [(name, *map(_cell, each.values())) for name, each in found.items()],
-        header=_HEADER,
-        numbers=len(_SHOWN),
+        [(name, *map(_cell, each.values())) for name, each in found.items()], header=_HEADER, numbers=len(_SHOWN)
     )
     output.print_text("On the rows that the map is made from: on others it mends less, isotonic and bbq the least.")
     output.print_warnings(warnings)

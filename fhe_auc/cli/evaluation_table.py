@@ -145,10 +145,7 @@ def _print_tables(
         rows = []
     rows += _session_rows(evaluation)
     if evaluation.positives is not None and len(evaluation.estimates) == 1:  # of several it stands below their table
-        rows += [
-            ("parties learn", "pooled counts", "and these numbers"),
-            ("aggregator learns", *_AGGREGATOR[before]),
-        ]
+        rows += [("parties learn", "pooled counts", "and these numbers"), ("aggregator learns", *_AGGREGATOR[before])]
     if form.costs or evaluation.security_bits == 0:  # noise is to be named
         rows += _protection(evaluation)
     if form.costs:

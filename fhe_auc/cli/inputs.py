@@ -229,11 +229,7 @@ setup_options = gathered(
     "setup",
     Setup,
     backend_option,
-    option(
-        "--keys WHO",
-        "Who decrypts: each party (sealed), or helper.",
-        type=click.Choice(("sealed", "helper")),
-    ),
+    option("--keys WHO", "Who decrypts: each party (sealed), or helper.", type=click.Choice(("sealed", "helper"))),
     whole_number("--max-rows", 2, default=DEFAULT_MAX_ROWS, about="Most rows in all; fewer need less upload."),
     whole_number("--min-rows", 2, default=DEFAULT_MIN_ROWS, about="Fewest rows for which CKKS must be precise."),
 )

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import EvaluationError, UndefinedAucError
-from fhe_auc.question.follow_up import CENSORED, EVENT, UNITS_PER_WEIGHT, AtHorizon, FollowUp
-from fhe_auc.question.weights import MOST_UNITS
+from fhe_auc.question.follow_up import CENSORED, EVENT, MOST_STANDS_FOR, UNITS_PER_WEIGHT, AtHorizon, FollowUp
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +52,10 @@ def at_horizon(ended: Ended, follow_up: FollowUp, horizon: float) -> AtHorizon:
     """
     own = ended.until(follow_up.until(horizon))
     shares = own.not_censored
-    if not own.beyond or MOST_UNITS * shares[-1] < UNITS_PER_WEIGHT:
+    if not own.beyond or MOST_STANDS_FOR * shares[-1] < 1:
         raise EvaluationError(
-            f"no row is followed up for longer than {horizon:g}, or next to none, so there is no AUC at this horizon: "
-            "take an earlier one"
+            f"no row is followed up for longer than {horizon:g}, or so few that each would stand for more than "
+            f"{MOST_STANDS_FOR}, so there is no AUC at this horizon: take an earlier one"
         )
     if not own.counts[EVENT].any():
         raise UndefinedAucError(

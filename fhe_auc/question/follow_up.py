@@ -24,11 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.question.weights import MOST_UNITS, Units, named_values
+from fhe_auc.question.weights import Units, named_values
 
 MOST_HORIZONS, MOST_CELLS = 10, 2**16
 EVENT, CENSORED = 0, 1  # indices of codes; those behind are of competing events
 UNITS_PER_WEIGHT = 1000
+MOST_STANDS_FOR = (
+    100  # rows that one stands for: sites that make rows up could part early events from late ones by more
+)
 GRIDS = {"days": 1.0, "weeks": 7.0, "months": 365.25 / 12}  # steps of times in days
 CODES = ("1", "0")
 
@@ -103,10 +106,11 @@ class AtHorizon(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if not self.weights or len(self.weights) > MOST_CELLS + MOST_HORIZONS:
             raise InputError(f"the weights at horizon {self.horizon:g} are of {len(self.weights):,} cells of time")
-        ends = UNITS_PER_WEIGHT, *self.weights, self.beyond, MOST_UNITS
+        most = MOST_STANDS_FOR * UNITS_PER_WEIGHT
+        ends = UNITS_PER_WEIGHT, *self.weights, self.beyond, most
         if any(before > after for before, after in pairwise(ends)):
             raise InputError(
-                f"weights at horizon {self.horizon:g} fall with time, or are below 1 or above {MOST_UNITS:,} units"
+                f"weights at horizon {self.horizon:g} fall with time, or are below 1 or above {most:,} units"
             )
 
     @property

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from fhe_auc.results.intervals import Interval, holm
 
@@ -40,7 +41,7 @@ class GroupEstimate:
     positives, negatives : int or None
         Rows of each label; None where the protocol does not release them, or they are too few to be shown.
     fraction : fractions.Fraction or None
-        The AUC exactly, where the protocol computes in integers.
+        The AUC exactly, where the protocol computes in integers; without weights.
     missing : str
         Why there is no AUC; empty where there is one.
     horizon : float or None
@@ -138,6 +139,24 @@ class Comparison:
     p_holm: float | None = None
     missing: str = ""
     horizon: float | None = None
+
+
+_P_VALUES = "p_value", "p_at_most", "p_holm"
+_Found = TypeVar("_Found", GroupEstimate, Comparison)
+
+
+def few_digits(found: _Found) -> _Found:
+    """Return the same for people: who knows that each site has a weight of its own works out rows of all digits."""
+    few: dict[str, Any] = dict.fromkeys({"fraction"}.intersection(found.__slots__))
+    if found.interval is not None:
+        low, high = round(found.interval.low, 6), round(found.interval.high, 6)
+        few["interval"] = replace(found.interval, low=low, high=high)
+    for name in ("auc", "difference", "binning_error", "standard_error", "standard_error_off", *_P_VALUES):
+        if value := getattr(found, name, None):
+            unit = 6 if name in {"auc", "difference"} else 2 - math.floor(math.log10(value))
+            up = name == "binning_error" and round(value, unit) < value
+            few[name] = round(round(value, unit) + up * 10.0**-unit, unit)
+    return replace(found, **few)
 
 
 def with_holm(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:

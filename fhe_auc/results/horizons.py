@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.question.follow_up import EVENT, FollowUp
+from fhe_auc.question.follow_up import EVENT
 from fhe_auc.results.estimates import with_holm
 from fhe_auc.results.evaluation import COSTS, CensoringCurve, Evaluation, preceded
 
@@ -56,37 +56,26 @@ def at_horizons(evaluations: Sequence[Evaluation], curve: CensoringCurve, analys
     return preceded(made, curve)
 
 
-def doubts(curve: CensoringCurve, follow_up: FollowUp, horizon: float) -> Iterator[str]:
-    """Yield warnings where few rows are followed up for longer than a horizon, or a weight is large there."""
-    ended = curve.until(follow_up.until(horizon))
-    if ended.beyond < _FEW:
-        yield f"horizon {horizon:g}: fewer than {_FEW} rows are followed up for longer; an earlier one says more"
-    if (most := 1 / ended.not_censored[-1]) > _LARGE:
-        lost = "so many rows are censored before that one stands for up to"
-        yield f"horizon {horizon:g}: {lost} {most:.3g}; what is said of it hangs on few"
-
-
 def _doubts(evaluations: Sequence[Evaluation], curve: CensoringCurve, analysis: Analysis) -> Iterator[str]:
     """Yield warnings: of few rows, large weights, rows that are not those of the curve, and horizons close together."""
     for each in evaluations:
         if not analysis.follow_up or each.horizon is None:
             return
-        yield from doubts(curve, analysis.follow_up, each.horizon)
-        ended = curve.until(analysis.follow_up.until(each.horizon))
+        at, ended = f"horizon {each.horizon:g}", curve.until(analysis.follow_up.until(each.horizon))
+        if ended.beyond < _FEW:
+            yield f"{at}: fewer than {_FEW} rows are followed up for longer; an earlier one says more"
+        if (most := 1 / ended.not_censored[-1]) > _LARGE:
+            lost = "so many rows are censored before that one stands for up to"
+            yield f"{at}: {lost} {most:.3g}; what is said of it hangs on few"
         events, others = int(ended.counts[EVENT].sum()), int(ended.counts[EVENT + 2 :].sum()) + ended.beyond
         if (each.estimates[0].positives, each.estimates[0].negatives) != (events, others):
-            why = "a site was away, or has other rows since"
-            yield f"horizon {each.horizon:g}: its rows are not those of the censoring curve: {why}"
+            yield f"{at}: its rows are not those of the censoring curve: a site was away, or has other rows since"
     for before, after in pairwise(evaluations):
-        near = [
-            second.group or "all rows"
-            for first, second in zip(before.estimates, after.estimates, strict=True)
-            if first.rows is not None
-            and second.rows is not None
-            and not {(second.positives or 0) - (first.positives or 0), first.rows - second.rows}.isdisjoint(
-                range(1, analysis.min_cell)
-            )
-        ]
+        near, few = [], range(1, analysis.min_cell)
+        for first, second in zip(before.estimates, after.estimates, strict=True):
+            more, fewer = (second.positives or 0) - (first.positives or 0), (first.rows or 0) - (second.rows or 0)
+            if None not in (first.rows, second.rows) and (more in few or fewer in few):
+                near.append(second.group or "all rows")
         if near:
             yield (
                 f"horizons {before.horizon:g} and {after.horizon:g}: their numbers tell that fewer than "

@@ -23,15 +23,7 @@ from fhe_auc.base.names import MAX_CHARACTERS, problem_with
 from fhe_auc.base.special_functions import expit
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.weights import Units, Weights
-from fhe_auc.rows.entries import (
-    Coded,
-    canonical,
-    coded_entries,
-    finite_numbers,
-    frozen,
-    known_codes,
-    one_dimensional,
-)
+from fhe_auc.rows.entries import Coded, canonical, coded_entries, finite_numbers, frozen, known_codes, one_dimensional
 from fhe_auc.rows.row_store import BATCH, Column, release
 
 DEFAULT_SCALE = "probability"
@@ -72,7 +64,10 @@ class Entries:
 
 
 AS_THEY_ARE = Entries()
-_TINY, _COARSE = 1e-9, 0.05  # parts of a weight: by which float64 may be off; by which rounding is told
+_TINY, COARSE = (
+    1e-9,
+    0.05,
+)  # parts of a weight: by which float64 may be off; by which rounding is told, or of all refused
 OPTIONAL = ("clusters", "weights", "times")  # fields of `PartyData`
 
 
@@ -337,8 +332,8 @@ def _units(
     units = np.maximum(np.rint(exact := numbers * weights.per), numbers > 0)
     off = np.abs(exact - units)
     told = f"column {weights.column!r}: weights were rounded to multiples of {1 / weights.per:g}"
-    if (off > _COARSE * exact).any():
-        told += f", some by more than {_COARSE:.0%}: take a finer step, or multiply all by one number"
+    if (off > COARSE * exact).any():
+        told += f", some by more than {COARSE:.0%}: take a finer step, or multiply all by one number"
     return frozen(units.astype(np.int64)), (told,) if (off > _TINY * np.maximum(1, units)).any() else ()
 
 

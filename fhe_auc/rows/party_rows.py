@@ -18,13 +18,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, Place
-from fhe_auc.base.names import first_alike, quoted
+from fhe_auc.base.names import first_alike
 from fhe_auc.question.analysis import Analysis, Questions
 from fhe_auc.question.follow_up import CODES, FollowUp
-from fhe_auc.rows.entries import Coded, canonical, known_codes, missing_entries, number_of, require_one_spelling
-from fhe_auc.rows.party_data import Entries, PartyData, checked_name, noted, rescaled
+from fhe_auc.rows.entries import (
+    Coded,
+    canonical,
+    finite_numbers,
+    known_codes,
+    missing_entries,
+    number_of,
+    require_one_spelling,
+)
+from fhe_auc.rows.party_data import COARSE, Entries, PartyData, checked_name, noted, rescaled
 from fhe_auc.rows.pieces import Piece, Table
 from fhe_auc.rows.row_store import Column, cut, parted
+
+_USUAL = CODES, (*CODES, "2"), ("2", "1"), ("True", "False")  # codes of events
 
 
 class _Columns(NamedTuple):
@@ -145,6 +155,7 @@ class _Kept:
         self._values = set[str]()  # of the positive label, in all tables; "" where one has values alone
         self._taken = dict[str, None]()
         self._rounded = dict[str, None]()
+        self._weights = dict[int, tuple[float, int]]()  # sums of each party's, as they are, and in units
         self._optional = tuple[str, ...]()  # columns of `PartyData.optional`
         self._in_memory = all(table.file is None for table in tables)
         self._sites = Column(np.int32, in_memory=self._in_memory)  # of each row, where a column says so
@@ -186,6 +197,11 @@ class _Kept:
             refuse=refuse,
         )
         self._rounded |= dict.fromkeys(data.notes)
+        if weight is not None and data.weights is not None:
+            exact = finite_numbers(piece.numbers[weight], "weight", partial(refuse, column=weight))
+            for code in np.unique(codes).tolist():
+                own, before = codes == code, self._weights.get(code, (0.0, 0))
+                self._weights[code] = before[0] + float(exact[own].sum()), before[1] + int(data.weights[own].sum())
         self._optional = tuple(data.optional)
         data = rescaled(data, self._entries.score_scale, refuse=refuse)
         if self._columns.site is None:
@@ -278,13 +294,13 @@ class _Kept:
         if odd := [code for code, name in coded.named().items() if found[code] is None]:
             row = int(np.isin(coded.codes, odd).argmax())
             there, named = self._all_labels(), ", ".join(map(repr, follow_up.codes))
-            others = [code for code in there if code not in CODES]
-            guess = [*CODES, *others] if {*CODES} <= {*there} else ["EVENT", "CENSORED"]  # others have no usual order
             told = f"event is {coded.names[coded.codes[row]]!r}, and codes are {named}, while the column has "
-            told += (
-                f"{', '.join(map(repr, there))}: name the event first, the censored next, then competing events, as "
-            )
-            raise refuse(row, f'{told}{part.table.words.events}"{",".join(map(quoted, guess))}"')
+            told += f"{', '.join(map(repr, there))}: "
+            guess = next((own for own in _USUAL if sorted(own) == there), None)
+            if guess is None:
+                told += "write codes alike at all sites; name the event first, the censored next, then competing ones"
+                raise refuse(row, f'{told}, as {part.table.words.events}"EVENT,CENSORED"')
+            raise refuse(row, f'{told}where {guess[0]} is the event, {part.table.words.events}"{",".join(guess)}"')
         return replace(coded, names=found, stored={})
 
     def parties(self) -> list[PartyData]:
@@ -297,6 +313,15 @@ class _Kept:
         if (pair := first_alike(self._codes)) is not None:
             remedy = "every party needs its own name" if site is None else f"write one site in one way in {site!r}"
             raise InputError(f"party {pair[1]!r} is there twice, also as {pair[0]!r}; {remedy}", column=site)
+        weights, names = self._analysis.weights or None, list(self._codes)
+        for code, (exact, units) in self._weights.items():
+            if weights and abs(units / weights.per - exact) > COARSE * exact:
+                raise InputError(
+                    f"party {names[code]!r}: rounded to multiples of {1 / weights.per:g}, its weights add up to other "
+                    f"than before, by more than {COARSE:.0%}: take a finer step, or multiply all weights by one number",
+                    party=names[code],
+                    column=weights.column,
+                )
         columns = [column.finished() for column in self._rows]
         if site is None:
             of_party = cut(columns, [self._sizes[code] for code in self._codes.values()])

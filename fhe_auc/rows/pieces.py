@@ -119,10 +119,7 @@ class KeptPieces:
 
 
 def find_columns(
-    wanted: Sequence[str],
-    there: Sequence[str],
-    words: Words = OPTIONS,
-    below: Iterable[tuple[str, Sequence[str]]] = (),
+    wanted: Sequence[str], there: Sequence[str], words: Words = OPTIONS, below: Iterable[tuple[str, Sequence[str]]] = ()
 ) -> dict[str, str]:
     """Return how each column that is wanted is called in a table; raise `InputError` unless it is there once.
 

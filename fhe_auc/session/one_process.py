@@ -11,7 +11,6 @@ from fhe_auc.base.errors import MessageError
 from fhe_auc.base.terminal import Progress
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import BEFORE, Evaluation, Outcome, QuantileThresholds
-from fhe_auc.rows.at_horizon import at_horizon
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import check_rows
@@ -63,14 +62,13 @@ def play(
 def picked(data: PartyData, analysis: Analysis, wanted: Analysis) -> PartyData:
     """Return a party's rows with what one session looks at, of those that were read for an analysis."""
     at = [analysis.models.index(model) for model in wanted.models]
-    own = replace(
+    return replace(
         data,
         scores=tuple(data.scores[model] for model in at),
         score_columns=tuple(data.score_columns[model] for model in at) if data.score_columns else (),
         groups=data.groups if wanted.by else (),
         clusters=data.clusters if wanted.cluster else None,
     )
-    return own if wanted.at else at_horizon(own, wanted)
 
 
 def run(

@@ -49,10 +49,7 @@ class Said(NamedTuple):
 
 
 MODELS: dict[str, tuple[Model, Model]] = {
-    "veterans": (
-        (1.65, {"Karnofsky_score": -0.0334}),
-        (-0.9, {"Age_in_years": 0.0085}),
-    ),
+    "veterans": ((1.65, {"Karnofsky_score": -0.0334}), (-0.9, {"Age_in_years": 0.0085})),
     "gbsg2": (
         (-1.374, {"age": -0.003, "pnodes": 0.0509, "progrec": -0.00264, "tsize": 0.00756}),
         (-1.754, {"pnodes": 0.0534, "tsize": 0.007}),

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from fhe_auc.metrics.censoring import Ended, at_horizon
-from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.follow_up import FollowUp
@@ -33,6 +32,7 @@ from fhe_auc.rows import at_horizon as rows_at
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums
 from fhe_auc_protocols.exact_auc.release_part import Reading
+from tests.support import weighted_rows
 
 Numbers: TypeAlias = NDArray[np.float64]
 Rows: TypeAlias = tuple[NDArray[np.bool_], Numbers]
@@ -102,14 +102,9 @@ def evaluated(data: PartyData, analysis: Analysis, risk: Risk) -> Told:
 
 def reported(data: PartyData, analysis: Analysis, risk: Risk) -> Told:
     """Return what the report says, where scores are risks."""
-    at = np.searchsorted(EDGES, risk(data.y_score), side="right") - 1
-    units = np.ones(data.rows) if data.weights is None else data.weights / 1000
-    blocks = [
-        np.bincount(at[data.y_true == label], values[data.y_true == label], len(EDGES))
-        for values in (units, units**2, units > 0)
-        for label in (True, False)
-    ]
-    counts = Histogram(np.append(EDGES, 1.0), *blocks[:2], squares=np.stack(blocks[2:4]), rows=np.stack(blocks[4:]))
+    weights = np.ones(data.rows) if data.weights is None else data.weights / 1000
+    rows = weighted_rows.Rows(data.y_true.astype(int), risk(data.y_score), weights)
+    counts = weighted_rows.histogram_of(rows, np.append(EDGES, 1.0))
     measures = (*score_measures(counts, counts, 0.95, 10), *calibration_measures(counts, 0.95, smooth=False))
     events = int(data.labels.sum())
     return {own.name: Found(own.estimate.value, own.interval, events) for own in measures if own.estimate}

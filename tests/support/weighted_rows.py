@@ -28,10 +28,10 @@ def histogram_of(rows: Rows, edges: NDArray[np.float64] | None = None) -> Histog
     if edges is None:
         scores = np.unique(rows.scores)
         edges = np.unique([0.0, *(scores - 1e-13), *(scores + 1e-13), 1.0])
-    at = np.searchsorted(edges, rows.scores, side="right") - 1
+    at = np.minimum(np.searchsorted(edges, rows.scores, side="right") - 1, len(edges) - 2)
     blocks = [
         np.bincount(at[rows.labels == label], values[rows.labels == label], len(edges) - 1)
-        for values in (rows.weights, rows.weights**2, np.ones(len(at)))
+        for values in (rows.weights, rows.weights**2, rows.weights > 0)
         for label in (1, 0)
     ]
     return Histogram(edges, *blocks[:2], squares=np.stack(blocks[2:4]), rows=np.stack(blocks[4:]))

@@ -169,11 +169,7 @@ class HelpedParty(PartySide[R], Generic[Keys, Secret, R]):
     """Pads and submits in the first round, and reads the result in the last; it has no key of the session."""
 
     def __init__(
-        self,
-        manifest: Manifest,
-        computation: PaddedComputation[Keys, Secret],
-        own: HelpedSecrets,
-        task: PaddedTask[R],
+        self, manifest: Manifest, computation: PaddedComputation[Keys, Secret], own: HelpedSecrets, task: PaddedTask[R]
     ) -> None:
         self.rounds = helper.rounds(computation)
         self._manifest, self._computation, self._task, self._own = manifest, computation, task, own

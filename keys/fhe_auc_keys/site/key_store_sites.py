@@ -14,14 +14,7 @@ from fhe_auc.base.logs import LOGGER
 from fhe_auc.base.names import HELPER
 from fhe_auc.exchange.exchange import Exchange
 from fhe_auc.machines.file_transport import ANNOUNCEMENT, FOR_AGGREGATOR
-from fhe_auc.machines.site_state import (
-    Arrived,
-    Joined,
-    LocalSites,
-    Meeting,
-    Newest,
-    Standing,
-)
+from fhe_auc.machines.site_state import Arrived, Joined, LocalSites, Meeting, Newest, Standing
 from fhe_auc.report.studies import asked_of
 from fhe_auc.results.asked import Asked
 from fhe_auc.session.manifest import Manifest

@@ -451,7 +451,7 @@ class AucSums(ReleasePart):
         if units := analysis.units:
             settings["weights"] = f"steps of {1 / units.per:g}"
             if reading.level is not None:
-                effective = (round(rows, 1) for rows in aucs[0].effective)
+                effective = (round(rows) for rows in aucs[0].effective)
                 settings["effective_events"], settings["effective_others"] = effective
         return Said(
             headline=headline,

@@ -19,6 +19,7 @@ from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.bfv import SecretContext
 from fhe_auc.input_proofs.sessions import InputProofs
+from fhe_auc.results.estimates import few_digits
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
@@ -126,10 +127,10 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
         plan = manifest.decoded_plan(ExactPlan)
         check_rows(data.rows, plan.max_rows, party=data.name)
-        self._counted_rows = counted_rows(data, plan.analysis, plan.max_rows)
         index = manifest.parties.index(data.name) if data.name in manifest.parties else None
         for part in plan.parts:
             part.check_rows(data, index)
+        self._counted_rows = counted_rows(data, plan.analysis, plan.max_rows)
         self.party = data.name
         self.plan = plan
         self._manifest = manifest
@@ -200,6 +201,17 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         plan, options = self.plan, self._manifest.options
         parts = plan.parts if plan.caps else ()
         headline, exactly = next((own.headline, own.binning_error) for own in said if own.headline is not None)
+        weighted = plan.analysis.units is not None
+        estimates, comparisons = (
+            [row for own in said for row in own.estimates],
+            [row for own in said for row in own.comparisons],
+        )
+        if weighted:
+            headline, estimates, comparisons = (
+                few_digits(headline),
+                [*map(few_digits, estimates)],
+                [*map(few_digits, comparisons)],
+            )
         first: dict[str, Any] = {name: getattr(headline, name) for name in _OF_HEADLINE}
         settings = {name: value for name, value in options.items() if name != INTERVAL}
         settings |= {"primes": plan.primes, "flooding_bits": round(plan.flooding_margin, 1)}
@@ -209,10 +221,10 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         of_all = of_auc(self._manifest, parties, first["binning_error"], headline.standard_error, told=True)
         return Evaluation(
             **first,
-            binning_error_fraction=exactly,
-            numerical_error=0.0 if headline.fraction is not None else math.nan,
-            estimates=tuple([replace(row, horizon=horizon) for own in said for row in own.estimates]),
-            comparisons=tuple([replace(row, horizon=horizon) for own in said for row in own.comparisons]),
+            binning_error_fraction=None if weighted else exactly,
+            numerical_error=math.nan if plan.privacy else 0.0,
+            estimates=tuple([replace(row, horizon=horizon) for row in estimates]),
+            comparisons=tuple([replace(row, horizon=horizon) for row in comparisons]),
             sites=tuple([row for own in said for row in own.sites]),
             warnings=(*of_all, *[text for own in said for text in own.warnings]),
             soundness=plan.soundness,

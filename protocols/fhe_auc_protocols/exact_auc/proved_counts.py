@@ -101,14 +101,14 @@ class RowCaps(ReleasePart):
     def check_rows(self, data: PartyData, index: int | None) -> None:
         """Raise `InputError` where a party has more rows than its cap, or their weights add up to more."""
         cap, rows = self.caps[(index or 0) if len(self.caps) > 1 else 0], data.rows
-        what = f"{rows:,} rows"
+        what = f"{rows:,} rows,"
         if data.weights is not None:
             rows, units = int(np.count_nonzero(data.weights)), int(data.weights.sum()) / units_of_cap(self.analysis)
-            what = f"{rows:,} rows that count" if rows > cap else f"weights that add up to {units:,.10g}"
+            what = f"{rows:,} rows that count," if rows > cap else "weights that add up to"  # others need not know
             rows = max(rows, math.ceil(units))
         if rows > cap:
             raise InputError(
-                f"party {data.name!r} has {what}, more than its row cap, {cap:,}, within which it has to prove them",
+                f"party {data.name!r} has {what} more than its row cap, {cap:,}, within which it has to prove them",
                 party=data.name,
             )
 

@@ -37,6 +37,8 @@ OF_WEIGHTS = ("weights", "follow_up", "at")  # fields of an analysis
 class ExactCounts(ReadoutProtocol[R]):
     """Base of the plug-ins that add up counts."""
 
+    trust = "the aggregator does not collude with who has the pads (its sums are proved); parties see the counts"
+
     def key_kinds(self) -> Mapping[str, Callable[[], KeyKind[R]]]:
         """Return sealed keys, and a helper's; no result needs an echo."""
         return {"sealed": lambda: SealedPads(VectorComputation, self.task), "helper": self._helper_keys}

@@ -102,7 +102,6 @@ class CountsFederated(ExactCounts[CellCounts]):
 
     name = "counts-federated"
     summary = "one-time pads, an exact sum of each group's rows in a few bins: for groups and two models of a report"
-    trust = "the aggregator does not collude with who has the pads (its sums are proved); parties see the counts"
     yields = CellCounts
     readout = Cells()
     several = True
@@ -120,7 +119,6 @@ class CensoringFederated(ExactCounts[CensoringCurve]):
 
     name = "censoring-federated"
     summary = "one-time pads, an exact sum of rows by time and event: the censoring curve, for weights at a horizon"
-    trust = "the aggregator does not collude with who has the pads (its sums are proved); parties see the counts"
     yields = CensoringCurve
     readout = CensoredRows()
     several = True
@@ -135,7 +133,6 @@ class ReplicatesFederated(ExactCounts[Replicates]):
 
     name = "replicates-federated"
     summary = "one-time pads, exact sums of counts in which rows count as often as sites draw: for bootstrap intervals"
-    trust = "the aggregator does not collude with who has the pads (its sums are proved); parties see the counts"
     yields = Replicates
     readout = ReplicateCounts()
     options = options_of.REPLICATES_FEDERATED

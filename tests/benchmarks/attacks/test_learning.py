@@ -9,6 +9,7 @@ import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +26,8 @@ from fhe_auc.base.serialise import encode
 from fhe_auc.input_proofs.sessions import InputProofs
 from fhe_auc.machines.answers import answer
 from fhe_auc.machines.site_state import site_storage
+from fhe_auc.question.analysis import PLAIN, Analysis
+from fhe_auc.question.follow_up import FollowUp
 from fhe_auc.rlwe.modular import residues
 from fhe_auc.rlwe.packing import Octets, byte_rows, pack
 from fhe_auc.rows.counts import count
@@ -54,10 +57,12 @@ NOISY = (
     *("histogram-distributed-dp", "histogram-local-dp"),
 )
 TOLD = "histogram-federated", "counts-federated"  # to each site, the pooled counts
+FOR_OTHERS = "censoring-federated", "replicates-federated"
 READ = {
-    "sealed": ("semi-honest", "malicious", *EXACT, *TOLD, *NOISY),
-    "helper": (*EXACT, *TOLD, "histogram-distributed-dp"),
+    "sealed": ("semi-honest", "malicious", *EXACT, *TOLD, *FOR_OTHERS, *NOISY),
+    "helper": (*EXACT, *TOLD, *FOR_OTHERS, "histogram-distributed-dp"),
 }
+FOLLOWED = Analysis(follow_up=FollowUp("days", "status", (19.0,)))
 
 Secret: TypeAlias = tuple[set[bytes], tuple[str, ...]]  # the bytes as which it may stand, and who may read it
 
@@ -107,12 +112,17 @@ class Watched:
         plugin, cap = registry.load(protocol), CAP if keys == "helper" and protocol in EXACT else None
         options = {"epsilon": 1.0} if protocol in NOISY else {}
         options |= {"delta": 1e-5} if protocol == "dpauc-gaussian" else {}
-        session: Any = plugin.prepare(request_for(keys=keys, row_caps=cap, options=options))
+        options |= {"replicates": 100} if protocol == "replicates-federated" else {}
+        analysis = FOLLOWED if protocol == "censoring-federated" else PLAIN
+        session: Any = plugin.prepare(request_for(keys=keys, row_caps=cap, options=options, analysis=analysis))
         primes = getattr(getattr(plugin.plan_of(session.manifest), "parameters", None), "plain_moduli", ())
         counted = {each.name: count(each, GRID) for each in sites}
         counted[POOL] = sum([*counted.values()][1:], counted[sites[0].name])
         for name, own in counted.items():
             self.hidden |= {f"{each} of {name}": of_counts(getattr(own, each), primes, name) for each in COUNTS_READ}
+        for each in (each for each in sites if each.times is not None):
+            days = each.times[each.labels == 0].astype(int)
+            self.hidden[f"events of {each.name}"] = of_counts(np.bincount(days), primes, each.name)
         for name in self.sites if hasattr(session, "secrets_of") else ():
             self.hidden[f"seed of {name}"] = of_bytes(session.secrets_of(name).seed, name)
             self.hidden["the common secret"] = of_bytes(session.secrets_of(name).common_secret, *self.sites)
@@ -177,8 +187,11 @@ PLAYED = [
 @cache
 def watched(protocol: str, keys: str) -> Watched:
     """A session that is over, and its files are gone."""
+    sites = made_up_sites(generator())
+    if protocol == "censoring-federated":
+        sites = [replace(each, times=np.arange(each.rows) % 21 / 1.0) for each in sites]
     with TemporaryDirectory() as folder:
-        return Watched(protocol, keys, made_up_sites(generator()), Path(folder))
+        return Watched(protocol, keys, sites, Path(folder))
 
 
 @pytest.mark.parametrize(("protocol", "keys"), PLAYED)

@@ -19,26 +19,9 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.input_proofs.proofs import Query, gadget, prove
-from fhe_auc.input_proofs.statement import (
-    FORGERY_BITS,
-    LINEAR_CHECKS,
-    MOST_BASE,
-    PROOFS,
-    Equations,
-    Shape,
-    Statement,
-)
+from fhe_auc.input_proofs.statement import FORGERY_BITS, LINEAR_CHECKS, MOST_BASE, PROOFS, Equations, Shape, Statement
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
-from tests.support.proved_counts import (
-    LARGE,
-    PRIMES,
-    REAL,
-    TOY,
-    Proved,
-    proved,
-    statement_of,
-    statements_and_counts,
-)
+from tests.support.proved_counts import LARGE, PRIMES, REAL, TOY, Proved, proved, statement_of, statements_and_counts
 from tests.support.quotients import Model, forms
 
 KEY, DIGEST = bytes(range(32)), bytes(range(32, 64))

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fhe_auc.base.errors import EvaluationError, UndefinedAucError
+from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.metrics.censoring import Ended, at_horizon
-from fhe_auc.question.follow_up import CENSORED, EVENT, UNITS_PER_WEIGHT, FollowUp
+from fhe_auc.question.follow_up import CENSORED, EVENT, UNITS_PER_WEIGHT, AtHorizon, FollowUp
 
 FOLLOW_UP = FollowUp(time="days", event="status", horizons=(4.0, 7.5), codes=("1", "0", "2"), step=2.0)
 ROWS = st.lists(st.tuples(st.floats(0, 12), st.integers(0, 2)), min_size=1, max_size=40)
@@ -83,7 +83,11 @@ def test_weights_are_those_of_exact_fractions_over_rows_and_add_up_to_all_rows(r
 
 
 def test_a_horizon_that_next_to_nobody_reaches_is_refused() -> None:
-    """Its weights would have more units than a weight may."""
-    rows = Ended(np.array([[0] * 5, [0, 20_000, 0, 0, 0], [0] * 5]), 1)
-    with pytest.raises(EvaluationError, match="or next to none, so there is no AUC at this horizon: take an earlier"):
-        at_horizon(rows, FOLLOW_UP, 4.0)
+    """A site that makes up rows can then part early events from late ones by their weights in a sum."""
+    rows = [Ended(np.array([[0] * 5, [0, 99 + more, 0, 0, 0], [0] * 5]), 1) for more in (0, 1)]
+    with pytest.raises(UndefinedAucError, match="no row has the event"):
+        at_horizon(rows[0], FOLLOW_UP, 4.0)
+    with pytest.raises(EvaluationError, match=r"would stand for more than 100, .* at this horizon: take an earlier"):
+        at_horizon(rows[1], FOLLOW_UP, 4.0)
+    with pytest.raises(InputError, match="fall with time, or are below 1 or above 100,000 units"):
+        AtHorizon(4.0, (1000, 1000), 100_001)

@@ -16,6 +16,7 @@ from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from tests.support.exact_histogram import exact_histogram
 from tests.support.lazy import Lazy
+from tests.support.weighted_rows import Rows, histogram_of
 
 metrics = Lazy("sklearn.metrics")
 IsotonicRegression = Lazy("sklearn.isotonic").IsotonicRegression
@@ -70,15 +71,7 @@ def test_with_many_rows_hiding_small_counts_leaves_the_steps_near_those_of_sciki
 
 
 def weighted(data: PartyData, weights: NDArray[np.float64], edges: NDArray[np.float64]) -> Histogram:
-    """Return the histogram of rows that count as much as their weights say."""
-    at = np.minimum(np.searchsorted(edges, data.y_score, side="right") - 1, len(edges) - 2)
-    sides = (data.y_true, ~data.y_true)
-    of_powers = (
-        np.array([np.bincount(at[side], weights[side] ** power, len(edges) - 1) for side in sides])
-        for power in (1, 2, 0)
-    )
-    sums, squares, rows = of_powers
-    return Histogram(edges, *sums, squares, rows)
+    return histogram_of(Rows(data.y_true.astype(int), data.y_score, weights), edges)
 
 
 def test_of_weighted_rows_maps_and_measures_are_those_of_libraries_that_take_weights() -> None:

@@ -130,10 +130,12 @@ def test_after_the_censoring_curve_each_horizon_has_its_session_with_the_weights
         assert (at.horizon, session.protocol) == (horizon, "verified")
         plugin = registry.load(session.protocol)
         assert differing(session.named(plugin.manifest_of(session.request), 7), session) == []
-        for other in ({"beyond": at.beyond + 1}, {"weights": (at.weights[0] + 1, *at.weights[1:])}, {"horizon": 31.0}):
+        for other in ({"beyond": at.beyond + 1}, {"weights": (at.weights[0] + 1, *at.weights[1:])}):
             analysis = replace(session.request.analysis, at=replace(at, **other))
             changed = plugin.manifest_of(dataclasses.replace(session.request, analysis=analysis))
             assert differing(session.named(changed, 7), session) == ["plan"]
+        with pytest.raises(InputError, match="a horizon is one of those of follow-up times"):
+            replace(session.request.analysis, at=replace(at, horizon=31.0))
     with pytest.raises(InputError, match="the results are not those of the question's sessions"):
         next_session(asked, asked.sites, (CURVE, done[1]))
     other = dataclasses.replace(CURVE, beyond=39)  # what another site has been told
@@ -149,7 +151,7 @@ def test_a_result_of_another_kind_in_the_place_of_the_curve_or_one_of_other_time
     for wrong in (FOUND, dataclasses.replace(CURVE, counts=CURVE.counts[:, 1:])):
         with pytest.raises(InputError, match="the results are not those of the question's sessions"):
             next_session(asked, asked.sites, (wrong,))
-    with pytest.raises(EvaluationError, match="no row is followed up for longer than 60, or next to none"):
+    with pytest.raises(EvaluationError, match="no row is followed up for longer than 60, or so few"):
         next_session(asked, asked.sites, (dataclasses.replace(CURVE, beyond=0),))
 
 

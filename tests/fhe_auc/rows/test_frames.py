@@ -150,11 +150,7 @@ TWICE = pd.concat([patients(), patients()[["risk"]]], axis=1)
         ({("north",): patients()}, {}, "the name of a party must be text, as "),
         (patients().iloc[:0], COLUMNS, "^the table: there are no rows$"),
         (patients(), {**COLUMNS, "by": {"sex": "FM"}}, "the levels of 'sex' must be a list, got 'FM'"),
-        (
-            patients(),
-            {**COLUMNS, "by": {"sex": ["F", None]}},
-            "'sex' must be text, a number or a Boolean, got None",
-        ),
+        (patients(), {**COLUMNS, "by": {"sex": ["F", None]}}, "'sex' must be text, a number or a Boolean, got None"),
         (patients(), {**COLUMNS, "by": 3}, "by must be a column, a list, or a mapping of columns .*, got 3"),
         (patients(), {**COLUMNS, "score": 1}, "score must be a column, or a list, got 1"),
         (patients(), {**COLUMNS, "label": 1}, "label must be the name of a column, as text .rename.*, got 1"),

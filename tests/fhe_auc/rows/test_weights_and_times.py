@@ -92,6 +92,18 @@ def test_a_note_says_that_weights_or_times_were_rounded_only_where_some_were() -
     assert columns_of(read(whole, ipw=["1", "2.0", 3])) == {"weights": [1, 2, 3]}
 
 
+def test_weights_whose_sum_rounding_moves_by_more_than_5_percent_are_refused() -> None:
+    table = {"site": list("aabb"), "y_true": [0, 1] * 2, "risk": [0.5] * 4}
+    whole = replace(WEIGHTED, weights=Weights("ipw", 8, 1))
+    parties_of({"all": {**table, "ipw": [0.3, 0, 8, 8]}}, whole)
+    parties_of({**table, "ipw": [6, 5.7, 6.6, 7]}, whole, site="site")
+    for weights, step in (([0.3, 6, 1, 1], 1), ([1, 1, 1e-5, 4e-5], 1000), ([1, 1, 1.4, 1.4], 1)):
+        questions = replace(WEIGHTED, weights=Weights("ipw", 8 * step, step))
+        told = "its weights add up to other than before, by more than 5%: take a finer step, or multiply all weights by"
+        with pytest.raises(InputError, match=f"^party '[ab]': .*, {told}"):
+            parties_of({**table, "ipw": weights}, questions, site="site")
+
+
 @pytest.mark.parametrize(
     ("questions", "column", "entry", "told"),
     [
@@ -150,15 +162,22 @@ def test_events_are_coded_as_named_whatever_their_type(
         (
             [1, 0, 2],
             ("1", "0"),
-            "event is '2', and codes are '1', '0', while the column has '0', '1', '2': .* as %1,0,2",
+            "event is '2', and codes are '1', '0', while the column has '0', '1', '2': where 1 is the event, %1,0,2",
         ),
         (
             [1, 2, 1],
             ("1", "0"),
-            "event is '2', .* has '1', '2': name the event first, the censored next, .* as %EVENT,CENSORED",
+            "event is '2', and codes are '1', '0', while the column has '1', '2': where 2 is the event, %2,1",
         ),
-        ([1, 0, 1], ("2", "1"), "event is '0', .* has '0', '1': .* as %1,0"),
-        (["d", "a", "d"], ("1", "0"), "event is 'd', .* has 'a', 'd': .* as %EVENT,CENSORED"),
+        ([1, 0, 1], ("2", "1"), "event is '0', .* has '0', '1': where 1 is the event, %1,0"),
+        ([True, False, True], ("2", "1"), "event is 'False', .* has 'False', 'True': where True is .*, %True,False"),
+        (
+            ["d", 0, 1],
+            ("1", "0"),
+            "event is 'd', .* has '0', '1', 'd': write codes alike at all sites; name the event first, the censored "
+            "next, then competing ones, as %EVENT,CENSORED",
+        ),
+        ([1, 0, 7], ("1", "0"), "has '0', '1', '7': write codes alike at all sites; .*, as %EVENT,CENSORED"),
         ([1, 0, 1], ("1", "0", "1.0"), "event '1' is also written '1.0'"),
     ],
 )

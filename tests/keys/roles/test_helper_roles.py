@@ -70,10 +70,7 @@ def test_a_wrong_answer_of_the_helper_is_refused_and_named_and_the_right_one_sti
     for change, why in (
         ({"pad_key": b"nothing"}, "pad key"),
         ({"pad_key": found.pad_key[:-1]}, "pad key"),
-        (
-            {"pad_key": another.pad_key},
-            "under another key",
-        ),
+        ({"pad_key": another.pad_key}, "under another key"),
         ({"context": of_other_parameters()}, "other parameters"),
         *(
             ({"word": msgspec.structs.replace(found.word, **lie)}, why)

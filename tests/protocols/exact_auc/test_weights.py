@@ -17,6 +17,7 @@ from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Cell
 from fhe_auc.question.follow_up import AtHorizon, FollowUp
 from fhe_auc.question.weights import Weights
+from fhe_auc.results.estimates import few_digits
 from fhe_auc.rlwe.ring_parameters import choose_backend
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.protocol import Request
@@ -93,12 +94,14 @@ def test_a_session_gives_estimates_groups_and_differences_by_weights(protocol: s
     grid = thresholds.uniform(30)
     (found, *_) = Play(protocol, parties, grid, analysis=EVERY, interval=0.95, keys=keys, max_rows=400).read()
     clear = say(EVERY, parties, grid)
-    assert found.estimates == clear.estimates
-    assert found.comparisons == clear.comparisons
+    assert found.estimates == tuple(map(few_digits, clear.estimates))
+    assert found.comparisons == tuple(map(few_digits, clear.comparisons))
+    assert (found.auc, found.fraction, found.binning_error_fraction) == (round(clear.headline.auc, 6), None, None)
+    assert 0 <= found.binning_error / clear.headline.binning_error - 1 < 0.01  # rounded up
     effective = of_rows(pooled(parties), EVERY, 0, 0, grid)[0].effective
     assert found.settings["weights"] == "steps of 0.01"
-    assert found.settings["effective_events"] == pytest.approx(effective[0], abs=0.05)
-    assert found.settings["effective_others"] == pytest.approx(effective[1], abs=0.05)
+    assert found.settings["effective_events"] == pytest.approx(effective[0], abs=0.5)
+    assert found.settings["effective_others"] == pytest.approx(effective[1], abs=0.5)
 
 
 @pytest.mark.parametrize("variance_bins", [480, 40])

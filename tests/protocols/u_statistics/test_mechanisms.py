@@ -19,11 +19,7 @@ from scipy.stats import chisquare
 
 from fhe_auc.base.errors import InputError
 from fhe_auc_protocols import exact_sampling
-from fhe_auc_protocols.u_statistics.mechanisms import (
-    HadamardTree,
-    RandomisedResponse,
-    bins_by_rule,
-)
+from fhe_auc_protocols.u_statistics.mechanisms import HadamardTree, RandomisedResponse, bins_by_rule
 from tests.support.lazy import Lazy
 
 roc_auc_score = Lazy("sklearn.metrics").roc_auc_score

@@ -62,12 +62,7 @@ FORGED = "forge-difference", "forge-at-1", "guess-point", "chosen-values", "plau
 
 
 def lying_side(
-    manifest: Manifest,
-    strategy: Strategy,
-    generator: np.random.Generator,
-    *,
-    pad_key: bytes = b"",
-    guess: int = 0,
+    manifest: Manifest, strategy: Strategy, generator: np.random.Generator, *, pad_key: bytes = b"", guess: int = 0
 ) -> LyingSide:
     """Return what an aggregator sends that returns what a strategy makes of padded sketches and pad keys.
 
