@@ -234,6 +234,7 @@ def _session_rows(evaluation: Evaluation) -> Iterator[_Row]:
     if evaluation.fraction is not None:  # the protocol computes in integers
         decimals = evaluation.settings.get("round_scores")
         of = "binned scores" if decimals is None else f"scores rounded to multiples of {_step(int(decimals))}"
+        of += " and rounded weights" * ("weights" in evaluation.settings)
         yield "AUC as a fraction", str(evaluation.fraction), f"the AUC of {of}, not rounded"
     yield "protocol", evaluation.protocol, f"it assumes: {registry.load(evaluation.protocol).trust}"
     if evaluation.keys == "helper" and evaluation.backend != ONE_TIME_PADS:

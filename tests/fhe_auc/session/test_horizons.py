@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,16 @@ def test_brief_has_a_line_for_each_horizon(both: Evaluation, capsys: pytest.Capt
     assert [line[:17] for line in lines] == [f"AUC at {each.horizon:g} {each.auc:.4f}" for each in of_first]
     for line, each in zip(lines, of_first, strict=True):
         assert f"; n {each.rows:,}, events {each.positives:,}, weighted; protocol exact" in line
+
+
+def test_the_exact_fraction_is_said_to_be_of_rounded_weights(
+    both: Evaluation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    one = replace(both, fraction=Fraction(3, 4), estimates=both.estimates[:1], comparisons=())
+    print_evaluation(one, Form(costs=False, brief=False, as_json=False))
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "the AUC of scores rounded to multiples of 0.1 and rounded weights, not" in shown
 
 
 def test_what_bins_say_at_a_horizon_or_of_weights_is_said_to_be_weighted() -> None:
