@@ -19,9 +19,9 @@ NESTED = (
 _ALL = "all"
 
 
-def too_few(min_cell: int) -> str:
+def too_few(min_cell: int, what: str = "") -> str:
     """Return why a group is not shown, for `GroupEstimate.missing`."""
-    return f"fewer than {min_cell} events or others in this group, or in one that this one would give away"
+    return f"fewer than {min_cell} {what}events or others in this group, or in one that this one would give away"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,7 +81,10 @@ _SMALL_GROUPS = "small groups are shown (min_cell 1): a count from 1 to 9 may te
 _CROWDED = (
     "scores crowd in few of the {bins} bins of the standard error of {names}: it is taken large, and may still be off"
 )
-_NO_INTERVAL = "there is no confidence interval: each label needs two rows; give the numbers of rows instead"
+_NO_INTERVAL = "there is no confidence interval: each label needs two {}rows; give the numbers of rows instead"
+_HEAVY = "few rows have most of the weight: all is worth {:,.0f} events and {:,.0f} others"
+_HEAVY_IN_GROUPS = "without an interval a group is shown even where few of its rows have most of the weight"
+_FEWEST, _EFFECTIVE = 10, "effective "  # rows of a label
 _NO_SPREAD = (
     "there is no confidence interval: over these thresholds all pairs of rows come out alike; give the numbers of rows "
     "instead"
@@ -404,7 +407,7 @@ class AucSums(ReleasePart):
 
         Raises `UndefinedAucError` without an AUC.
         """
-        analysis, estimates = self.analysis, list[GroupEstimate]()
+        analysis, units, estimates = self.analysis, self.analysis.units, list[GroupEstimate]()
         several, aucs = len(analysis.models) > 1, reading.aucs
         if not analysis.classes and aucs[0].auc is None:
             missing = "negative" if aucs[0].positives else "positive"
@@ -416,7 +419,7 @@ class AucSums(ReleasePart):
             model, group = analysis.models[contrast.model] if several else "", analysis.group_name(contrast)
             estimate = partial(GroupEstimate, model=model, group=group, contrast=contrast.label)
             if {contrast.positives.group, contrast.negatives.group} & hidden:
-                estimates.append(estimate(auc=None, missing=too_few(analysis.min_cell)))
+                estimates.append(estimate(auc=None, missing=too_few(analysis.min_cell, _EFFECTIVE * bool(units))))
                 continue
             estimate = partial(estimate, positives=own.positives, negatives=own.negatives)
             if own.auc is None:
@@ -433,8 +436,13 @@ class AucSums(ReleasePart):
         else:
             headline, binning_error = estimates[0], aucs[0].binning_error  # of all rows, which are never hidden
             if reading.level is not None and headline.interval is None:
-                few = [_NO_INTERVAL if min(aucs[0].effective) < 2 else _NO_SPREAD]
+                by_weight = min(aucs[0].positives, aucs[0].negatives) >= 2
+                few = [_NO_SPREAD if min(aucs[0].effective) >= 2 else _NO_INTERVAL.format(_EFFECTIVE * by_weight)]
+        if any(own.rows >= _FEWEST > own.effective for own in aucs[0].counted):
+            few.append(_HEAVY.format(*aucs[0].effective))
         of_groups = [NESTED] * (len(analysis.by) > 1 and bool(hidden))
+        if units and analysis.by and analysis.min_cell > 1 and aucs[0].variance is None:
+            of_groups.append(_HEAVY_IN_GROUPS)
         if analysis.by and analysis.min_cell == 1:
             of_groups.append(_SMALL_GROUPS)
         warnings = (
@@ -448,7 +456,7 @@ class AucSums(ReleasePart):
         settings: dict[str, int | float | str] = {}
         if self.starts and reading.level is not None:
             settings["variance_bins"] = len(self.starts)
-        if units := analysis.units:
+        if units:
             settings["weights"] = f"steps of {1 / units.per:g}"
             if reading.level is not None:
                 effective = (round(rows) for rows in aucs[0].effective)

@@ -161,6 +161,24 @@ def test_a_group_whose_weights_make_one_row_of_it_of_all_is_not_shown() -> None:
         said = told(read_in_the_clear(sums, [weighing(data, weighed)], GRID, level=0.95))
         of_groups = [estimate.auc is None for estimate in said.estimates[1:]]
         assert of_groups == [len(set(weighed.tolist())) > 1] * 2  # the other one would give it away
+        missing = {estimate.missing[:40] for estimate in said.estimates[1:]}
+        assert missing == {"fewer than 10 effective events or others" if any(of_groups) else ""}
+        sums = AnalysisSums(structs.replace(WEIGHTED, by=(SEX,)), len(GRID), interval=False)
+        (warning,) = told(read_in_the_clear(sums, [weighing(data, weighed)], GRID)).warnings
+        assert warning == "without an interval a group is shown even where few of its rows have most of the weight"
+
+
+def test_few_heavy_rows_are_told_of_and_one_is_why_there_is_no_interval() -> None:
+    (data,) = made(PLAIN, 1, 5, most=200)
+    for heavy, no_interval in ((1, True), (5, False)):
+        weights = np.ones(data.rows, int)
+        weights[np.flatnonzero(data.labels)[:heavy]] = 500_000
+        heavily = structs.replace(WEIGHTED, weights=Weights("w", 500_000, 100))
+        sums = AnalysisSums(heavily, len(GRID), interval=True)
+        said = told(read_in_the_clear(sums, [weighing(data, frozen(weights))], GRID, level=0.95))
+        others = (data.labels == 0).sum()
+        assert f"few rows have most of the weight: all is worth {heavy} events and {others} others" in said.warnings
+        assert any("each label needs two effective rows" in text for text in said.warnings) == no_interval
 
 
 @pytest.mark.parametrize("units", [1, 100, 317])
