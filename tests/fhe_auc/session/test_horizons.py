@@ -64,7 +64,7 @@ def test_each_horizon_has_the_aucs_of_the_program_over_rows(both: Evaluation) ->
     for each in both.estimates:
         over_rows = right(each.model, each.horizon or 0)
         assert each.auc == pytest.approx(over_rows.auc, abs=1e-4)
-        assert each.standard_error == pytest.approx(over_rows.error, rel=1e-3, abs=5.1e-5)  # of four decimals
+        assert each.standard_error == pytest.approx(over_rows.error, rel=1e-3, abs=5.1e-5)  # of three digits
         labels, weights = row_auc_at.at_horizon(ALL["days"], ALL["status"], each.horizon or 0)
         assert (each.positives, each.rows) == (labels.sum(), (weights > 0).sum())
     assert (both.auc, both.horizon) == (both.estimates[0].auc, 100.0)
