@@ -179,10 +179,9 @@ def follow_up_named(
 ) -> FollowUp | None:
     """Return what keywords ask of follow-up times; `InputError` for what cannot be, and for labels beside them."""
     beside = "label" if label != LABEL else "positive_label" if positive_label is not None else ""
+    names = (*KEYWORDS[:3], "event_codes") if grid is None else KEYWORDS
     grid = ("days" if codes else "") if grid is None else grid  # which does not go without times
-    return follow_up_of(
-        time or "", event or "", horizon or (), grid, codes=codes or CODES, beside=beside, names=KEYWORDS
-    )
+    return follow_up_of(time or "", event or "", horizon or (), grid, codes=codes or CODES, beside=beside, names=names)
 
 
 @kinds.converts(OPTIONS)

@@ -165,6 +165,14 @@ WRONG: dict[str, list[Any]] = {
     "title": [None, 5, b"t"],
     "bins": ["5", 5.0, True, None],
     "bootstrap": ["200", 200.0, True, None],
+    "weight": [3, ["ipw"], Path("ipw")],
+    "max_weight": ["50", True, [50]],
+    "weight_step": ["0.001", True, [0.1]],
+    "time": [3, ["days"], True],
+    "event": [1, ["status"], b"status"],
+    "event_codes": ["1,0", 1, {"1", "0"}, [["1", "0"]]],  # the first without times
+    "horizon": ["365", True, ["365"], {365}],
+    "time_grid": ["days", ["days"], True],
 }
 
 

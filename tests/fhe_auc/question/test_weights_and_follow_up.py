@@ -150,7 +150,7 @@ ASKED = {"time": "days", "event": "status", "horizon": 3}
         ({"weight": "ipw", "max_weight": "5"}, "max_weight must be a number, got '5'"),
         ({"weight": "ipw", "max_weight": 1}, r"party 'a', row 1, column 'ipw': weight is above 1, the most"),
         ({"time": "days"}, "time: follow-up times need event, horizon too"),
-        ({"event_codes": [2, 1]}, "time_grid: follow-up times need time, event, horizon too"),
+        ({"event_codes": [2, 1]}, "event_codes: follow-up times need time, event, horizon too"),
         ({"horizon": "soon"}, "horizon must be a time, or a list of times, got 'soon'"),
         ({"time": "days", "event": "status", "horizon": 3, "label": "died"}, "label does not go with time: no labels"),
         (
