@@ -206,6 +206,10 @@ _FILTERS: Mapping[str, Callable[..., object]] = {
 }
 _GLOBALS = {
     **{"ends": ends, "p_of": p_of, "of_groups": of_groups, "zip": zip, "widened": WIDENED, "abreast": 4},
+    "in_steps": (
+        " Sums of weights (true positives …) are in steps of two effective rows. Rates are not of these, but of "
+        "the sums as they are, each rounded by about two of its rows: report.json has the range of each."
+    ),
     "confusion": {
         **{"True positives": (1, 1), "False positives": (0, 1)},
         **{"False negatives": (1, 0), "True negatives": (0, 0)},

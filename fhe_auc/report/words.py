@@ -216,7 +216,10 @@ def privacy(evaluation: Evaluation, card: ReportCard, thresholds: str) -> str:
             "each."
         )
         if card.min_cell > 1:
-            learnt += " So sums of weights on this page are in steps of two effective rows of their label."
+            learnt += (
+                " So sums of weights on this page, and curves of them, are in steps of two effective rows of their "
+                "label, and rates at thresholds, each computed before, in steps of about two of its rows."
+            )
     if grids.quantiles_wanted(thresholds):
         learnt += " Thresholds come from the scores themselves, by a session before; the warnings say what it revealed."
     if of_rows:

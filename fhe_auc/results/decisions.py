@@ -9,10 +9,10 @@ import numpy as np
 
 from fhe_auc.metrics import precision_recall
 from fhe_auc.metrics.histogram import Estimate, Histogram
-from fhe_auc.metrics.small_cells import enough
+from fhe_auc.metrics.small_cells import enough, rounded
 from fhe_auc.results.evaluation import CellCounts
 from fhe_auc.results.intervals import FEWEST, WALD, Interval, effective, quantile, rate_interval
-from fhe_auc.results.report_measures import HELD, NOT_SHOWN, TOO_FEW, Measure
+from fhe_auc.results.report_measures import HELD, NOT_SHOWN, TOO_FEW, Measure, in_steps_of_rows
 
 _ACTS = {"first": (0, 0, 1, 1), "second": (0, 1, 0, 1), "difference": (0, 1, -1, 0)}
 """Who acts on rows above by neither model, by the second alone, by the first alone, and by both."""
@@ -27,6 +27,7 @@ _RATES = {
 }
 """Rates with Wilson's intervals: which rows, of which."""
 
+_JACCARD = "TP", "TP FP FN"  # J; F1 is 2J/(1 + J)
 _LABELS_OF = {"recall": LABELS[:1], "specificity": LABELS[1:]}
 """Rows of which label tell a rate at a threshold; others are told by both together."""
 
@@ -71,7 +72,7 @@ _OF_DECISIONS = {
 
 
 def operating_points(
-    histogram: Histogram, level: float | None, cost_ratio: float | None, alert_rate: float | None
+    histogram: Histogram, level: float | None, cost_ratio: float | None, alert_rate: float | None, min_cell: int = 1
 ) -> Iterator[OperatingPoint]:
     """Yield decisions at each of `chosen_thresholds`."""
     titles = [f"{rate} at least {least:.2f}" for rate in ("Specificity", "Sensitivity") for least in HELD]
@@ -82,7 +83,8 @@ def operating_points(
         titles.append(f"At most {100 * alert_rate:.4g}% flagged")
     chosen = chosen_thresholds(histogram, cost_ratio, alert_rate)
     for (name, threshold), title in zip(chosen.items(), titles, strict=True):
-        yield OperatingPoint(name, title, None if threshold is None else decision(histogram, title, threshold, level))
+        made = None if threshold is None else decision(histogram, title, threshold, level, min_cell=min_cell)
+        yield OperatingPoint(name, title, made)
 
 
 def chosen_thresholds(
@@ -107,15 +109,22 @@ def decision(
 ) -> Decision:
     """Return the classifier at a threshold; rates have Wilson's intervals.
 
-    `few` names the labels, of `LABELS`, whose counts are not shown there, nor what would tell them.
+    `few` names the labels, of `LABELS`, whose counts are not shown there, nor what would tell them. Where small counts
+    are hidden, sums of weights are in steps (`rounded`), and so are rates, but these are of the sums as they are.
     """
-    confusion = precision_recall.confusion_matrix(histogram, threshold)
-    (tn, fp), (fn, tp) = confusion.tolist()
-    counts, squares = {"TP": tp, "FP": fp, "FN": fn, "TN": tn}, None
+    told, exact = (
+        precision_recall.confusion_matrix(each, threshold).tolist()
+        for each in (rounded(histogram) if min_cell > 1 else histogram, histogram)
+    )
+    (tn, fp), (fn, tp) = exact
+    counts, squares, coarse = {"TP": tp, "FP": fp, "FN": fn, "TN": tn}, None, False
     if histogram.squares is not None:
         below, above = np.split(histogram.squares, [histogram.bin_of(threshold)], axis=1)
         squares = dict(zip(counts, (*above.sum(axis=1), *below.sum(axis=1)), strict=True))
-    rates = {name: share(counts, squares, *of) for name, of in _RATES.items()}
+        coarse = min_cell > 1
+    rates = {name: share(counts, squares, *of, coarse=coarse) for name, of in _RATES.items()}
+    rows = {name: of for name, (_, of) in rates.items()}
+    rows |= {"f1": share(counts, squares, *_JACCARD)[1], "balanced_accuracy": min(rows["recall"], rows["specificity"])}
     found = precision_recall.decision_metrics(histogram, threshold)
     why = few and f"{NOT_SHOWN}: from 1 to {min_cell - 1} {few} rows lie on one side, or up to another threshold"
     measures = []
@@ -125,23 +134,30 @@ def decision(
         else:
             value, rate = found[name], rates.get(name, (0.0, 0.0))
             estimate = None if value is None else Estimate(value, value, value)
+            estimate = in_steps_of_rows(estimate, rows[name]) if coarse and estimate else estimate
             interval, no_interval = rate_interval(*rate, level), TOO_FEW if 0 < rate[1] < FEWEST else ""
             measures.append(Measure(name, *texts, estimate, interval, no_interval=no_interval))
     of_positive, of_negative = (
-        (None, None) if label in few else row for label, row in zip(LABELS, ((fn, tp), (tn, fp)), strict=True)
+        (None, None) if label in few else tuple(row) for label, row in zip(LABELS, reversed(told), strict=True)
     )
     return Decision(title, float(threshold), tuple(measures), (of_negative, of_positive), why)
 
 
 def share(
-    counts: Mapping[str, float], squares: Mapping[str, float] | None, hits: str, among: str
+    counts: Mapping[str, float], squares: Mapping[str, float] | None, hits: str, among: str, *, coarse: bool = False
 ) -> tuple[float, float]:
-    """Return so many rows of so many, each some cells of `counts`; with weights effective ones, by Σw² of the cells."""
+    """Return so many rows of so many, each some cells of `counts`; with weights effective ones, by Σw² of the cells.
+
+    A `coarse` share is in steps (`in_steps_of_rows`), and n, which ends of intervals tell, a multiple of about √n.
+    """
     others = " ".join(cell for cell in among.split() if cell not in hits.split())
     hit, other = (sum(counts[cell] for cell in cells.split()) for cells in (hits, others))
     if squares is None:
         return hit, hit + other
     k, n = effective(hit, other, [sum(squares[cell] for cell in cells.split()) for cells in (hits, others)])
+    if coarse and n:
+        rate, n = float(k / n), n - n % math.isqrt(int(n))
+        k = n * in_steps_of_rows(Estimate(rate, rate, rate), n).value
     return float(k), float(n)
 
 

@@ -13,12 +13,12 @@ a difference is no smaller, and a ratio no larger; of groups put together one ha
 what is known bounds all. Each group is compared with the largest one shown, as Aequitas does: it is known best.
 
 **With weights** counts are sums of these, shown in steps (`fhe_auc.metrics.small_cells.rounded`); x_i and n_i are
-effective rows.
+effective rows, with rates of the sums as they are, in steps of their own (`fhe_auc.results.decisions.share`).
 """
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,13 +68,16 @@ class GroupDecision:
     counts: tuple[float, ...] | None
     together: tuple[float, ...] | None = None
     squares: tuple[float, ...] | None = None  # Σw² of either; None without weights
+    sums: tuple[float, ...] | None = field(default=None, repr=False)  # Σw as they are, where either is in steps
 
     def rate(self, name: str) -> tuple[float, float]:
         """Return numerator and denominator of a rate; both 0 where counts are not shown."""
         counts, squares = (
-            dict(zip(CELLS, each or (0,) * len(CELLS), strict=True)) for each in (self.counts, self.squares)
+            dict(zip(CELLS, (each if self.counts else None) or (0,) * len(CELLS), strict=True))
+            for each in (self.sums or self.counts, self.squares)
         )
-        return share(counts, squares if self.counts and self.squares else None, *RATES[name])
+        known = self.counts and self.squares
+        return share(counts, squares if known else None, *RATES[name], coarse=self.sums is not None)
 
     def rates(self) -> dict[str, float]:
         """Return the group's rows ("count") and its rates; NaN for what is not shown, or undefined."""
@@ -114,14 +117,16 @@ def of_cells(
         few = np.flatnonzero(~enough(min_cell, own, counts, squares).all(axis=1))
         left_out = hidden_rows(own, min_cell, also=[*named, *few.tolist()])
         known = bool(enough(min_cell, *(each[list(left_out)].sum(axis=0) for each in (own, counts, squares))).all())
-        for label in (0, 1) if weighted and min_cell > 1 else ():
+        exact, coarse = counts.copy(), weighted and min_cell > 1
+        for label in (0, 1) if coarse else ():
             side = counts[:, label::2]
             side[:] = in_steps(side, side.sum(), squares[:, label::2].sum())
         for at, level in enumerate(variable.levels):
             rows, out = (list(left_out) if at in left_out else [at]), at in left_out
             told, squared = (tuple(each[rows].sum(axis=0).tolist()) for each in (counts, squares))
-            together = told if out and known else None
-            yield GroupDecision(variable.name, level, None if out else told, together, squared if weighted else None)
+            together, own_sums = (told if out and known else None), tuple(exact[rows].sum(axis=0).tolist())
+            of_both = (squared if weighted else None), (own_sums if coarse and (known or not out) else None)
+            yield GroupDecision(variable.name, level, None if out else told, together, *of_both)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +245,9 @@ def _by_variable(decisions: Sequence[GroupDecision]) -> dict[str, list[GroupDeci
 
 def _counts(decisions: Sequence[GroupDecision], name: str) -> NDArray[np.float64]:
     """Return hits and rows, shape (2, k), of a variable's groups that have such rows; those not shown are one."""
-    known = [*((each.counts, each.squares) for each in decisions if each.counts)]
-    known += {(each.together, each.squares) for each in decisions if each.together}
-    pairs = (GroupDecision("", "", counts, squares=squares).rate(name) for counts, squares in known)
+    known = [*((each.counts, each.squares, each.sums) for each in decisions if each.counts)]
+    known += {(each.together, each.squares, each.sums) for each in decisions if each.together}
+    pairs = (GroupDecision("", "", counts, None, squares, sums).rate(name) for counts, squares, sums in known)
     return np.array([(hits, rows) for hits, rows in pairs if rows], float).reshape(-1, 2).T
 
 

@@ -21,7 +21,7 @@ from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.group_decisions import GroupCalibration, GroupDecision
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, quantile, rate_interval, wilson
-from fhe_auc.results.report_measures import Measure, calibration_measures, score_measures
+from fhe_auc.results.report_measures import Measure, calibration_measures, in_steps_of_rows, score_measures
 
 DIGITS = 4  # of numbers that are not of the counts shown, also in figures: all of them would tell where single rows lie
 
@@ -43,7 +43,7 @@ class ReportCard:
     The histogram has the counts shown, also by all curves and at thresholds: small cells are merged already. Measures
     without a threshold are of the bins before: merging moves them by more than their standard errors. Each is one
     equation about all rows at once, and is written with four digits where bins are merged. With weights what is shown
-    is in steps (`small_cells.rounded`).
+    is in steps (`small_cells.rounded`), and with it the curves; rates at thresholds are not of these, but rounded.
     """
 
     histogram: Histogram
@@ -65,7 +65,8 @@ class ReportCard:
     fpr_band: Band | None
     observed_band: Band | None  # and of the share of positive rows at each point of the calibration curve
     net_benefit_band: Band | None  # Wald's intervals of the model's net benefit along the decision curve
-    prevalence_interval: Interval | None  # Wilson's, of the share of positive rows
+    prevalence_estimate: Estimate  # share of positive rows, by weight,
+    prevalence_interval: Interval | None  # and Wilson's interval
     model: str = ""  # its name; empty where it is the only one
     groups: tuple[GroupEstimate, ...] = ()  # AUCs of groups of rows, from a session of their own
     group_decisions: tuple[GroupDecision, ...] = ()  # these groups at the first chosen threshold, from another one
@@ -113,7 +114,7 @@ class ReportCard:
     @property
     def prevalence(self) -> float:
         """Share of positive rows, by weight."""
-        return float(self.histogram.positives.sum() / self.histogram.counts.sum())
+        return self.prevalence_estimate.value
 
 
 class Bootstrap(NamedTuple):
@@ -165,7 +166,7 @@ def report_card(
     rows; `InputError` if a threshold is no edge, or `level` or `min_cell` is out of range.
     """
     counted = histogram.cleaned()
-    fine = usable = small_cells.joined(counted, added)
+    fine = usable = merged = small_cells.joined(counted, added)
     if noisy or (fine.real % 1).any():
         level, min_cell = None, 1
     bins = [counted.bin_of(threshold) for threshold in wanted.threshold]
@@ -178,8 +179,8 @@ def report_card(
         at = np.searchsorted(counted.edges[:-1], crowded.edges[1:-1])
         mean_scores = _in_cuts(counted, at).prob_pred
         ends = at[_groups(crowded, counted, mean_scores, shown, min_cell) - 1] if probabilities else at[:0]
-        usable = small_cells.merge_small_cells(counted, min_cell, keep=counted.edges[ends], shown=shown)
-        usable, in_steps = small_cells.rounded(usable), small_cells.rounded(counted)
+        merged = small_cells.merge_small_cells(counted, min_cell, keep=counted.edges[ends], shown=shown)
+        usable, in_steps = small_cells.rounded(merged), small_cells.rounded(counted)
         if probabilities:
             pred = _in_cuts(counted, ends).prob_pred
             calibration = _in_cuts(in_steps, ends)._replace(prob_pred=pred.round(DIGITS))
@@ -190,8 +191,12 @@ def report_card(
         calibration, in_steps = calibration_curve(fine) if probabilities else None, counted
         mean_scores = fine.centres
     positives, negatives = usable.sides.sum(axis=1).tolist()
-    in_all = {"TP": positives, "TN": negatives}
-    squares = None if usable.squares is None else dict(zip(in_all, usable.squares.sum(axis=1), strict=True))
+    in_all, coarse = dict(zip(("TP", "TN"), merged.sides.sum(axis=1).tolist(), strict=True)), False
+    squares, share_of = None, float(merged.positives.sum() / merged.counts.sum())
+    prevalence = Estimate(share_of, share_of, share_of)
+    if merged.squares is not None:
+        squares, coarse = dict(zip(in_all, merged.squares.sum(axis=1), strict=True)), min_cell > 1
+    of_all = share(in_all, squares, "TP", "TP TN", coarse=coarse)
     roc = ranking.roc_curve(usable)
     heavy = usable.spread.sum(axis=1) / usable.sides.sum(axis=1)  # Σw²/Σw of each label; 1 without weights
     curve = decision_curve(usable) if probabilities else None
@@ -201,15 +206,15 @@ def report_card(
         min_cell=min_cell,
         noisy=noisy,
         level=level,
-        measures=tuple(score_measures(fine, usable, level, min_cell)),
+        measures=tuple(score_measures(fine, merged, level, min_cell)),
         calibration_measures=calibration_measures(fine, level),
         brier=brier_decomposition(usable, mean_scores) if probabilities else None,
-        best=decision(usable, "Best F1", best_f1_threshold(usable), level),
+        best=decision(merged, "Best F1", best_f1_threshold(merged), level, min_cell=min_cell),
         chosen=tuple(
-            decision(in_steps, "Asked for", threshold, level, few=few, min_cell=min_cell)
+            decision(counted, "Asked for", threshold, level, few=few, min_cell=min_cell)
             for threshold, few in zip(wanted.threshold, hidden, strict=True)
         ),
-        operating_points=tuple(operating_points(usable, level, wanted.cost_ratio, wanted.alert_rate)),
+        operating_points=tuple(operating_points(merged, level, wanted.cost_ratio, wanted.alert_rate, min_cell)),
         roc=roc,
         precision_recall=ranking.precision_recall_curve(usable),
         calibration=calibration,
@@ -218,7 +223,8 @@ def report_card(
         fpr_band=_band(roc.fpr, negatives, level, heavy[[1, 1]]),
         observed_band=calibration and _band(calibration.prob_true, calibration.rows, level, heavy),
         net_benefit_band=curve and _around(curve.model, net_benefit_error(usable), level),
-        prevalence_interval=rate_interval(*share(in_all, squares, "TP", "TP TN"), level),
+        prevalence_estimate=in_steps_of_rows(prevalence, of_all[1]) if coarse else prevalence,
+        prevalence_interval=rate_interval(*of_all, level),
     )
 
 

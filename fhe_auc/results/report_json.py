@@ -32,7 +32,10 @@ def as_dict(cards: Sequence[ReportCard], facts: Facts) -> dict[str, Any]:
         **({"weighting": _plain(facts.weighting)} if facts.weighting else {}),
         "rows": first.total,
         "positive_rows": float(first.histogram.real[0].sum()),
-        "prevalence": {"value": first.prevalence, "interval": _interval(first.prevalence_interval)},
+        "prevalence": {
+            **(asdict(first.prevalence_estimate) if first.weighted else {"value": first.prevalence}),
+            "interval": _interval(first.prevalence_interval),
+        },
         **_of_card(first),
     }
     if facts.bootstrap is not None:

@@ -149,6 +149,14 @@ def _coarse(estimate: Estimate, interval: Interval | None, least: float) -> tupl
     return Estimate(around, max(low, 0.0), min(high, 1.0)), interval
 
 
+def in_steps_of_rows(estimate: Estimate, rows: float) -> Estimate:
+    """Return a rate of weights, by so many effective rows, in steps of two rows or more, and three digits at most.
+
+    Two as sums have: one would halve what a rate leaves open, and several rates at a threshold are of the same sums.
+    """
+    return _coarse(estimate, None, max(2 / rows, 1e-3))[0]
+
+
 _OF_SCORES = {
     "roc_auc": ("AUC", "How often a positive row scores above a negative one: 0.5 is chance, 1 is perfect."),
     "average_precision": (
@@ -208,12 +216,15 @@ _OF_CALIBRATION = {
 def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_cell: int) -> Iterator[Measure]:
     """Yield the measures that need no threshold, of the bins before merging.
 
-    The Kolmogorov-Smirnov statistic, a difference of two counts, is of those `shown`, after merging. A measure that
+    The Kolmogorov-Smirnov statistic, a difference of two counts, is of those `shown`, after merging; with weights in
+    steps of two rows of the rarer label, as those counts are. A measure that
     would tell of from 1 to ``min_cell - 1`` rows at the wrong end of the scores is left out.
     """
     auc, precision = ranking.roc_auc_score(fine), ranking.average_precision_score(fine)
     partial, partial_error = ranking.partial_auc_score(fine, _MAX_FPR)
     found = {"roc_auc": auc, "average_precision": precision, "partial_auc": partial, "ks": ranking.ks_statistic(shown)}
+    if min_cell > 1 and fine.squares is not None:
+        found["ks"] = in_steps_of_rows(found["ks"], min(fine.effective))
     left_out, scaled = dict[str, str](), None
     if probabilities.of_probabilities(fine):
         scaled = probabilities.scaled_brier_score(fine)
