@@ -87,7 +87,7 @@ def test_an_auc_is_scikit_learns_with_sample_weights_to_the_binning_error(seed: 
 
 @pytest.mark.parametrize(
     ("protocol", "keys"),
-    [("verified", "sealed"), slow("verified", "helper"), slow("exact", "sealed"), ("exact", "helper")],
+    [("verified", "sealed"), slow("verified", "helper"), slow("exact", "sealed"), slow("exact", "helper")],
 )
 def test_a_session_gives_estimates_groups_and_differences_by_weights(protocol: str, keys: str) -> None:
     parties = sites(EVERY, 4)
@@ -181,7 +181,7 @@ def test_few_heavy_rows_are_told_of_and_one_is_why_there_is_no_interval() -> Non
         assert any("each label needs two effective rows" in text for text in said.warnings) == no_interval
 
 
-@pytest.mark.parametrize("units", [1, 100, 317])
+@pytest.mark.parametrize("units", [slow(1), slow(100), 317])
 @pytest.mark.parametrize("bins", [100, 1000])
 def test_equal_weights_give_what_rows_that_count_once_give(units: int, bins: int) -> None:
     once, grid = structs.replace(EVERY, weights=UNSET), thresholds.uniform(bins)
@@ -229,7 +229,7 @@ def plan(analysis: Analysis, *, rows: int, bins: int = 600, caps: tuple[int, ...
     return plan_exact(thresholds=bins, analysis=analysis, max_rows=rows, caps=caps, backend=backend, **asked)
 
 
-@pytest.mark.parametrize("per", [1, 10])
+@pytest.mark.parametrize("per", [slow(1), 10])
 @pytest.mark.parametrize("bins", [4, 200])
 def test_no_sum_wraps_around_however_rows_are_weighted(per: int, bins: int) -> None:
     """All weight on few rows, each as heavy as it may be, or evenly; and whichever way models order them."""
