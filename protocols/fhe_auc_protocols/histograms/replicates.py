@@ -25,6 +25,7 @@ from fhe_auc.results.evaluation import LEAST_REPLICATES, MOST_REPLICATES, Replic
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.sums.terms import MOST_ENTRIES
+from fhe_auc_protocols import result_warnings
 from fhe_auc_protocols.histograms.readout import PooledCounts, Readout
 from fhe_auc_protocols.options import is_whole
 
@@ -73,7 +74,8 @@ class ReplicateCounts(Readout[Replicates]):
         """Return the counts."""
         shape = self.replicates, len(self._analysis.models), _LABELS, len(manifest.thresholds)
         counts = pooled.levels[0].reshape(shape) / self._per
-        return pooled.said(Replicates, manifest, grid=manifest.thresholds, counts=counts)
+        warnings = result_warnings.of_parties(manifest, pooled.parties)
+        return pooled.said(Replicates, manifest, warnings=warnings, grid=manifest.thresholds, counts=counts)
 
 
 def replicate_counts(
