@@ -82,8 +82,8 @@ def _exact(case: Case, found: Any, counted: Sequence[PartyData]) -> None:
     bins = [binned(scores, GRID) for scores in rows.scores]
     if case.part == "weights":
         right = weighted_auc(rows.labels == 1, bins[0], np.concatenate([each.weights for each in counted]))
-        assert (found.auc, found.positives) == (pytest.approx(right.auc, abs=1e-12), rows.labels.sum())
-        assert found.standard_error == pytest.approx(right.error, rel=1e-9)
+        assert (found.auc, found.positives) == (pytest.approx(right.auc, abs=5.001e-7), rows.labels.sum())
+        assert found.standard_error == pytest.approx(right.error, rel=5.001e-4)  # six decimals, and four digits
         return _interval(found)
     assert found.verified == (case.protocol == "verified")
     for contrast, estimate in zip(analysis.contrasts, found.estimates, strict=True):
