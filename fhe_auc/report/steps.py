@@ -131,7 +131,8 @@ def report_steps(asked: Asked, base: Request = ANY, own: Grids | None = None, sa
         privacy, title = privacy + words.TWO_MODELS, " and ".join(names)
     bootstrap = None
     if report.bootstrap:
-        cards, bootstrap = yield from _replicated(asked, report, base, parts)
+        cards, bootstrap, told = yield from _replicated(asked, report, base, parts)
+        warnings += [text for text in told if text not in warnings]
         privacy += words.replicates_privacy(bootstrap, asked.analysis)
     facts = Facts(
         title=report.title.strip() or f"{title} on the rows of {about.parties_text}",
@@ -236,15 +237,15 @@ def _of_model(
 
 def _replicated(
     asked: Asked, report: ReportAsked, base: Request, parts: Sequence[_OfModel]
-) -> Steps[tuple[tuple[ReportCard, ...], Bootstrap]]:
-    """Return the cards with intervals of thresholds that rows choose, and what else replicates of all counts tell."""
+) -> Steps[tuple[tuple[ReportCard, ...], Bootstrap, tuple[str, ...]]]:
+    """Return the cards with intervals of thresholds that rows choose, what else replicates tell, and warnings."""
     analysis = structs.replace(asked.analysis, by=(), each_pair=UNSET, heterogeneity=False)
     fine = [each.evaluation.histogram for each in parts if each.evaluation.histogram is not None]
     grid = bins_of_replicates(fine)
     request = requested(base, REPLICATES, analysis=analysis, thresholds=grid, options={"replicates": report.bootstrap})
     found = expected(Replicates, (yield Step(REPLICATES, request)))
     by = ("patients" if analysis.cluster else "rows") + " of fixed weights" * bool(analysis.units)
-    return with_bootstrap([each.card for each in parts], fine, found, report, by)
+    return *with_bootstrap([each.card for each in parts], fine, found, report, by), found.warnings
 
 
 def _between(
