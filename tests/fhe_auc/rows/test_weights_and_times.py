@@ -14,7 +14,7 @@ from fhe_auc.question.analysis import Analysis, Questions
 from fhe_auc.question.follow_up import AtHorizon, FollowUp
 from fhe_auc.question.weights import Weights
 from fhe_auc.rows.at_horizon import at_horizon
-from fhe_auc.rows.entries import Coded
+from fhe_auc.rows.entries import Coded, frozen
 from fhe_auc.rows.frames import MemoryTable, parties_of
 from fhe_auc.rows.own_checks import doubts, looked_at, row_hashes
 from fhe_auc.rows.party_data import AS_THEY_ARE, Entries, PartyData
@@ -322,3 +322,14 @@ def test_a_site_that_loses_rows_earlier_than_all_is_told_and_one_that_does_not_i
         name: {"days": times[at::2], "status": status[at::2], "risk": rng.random(450)} for at, name in enumerate(sites)
     }
     assert not [text for text in federated_auc(alike, **asked).own_warnings if "censored earlier" in text]
+
+
+def test_of_many_rows_a_difference_that_hardly_matters_is_not_told() -> None:
+    follow_up = FollowUp(time="days", event="status", horizons=(1.0,))
+    analysis = Analysis(follow_up=follow_up, at=AtHorizon(horizon=1.0, weights=(1000, 1000), beyond=1250))
+    rng = np.random.default_rng(4)
+    for lost, told in ((0.19, False), (0.17, True)):  # 0.2 by the curve
+        kept = rng.random(100_000) > lost
+        data = PartyData.from_arrays("north", np.arange(100_000) % 2, rng.random(100_000))
+        own = replace(data, weights=frozen(np.where(kept, 1250, 0)))
+        assert told == any("censored earlier" in text for text in doubts([own], np.linspace(0, 1, 11), analysis))

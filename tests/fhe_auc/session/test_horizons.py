@@ -258,3 +258,15 @@ def test_rows_that_are_not_those_of_the_curve_are_told() -> None:
     assert told == [
         "horizon 100: its rows are not those of the censoring curve: a site was away, or has other rows since"
     ]
+
+
+def test_how_many_rows_were_censored_is_told_but_for_few() -> None:
+    few = {name: {**site, "status": site["status"].copy()} for name, site in ROWS.items()}
+    for site in few.values():
+        early = np.flatnonzero((site["days"] <= 100) & (site["status"] == 0))
+        site["status"][early[1:]] = 1
+    asked = {**ASKED, "horizon": 100.0}
+    one = federated_auc(few, score="a", protocol="exact", round_scores=1, interval=None, **asked)
+    assert "censored" not in one.settings
+    shown = federated_auc(few, score="a", protocol="exact", round_scores=1, interval=None, min_cell=1, **asked)
+    assert shown.settings["censored"] == 3
