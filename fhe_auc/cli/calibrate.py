@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fhe_auc.metrics.histogram import Histogram
+    from fhe_auc.metrics.updating import ScoreMap
     from fhe_auc.rows.csv_files import TextFormat
 
 _METHODS = ("slope-intercept", "intercept", "isotonic", "bbq")
@@ -70,7 +71,6 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, method: str, out: Pat
     FILE may also be a site's result of a report between machines (.json): the map is of its histogram, of two models of
     that whose --score-column this is. With weights, or at a horizon, there is no other way.
     """
-    from fhe_auc.metrics import updating
     from fhe_auc.results import calibration_file
 
     inputs.check_out_file(out, force=force, suffix=".json")
@@ -88,8 +88,10 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, method: str, out: Pat
     min_cell = 1 if math.isnan(evaluation.binning_error) else DEFAULT_MIN_CELL  # noise hides rows itself
     if min(*histogram.real.sum(axis=1), *histogram.effective) < min_cell:
         raise EvaluationError(f"a map of fewer than {min_cell} rows of a label would tell of them, and mend nothing")
-    calibration = updating.METHODS[method](histogram, min_cell)
-    found = {each: _measured(histogram, each, min_cell) for each in ("none", *_METHODS)}
+    maps = {each: _map(histogram, each, min_cell) for each in _METHODS}
+    if isinstance(calibration := maps[method], FheAucError):
+        raise calibration
+    found = {each: _measured(histogram, own, min_cell) for each, own in {"none": None, **maps}.items()}
     calibration_file.save_map(out, calibration, method)
     doubts = _slope_warnings(histogram) if method == "slope-intercept" else []
     rows = float(histogram.cleaned().real.sum() + (0 if histogram.unknown is None else histogram.unknown.sum()))
@@ -125,21 +127,31 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, method: str, out: Pat
     output.print_warnings(warnings)
 
 
-def _measured(histogram: Histogram, method: str, min_cell: int) -> dict[str, float | str | None]:
-    """Return measures of the scores as a method's map makes them, or as they are, and what becomes of their order.
+def _map(histogram: Histogram, method: str, min_cell: int) -> ScoreMap | FheAucError:
+    """Return a method's map, or the error that says why there is none."""
+    from fhe_auc.metrics import updating
 
-    They have four digits: with all they would be more equations about where single rows lie.
+    try:
+        return updating.METHODS[method](histogram, min_cell)
+    except FheAucError as error:
+        return error
+
+
+def _measured(
+    histogram: Histogram, used: ScoreMap | FheAucError | None, min_cell: int
+) -> dict[str, float | str | None]:
+    """Return measures of the scores as a map makes them, or as they are, and what becomes of their order.
+
+    Where there is no map, the error says why. Measures have four digits: with all they would be more equations about
+    where single rows lie.
     """
     from fhe_auc.metrics import updating
     from fhe_auc.results import report_measures
     from fhe_auc.results.report_card import DIGITS
 
-    scores = histogram.centres
-    if method != "none":
-        try:
-            scores = updating.METHODS[method](histogram, min_cell)(scores)
-        except FheAucError as error:
-            return {**dict.fromkeys(_SHOWN), "order": str(error)}
+    if isinstance(used, FheAucError):
+        return {**dict.fromkeys(_SHOWN), "order": str(used)}
+    scores = histogram.centres if used is None else used(histogram.centres)
     rows, steps = updating.mapped(histogram, scores), np.diff(scores[histogram.cleaned().counts > 0])
     measures = [*report_measures.score_measures(rows, rows, None, min_cell)]
     measures += report_measures.calibration_measures(rows, None, smooth=False)

@@ -199,9 +199,10 @@ class _Kept:
         self._rounded |= dict.fromkeys(data.notes)
         if weight is not None and data.weights is not None:
             exact = finite_numbers(piece.numbers[weight], "weight", partial(refuse, column=weight))
-            for code in np.unique(codes).tolist():
-                own, before = codes == code, self._weights.get(code, (0.0, 0))
-                self._weights[code] = before[0] + float(exact[own].sum()), before[1] + int(data.weights[own].sum())
+            of_sites = (np.bincount(codes, each).tolist() for each in (exact, data.weights))
+            for code, (more, units) in enumerate(zip(*of_sites, strict=True)):
+                before = self._weights.get(code, (0.0, 0))
+                self._weights[code] = before[0] + more, before[1] + int(units)
         self._optional = tuple(data.optional)
         data = rescaled(data, self._entries.score_scale, refuse=refuse)
         if self._columns.site is None:
