@@ -1,0 +1,203 @@
+"""The ROC curve of few bins whose counts carry privacy noise, and what follows from it.
+
+Noise is the same on a bin of one row and on one of a thousand, so few bins are best, and the curve between their edges
+is interpolated. Rates f and t at the edges, of `Histogram.cleaned` counts, are drawn on normal-deviate axes, u = Φ⁻¹(f)
+and v = Φ⁻¹(t), on which ROC curves are nearly straight (Swets, "Form of empirical ROCs in discrimination and diagnostic
+tasks", Psychological Bulletin 99, 1986).
+
+- **Between edges** v is a monotone cubic of u (PCHIP: Fritsch and Butland, SIAM J. Sci. Stat. Comput. 5, 1984).
+- **Beyond the outermost edges** it is a straight line. Its slope is that of the last two edges, drawn towards that of
+  all edges as far as noise and rows leave it open, which is drawn towards 1 likewise.
+- An edge counts where both rates lie between a quarter of a row and all but one.
+
+Precision at a recall follows from the rates, and the numbers P and N of rows. docs/evidence/noise.md has measurements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.metrics.histogram import Histogram, with_both_labels
+
+_NORMAL = NormalDist()
+_REACH, _STEPS = 8.0, 2000  # the curve is known at so many deviates, up to so far: 6e-16 of the rows
+_LEAST_ROWS = 0.25  # at or above an edge, and below it
+_APART = 1e-6  # deviates
+_SLOPES = 0.2, 5.0  # of the lines beyond the edges
+_OWN, _ALL = 0.2, 0.2  # by how much slopes differ: of the last edges from that of all, and that from 1
+
+
+@dataclass(frozen=True)
+class CountNoise:
+    """The noise on each count of a histogram: NB(r, p) − NB(r, p) with p = exp(−1/scale), or a normal variable.
+
+    `shares` is r, by how much shares of all parties exceed those that were promised. A scale of 0: normal noise.
+    """
+
+    deviation: float  # standard, of one count
+    scale: float = 0.0
+    shares: float = 1.0
+
+    @classmethod
+    def of(cls, settings: Mapping[str, int | float | str], parties: int) -> CountNoise:
+        """Return the noise that a result tells in its settings; none where it tells of none."""
+        scale, shares = float(settings.get("noise_scale", 0)), float(settings.get("noise_shares", parties))
+        return cls(float(settings.get("noise_deviation", 0)), scale, parties / shares)
+
+    def drawn(self, random: np.random.Generator, *shape: int) -> NDArray[np.float64]:
+        """Draw noise of that law, for experiments: it protects nobody."""
+        if not self.scale:
+            return random.normal(0.0, self.deviation, shape)
+        first, second = random.negative_binomial(self.shares, -math.expm1(-1 / self.scale), (2, *shape))
+        return (first - second).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class RocFit:
+    """A ROC curve, known at ascending deviates u of the false positive rate; `tpr_at` are the rates there.
+
+    `fitted` raises `UndefinedAucError` where noise, or the rows, leave a label no row.
+    """
+
+    u: NDArray[np.float64]  # shape (n,), the same for all curves
+    tpr_at: NDArray[np.float64]  # ascending
+    positives: float
+    negatives: float
+
+    @classmethod
+    def fitted(cls, histogram: Histogram, noise: CountNoise) -> RocFit:
+        """Return the curve of noisy counts."""
+        usable = with_both_labels(histogram)
+        ones, zeros = float(usable.positives.sum()), float(usable.negatives.sum())
+        (t, f), bins = (np.cumsum(side[::-1])[:-1] / side.sum() for side in usable.sides), usable.bins
+        place = np.arange(1, bins)
+        inner = [rate * of > _LEAST_ROWS for rate, of in ((t, ones), (1 - t, ones), (f, zeros), (1 - f, zeros))]
+        some = np.logical_and.reduce(inner)
+        if not some.any():
+            tpr = np.interp(
+                deviates_to_rates(_GRID), np.concatenate(([0.0], f, [1.0])), np.concatenate(([0.0], t, [1.0]))
+            )
+            return cls(_GRID, tpr, ones, zeros)
+        t, f, place = t[some], f[some], place[some]
+        u = rates_to_deviates(f)
+        first = np.flatnonzero(np.diff(u, prepend=-np.inf) > _APART)
+        u, t, place = u[first], np.maximum.reduceat(t, first), place[first]
+        v = rates_to_deviates(t)
+        density = ones * np.exp(-v * v / 2) / math.sqrt(2 * math.pi)
+        known = density**2 / (
+            noise.deviation**2 * place * (bins - place) / bins + ones * t * (1 - t)
+        )  # 1/variance of v
+        low, high = _slopes(u, v, t, density, known, noise.deviation**2, ones)
+        at = np.clip(_GRID, u[0], u[-1])
+        between = _monotone_cubic(u, v, at) if len(u) > 1 else np.full(len(at), v[0])
+        line = between + low * np.minimum(_GRID - u[0], 0) + high * np.maximum(_GRID - u[-1], 0)
+        return cls(_GRID, np.maximum.accumulate(deviates_to_rates(line)), ones, zeros)
+
+    def tpr(self, fpr: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the true positive rate at false positive rates from 0 to 1."""
+        found = np.interp(rates_to_deviates(fpr), self.u, self.tpr_at)
+        return np.where(fpr <= 0, 0.0, np.where(fpr >= 1, 1.0, found))
+
+    def fpr(self, tpr: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the false positive rate at true positive rates from 0 to 1."""
+        found = deviates_to_rates(np.interp(tpr, self.tpr_at, self.u))
+        return np.where(tpr <= 0, 0.0, np.where(tpr >= 1, 1.0, found))
+
+    def precision(self, recall: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the precision at recalls above 0 and up to 1."""
+        true, false = recall * self.positives, self.fpr(recall) * self.negatives
+        return np.asarray(true / np.maximum(true + false, 1e-300))
+
+    @property
+    def auc(self) -> float:
+        """Area under the curve."""
+        widths = np.diff(_RATES)
+        return float(((self.tpr_at[1:] + self.tpr_at[:-1]) / 2 * widths).sum() + 1 - _RATES[-1])
+
+    @property
+    def average_precision(self) -> float:
+        """Area under the precision-recall curve."""
+        recall = (np.arange(_STEPS) + 0.5) / _STEPS
+        return float(self.precision(recall).mean())
+
+
+def rates_to_deviates(rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return Φ⁻¹, within the reach of the curve."""
+    least = _NORMAL.cdf(-_REACH)
+    return np.array([_NORMAL.inv_cdf(min(max(each, least), 1 - least)) for each in rates.tolist()])
+
+
+def deviates_to_rates(deviates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return Φ."""
+    return np.array([math.erfc(-each / math.sqrt(2)) / 2 for each in deviates.tolist()])
+
+
+_GRID = np.linspace(-_REACH, _REACH, _STEPS + 1)
+_RATES = deviates_to_rates(_GRID)
+
+
+def _slopes(
+    u: NDArray[np.float64],
+    v: NDArray[np.float64],
+    t: NDArray[np.float64],
+    density: NDArray[np.float64],
+    known: NDArray[np.float64],
+    noise: float,
+    ones: float,
+) -> tuple[float, float]:
+    """Return the slopes of v before the first of the ascending u, and after the last; `noise` is a count's variance."""
+    if len(u) < 2:
+        return 1.0, 1.0
+
+    def drawn(slope: float, to: float, by: float, variance: float) -> float:
+        return float(np.clip(to + (slope - to) * by**2 / (by**2 + variance), *_SLOPES))
+
+    about = u - np.average(u, weights=known)
+    information = float(known @ about**2)
+    # Errors of edges are sums of the same noise, and so are worth less than independent ones: about half.
+    of_all = drawn(float(known @ (about * v)) / information, 1.0, _ALL, 2 / information)
+
+    def end(a: int, b: int, last: int) -> float:
+        width, rows = u[b] - u[a], ones * abs(t[b] - t[a])
+        return drawn((v[b] - v[a]) / width, of_all, _OWN, (noise + rows) / (density[last] * width) ** 2)
+
+    return end(0, 1, 0), end(-2, -1, -1)
+
+
+def _monotone_cubic(x: NDArray[np.float64], y: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return at numbers from the first to the last x the monotone cubic through the points, as scipy's PCHIP.
+
+    A base install has no scipy, and neither have devices.
+    """
+    widths, slopes = np.diff(x), np.diff(y) / np.diff(x)
+    if len(x) == 2:
+        return np.asarray(y[0] + slopes[0] * (at - x[0]))
+    ends = np.empty_like(x)
+    before, after = 2 * widths[1:] + widths[:-1], widths[1:] + 2 * widths[:-1]
+    rising = slopes[:-1] * slopes[1:] > 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = (before + after) / (before / slopes[:-1] + after / slopes[1:])
+    ends[1:-1] = np.where(rising, mean, 0.0)
+    for side, (own, other) in ((0, (0, 1)), (-1, (-1, -2))):
+        slope = ((2 * widths[own] + widths[other]) * slopes[own] - widths[own] * slopes[other]) / (
+            widths[own] + widths[other]
+        )
+        if slope * slopes[own] <= 0:
+            slope = 0.0
+        elif slopes[own] * slopes[other] <= 0 and abs(slope) > 3 * abs(slopes[own]):
+            slope = 3 * slopes[own]
+        ends[side] = slope
+    k = np.clip(np.searchsorted(x, at, side="right") - 1, 0, len(widths) - 1)
+    s, width = (at - x[k]) / widths[k], widths[k]
+    squared, cubed = s * s, s * s * s
+    return np.asarray(
+        y[k] * (2 * cubed - 3 * squared + 1)
+        + y[k + 1] * (3 * squared - 2 * cubed)
+        + width * (ends[k] * (cubed - 2 * squared + s) + ends[k + 1] * (cubed - squared))
+    )
