@@ -179,7 +179,7 @@ class Histogram:
         """
         if (self.positives >= 0).all() and (self.negatives >= 0).all():
             return self
-        return Histogram(self.edges, _without_negatives(self.positives), _without_negatives(self.negatives))
+        return Histogram(self.edges, without_negatives(self.positives), without_negatives(self.negatives))
 
 
 def by_cell(batch: PartyData, at: NDArray[np.int64], cells: int) -> NDArray[np.float64]:
@@ -210,7 +210,8 @@ def bin_index(edges: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArra
     return np.clip(np.searchsorted(edges, scores, side="right") - 1, 0, len(edges) - 2)
 
 
-def _without_negatives(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+def without_negatives(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return counts as `Histogram.cleaned` makes them; zeros where they add up to 0 or less."""
     total = counts.sum()
     if total <= 0:
         return np.zeros_like(counts)

@@ -6,7 +6,8 @@ scores into a few of their bins; `hybrid` tells those apart, too (docs/evidence/
 which the tables of [DPAUC] come out, which does not say what its points are.
 
 `quantile:SIZE` is no grid but a wish: thresholds between which about equally many pooled rows lie, which a session of
-its own has to find (`fhe_auc.results.evaluation.QuantileThresholds`, docs/security/histograms.md).
+its own has to find (`fhe_auc.results.evaluation.QuantileThresholds`, docs/security/histograms.md). With noise
+`quantile` alone is for as many as rows and budget allow.
 """
 
 import os
@@ -197,11 +198,16 @@ def parse(spec: str) -> NDArray[np.float64]:
 
 
 def quantiles_wanted(thresholds: object) -> int | None:
-    """Return SIZE of ``quantile:SIZE``, None for all else; raise `InputError` unless SIZE is from 2 to 2^20."""
+    """Return SIZE of ``quantile:SIZE``, 0 of ``quantile`` (as many as are best), None for all else.
+
+    Raises `InputError` unless SIZE is from 2 to 2^20.
+    """
     if not isinstance(thresholds, str):
         return None
-    name, _, size = thresholds.strip().partition(":")
-    return _checked_size(_size_in(thresholds, name, size)) if name == QUANTILE else None
+    name, colon, size = thresholds.strip().partition(":")
+    if name != QUANTILE:
+        return None
+    return _checked_size(_size_in(thresholds, name, size)) if colon else 0
 
 
 def perhaps_found(grid: NDArray[np.float64]) -> bool:

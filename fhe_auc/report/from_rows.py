@@ -161,6 +161,8 @@ def report_of(
     `thresholds` stand for those of the question; `specification` is what the page says of them.
     """
     own, chosen, before = None, dict[tuple[str, ...], str](), tuple[str, ...]()
+    if thresholds is None and asked.report and asked.report.options.get("epsilon") is not None:
+        thresholds = registry.evaluating(asked.report.protocol).options.default_thresholds  # never by the rows
     if isinstance(thresholds, str) and grids.quantiles_wanted(thresholds) is not None:
         asked = structs.replace(asked, thresholds=thresholds)
     elif thresholds is not None:
@@ -195,10 +197,10 @@ def _of_rows(parties: Sequence[PartyData], asked: Asked) -> tuple[Grids, dict[tu
     for alone in (Analysis(models=(model,)) for model in analysis.models):
         rows = [picked(data, analysis, alone) for data in parties]
         found = default_thresholds(rows, alone, options, asked.report.options)
-        own.append(found.grid)
+        own.append(grids.resolve(found.grid))
         chosen[alone.models] = found.chosen
     if len(own) == 1:
         return Grids((own[0],), own[0]), chosen
     both = structs.replace(analysis, by=(), heterogeneity=False)
     together = default_thresholds(parties, both, registry.evaluating(asked.protocol).options, asked.options)
-    return Grids(tuple(own), together.grid), chosen
+    return Grids(tuple(own), grids.resolve(together.grid)), chosen

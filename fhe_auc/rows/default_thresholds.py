@@ -39,9 +39,9 @@ NOT_OF_ROWS = ("epsilon", "round_scores")  # options; where they are set, thresh
 
 
 class Thresholds(NamedTuple):
-    """Thresholds, shape (m,), and what people are told of how they were chosen: "hybrid:5000 with 10 own values"."""
+    """Thresholds, shape (m,), or quantile; and what people are told of them: "hybrid:5000 with 10 own values"."""
 
-    grid: NDArray[np.float64]
+    grid: NDArray[np.float64] | str
     chosen: str
 
 
@@ -55,7 +55,7 @@ def default_thresholds(
     """
     named = known.thresholds_for(several=analysis.coarse, compared=analysis.compared)
     if any(options.get(name) is not None for name in NOT_OF_ROWS):
-        return Thresholds(grids.parse(named), named)
+        return Thresholds(named if grids.quantiles_wanted(named) is not None else grids.parse(named), named)
     for told in other_scales(parties):
         raise InputError(f"{told}; or, if all are right as they are, give thresholds that span them")
     return of_scores([scores for data in parties for scores in data.scores], named)

@@ -274,9 +274,15 @@ class Protocol(Generic[R]):
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
         """Return the requests of two sessions: one finds so many quantile thresholds, the other evaluates at them.
 
-        The first is for the protocol that `boundaries` names; the second for this one, with its thresholds to be filled
-        in. Raises `InputError` where an option has a wrong value, or does not go with quantile thresholds.
+        0 is for as many as are best, which a protocol says whose noise bounds them. The first is for the protocol that
+        `boundaries` names; the second for this one, with its thresholds to be filled in. Raises `InputError` where an
+        option has a wrong value, or does not go with quantile thresholds.
         """
+        if not bins:
+            raise InputError(
+                f"protocol {self.name!r} adds no noise that says how many thresholds are best: say how many, as in "
+                "quantile:200"
+            )
         return replace(request, analysis=PLAIN, row_caps=None, options={"bins": bins}), request
 
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:

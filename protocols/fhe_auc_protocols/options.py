@@ -56,39 +56,32 @@ MALICIOUS = Options(
 
 HISTOGRAM_FEDERATED = Options(default_thresholds=EXACT.default_thresholds)  # a report's AUC is that of exact
 
-HISTOGRAM_WITH_NOISE = Options(
-    {
-        "epsilon": Option(
-            float, "privacy budget of a row, that of a session for quantile thresholds included", required=True
-        ),
-        "boundaries_epsilon": Option(
-            float, "how much of epsilon such a session spends, or has spent; otherwise a quarter"
-        ),
-        "height": Option(int, "of the hierarchy that quantile thresholds come from; see boundaries-…"),
-    }
-)
+SPENT = "boundaries_epsilon"
+
+_WITH_NOISE = {  # of a score histogram, and of the session before it that finds its thresholds
+    "epsilon": Option(
+        float,
+        "privacy budget of a row replaced, label and score, of both sessions where one finds thresholds",
+        required=True,
+    ),
+    SPENT: Option(
+        float, "how much of epsilon that session spends, or has spent; otherwise 11 %, and with local-dp a quarter"
+    ),
+}
+
+_HEIGHT = Option(int, "of the hierarchy that thresholds come from: multiples of 2^-height, 1 to 14 (8)")
+
+HISTOGRAM_DISTRIBUTED_DP = Options(_WITH_NOISE, default_thresholds="quantile")
+
+HISTOGRAM_LOCAL_DP = Options({**_WITH_NOISE, "height": _HEIGHT}, default_thresholds="quantile:20")
 
 BOUNDARIES_FEDERATED = Options({"bins": Option(int, "how many thresholds to find; `federated_thresholds` gives it")})
 
 REPLICATES_FEDERATED = Options({"replicates": Option(int, "how many to count, 100 to 1,000", required=True)})
 
-DISTRIBUTED_HEIGHT, LOCAL_HEIGHT = 10, 8  # of hierarchies, where none is given
+BOUNDARIES_DISTRIBUTED_DP = Options({**BOUNDARIES_FEDERATED.known, **_WITH_NOISE})
 
-BOUNDARIES_DISTRIBUTED_DP = Options(
-    {
-        **BOUNDARIES_FEDERATED.known,
-        "epsilon": Option(float, "privacy budget of a row added or removed", required=True),
-        "height": Option(int, "of the hierarchy: thresholds are multiples of 2^-height, 1 to 13", DISTRIBUTED_HEIGHT),
-    }
-)
-
-BOUNDARIES_LOCAL_DP = Options(
-    {
-        **BOUNDARIES_FEDERATED.known,
-        "epsilon": Option(float, "privacy budget of a row's score", required=True),
-        "height": Option(int, "of the hierarchy: thresholds are multiples of 2^-height, 1 to 14", LOCAL_HEIGHT),
-    }
-)
+BOUNDARIES_LOCAL_DP = Options({**BOUNDARIES_FEDERATED.known, **HISTOGRAM_LOCAL_DP.known})
 
 _DPAUC = {  # of all three [DPAUC]
     "epsilon": Option(float, "privacy budget of a label for this session", required=True),
@@ -142,6 +135,20 @@ def privacy_budget(options: Mapping[str, object]) -> float:
     if options.get("epsilon") is None:
         raise InputError(f"epsilon has no default{EPSILON_ADVICE}")
     return checked_epsilon(options["epsilon"])
+
+
+def shared_budget(options: Mapping[str, object]) -> tuple[float, float | None]:
+    """Return the budget of two sessions together, and how much of it the first one spends; None: there is one session.
+
+    Raises `InputError` as `privacy_budget`, and where the first one's part is not a part of the whole.
+    """
+    total = privacy_budget(options)
+    if options.get(SPENT) is None:
+        return total, None
+    spent = positive_number(options, SPENT)
+    if not spent < total:
+        raise InputError(f"{SPENT} must be less than epsilon = {total:g}, which is for both sessions, got {spent:g}")
+    return total, checked_epsilon(spent)
 
 
 def is_whole(value: object, allowed: range) -> TypeGuard[int]:

@@ -8,7 +8,10 @@ from fhe_auc.session.manifest import Manifest
 
 _COARSE = 0.01  # a binning error above this is worth a warning where there is no standard error to hold it against
 FEW_VALUES = "scores of few values are told apart exactly by --round-scores DECIMALS"
-BUDGETS_ADD_UP = "epsilon is spent by every session: budgets of sessions on the same rows add up"
+BUDGETS_ADD_UP = (
+    "epsilon is spent by every session: budgets of sessions on the same rows add up, such as those of `fhe-auc "
+    "evaluate --epsilon` and `fhe-auc report --epsilon`"
+)
 ONE_CLASS = "the pooled rows have one class only, so the AUC is undefined; no number is given"
 ALL_DIGITS = (
     "all digits of the AUC are released: assume that parties can work out how many pooled rows have each label; only "

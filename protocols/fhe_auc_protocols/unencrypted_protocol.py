@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
@@ -67,6 +67,7 @@ class UnencryptedProtocol(Protocol[R], Generic[R, T, S]):
 
     encrypts = False
     sums: type[S]  # of the messages
+    beside: ClassVar[frozenset[str]] = frozenset()  # what manifests' options hold beside the protocol's own
 
     @abstractmethod
     def terms(self, options: Mapping[str, object], thresholds: int) -> T:
@@ -101,7 +102,7 @@ class UnencryptedProtocol(Protocol[R], Generic[R, T, S]):
             raise InputError(f"the session's manifest is of protocol {manifest.protocol!r}, not {self.name!r}")
         if manifest.keys != "none":
             raise InputError(f"the session's manifest is not one of {self.name!r}, which encrypts nothing")
-        check_names(self.options, self.name, manifest.options)
+        check_names(self.options, self.name, set(manifest.options) - self.beside)
         return self.terms(manifest.options, len(manifest.thresholds))
 
     def message_bytes(self, manifest: Manifest, terms: T) -> int:

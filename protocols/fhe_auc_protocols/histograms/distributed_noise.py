@@ -1,25 +1,26 @@
 """Counting by a sum of counts with shares of noise: distributed differential privacy.  [FCE] §2.2.
 
 Each party adds Pólya shares to its counts and pads them; the sum, all that anybody sees, holds one discrete Laplace
-variable a count, not one a party. Tags prove the sum, noise and all (`exact_counts`). One row changes one count at each
-of L levels by one, so noise of scale L/ε on each level makes all of them together ε-private. Shares are sized for n,
-one fewer than must take part, so that those of all others than the reader add up to the noise promised in any session
-that may go on. The unit, the assumptions, and what coalitions cost: docs/security/histograms.md.
+variable a count, not one a party. Tags prove the sum, noise and all (`exact_counts`). A row that is replaced changes
+all counts together by a readout's *sensitivity* Δ at most, so noise of scale Δ/ε on each makes them ε-private. Noise is
+not cut at 0, where empty bins would add up. Shares are sized for n, one fewer than must take part, so that those of all
+others than the reader add up to the noise promised in any session that may go on. The unit, the assumptions, and what
+coalitions cost: docs/security/histograms.md.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.extras import require
+from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.histograms.readout import PrivateReadout
-from fhe_auc_protocols.noise_shares import polya
-from fhe_auc_protocols.options import checked_epsilon
+from fhe_auc_protocols.noise_shares import MOST_SCALE, polya
 
 _OVERFLOW = 2.0**-40
 """Probability that some count's noise exceeds the room for it, in one session: then a share is cut, or no result."""
@@ -29,7 +30,7 @@ _OVERFLOW = 2.0**-40
 class SharedNoise:
     """The noise on every count of a session."""
 
-    epsilon: float  # of a level
+    scale: Fraction
     shares: int  # n, that make up the noise promised
     room: int  # a bound on the noise of every sum, in all but very few sessions
 
@@ -37,40 +38,34 @@ class SharedNoise:
     def of(
         cls, readout: PrivateReadout[Any], options: Mapping[str, Any], thresholds: int, parties: int, min_parties: int
     ) -> "SharedNoise":
-        """Return that of so many parties, of which some may be missing.
+        """Return that of so many parties, of which some may be missing; raise `InputError` for a bad budget."""
+        budget, shares = readout.budget(options), max(1, min_parties - 1)  # one fewer: a party knows its own
+        scale = readout.sensitivity / Fraction(budget)
+        if scale > MOST_SCALE:
+            raise InputError(f"epsilon = {budget:g} of this session is too small: its counts would be noise alone")
+        room = noise_room(float(scale), entries=sum(readout.levels(thresholds)), parties=parties, shares=shares)
+        return cls(scale, shares, room)
 
-        Raises `InputError` where a level's part of the budget is missing, or not from 0.000001 to 32.
-        """
-        total, levels = readout.budget(options), readout.levels(thresholds)
-        try:
-            epsilon = checked_epsilon(total / levels)
-        except InputError as error:
-            raise InputError(f"epsilon = {total:g} over {levels} levels: {error}") from None
-        shares = max(1, min_parties - 1)  # one fewer than must take part: a party knows its own
-        return cls(epsilon, shares, noise_room(epsilon, bins=thresholds, parties=parties, shares=shares))
-
-    def added(self, counts: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-        """Return counts with a share of noise each, cut at `most` of either sign."""
-        scale = math.nextafter(1 / self.epsilon, math.inf)  # rounded to the private side
-        return np.clip(counts + polya(counts.size, scale, self.shares), -most, most)
+    def added(self, counts: NDArray[np.int64], most: int, source: Source | None = None) -> NDArray[np.int64]:
+        """Return counts with a share of noise each, cut at `most` of either sign; without a source, a secure one's."""
+        return np.clip(counts + polya(counts.size, self.scale, self.shares, source), -most, most)
 
     def settings(self, parties: int) -> dict[str, float]:
-        """Return what there is to say of the noise of so many parties: s/n times the noise promised, of one level.
+        """Return what there is to say of the noise of so many parties: s/n times the noise promised.
 
-        Its deviation is √(2 p s/n)/(1 − p), p = e^−ε.
+        Its deviation is √(2 p s/n)/(1 − p), p = e^(−1/scale).
         """
-        deviation = math.sqrt(2 * parties / self.shares * math.exp(-self.epsilon)) / -math.expm1(-self.epsilon)
-        return {"noise_deviation": deviation, "noise_parties": self.shares}
+        rate = float(1 / self.scale)
+        deviation = math.sqrt(2 * parties / self.shares * math.exp(-rate)) / -math.expm1(-rate)
+        return {"noise_deviation": deviation, "noise_scale": float(self.scale), "noise_shares": self.shares}
 
 
-def noise_room(epsilon: float, *, bins: int, parties: int, shares: int) -> int:
+def noise_room(scale: float, *, entries: int, parties: int, shares: int) -> int:
     """Return a bound on the noise of every count, share and partial sum, which fails with probability 2^-40 at most.
 
-    The sum of s shares of n is NB(s/n, p) − NB(s/n, p), two sums of numbers that are not negative. No share and no sum
-    of shares is therefore larger in absolute value than the larger of the two. A session has at most two counts a bin,
-    so that 4m of these are all there are.
+    The sum of s shares of n is A − B, of two independent NB(s/n, p), p = e^(−1/scale), which are sums of numbers that
+    are not negative. No share and no sum of shares is therefore larger in absolute value than the larger of the two. By
+    Markov's inequality for p^(−A/2), P[A ≥ k] ≤ (1 + √p)^(s/n)·p^(k/2), and there are 2 of these a count.
     """
-    require("dp")
-    from scipy.stats import nbinom
-
-    return int(nbinom.isf(_OVERFLOW / (4 * bins), parties / shares, -math.expm1(-epsilon))) + 1
+    bits = parties / shares - math.log2(_OVERFLOW / (2 * entries))
+    return math.ceil(2 * bits * math.log(2) * scale)

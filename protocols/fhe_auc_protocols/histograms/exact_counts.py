@@ -27,7 +27,7 @@ from fhe_auc.session.vector_computation import VectorComputation, VectorPlan
 from fhe_auc.sums.vector_sums import VectorSums
 from fhe_auc_keys.roles.sealed import SealedPads
 from fhe_auc_protocols.histograms.distributed_noise import SharedNoise
-from fhe_auc_protocols.histograms.readout import PooledCounts, Readout, ReadoutProtocol, all_levels
+from fhe_auc_protocols.histograms.readout import INTERVAL, PooledCounts, Readout, ReadoutProtocol
 
 ANALYSIS = "analysis"  # option of the manifest: whose scores are counted, in which groups, and weights, as JSON
 MAX_ROWS = "max_rows"  # with weights
@@ -119,7 +119,7 @@ class ExactCounts(ReadoutProtocol[R]):
         times, most = self.readout.times(analysis), int(manifest.options.get(MAX_ROWS, 0))
         readout = self.readout.of(analysis, manifest.options, bounds(analysis.units, most, parties, times)[1])
         task = CountsTask(readout, manifest, data, noise, times, most)
-        check_names(self.options, self.name, set(manifest.options) - {ANALYSIS, MAX_ROWS})
+        check_names(self.options, self.name, set(manifest.options) - {ANALYSIS, MAX_ROWS, INTERVAL})
         return task
 
 
@@ -141,7 +141,7 @@ class CountsTask(PartyTask[Residues, Sequence[Residues], R]):
             raise InputError(f"the session's manifest is not one for {readout.purpose}")
         self._most_rows = most or of_rows // times
         check_rows(data.rows, self._most_rows, party=data.name)
-        self._own = all_levels(readout.count(data, manifest.thresholds), readout.levels(self.plan.thresholds))
+        self._own = readout.counted_levels(data, manifest.thresholds)
 
     def vector(self) -> NDArray[np.int64]:
         """Return the counts of all levels, one after the other, with noise drawn anew."""
@@ -193,5 +193,4 @@ def bounds(units: Units | None, rows: int, parties: int, times: int) -> tuple[in
 
 def entries(readout: Readout[R], thresholds: int) -> int:
     """Return how many integers the counts of all levels are."""
-    cells, levels = readout.cells(thresholds), readout.levels(thresholds)
-    return sum(cells >> above for above in range(levels))
+    return sum(readout.levels(thresholds))

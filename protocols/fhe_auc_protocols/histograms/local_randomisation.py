@@ -38,10 +38,9 @@ from fhe_auc.base.errors import DeserialisationError, EvaluationError
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
-from fhe_auc.session.protocol import Spending
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.exact_sampling import Source
-from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, ReadoutProtocol
+from fhe_auc_protocols.histograms.readout import INTERVAL, PooledCounts, PrivateReadout, ReadoutProtocol
 from fhe_auc_protocols.options import checked_epsilon
 from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, UnencryptedProtocol
 
@@ -90,9 +89,9 @@ Levels: TypeAlias = tuple[UnaryEncoding, ...]
 """Highest first; each has half as many cells as the one below. A user reports on one of them, of its own choice."""
 
 
-def levels_of(height: int, epsilon: float, cells: int) -> Levels:
-    """Return L levels for reports of ε, of which the lowest has so many cells, a multiple of 2^(L-1)."""
-    return tuple(UnaryEncoding(cells >> above, epsilon) for above in reversed(range(height)))
+def levels_of(sizes: Sequence[int], epsilon: float) -> Levels:
+    """Return the levels of so many cells each, for reports of ε."""
+    return tuple(UnaryEncoding(cells, epsilon) for cells in sizes)
 
 
 def tallies(levels: Levels, cells: NDArray[np.int64], source: Source) -> list[tuple[int, NDArray[np.int64]]]:
@@ -145,17 +144,13 @@ class LocalRandomisation(ReadoutProtocol[R], UnencryptedProtocol[R, Levels, Tall
     """Base of the plug-ins that count reports of randomised rows."""
 
     sums = Tally
+    beside = frozenset([INTERVAL])
 
     readout: PrivateReadout[R]
 
     def terms(self, options: Mapping[str, Any], thresholds: int) -> Levels:
         """Return the session's encoding; raise `InputError` for a bad budget."""
-        levels, cells = self.readout.levels(thresholds), self.readout.cells(thresholds)
-        return levels_of(levels, self.readout.budget(options), cells)
-
-    def spends(self, manifest: Manifest) -> Spending:
-        """Return what this session spends; the one that has found its thresholds has spent the rest."""
-        return Spending(self.readout.budget(manifest.options), "row")
+        return levels_of(self.readout.levels(thresholds), self.readout.budget(options))
 
     def checked(self, manifest: Manifest) -> Levels:
         """Return the encoding of a manifest; raise `InputError` where it is not one of this protocol."""

@@ -10,16 +10,16 @@ from fhe_auc.rows.own_checks import left_out
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
-from fhe_auc.session.protocol import Request, Spending
+from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.histograms.censored_rows import CensoredRows
 from fhe_auc_protocols.histograms.distributed_noise import SharedNoise
 from fhe_auc_protocols.histograms.exact_counts import OF_WEIGHTS, ExactCounts
 from fhe_auc_protocols.histograms.local_randomisation import LocalRandomisation
-from fhe_auc_protocols.histograms.quantile_thresholds import ExactQuantiles, PrivateQuantiles
+from fhe_auc_protocols.histograms.quantile_thresholds import ExactQuantiles, PrivateQuantiles, TreeQuantiles
 from fhe_auc_protocols.histograms.readout import PrivateReadout
 from fhe_auc_protocols.histograms.replicates import ReplicateCounts
-from fhe_auc_protocols.histograms.score_histogram import Cells, ExactScoreHistogram, PrivateScoreHistogram
+from fhe_auc_protocols.histograms.score_histogram import LOCAL_SHARE, Cells, ExactScoreHistogram, PrivateScoreHistogram
 
 
 class DistributedNoise(ExactCounts[R]):
@@ -30,10 +30,6 @@ class DistributedNoise(ExactCounts[R]):
     def noise(self, options: Mapping[str, Any], thresholds: int, parties: int, min_parties: int) -> SharedNoise:
         """Return the noise on counts."""
         return SharedNoise.of(self.readout, options, thresholds, parties, min_parties)
-
-    def spends(self, manifest: Manifest) -> Spending:
-        """Return what this session spends: a row replaced is one removed and one added, so twice its ε."""
-        return Spending(2 * self.readout.budget(manifest.options), "row")
 
 
 class HistogramFederated(ExactCounts[Evaluation]):
@@ -60,7 +56,7 @@ class HistogramDistributedDp(DistributedNoise[Evaluation]):
     trust = "parties draw their noise, no two collude; sums are proved; of a row others learn what epsilon allows"
     boundaries = "boundaries-distributed-dp"
     readout = PrivateScoreHistogram()
-    options = options_of.HISTOGRAM_WITH_NOISE
+    options = options_of.HISTOGRAM_DISTRIBUTED_DP
     staged = staticmethod(readout.staged)
 
 
@@ -71,8 +67,8 @@ class HistogramLocalDp(LocalRandomisation[Evaluation]):
     summary = "local differential privacy: each row's label and bin by unary encoding, nothing encrypted"
     trust = "nobody but its own party with a row: others learn what epsilon allows; all compute what they should"
     boundaries = "boundaries-local-dp"
-    readout = PrivateScoreHistogram()
-    options = options_of.HISTOGRAM_WITH_NOISE
+    readout = PrivateScoreHistogram(LOCAL_SHARE)
+    options = options_of.HISTOGRAM_LOCAL_DP
     staged = staticmethod(readout.staged)
 
 
@@ -152,24 +148,24 @@ class ReplicatesFederated(ExactCounts[Replicates]):
 
 
 class QuantilesDistributedDp(DistributedNoise[QuantileThresholds]):
-    """Plug-in ``boundaries-distributed-dp``; its default height, 10, is "a good choice" for the AUC ([FCE] §4.2)."""
+    """Plug-in ``boundaries-distributed-dp``."""
 
     name = "boundaries-distributed-dp"
     summary = (
-        "one-time pads, sums of hierarchical counts with shares of noise: quantile thresholds, differentially private"
+        "one-time pads, sums of hierarchical counts with shares of noise: quantile thresholds, as many as are best"
     )
     trust = "parties draw their noise, no two collude; sums are proved; of a row others learn what epsilon allows"
     yields = QuantileThresholds
-    readout = PrivateQuantiles(range(1, 14), options_of.DISTRIBUTED_HEIGHT)
+    readout = TreeQuantiles()
     options = options_of.BOUNDARIES_DISTRIBUTED_DP
 
 
 class QuantilesLocalDp(LocalRandomisation[QuantileThresholds]):
-    """Plug-in ``boundaries-local-dp``; a height of 8 is best where users are spread over levels ([FCE] §4.2)."""
+    """Plug-in ``boundaries-local-dp``."""
 
     name = "boundaries-local-dp"
     summary = "local differential privacy: quantile thresholds from one randomised report a row, nothing encrypted"
     trust = "nobody but its own party with a row: others learn what epsilon allows; all compute what they should"
     yields = QuantileThresholds
-    readout = PrivateQuantiles(range(1, 15), options_of.LOCAL_HEIGHT)
+    readout = PrivateQuantiles()
     options = options_of.BOUNDARIES_LOCAL_DP

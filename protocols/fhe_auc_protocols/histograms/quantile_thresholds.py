@@ -1,9 +1,16 @@
 """Quantile thresholds: cut [0, 1] where bins hold about equally many pooled rows, labels left out.  [FCE] §2.3.
 
 The session's own thresholds are 2^h cells of [0, 1] (`cell_starts`): about as many in each octave of a score, or of one
-minus it, so that they are narrow where scores of rare events crowd. Counts with noise are hierarchical: the lowest of h
-levels counts the cells, and each one above it pairs of the level below. So the rows below any threshold are a sum of at
-most one count a level, with noise of few counts in it.
+minus it, so that they are narrow where scores of rare events crowd. Counts with noise are hierarchical: the lowest
+level counts the cells, and each one above it two of the level below, or four. So the rows below any threshold are a sum
+of few counts.
+
+**Shares of noise** are on five levels of four, which are made consistent: of all numbers that add up from level to
+level, the nearest by least squares ([Hay] Hay, Rastogi, Miklau, Suciu, "Boosting the accuracy of differentially private
+histograms through consistency", PVLDB 3, 2010). One more count is the number of positives, from which follows how many
+bins are best: half the root of the counts' ε, as of a row added or removed, times the rows of the rarer label. Noise
+and interpolation are then about equal; docs/evidence/noise.md has the study. A row replaced changes eleven counts by
+one: all have noise of the same scale, so that the number of positives costs an eleventh of the session's budget.
 
 Scores may crowd in few cells even so. Where neighbouring cells each hold more rows than two bins should and counts are
 exact, they are cut evenly (`_cut`). A cell alone that is so full holds one frequent score, most likely, and stays.
@@ -12,14 +19,16 @@ An evaluation of several models has one set of thresholds: each row counts once 
 what, and who checks it: docs/security/histograms.md.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import EvaluationError, InputError
+from fhe_auc.metrics.histogram import without_negatives
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.score_bins import bins_of
 from fhe_auc.question.thresholds import CELL_HEIGHT, MIN_SIZE, cell_starts, explicit
@@ -29,8 +38,10 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import result_warnings
 from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, Readout, all_levels
-from fhe_auc_protocols.options import is_whole, privacy_budget
+from fhe_auc_protocols.options import is_whole, shared_budget
 
+_BRANCHES, _LEVELS, _TREE_HEIGHT = 4, 5, 10  # 4^5 = 2^10 cells
+_FEWEST_BINS, _MOST_BINS, _FEWEST_ROWS = 6, 100, 20  # of the rule
 _TIES = "some scores have more rows than a bin should hold"
 _CROWDED = (
     "scores crowd in few cells, which are cut evenly into thresholds: bins there may hold more rows than others, or "
@@ -43,21 +54,24 @@ class _Quantiles(Readout[QuantileThresholds]):
 
     purpose = "finding thresholds"
     why_fewer: str  # why there may be fewer thresholds than were asked for
+    heights: ClassVar[range] = range(1, CELL_HEIGHT + 1)  # of cells that there may be
+    by_itself: ClassVar[bool] = False  # whether it knows how many thresholds are best
 
-    def agreed(self, options: Mapping[str, Any], thresholds: int) -> dict[str, bool | int | float | str]:
-        """Return how many thresholds to find."""
-        return {"bins": checked_bins(options, _height(thresholds))}
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
+        """Return how many thresholds to find; 0: by itself."""
+        bins = checked_bins(request.options, _height(len(request.thresholds)), by_itself=self.by_itself)
+        return {"bins": bins, **super().agreed(request)}
 
     def check_manifest(self, manifest: Manifest, protocol: str) -> None:
         """Raise `InputError` where a manifest is not that protocol's, or its thresholds are not the cells of [0, 1]."""
         if manifest.protocol != protocol:
             raise InputError(f"the session's manifest is of protocol {manifest.protocol!r}, not {protocol!r}")
         height = _height(len(manifest.thresholds))
-        if len(manifest.thresholds) != 2**height or (manifest.thresholds != cell_starts(height)).any():
+        if height not in self.heights or not np.array_equal(manifest.thresholds, cell_starts(height)):
             raise InputError(
                 "the session's manifest is not one for finding thresholds: its own are not the cells of [0, 1]"
             )
-        checked_bins(manifest.options, height)
+        checked_bins(manifest.options, height, by_itself=self.by_itself)
 
     def cells(self, thresholds: int) -> int:
         """Return their number, which is that of the session's thresholds."""
@@ -75,24 +89,16 @@ class _Quantiles(Readout[QuantileThresholds]):
         self,
         manifest: Manifest,
         pooled: PooledCounts,
-        levels: Sequence[NDArray[Any]],
+        grid: NDArray[np.float64],
         settings: Mapping[str, float],
         warnings: tuple[str, ...],
-        *,
-        exact: bool = False,
     ) -> QuantileThresholds:
-        """Return the thresholds; `exact`: levels are without noise, so that crowded cells can be cut."""
-        bins = checked_bins(manifest.options, len(levels))
-        starts = cell_starts(len(levels))
-        cells = equi_depth_cells(levels, bins)
-        grid = explicit(starts[cells])
-        if exact and len(inside := _cut(levels[-1], bins)):
-            grid = explicit(np.union1d(grid, inside))
-            warnings += (_CROWDED,)
+        """Return the thresholds, and say so where they are fewer than were asked for."""
+        bins = int(manifest.options.get("bins", 0))
         if len(grid) < bins:
             warnings += (f"{len(grid):,} bin edges instead of {bins:,}: {self.why_fewer}",)
         warnings = result_warnings.of_parties(manifest, pooled.parties) + warnings
-        return pooled.said(QuantileThresholds, manifest, grid=grid, settings=settings, warnings=warnings)
+        return pooled.said(QuantileThresholds, manifest, grid=explicit(grid), settings=settings, warnings=warnings)
 
 
 class ExactQuantiles(_Quantiles):
@@ -121,30 +127,32 @@ class ExactQuantiles(_Quantiles):
     def outcome(self, manifest: Manifest, pooled: PooledCounts) -> QuantileThresholds:
         """Return the thresholds; raise `EvaluationError` where there is no row."""
         (counts,) = pooled.levels
-        warnings = (
+        warnings: tuple[str, ...] = (
             f"bin edges from quantiles: every party learns how many pooled rows lie in each of {counts.size:,} cells "
             "of scores, labels left out, and so how many there are in all; the edges are public, and the aggregator "
             "learns them too",
         )
-        height = _height(len(manifest.thresholds))
+        height, bins = _height(len(manifest.thresholds)), int(manifest.options["bins"])
         levels = all_levels(counts.astype(np.float64), height)
-        return self._found(manifest, pooled, levels, {"height": height}, warnings, exact=True)
+        grid = manifest.thresholds[equi_depth_cells(levels, bins)]
+        if len(inside := _cut(levels[-1], bins)):
+            grid = np.union1d(grid, inside)
+            warnings += (_CROWDED,)
+        return self._found(manifest, pooled, grid, {"height": height}, warnings)
 
 
 class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
-    """Of hierarchical counts with noise; `heights` are those of the hierarchy that may be asked for."""
+    """Of hierarchical counts with noise, h levels of 2^h cells; a height of 8 is best for split users ([FCE] §4.2)."""
 
     why_fewer = f"{_TIES}, or noise hides where the rows lie; ask for fewer, or give a larger epsilon"
-
-    def __init__(self, heights: range, default_height: int) -> None:
-        self._heights, self._default_height = heights, default_height
+    default_height: ClassVar[int] = 8
 
     def height(self, options: Mapping[str, Any]) -> int:
         """Return the height asked for."""
-        height = options.get("height", self._default_height)
-        if not is_whole(height, self._heights):
+        height = options.get("height", self.default_height)
+        if not is_whole(height, self.heights):
             raise InputError(
-                f"height must be a whole number from {self._heights[0]} to {self._heights[-1]}, got {height!r}"
+                f"height must be a whole number from {self.heights[0]} to {self.heights[-1]}, got {height!r}"
             )
         return height
 
@@ -152,27 +160,89 @@ class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
         """Return the request with the 2^h cells as thresholds."""
         return replace(request, thresholds=cell_starts(self.height(request.options)))
 
-    def agreed(self, options: Mapping[str, Any], thresholds: int) -> dict[str, bool | int | float | str]:
-        """Return the budget and how many thresholds to find."""
-        return {**super().agreed(options, thresholds), "epsilon": self.budget(options)}
-
     def budget(self, options: Mapping[str, Any]) -> float:
-        """Return ε."""
-        return privacy_budget(options)
+        """Return ε, of which the session after this one has the rest if there is one."""
+        total, spent = shared_budget(options)
+        return total if spent is None else spent
 
-    def levels(self, thresholds: int) -> int:
-        """Return the height h."""
-        return _height(thresholds)
+    def levels(self, thresholds: int) -> tuple[int, ...]:
+        """Return 2, 4, 8 … 2^h."""
+        return tuple(2**level for level in range(1, _height(thresholds) + 1))
 
     def outcome(self, manifest: Manifest, pooled: PooledCounts) -> QuantileThresholds:
         """Return the thresholds; raise `EvaluationError` where noise outweighs the rows."""
-        noise = {name: value for name, value in pooled.settings.items() if name == "noise_deviation"}
-        settings = {"epsilon": self.budget(manifest.options), "height": len(pooled.levels), **noise}
+        cells = equi_depth_cells(pooled.levels, int(manifest.options["bins"]))
+        return self._private(manifest, pooled, cells, {"height": len(pooled.levels)})
+
+    def _private(
+        self, manifest: Manifest, pooled: PooledCounts, cells: NDArray[np.int64], found: Mapping[str, float]
+    ) -> QuantileThresholds:
+        settings = {"epsilon": self.budget(manifest.options), **found, **pooled.settings}
+        more = ", and of how many rows are positive" if "noisy_positives" in found else ""
         warnings = (
-            f"bin edges from quantiles, ends of 2^{len(pooled.levels)} cells: every party learns noisy counts of all "
-            "scores, labels left out; the edges are public, and the aggregator learns them too",
+            f"bin edges from quantiles, ends of {len(manifest.thresholds):,} cells: every party learns noisy counts of "
+            f"all scores, labels left out{more}; the edges are public, and the aggregator learns them too",
         )
-        return self._found(manifest, pooled, pooled.levels, settings, warnings)
+        return self._found(manifest, pooled, manifest.thresholds[cells], settings, warnings)
+
+
+class TreeQuantiles(PrivateQuantiles):
+    """Of consistent counts on five levels of four, and of the number of positives."""
+
+    heights = range(_TREE_HEIGHT, _TREE_HEIGHT + 1)
+    default_height = _TREE_HEIGHT
+    by_itself = True
+    sensitivity = 2 * _LEVELS + 1  # two counts of each level, and the number of positives
+
+    def levels(self, thresholds: int) -> tuple[int, ...]:
+        """Return 4, 16 … 4^5, and 1: last of all is the number of positives."""
+        return (*(_BRANCHES**level for level in range(1, _LEVELS + 1)), 1)
+
+    def counted_levels(self, data: PartyData, grid: NDArray[np.float64]) -> list[NDArray[np.int64]]:
+        """Return a party's counts of each level, and of positives."""
+        positives = sum(int(batch.y_true.sum()) for batch in data.batches())
+        return [*all_levels(self.count(data, grid), _LEVELS, _BRANCHES), np.array([positives], np.int64)]
+
+    def outcome(self, manifest: Manifest, pooled: PooledCounts) -> QuantileThresholds:
+        """Return the thresholds; raise `EvaluationError` where noise outweighs the rows."""
+        *levels, (positives,) = pooled.levels
+        whole, _ = shared_budget(manifest.options)
+        cells = chosen_cells(levels, float(positives), whole, int(manifest.options.get("bins", 0)))
+        return self._private(manifest, pooled, cells, {"noisy_positives": int(positives)})
+
+
+def chosen_cells(levels: Sequence[NDArray[Any]], positives: float, epsilon: float, bins: int = 0) -> NDArray[np.int64]:
+    """Return the cells that bins begin with, as `equi_depth_cells`, of noisy counts on levels of four; errors as there.
+
+    Without `bins`, there are as many as `epsilon`, of this session and the next one together, and the rows of the rarer
+    label allow, of which so many are `positives`.
+    """
+    rows = without_negatives(consistent(levels))
+    if not bins:
+        rarer = max(_FEWEST_ROWS, min(positives, float(rows.sum()) - positives))
+        bins = min(max(round(0.5 * math.sqrt(epsilon / 2 * rarer)), _FEWEST_BINS), _MOST_BINS)
+    return equi_depth_cells(all_levels(rows, _TREE_HEIGHT), bins)
+
+
+def consistent(levels: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+    """Return the counts of the lowest level, shape (4^k,), after least squares over all that add up ([Hay], section 4).
+
+    Upwards, a count becomes the mean of itself and the sum of those below it, weighted by what they know; downwards,
+    what a sum lacks is spread over its parts. All levels have noise of the same variance.
+    """
+    upwards = [levels[-1].astype(np.float64)]
+    for level in reversed(levels[:-1]):
+        cells = _BRANCHES ** len(upwards)  # below each
+        own = (_BRANCHES - 1) * cells / (_BRANCHES * cells - 1)
+        upwards.insert(0, own * level + (1 - own) * _parents(upwards[0]))
+    found, *below = upwards
+    for level in below:
+        found = level + np.repeat((found - _parents(level)) / _BRANCHES, _BRANCHES)
+    return found
+
+
+def _parents(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(counts.reshape(-1, _BRANCHES).sum(axis=1))
 
 
 def equi_depth_cells(levels: Sequence[NDArray[Any]], bins: int) -> NDArray[np.int64]:
@@ -217,9 +287,14 @@ def _cut(counts: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
     return np.concatenate([np.empty(0), *inside])
 
 
-def checked_bins(options: Mapping[str, object], height: int) -> int:
-    """Return how many bins a request or manifest asks for; raise `InputError` unless they are 2 to 2^height."""
+def checked_bins(options: Mapping[str, object], height: int, *, by_itself: bool = False) -> int:
+    """Return how many bins a request or manifest asks for; raise `InputError` unless they are 2 to 2^height.
+
+    None, or 0, is for those that know `by_itself` how many are best.
+    """
     bins = options.get("bins")
+    if by_itself and (bins is None or is_whole(bins, range(1))):
+        return 0
     if not is_whole(bins, range(MIN_SIZE, 2**height + 1)):
         raise InputError(f"quantile thresholds number from {MIN_SIZE} to 2^{height} = {2**height:,} here, not {bins!r}")
     return bins

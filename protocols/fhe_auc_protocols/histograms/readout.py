@@ -1,7 +1,7 @@
 """What a session counts, and what its parties read off the pooled counts: the interface of both readouts.
 
-Every row of a party lies in one of a number of cells. A readout may have several levels: level L of L holds the cells
-themselves, and each level above it merges neighbours two by two. `fhe_auc_protocols.histograms` has the overview.
+Every row of a party lies in one of a number of cells. A readout may have several levels: the lowest one holds the
+cells themselves, and each level above it merges neighbours. `fhe_auc_protocols.histograms` has the overview.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from fhe_auc.question.analysis import Analysis
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
-from fhe_auc.session.protocol import Protocol, Request
+from fhe_auc.session.protocol import Protocol, Request, Spending
+from fhe_auc_protocols.options import SPENT
+
+INTERVAL = "interval"  # in a manifest: the level of the AUC's confidence interval
 
 _Number = TypeVar("_Number", np.int64, np.float64)
 
@@ -28,14 +31,14 @@ class PooledCounts:
     """The rows of all parties in each cell, as a way of counting finds them."""
 
     levels: Sequence[NDArray[Any]]
-    """Counts of each level, one-dimensional, highest first: int64, or float64 where they are estimates."""
+    """Counts of each level, one-dimensional, in the readout's order: int64, or float64 where they are estimates."""
     parties: int  # whose rows are counted
     backend: str = "none"
     security_bits: int = 0  # of the encryption; 0 where there is none
     soundness: float | None = None
     """Bound on the chance that these are not the sums of what parties sent; None: nobody has checked that."""
     settings: Mapping[str, float] = field(default_factory=dict)
-    """What the way of counting says about its noise: "noise_deviation" is the standard deviation on one count, where
+    """What the way of counting says about its noise, as `fhe_auc.metrics.private_curves.CountNoise` reads it, where
     levels do not differ in it."""
 
     def said(self, kind: Callable[..., R], manifest: Manifest, **fields: Any) -> R:
@@ -64,8 +67,8 @@ class Readout(ABC, Generic[R]):
         """Return the request with the thresholds that its options stand for, where they do."""
         return request
 
-    def agreed(self, options: Mapping[str, Any], thresholds: int) -> dict[str, bool | int | float | str]:
-        """Return the options that the manifest carries; raise `InputError` for a wrong one."""
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
+        """Return the options that the manifest of a `completed` request carries; `InputError` for a wrong one."""
         return {}
 
     def check_manifest(self, manifest: Manifest, protocol: str) -> None:
@@ -75,13 +78,17 @@ class Readout(ABC, Generic[R]):
         """Return how often each row counts."""
         return 1
 
-    def levels(self, thresholds: int) -> int:
-        """Return L, the number of levels that are counted."""
-        return 1
+    def levels(self, thresholds: int) -> tuple[int, ...]:
+        """Return how many counts each level has, highest first; what is counted besides may follow."""
+        return (self.cells(thresholds),)
+
+    def counted_levels(self, data: PartyData, grid: NDArray[np.float64]) -> list[NDArray[np.int64]]:
+        """Return a party's counts of each level; errors as `count`."""
+        return [self.count(data, grid)]
 
     @abstractmethod
     def cells(self, thresholds: int) -> int:
-        """Return the number of cells; a multiple of 2^(L-1)."""
+        """Return the number of cells."""
 
     @abstractmethod
     def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -99,6 +106,19 @@ class Readout(ABC, Generic[R]):
 class PrivateReadout(Readout[R]):
     """A readout of counts with noise, that an option `epsilon` pays for."""
 
+    sensitivity: int = 2
+    """By how much all counts together change at most where a row is replaced: one count less, and another one more."""
+
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
+        """Return the budget of this session and another one, and what the first of them spends, where there are two."""
+        self.budget(request.options)
+        return self.budgets(request.options)
+
+    @staticmethod
+    def budgets(options: Mapping[str, Any]) -> dict[str, bool | int | float | str]:
+        """Return these of checked options."""
+        return {name: float(options[name]) for name in ("epsilon", SPENT) if options.get(name) is not None}
+
     @abstractmethod
     def budget(self, options: Mapping[str, Any]) -> float:
         """Return ε of all counts together; raise `InputError` unless it is there and from 0.000001 to 32."""
@@ -115,9 +135,14 @@ class ReadoutProtocol(Protocol[R]):
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return the readout's options."""
-        return self.readout.agreed(request.options, len(request.thresholds))
+        return self.readout.agreed(request)
+
+    def spends(self, manifest: Manifest) -> Spending | None:
+        """Return the budget of a session with noise; the one that has found its thresholds has spent the rest."""
+        readout = self.readout
+        return Spending(readout.budget(manifest.options), "row") if isinstance(readout, PrivateReadout) else None
 
 
-def all_levels(counts: NDArray[_Number], levels: int) -> list[NDArray[_Number]]:
-    """Return the counts of so many levels from those of the cells, a multiple of 2^(levels-1); highest level first."""
-    return [counts.reshape(-1, 2 ** (levels - k)).sum(axis=1) for k in range(1, levels + 1)]
+def all_levels(counts: NDArray[_Number], levels: int, branching: int = 2) -> list[NDArray[_Number]]:
+    """Return the counts of so many levels from those of branching^levels cells; highest level first."""
+    return [counts.reshape(branching**k, -1).sum(axis=1) for k in range(1, levels + 1)]

@@ -12,10 +12,12 @@ some units² that leave the sums their room, and rows of either label. At a hori
 censored before. Parties learn them all: where weights have few values, how many rows of a cell have each.
 
 **One budget for two sessions.** A session before may find quantile thresholds. Both look at the same rows, so that
-their budgets add up; ``epsilon`` is that of both together, in requests, manifests and settings of the second.
-``boundaries_epsilon`` is the part that the first spends, and that the second counts as spent. It is less than half,
-because thresholds need not be good: bins that hold a little more or fewer rows cost the AUC little, noise on the counts
-costs it directly.
+their budgets add up; ``epsilon`` is that of both together, in requests, manifests and settings. ``boundaries_epsilon``
+is the part that the first spends, and that the second counts as spent. It is small, because thresholds need not be
+good: bins that hold a little more or fewer rows cost the AUC little, noise on the counts costs it directly.
+
+**The AUC of noisy counts** is that of the curve through few bins (`fhe_auc.metrics.private_curves`), with an interval
+that contains the noise (`fhe_auc.results.noise_intervals`).
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.metrics.histogram import Histogram, by_cell
+from fhe_auc.metrics.private_curves import CountNoise, RocFit
 from fhe_auc.metrics.ranking import roc_auc_error, roc_auc_score
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question.analysis import PLAIN, Analysis
@@ -38,21 +41,28 @@ from fhe_auc.question.score_bins import bins_of, of_one_number
 from fhe_auc.results.delong import of_bins
 from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.evaluation import CellCounts, Evaluation
+from fhe_auc.results.intervals import quantile
+from fhe_auc.results.noise_intervals import auc_interval
 from fhe_auc.rows.counts import Counts
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import result_warnings
-from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, Readout
-from fhe_auc_protocols.options import checked_epsilon, positive_number, privacy_budget
+from fhe_auc_protocols.histograms.readout import INTERVAL, PooledCounts, PrivateReadout, Readout
+from fhe_auc_protocols.options import SPENT, checked_epsilon, privacy_budget, shared_budget
 
 _LABELS = 2  # positives and negatives
 _MOST_CELLS = 2**21  # of a grid of 2^20 thresholds, without groups
 _LOUD = 0.1  # noise above this share of the rarer class's rows is worth a warning
-_SHARE = 0.25  # of epsilon, for the thresholds; docs/evidence/noise.md has measurements
-_SPENT = "boundaries_epsilon"
+SHARE, LOCAL_SHARE = 0.11, 0.25  # of epsilon, for the thresholds; docs/evidence/noise.md has measurements
 _HEIGHT = "height"
+
+
+NO_ROWS = (
+    "with privacy noise the pooled histogram holds no row of one class, so there is no AUC; more rows of both labels "
+    "are needed, or a larger epsilon"
+)
 
 
 class Blocks(Readout[R]):
@@ -142,48 +152,63 @@ class ExactScoreHistogram(Blocks[Evaluation]):
 
 
 class PrivateScoreHistogram(ExactScoreHistogram, PrivateReadout[Evaluation]):
-    """Of counts with noise. A session before may have spent a part of the budget on the thresholds."""
+    """Of counts with noise. A session before may have spent a part of the budget on the thresholds, a `share` of it."""
 
-    def agreed(self, options: Mapping[str, Any], thresholds: int) -> dict[str, bool | int | float | str]:
-        """Return the budget of this session and of one before it."""
-        self.budget(options)
-        return dict(_budgets(options))
+    def __init__(self, share: float = SHARE) -> None:
+        super().__init__()
+        self._share = share
+
+    def of(self, analysis: Analysis, options: Mapping[str, Any], square: int = 1) -> PrivateScoreHistogram:
+        """Return itself: each row counts once."""
+        return self
+
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
+        """Return the budgets, and the level of the interval, if there is one."""
+        level = {} if request.interval is None else {INTERVAL: request.interval}
+        return {**super().agreed(request), **level}
+
+    def check_manifest(self, manifest: Manifest, protocol: str) -> None:
+        """Raise `InputError` where the level of a manifest is none."""
+        if INTERVAL in manifest.options:
+            quantile(manifest.options[INTERVAL])
 
     def budget(self, options: Mapping[str, Any]) -> float:
         """Return what a session before has left of ε, 0.000001 to 32; `InputError`: nothing, or a wrong option."""
-        total = privacy_budget(options)
+        total, spent = shared_budget(options)
         if _HEIGHT in options:
             raise InputError("height is for quantile thresholds only: these thresholds are given")
-        if _SPENT not in options:
-            return total
-        spent = positive_number(options, _SPENT)
-        if not spent < total:
-            raise InputError(
-                f"{_SPENT} must be less than epsilon = {total:g}, which is for both sessions, got {spent:g}"
-            )
-        return checked_epsilon(math.nextafter(total - spent, 0.0))
+        return total if spent is None else checked_epsilon(math.nextafter(total - spent, 0.0))
 
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
         """Return the requests of both sessions, as `Protocol.staged`; errors as `budget`."""
-        options = {_SPENT: _SHARE * privacy_budget(request.options), **request.options}
-        first = {"bins": bins, "epsilon": options[_SPENT]}
-        if _HEIGHT in options:
-            first[_HEIGHT] = options.pop(_HEIGHT)
+        options = {SPENT: self._share * privacy_budget(request.options), **request.options}
+        first = replace(request, interval=None, options={**options, "bins": bins})
+        options.pop(_HEIGHT, None)
         self.budget(options)
-        return replace(request, options=first), replace(request, options=options)
+        return first, replace(request, options=options)
 
     def outcome(self, manifest: Manifest, pooled: PooledCounts) -> Evaluation:
-        """Return the AUC of the noisy histogram; errors as `noisy_auc`."""
+        """Return the AUC of the noisy histogram; `UndefinedAucError` where noise leaves a label no row."""
         histogram = pooled_histogram(manifest.thresholds, pooled.levels[0].reshape(_LABELS, -1))
+        noise = CountNoise.of(pooled.settings, pooled.parties)
+        error, interval, level = None, None, manifest.options.get(INTERVAL)
+        try:
+            auc = RocFit.fitted(histogram, noise).auc
+            if level is not None:
+                error, interval = auc_interval(histogram, noise, float(level))
+        except UndefinedAucError:
+            raise UndefinedAucError(NO_ROWS) from None
         return pooled.said(
             Evaluation,
             manifest,
             thresholds=len(manifest.thresholds),
             histogram=histogram,
-            auc=noisy_auc(histogram),
+            auc=auc,
+            standard_error=error,
+            interval=interval,
             binning_error=math.nan,
             numerical_error=math.nan,
-            settings={**_budgets(manifest.options), **pooled.settings},
+            settings={**self.budgets(manifest.options), **pooled.settings},
             warnings=_noise_warnings(manifest, pooled, histogram),
         )
 
@@ -252,33 +277,18 @@ def pooled_counts(bins: NDArray[np.int64]) -> Counts:
     return Counts(*(row[::-1].cumsum()[::-1] for row in bins))
 
 
-def noisy_auc(histogram: Histogram) -> float:
-    """Return the AUC of a histogram with privacy noise; raise `UndefinedAucError` where noise leaves a class no row."""
-    try:
-        return roc_auc_score(histogram).value
-    except UndefinedAucError:
-        raise UndefinedAucError(
-            "with privacy noise the pooled histogram holds no row of one class, so there is no AUC; more rows of both "
-            "labels are needed, or a larger epsilon"
-        ) from None
-
-
-def _budgets(options: Mapping[str, Any]) -> dict[str, float]:
-    """Return the budget of both sessions, and of the first, from the second one's manifest."""
-    return {name: float(options[name]) for name in ("epsilon", _SPENT) if name in options}
-
-
 def _noise_warnings(manifest: Manifest, pooled: PooledCounts, histogram: Histogram) -> tuple[str, ...]:
     found = [result_warnings.BUDGETS_ADD_UP]
-    if _SPENT in manifest.options:
-        total, spent = (float(manifest.options[name]) for name in ("epsilon", _SPENT))
+    total, spent = shared_budget(manifest.options)
+    if spent is not None:
         found.append(f"epsilon = {total:g} is of two sessions: {spent:g} for the thresholds, the rest for the counts")
     found += result_warnings.of_parties(manifest, pooled.parties)
     rarer = max(0.0, float(min(histogram.positives.sum(), histogram.negatives.sum())))
     of_class = pooled.settings.get("noise_deviation", 0.0) * math.sqrt(histogram.bins)
     if of_class > _LOUD * rarer:
+        fewer = "" if spent is not None else "fewer thresholds (or none: quantile finds as many as are best), "
         found.append(
             f"the noise on the number of rows of a class (standard deviation {of_class:,.0f}) is not small against the "
-            f"rarer class (about {rarer:,.0f} rows): the AUC may be far off; take fewer thresholds or a larger epsilon"
+            f"rarer class (about {rarer:,.0f} rows): the AUC may be far off; take {fewer}more rows or a larger epsilon"
         )
     return tuple(found)
