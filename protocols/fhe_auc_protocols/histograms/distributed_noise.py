@@ -67,5 +67,5 @@ def noise_room(scale: float, *, entries: int, parties: int, shares: int) -> int:
     are not negative. No share and no sum of shares is therefore larger in absolute value than the larger of the two. By
     Markov's inequality for p^(−A/2), P[A ≥ k] ≤ (1 + √p)^(s/n)·p^(k/2), and there are 2 of these a count.
     """
-    bits = parties / shares - math.log2(_OVERFLOW / (2 * entries))
-    return math.ceil(2 * bits * math.log(2) * scale)
+    moment = parties / shares * math.log1p(math.exp(-1 / (2 * scale)))
+    return math.ceil(2 * scale * (moment - math.log(_OVERFLOW / (2 * entries))))

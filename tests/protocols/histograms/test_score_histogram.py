@@ -18,7 +18,7 @@ from scipy import stats
 from fhe_auc import ckks, federated_auc, federated_thresholds
 from fhe_auc.base.errors import EvaluationError, InputError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.base.serialise import encode
-from fhe_auc.metrics.ranking import roc_auc_score
+from fhe_auc.metrics.private_curves import CountNoise, RocFit
 from fhe_auc.question import thresholds
 from fhe_auc.question.thresholds import cell_starts
 from fhe_auc.rows import datasets
@@ -34,8 +34,8 @@ from fhe_auc_protocols.histograms import protocols as of
 from fhe_auc_protocols.histograms.local_randomisation import UnaryEncoding, estimates, levels_of, tallies
 from fhe_auc_protocols.histograms.protocols import HistogramDistributedDp, HistogramLocalDp
 from fhe_auc_protocols.histograms.quantile_thresholds import checked_bins, equi_depth_cells
-from fhe_auc_protocols.histograms.readout import all_levels
-from fhe_auc_protocols.histograms.score_histogram import noisy_auc, pooled_counts, pooled_histogram
+from fhe_auc_protocols.histograms.readout import PooledCounts, all_levels
+from fhe_auc_protocols.histograms.score_histogram import PrivateScoreHistogram, pooled_counts
 from tests.support.discrete_laplace import laplace_p_value
 from tests.support.exact_histogram import rows_by_bin
 from tests.support.pooled import pooled, rounding, sklearns_auc
@@ -83,8 +83,8 @@ def exact(parties: list[PartyData], size: int) -> np.ndarray:
 
 
 def noise_of(parties: list[PartyData], answering: int, size: int, **changes: Any) -> np.ndarray:
-    """Return the noise of a real encrypted session in which the last parties vanish."""
-    asked = {"thresholds": thresholds.uniform(size), "options": {"epsilon": 1.0}, "backend": "tenseal", **changes}
+    """Return the noise, of scale 1, of a real encrypted session in which the last parties vanish."""
+    asked = {"thresholds": thresholds.uniform(size), "options": {"epsilon": 2.0}, "backend": "tenseal", **changes}
     play = VectorPlay(parties, protocol="histogram-distributed-dp", keys="helper", **asked)
     found = play.first_reads([data.name for data in parties[:answering]])
     assert found.parties == answering
@@ -117,12 +117,21 @@ def test_whoever_vanishes_and_has_which_rows_all_but_one_partys_shares_hold_the_
     assert laplace_p_value(noise, 1.0, (answering - 1.5) / 2) < FALSE_ALARM
 
 
-def test_the_room_for_noise_fails_as_seldom_as_is_said() -> None:
-    room = distributed_noise.noise_room(1.0, bins=200, parties=10, shares=9)
-    assert 4 * 200 * stats.nbinom.sf(room, 10 / 9, -np.expm1(-1.0)) <= 2.0**-40
+@pytest.mark.parametrize(("parties", "shares"), [(2, 1), (10, 9), (40, 20), (100_000, 10)])
+@pytest.mark.parametrize("scale", [0.1, 2.0, 500.0])
+def test_the_room_for_noise_fails_as_seldom_as_is_said_and_is_at_most_three_times_what_it_need_be(
+    parties: int, shares: int, scale: float
+) -> None:
+    room = distributed_noise.noise_room(scale, entries=400, parties=parties, shares=shares)
+    law, most = stats.nbinom(parties / shares, -np.expm1(-1 / scale)), 2.0**-40 / 2 / 400
+    assert law.sf(room) <= most
+    assert room <= 3 * law.isf(most) + 10
+
+
+def test_a_plan_has_room_for_the_rows_and_for_noise() -> None:
     asked = {"thresholds": thresholds.uniform(200), "options": {"epsilon": 1.0}, "max_rows": 5000}
-    plan = HistogramDistributedDp().plan(wished(10, **asked))
-    assert plan.max_total == 5000 + room
+    room = distributed_noise.noise_room(2.0, entries=400, parties=10, shares=9)
+    assert HistogramDistributedDp().plan(wished(10, **asked)).max_total == 5000 + room
 
 
 def test_an_estimate_is_unbiased_and_its_variance_is_the_stated_one() -> None:
@@ -136,7 +145,7 @@ def test_an_estimate_is_unbiased_and_its_variance_is_the_stated_one() -> None:
 def test_users_split_over_levels_give_unbiased_counts_on_each() -> None:
     """Means of 300 estimates, 14 of them: one is off by 6 standard errors once in 10^7."""
     cells = np.random.default_rng(2).binomial(7, 0.4, 1000)
-    levels, source = levels_of(3, 2.0, 8), exact_sampling.SeededExperiment(np.random.default_rng(3))
+    levels, source = levels_of((2, 4, 8), 2.0), exact_sampling.SeededExperiment(np.random.default_rng(3))
     found = [estimates(levels, *zip(*tallies(levels, cells, source), strict=True)) for _ in range(300)]
     for level, truth in enumerate(all_levels(np.bincount(cells, minlength=8), 3)):
         drawn = np.array([own[level] for own in found])
@@ -145,7 +154,7 @@ def test_users_split_over_levels_give_unbiased_counts_on_each() -> None:
 
 
 def test_every_user_sends_one_report_on_one_level_and_an_empty_level_has_no_estimate() -> None:
-    levels, source = levels_of(5, 1.0, 32), exact_sampling.secure()
+    levels, source = levels_of((2, 4, 8, 16, 32), 1.0), exact_sampling.secure()
     tallied = tallies(levels, np.zeros(200, np.int64), source)
     assert sum(reports for reports, _ in tallied) == 200
     assert [ones.shape for _, ones in tallied] == [(2,), (4,), (8,), (16,), (32,)]
@@ -155,10 +164,13 @@ def test_every_user_sends_one_report_on_one_level_and_an_empty_level_has_no_esti
 
 @pytest.mark.parametrize("class_of_none", [0, 1])
 def test_where_noise_outweighs_a_class_there_is_no_auc_and_the_reason_is_given(class_of_none: int) -> None:
-    bins = np.array([[3.0, 5.0], [3.0, 5.0]])
-    bins[class_of_none] = [4.0, -6.0]
+    bins = np.array([[3, 5], [3, 5]])
+    bins[class_of_none] = [4, -6]
+    asked = wished(options={"epsilon": 1.0}, thresholds=thresholds.explicit([0.0, 0.5]))
+    manifest = PRIVATE["histogram-distributed-dp"].prepare(asked).manifest
+    pooled = PooledCounts(levels=[bins.ravel()], parties=3, settings={"noise_deviation": 2.0})
     with pytest.raises(UndefinedAucError, match="with privacy noise the pooled histogram holds no row of one class"):
-        noisy_auc(pooled_histogram(np.array([0.0, 0.5]), bins))
+        PrivateScoreHistogram().outcome(manifest, pooled)
 
 
 def test_ties_of_a_bin_that_can_hold_one_number_only_are_no_binning_error() -> None:
@@ -332,28 +344,35 @@ def test_manifests_of_one_kind_of_protocol_are_refused_by_every_other() -> None:
         Malicious().task(first, random_sites()[0])
 
 
-@private
-def test_epsilon_is_that_of_both_sessions_together(name: str) -> None:
+@pytest.mark.parametrize(("name", "spent"), [("histogram-distributed-dp", 0.22), ("histogram-local-dp", 0.5)])
+def test_epsilon_is_that_of_both_sessions_together(name: str, spent: float) -> None:
     plugin = PRIVATE[name]
     first, second = plugin.staged(wished(options={"epsilon": 2.0}), 10)
     finder = registry.finder(plugin)
-    spent = finder.prepare(first).manifest.options
-    left = plugin.prepare(replace(second, thresholds=thresholds.uniform(10))).manifest.options
-    assert spent == {"bins": 10, "epsilon": 0.5}
-    assert left == {"epsilon": 2.0, "boundaries_epsilon": 0.5}
+    of_first = finder.prepare(first).manifest
+    of_second = plugin.prepare(replace(second, thresholds=thresholds.uniform(10))).manifest
+    assert of_second.options == {"epsilon": 2.0, "boundaries_epsilon": spent}
+    assert of_first.options == {"bins": 10, **of_second.options}
+    budgets = [finder.spends(of_first), plugin.spends(of_second)]
+    assert {each.unit for each in budgets} == {"row"}
+    assert budgets[0].epsilon == spent
+    assert 2.0 - 1e-9 < sum(each.epsilon for each in budgets) <= 2.0
 
 
 def test_the_counts_get_the_noise_of_what_the_thresholds_have_left() -> None:
+    """A row that is replaced moves two counts by one, so noise has a scale of 2/ε."""
     deviations = {}
     for spent in (None, 0.5, 1.5):
         options = {"epsilon": 2.0} if spent is None else {"epsilon": 2.0, "boundaries_epsilon": spent}
-        asked = {"protocol": "histogram-distributed-dp", "thresholds": "uniform:4", "backend": "tenseal"}
+        asked = {"protocol": "histogram-distributed-dp", "thresholds": "uniform:4", "interval": None}
         found = federated_auc(random_sites(), **asked, **options)
         deviations[spent] = found.settings["noise_deviation"]
         assert found.settings["epsilon"] == 2.0
+        assert found.settings["noise_scale"] == pytest.approx(2 / (2 - (spent or 0)), rel=1e-12)
+        assert found.settings["noise_shares"] == 2
     for spent, found in deviations.items():
-        epsilon = 2.0 - (spent or 0.0)
-        assert found == pytest.approx(math.sqrt(2 * 1.5 * math.exp(-epsilon)) / -math.expm1(-epsilon), rel=1e-9)
+        half = (2.0 - (spent or 0.0)) / 2
+        assert found == pytest.approx(math.sqrt(2 * 1.5 * math.exp(-half)) / -math.expm1(-half), rel=1e-9)
     local = of.HistogramLocalDp().terms({"epsilon": 2.0, "boundaries_epsilon": 0.5}, 4)
     assert local[0].epsilon == pytest.approx(1.5, rel=1e-15)
     assert local[0].epsilon < 1.5  # rounded to the private side
@@ -373,9 +392,8 @@ def test_budgets_and_shares_of_them_that_are_none_and_unknown_options_are_refuse
             PRIVATE[name].staged(wished(options=options), 10)
 
 
-@private
-def test_a_height_is_for_quantile_thresholds_and_has_limits(name: str) -> None:
-    plugin, options = PRIVATE[name], {"epsilon": 2.0, "height": 6}
+def test_a_height_is_for_quantile_thresholds_of_randomised_rows_and_has_limits() -> None:
+    plugin, options = PRIVATE["histogram-local-dp"], {"epsilon": 2.0, "height": 6}
     first, second = plugin.staged(wished(options=options), 10)
     finder = registry.finder(plugin)
     assert len(finder.prepare(first).manifest.thresholds) == 2**6
@@ -385,6 +403,9 @@ def test_a_height_is_for_quantile_thresholds_and_has_limits(name: str) -> None:
     for height in (0, 15, 6.0, True, "6"):
         with pytest.raises(InputError, match="height must be a whole number from 1 to 1"):
             finder.prepare(replace(first, options={**first.options, "height": height}))
+    distributed = registry.finder(PRIVATE["histogram-distributed-dp"])
+    with pytest.raises(InputError, match="no option 'height'"):
+        distributed.prepare(first)
 
 
 @pytest.mark.parametrize(
@@ -393,42 +414,34 @@ def test_a_height_is_for_quantile_thresholds_and_has_limits(name: str) -> None:
 def test_both_sessions_run_for_real_and_say_what_they_spend(name: str, keys: str) -> None:
     """With so many rows the noise moves the AUC by less than 0.005; 0.1 is twenty times that."""
     parties = random_sites(3, rows=20_000)
-    found = federated_auc(parties, protocol=name, thresholds="quantile:12", epsilon=5.0, keys=keys)
+    found = federated_auc(parties, protocol=name, thresholds="quantile:12", epsilon=5.0, keys=keys, interval=None)
+    spent = 1.25 if name == "histogram-local-dp" else 0.55
     assert abs(found.auc - sklearns_auc(parties)) < 0.1
-    assert (found.settings["epsilon"], found.settings["boundaries_epsilon"]) == (5.0, 1.25)
+    assert (found.settings["epsilon"], found.settings["boundaries_epsilon"]) == (5.0, spent)
     assert (found.rounds, found.keys == keys) == (4, name != "histogram-local-dp")
     said = " ".join(found.warnings)
-    assert "epsilon = 5 is of two sessions: 1.25 for the thresholds, the rest for the counts" in said
+    assert f"epsilon = 5 is of two sessions: {spent:g} for the thresholds, the rest for the counts" in said
     assert "every party learns noisy counts of all scores, labels left out" in said
     assert "how many pooled rows lie in each" not in said
     assert "not small" not in said
-    assert found.auc == roc_auc_score(found.histogram).value
-    epsilon = 4.0 if name == "histogram-local-dp" else 1.0 / 3  # with less, its noise can leave a class no row
-    few = federated_auc(random_sites(3, rows=60), protocol=name, thresholds="uniform:10", epsilon=epsilon)
-    assert any("not small against the rarer class" in warning for warning in few.warnings)
+    assert found.auc == RocFit.fitted(found.histogram, CountNoise.of(found.settings, found.parties)).auc
+    epsilon = 4.0 if name == "histogram-local-dp" else 2.0 / 3  # with less, its noise can leave a class no row
+    few = random_sites(3, rows=60)
+    loud = federated_auc(few, protocol=name, thresholds="uniform:10", epsilon=epsilon, interval=None)
+    assert any("not small against the rarer class" in warning for warning in loud.warnings)
 
 
 def test_with_hardly_any_noise_the_thresholds_are_nearly_those_of_exact_counts() -> None:
-    """Distributed: noise of scale 1/4 at each of 8 levels moves a quantile by a cell where counts are nearly tied.
+    """Distributed: noise of scale 11/32 at each of 5 levels moves a quantile by a cell where counts are nearly tied.
 
     Local: of users split over 8 levels, a prefix has a standard deviation of at most 4·√60000 rows, 1.6 %; one of 9 is
     off by 6.5 of them once in 10^9.
     """
     parties = random_sites(3, rows=20_000)
-    options = {"epsilon": 32.0, "height": 8}
-    truth = cell_starts(8)[equi_depth_cells(in_cells(pooled(parties).y_score, 8), 10)]
-    near = federated_thresholds(parties, 10, protocol="boundaries-distributed-dp", backend="tenseal", **options)
-    assert near.settings["height"] == 8
-    assert np.abs(near.grid - truth).max() <= np.diff(cell_starts(8)).max()
-    split = federated_thresholds(parties, 10, protocol="boundaries-local-dp", **options)
+    truth = cell_starts(10)[equi_depth_cells(in_cells(pooled(parties).y_score, 10), 10)]
+    near = federated_thresholds(parties, 10, protocol="boundaries-distributed-dp", epsilon=32.0)
+    assert abs(near.settings["noisy_positives"] - sum(data.y_true.sum() for data in parties)) < 11 / 32 * 30
+    assert np.abs(near.grid - truth).max() <= np.diff(cell_starts(10)).max()
+    split = federated_thresholds(parties, 10, protocol="boundaries-local-dp", epsilon=32.0, height=8)
     below = [(pooled(parties).y_score < threshold).mean() for threshold in split.grid]
     assert np.abs(np.array(below) - np.arange(10) / 10).max() < 0.016 * 6.5 + 0.02  # and a cell
-
-
-def test_each_level_has_noise_of_the_stated_law_for_its_part_of_the_budget() -> None:
-    """510 variables in seven cells; a false alarm once in 10^7."""
-    (data,), plugin = sites(1, rows=500), of.QuantilesDistributedDp()
-    manifest = plugin.prepare(wished(1, options={"bins": 10, "epsilon": 8.0, "height": 8})).manifest
-    noise = plugin.task(manifest, data).vector() - np.concatenate(in_cells(data.y_score, 8))
-    assert laplace_p_value(noise, 1.0) > 1e-7
-    assert laplace_p_value(noise, 8.0) < 1e-7
