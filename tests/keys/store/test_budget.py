@@ -306,7 +306,7 @@ def test_each_noisy_protocol_says_what_a_session_spends() -> None:
         ("dpauc-gaussian", ("delta", 1e-6)): Spending(0.1, "label", 1e-6),
         ("dpauc-rr",): TENTH,
         ("dpauc-rr", ("score_epsilon", 50.0)): Spending(50.1, "row"),
-        ("histogram-distributed-dp",): Spending(0.2, "row"),
+        ("histogram-distributed-dp",): Spending(0.1, "row"),
         ("histogram-local-dp",): Spending(0.1, "row"),
         ("ustat-krr",): Spending(0.1, "score"),
     }
