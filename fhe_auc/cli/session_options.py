@@ -90,6 +90,7 @@ class SessionOptions:
         bins = grids.quantiles_wanted(thresholds)
         if bins is not None:
             registry.finder(protocol)
+            protocol.staged(Request(parties=(), thresholds=np.empty(0), options=options), bins)  # it may refuse
         resolved = grids.resolve(thresholds) if bins is None else thresholds
         if setup.backend is not None:
             ckks.choose_backend(setup.backend)
