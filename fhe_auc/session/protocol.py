@@ -169,6 +169,7 @@ class Spending(NamedTuple):
     epsilon: float
     unit: str  # "row": one row is replaced, label and score; "label": one label flips; "score": one score is another
     delta: float = 0.0
+    after: float = 0.0  # epsilon of the session after this one, without which it is worth nothing
 
 
 class Protocol(Generic[R]):
