@@ -33,7 +33,7 @@ _REACH, _STEPS = 8.0, 2000  # the curve is known at so many deviates, up to so f
 _LEAST_ROWS = 0.25  # at or above an edge, and below it
 _APART = 1e-6  # deviates
 _SLOPES = 0.2, 5.0  # of the lines beyond the edges
-_OWN, _ALL = 0.2, 0.2  # by how much slopes differ: of the last edges from that of all, and that from 1
+_OWN, _ALL = 0.15, 0.2  # by how much slopes differ: of the last edges from that of all, and that from 1
 
 
 @dataclass(frozen=True)
