@@ -158,12 +158,9 @@ _COUNTING = (
 )
 
 
-def _protocol_option(
-    usage: str, about: str, default: str, load: Callable[[str], Protocol[Any]], **more: Any
-) -> inputs.Decorator:
+def _protocol_option(usage: str, about: str, default: str, load: Callable[[str], Protocol[Any]]) -> inputs.Decorator:
     """Return an option whose value, a name, becomes the protocol that `load` returns or refuses."""
-    more |= {"default": default, "callback": lambda context, parameter, name: load(name)}
-    return inputs.option(usage, about, name="protocol", **more)
+    return inputs.option(usage, about, name="protocol", default=default, callback=lambda ctx, param, name: load(name))
 
 
 def session_options(load: Callable[[str], Protocol[Any]], *questions: inputs.Decorator) -> inputs.Decorator:
@@ -200,11 +197,8 @@ histogram_options = inputs.gathered(
     "session",
     SessionOptions.checked,
     _protocol_option(
-        "--model NAME",
-        "See `fhe-auc protocols`, histogram-NAME. Default: federated, with --epsilon distributed-dp.",
-        EXACT_COUNTS.removeprefix(_MODELS),
-        _model,
-        show_default=False,
+        *("--model NAME", "See `fhe-auc protocols`, histogram-NAME; with --epsilon distributed-dp."),
+        *(EXACT_COUNTS.removeprefix(_MODELS), _model),
     ),
     inputs.option("--epsilon E", _BUDGET, type=float),
     *_COUNTING,
