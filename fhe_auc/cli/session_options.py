@@ -71,7 +71,9 @@ class SessionOptions:
         options = {**options, **given}
         if options.get("epsilon") is not None and protocol.name == EXACT_COUNTS:
             if inputs.given("protocol"):
-                raise InputError("histogram-federated adds no noise: with an epsilon take histogram-distributed-dp")
+                raise InputError(
+                    "histogram-federated adds no noise: histogram-distributed-dp does (report takes it by itself)"
+                )
             protocol = registry.evaluating(NOISY_COUNTS)  # a report
         check_names(protocol.options, protocol.name, options)
         if "round_scores" in given and thresholds is not None:
