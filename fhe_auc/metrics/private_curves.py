@@ -95,7 +95,7 @@ class RocFit:
         )  # 1/variance of v
         low, high = _slopes(u, v, t, density, known, noise.deviation**2, ones)
         at = np.clip(_GRID, u[0], u[-1])
-        between = _monotone_cubic(u, v, at) if len(u) > 1 else np.full(len(at), v[0])
+        between = monotone_cubic(u, v, at) if len(u) > 1 else np.full(len(at), v[0])
         line = between + low * np.minimum(_GRID - u[0], 0) + high * np.maximum(_GRID - u[-1], 0)
         return cls(_GRID, np.maximum.accumulate(deviates_to_rates(line)), ones, zeros)
 
@@ -170,7 +170,7 @@ def _slopes(
     return end(0, 1, 0), end(-2, -1, -1)
 
 
-def _monotone_cubic(x: NDArray[np.float64], y: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float64]:
+def monotone_cubic(x: NDArray[np.float64], y: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return at numbers from the first to the last x the monotone cubic through the points, as scipy's PCHIP.
 
     A base install has no scipy, and neither have devices.
