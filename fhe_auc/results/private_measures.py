@@ -23,11 +23,11 @@ from fhe_auc.metrics import calibration, probabilities
 from fhe_auc.metrics.binning_error import WIDENED
 from fhe_auc.metrics.histogram import Estimate, Histogram, with_both_labels
 from fhe_auc.metrics.private_curves import CountNoise, RocFit, deviates_to_rates, monotone_cubic, rates_to_deviates
-from fhe_auc.metrics.recalibration import logit
+from fhe_auc.metrics.recalibration import fitted_line, intercept, logit
 from fhe_auc.metrics.smooth_calibration import smooth_calibration
 from fhe_auc.results.intervals import Interval, quantile
 from fhe_auc.results.noise_intervals import METHOD, Bands, auc_interval, bands, measure_intervals
-from fhe_auc.results.report_measures import HELD, MAX_FPR, Measure, calibration_measures
+from fhe_auc.results.report_measures import HELD, MAX_FPR, Measure
 
 NOISE_LAW = "law of the noise"
 BANDS = f"{METHOD}, of this point", f"{METHOD}, of the whole curve"
@@ -159,9 +159,11 @@ def _values(histogram: Histogram, noise: CountNoise) -> Iterator[tuple[str, floa
         fine = refined(usable)
         yield "brier", probabilities.brier_score_loss(fine).value
         yield "scaled_brier", probabilities.scaled_brier_score(fine)[0].value
-        for measure in calibration_measures(fine, None, smooth=False):
-            if measure.estimate is not None:
-                yield measure.name, measure.estimate.value
+        scores, expected = logit(fine.centres), float(fine.counts @ fine.centres)
+        yield "observed_expected_ratio", float(fine.positives.sum()) / expected
+        yield "calibration_in_the_large", intercept(fine, scores)
+        if (line := fitted_line(fine.positives, fine.negatives, scores)) is not None:
+            yield from (("calibration_slope", line.slope), ("calibration_intercept", line.intercept))
 
 
 def refined(histogram: Histogram) -> Histogram:
