@@ -260,15 +260,15 @@ def federated_auc(
         groups or classes.
     thresholds : str, array-like, QuantileThresholds or None
         "uniform:100", "hybrid:1000", "dpauc:100", the path of a file, or 2 to 2^20 ascending numbers. "quantile:200"
-        runs a session first, which finds thresholds with about equally many pooled rows between them; the result of
-        `federated_thresholds` may be passed, too. The warnings say what that session reveals. "values:0:9" lists all
-        scores that there are. None takes the default of the protocol, hybrid:5000 for one model of exact and verified,
-        hybrid:1500 for several, hybrid:1000 otherwise, where values that ten rows have get bins of their own; and
-        points of the rows where scores are no probabilities. Then ``settings["grid"]`` says so. With privacy noise it
-        looks at no row.
+        runs a session first, which finds thresholds with about equally many pooled rows between them ("quantile": as
+        many as rows and noise allow); the result of `federated_thresholds` may be passed, too. The warnings say what
+        that session reveals. "values:0:9" lists all scores that there are. None takes the default of the protocol,
+        hybrid:5000 for one model of exact and verified, hybrid:1500 for several, hybrid:1000 otherwise, where values
+        that ten rows have get bins of their own; and points of the rows where scores are no probabilities. Then
+        ``settings["grid"]`` says so. With privacy noise it looks at no row; a histogram takes "quantile".
     interval : float or None
         Level of the confidence interval, from 0.5 to 0.9999; None: no interval. Exact and verified have DeLong's, with
-        an epsilon Hanley and McNeil's; the other protocols release too little for one.
+        an epsilon Hanley and McNeil's, histograms with noise one by replicates; others release too little for one.
     progress : bool or callable
         True shows a bar on standard error if that is a terminal; a callable is called with (phase, done, total).
     positive_label : str, number, bool or None
@@ -448,7 +448,8 @@ def federated_thresholds(
     rows
         As for `federated_auc`, and so are the keywords; labels do not matter.
     bins : int
-        Number of thresholds, 2 to 2^20; there are fewer where many rows have the same score.
+        Number of thresholds, 2 to 2^20; there are fewer where many rows have the same score. 0, of
+        boundaries-distributed-dp: as many as rows and noise allow.
     score : str
         Column of the scores of one model, which are probabilities.
     protocol : str

@@ -65,19 +65,19 @@ class State(msgspec.Struct):
     """What steps need."""
 
     told: tuple[bytes, tuple[bytes, ...], str, datetime]  # `simulation.Told`
-    expected: str
+    expected: float
     response_keys: dict[int, bytes]
     order: list[int]
 
 
-def prepare(folder: Path, parties: int, *, linked: bool) -> State:
+def prepare(folder: Path, parties: int, *, linked: bool, epsilon: float | None) -> State:
     """Make keys, key stores, a session and records; return all that steps need."""
     keys, records = str(folder / "keys"), str(folder / "records")
     with Workers(1 if linked else 2) as workers:
         made, order = simulation.make_keys(keys, RANGE if linked else parties, RANGE, SEED, workers)
         names = [f"{number:06}.parquet" for number in range(parties // RANGE)] if linked else []
         listed = FleetList(tuple(msgspec.structs.replace(made.files[0], name=name) for name in names) or made.files)
-        consortium, told = simulation.convene(listed, thresholds.resolve("uniform:100"), proofs=True)
+        consortium, told = simulation.convene(listed, thresholds.resolve("uniform:100"), proofs=True, epsilon=epsilon)
         counts, response_keys, _ = simulation.submit(made, order, told, SEED, records, range(5), workers)
     for place, name in itertools.product((keys, records), names[1:]):
         Path(place, name).symlink_to(Path(place, names[0]))
@@ -86,7 +86,7 @@ def prepare(folder: Path, parties: int, *, linked: bool) -> State:
         with create_with_random_passphrase(folder / role, folder / f"{role}.passphrase") as store:
             store.put("identity", OWN, identity.to_bytes())
         make_store(folder / f"worker-{role}", identity)
-    return State(told, str(trapezoid(counts).fraction), response_keys, order[:5].tolist())
+    return State(told, float(trapezoid(counts).fraction), response_keys, order[:5].tolist())
 
 
 def step(folder: Path, name: str, state: State, *, linked: bool, scheduler: str | None) -> dict[str, Any]:
@@ -121,17 +121,19 @@ def step(folder: Path, name: str, state: State, *, linked: bool, scheduler: str 
 
 
 def read(folder: Path, state: State) -> dict[str, Any]:
-    """Say whether the first five devices read the fraction over all rows."""
+    """Say what the first five devices read, and how far that is from the AUC over all rows."""
     order = np.array(state.order, np.uint32)
     listed = FleetList(Members(state.told[1]).fleets[0].files[:1])
     found = simulation.read(listed, order, state.told, SEED, str(folder / "answers"), state.response_keys)
-    return {"step": "read", "equal": str(found) == state.expected, "fraction": str(found)}
+    noise = found.settings.get("noise_standard_error", 0.0)
+    return {"step": "read", "auc": found.auc, "off": found.auc - state.expected, "noise": noise}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--parties", type=int, default=20_000)
+    parser.add_argument("--epsilon", type=float, help="a device's privacy budget; none by default")
     for name in ("dask", "linked", "own-seal"):
         parser.add_argument(f"--{name}", action="store_true")
     parser.add_argument("--step", choices=("prepare", *STEPS, "read"), help=argparse.SUPPRESS)
@@ -143,7 +145,9 @@ def main() -> None:
         with_own_seal()
         Linked.own_seal = True
     if given.step == "prepare":
-        file.write_bytes(msgspec.msgpack.encode(prepare(folder, given.parties, linked=given.linked)))
+        file.write_bytes(
+            msgspec.msgpack.encode(prepare(folder, given.parties, linked=given.linked, epsilon=given.epsilon))
+        )
     elif given.step:
         state = msgspec.msgpack.decode(file.read_bytes(), type=State)
         if given.step == "read":

@@ -186,6 +186,8 @@ def _results(evaluation: Evaluation) -> Iterator[_Row]:
     note = f"{first.model}, of all parties' rows together".removeprefix(", ")
     if math.isnan(evaluation.binning_error):
         label, note = "AUC, with noise", "noise was drawn for privacy, and may be large"
+        if evaluation.interval is not None:
+            note = "noise was drawn for privacy, and is in the interval"
         if (deviation := evaluation.settings.get("noise_standard_error")) is not None:
             note = f"noise was drawn for privacy: its standard deviation is {deviation:.2g}"
     elif first.contrast:  # of one class from others
@@ -193,10 +195,13 @@ def _results(evaluation: Evaluation) -> Iterator[_Row]:
     elif evaluation.horizon is not None:
         label, note = f"AUC at {evaluation.horizon:g}", f"{note}; {evaluation.settings.get('definition', '')}"
     yield output.styled(label, "bold"), output.styled(evaluation.auc_text(6), "bold"), note
-    if "epsilon_unit" in evaluation.settings:
-        note = f"the privacy budget of a {evaluation.settings['epsilon_unit']}, spent by this session"
-        yield "epsilon", f"{evaluation.settings['epsilon']:g}", note
     yield from interval_rows(evaluation.interval)
+    if "epsilon_unit" in evaluation.settings:
+        unit = {"row": "row replaced"}.get(unit := str(evaluation.settings["epsilon_unit"]), unit)
+        note = f"the privacy budget of a {unit}, spent by this session"
+        yield "epsilon", f"{evaluation.settings['epsilon']:g}", note
+        how = "fhe-auc report --epsilon" if evaluation.study is None else "a study with report = true"
+        yield "curves", "none", f"{how} has them, with more noise, and spends its epsilon besides: both add up"
     if evaluation.interval is None and not registry.load(evaluation.protocol).several:  # else a warning says why
         yield "interval", "none", f"it takes more than {evaluation.protocol} tells; protocol verified tells it"
     if evaluation.rows is not None:

@@ -15,6 +15,7 @@ from fhe_auc.session.plan import ONE_TIME_PADS, Plan
 from fhe_auc.session.protocol import Protocol, Request
 
 _MOST_PARTIES = 100_000
+_MOST_FOUND = 100  # bin edges, where rows and noise say how many
 
 
 @inputs.command(
@@ -30,7 +31,7 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
     """Show the encryption parameters that fit, and why.
 
     Nothing is encrypted. Without --backend, the parameters of all backends available here stand side by side. For
-    quantile:SIZE they are those of so many bin edges, and of a session before that finds them.
+    quantile:SIZE they are those of so many bin edges (quantile: the most), and of a session before that finds them.
     """
     plugin, bins = session.plugin, session.quantiles
     each, more = divmod(session.setup.max_rows, parties)  # where rows are counted in public, these are all
@@ -41,7 +42,7 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
     unfit: dict[str, str] = {}
     if bins is not None:
         first, request = plugin.staged(request, bins)
-        request = replace(request, thresholds=np.linspace(0, 1, bins, dtype=np.float64))
+        request = replace(request, thresholds=np.linspace(0, 1, bins or _MOST_FOUND, dtype=np.float64))
         before = _plans(registry.finder(plugin), first, unfit)
     plans = _plans(plugin, request, unfit)
     if not plans:

@@ -15,7 +15,8 @@ _CHART = (
     ("the AUC; the aggregator may lie", "verified, the default"),
     ("the AUC; the aggregator computes correctly", "exact, half the upload"),
     ("ROC, calibration, decision curve", "histogram-federated (fhe-auc report)"),
-    ("a bound on what the result tells of a row", "verified --epsilon 1: a noisy AUC"),
+    ("a bound on what the AUC tells of a row", "verified --epsilon 1: with noise"),
+    ("… and on what ROC and calibration tell", "fhe-auc report --epsilon 1"),
     ("a comparison with the published designs", "semi-honest, malicious"),
 )
 """What somebody wants, and which protocols are for it."""

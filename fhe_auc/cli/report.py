@@ -45,7 +45,7 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
 @inputs.command(
     "fhe-auc report north.csv south.csv west.csv",
     "fhe-auc report *.csv --threshold 0.05,0.1 --cost-ratio 19 --out sepsis --pdf",
-    "fhe-auc report *.csv --model distributed-dp --epsilon 1",
+    "fhe-auc report *.csv --epsilon 1",
     "fhe-auc report all.parquet --site-column hospital --json | jq .metrics",
     "fhe-auc report results/20261123T185001Z-31c4….json",
 )
@@ -95,7 +95,7 @@ def report(
     asked: Questions,
     as_json: bool,
 ) -> None:
-    """Write the report card of a classifier, from padded counts of its scores (or noisy ones, by --model).
+    """Write a classifier's report card, from padded or noisy counts of scores.
 
     An HTML page that needs no network, its figures (PNG, SVG) and numbers (JSON): ROC, precision and recall,
     calibration, decision curve, intervals, and what was revealed to whom. Unlike `evaluate` it gives the parties the

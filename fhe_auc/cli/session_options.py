@@ -19,6 +19,7 @@ from fhe_auc.base.options import check_names
 from fhe_auc.cli import inputs, output
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import PLAIN, Analysis, Questions
+from fhe_auc.results.asked import EXACT_COUNTS, NOISY_COUNTS
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
@@ -28,8 +29,6 @@ from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Protocol, Request, Setup,
 _MODELS = "histogram-"
 """Of the protocols that are models to commands with `histogram_options`: NAME stands for histogram-NAME."""
 
-_EXACT_MODEL = "federated"  # the default one, without noise
-
 ONE_QUESTION = Questions(score_columns=("score",))  # one model over all rows
 
 
@@ -37,9 +36,9 @@ ONE_QUESTION = Questions(score_columns=("score",))  # one model over all rows
 class SessionOptions:
     """How to evaluate, as given on the command line and checked.
 
-    `specification` is how the bin edges were given, `thresholds` the grid, shape (m,), or "quantile:SIZE" where it is
-    to be found first. With `of_rows` a command that reads all rows chooses others by these. `questions` have no columns
-    of scores where those of the files are meant.
+    `specification` is how the bin edges were given, `thresholds` the grid, shape (m,), or "quantile:SIZE" or "quantile"
+    where it is to be found first. With `of_rows` a command that reads all rows chooses others by these. `questions`
+    have no columns of scores where those of the files are meant.
     """
 
     plugin: Protocol[Any]
@@ -70,8 +69,10 @@ class SessionOptions:
         if twice := sorted(options.keys() & given):
             raise InputError(f"{twice[0]} is given twice, as --{twice[0].replace('_', '-')} and with -o")
         options = {**options, **given}
-        if "epsilon" in given and protocol.name == _MODELS + _EXACT_MODEL:
-            raise InputError("--epsilon is of models that add noise: --model distributed-dp")
+        if options.get("epsilon") is not None and protocol.name == EXACT_COUNTS:
+            if inputs.given("protocol"):
+                raise InputError("histogram-federated adds no noise: with an epsilon take histogram-distributed-dp")
+            protocol = registry.evaluating(NOISY_COUNTS)  # a report
         check_names(protocol.options, protocol.name, options)
         if "round_scores" in given and thresholds is not None:
             raise InputError("--thresholds does not go with rounded scores: every rounded score is a bin edge")
@@ -89,6 +90,7 @@ class SessionOptions:
         bins = grids.quantiles_wanted(thresholds)
         if bins is not None:
             registry.finder(protocol)
+            protocol.staged(Request(parties=(), thresholds=np.empty(0), options=options), bins)  # it may refuse
         resolved = grids.resolve(thresholds) if bins is None else thresholds
         if setup.backend is not None:
             ckks.choose_backend(setup.backend)
@@ -96,13 +98,13 @@ class SessionOptions:
 
     @property
     def quantiles(self) -> int | None:
-        """How many thresholds a session before finds; None: they are given."""
+        """How many thresholds a session before finds, 0 for as many as rows and epsilon allow; None: they are given."""
         return grids.quantiles_wanted(self.specification)
 
     @property
     def in_one_process(self) -> NDArray[np.float64] | str | None:
         """Thresholds for a command that reads all rows; None where it may choose them by the rows."""
-        return None if self.of_rows else self.thresholds
+        return None if self.of_rows and self.quantiles is None else self.thresholds
 
     def request(self, parties: Iterable[str], min_parties: int | None, analysis: Analysis | None = None) -> Request:
         """Return what to prepare for these parties; `InputError` without an analysis, where files are needed."""
@@ -144,19 +146,24 @@ class SessionOptions:
         return evaluation, time.perf_counter() - started
 
 
+_BUDGET = "Add noise: privacy budget of a row replaced; sessions on the same rows add up."
+
 _COUNTING = (
     inputs.protocol_options,
     inputs.option(
         "--thresholds EDGES",
-        "Bin edges, or a file of them: hybrid:N, uniform:N, dpauc:N, quantile:N, values:0:9; docs/guide/choose.md.",
+        "Bin edges, or a file: hybrid:N, uniform:N, dpauc:N, quantile[:N], values:0:9; docs/guide/choose.md.",
     ),
     inputs.setup_options,
 )
 
 
-def _protocol_option(usage: str, about: str, default: str, load: Callable[[str], Protocol[Any]]) -> inputs.Decorator:
+def _protocol_option(
+    usage: str, about: str, default: str, load: Callable[[str], Protocol[Any]], **more: Any
+) -> inputs.Decorator:
     """Return an option whose value, a name, becomes the protocol that `load` returns or refuses."""
-    return inputs.option(usage, about, name="protocol", default=default, callback=lambda ctx, param, name: load(name))
+    more |= {"default": default, "callback": lambda context, parameter, name: load(name)}
+    return inputs.option(usage, about, name="protocol", **more)
 
 
 def session_options(load: Callable[[str], Protocol[Any]], *questions: inputs.Decorator) -> inputs.Decorator:
@@ -164,7 +171,7 @@ def session_options(load: Callable[[str], Protocol[Any]], *questions: inputs.Dec
 
     `questions` are options that a command has which can answer several.
     """
-    rounding = "Round scores to N decimals: no binning error."
+    rounding = "Scores to N decimals: no binning error."
     protects = "What it protects: row (default) or label."
     return inputs.gathered(
         "session",
@@ -174,7 +181,7 @@ def session_options(load: Callable[[str], Protocol[Any]], *questions: inputs.Dec
         *questions,
         inputs.interval_option,
         inputs.whole_number("--round-scores", 1, grids.MAX_PLACES, about=rounding),
-        inputs.option("--epsilon E", "Add noise for this privacy budget, with a helper.", type=float),
+        inputs.option("--epsilon E", f"{_BUDGET} Takes a helper.", type=float),
         inputs.option("--epsilon-unit UNIT", protects, type=click.Choice(("row", "label"))),
     )
 
@@ -192,8 +199,14 @@ def _model(name: str) -> Protocol[Any]:
 histogram_options = inputs.gathered(
     "session",
     SessionOptions.checked,
-    _protocol_option("--model NAME", "Who is trusted: see `fhe-auc protocols`, histogram-NAME.", _EXACT_MODEL, _model),
-    inputs.option("--epsilon E", "Privacy budget of a model that adds noise.", type=float),
+    _protocol_option(
+        "--model NAME",
+        "See `fhe-auc protocols`, histogram-NAME. Default: federated, with --epsilon distributed-dp.",
+        EXACT_COUNTS.removeprefix(_MODELS),
+        _model,
+        show_default=False,
+    ),
+    inputs.option("--epsilon E", _BUDGET, type=float),
     *_COUNTING,
 )
 """Decorator: the command receives ``session``, for all options that say how to count scores."""

@@ -14,6 +14,8 @@ from fhe_auc.rows.default_thresholds import LEAST_OWN_ROWS, of_scores
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Setup
 
+_BY_ITSELF = {"boundaries-distributed-dp": 0}  # it finds as many as rows and noise allow
+
 
 @inputs.command(
     "fhe-auc thresholds north.csv south.csv west.csv --out edges.txt",
@@ -23,7 +25,7 @@ from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Setup
 )
 @inputs.party_files
 @inputs.option("--own-rows", "Without a session, from these rows alone: docs/guide/study.md.")
-@inputs.whole_number("--bins", 2, default=200, about="How many; fewer where many rows have one score.")
+@inputs.whole_number("--bins", 0, about="How many. Default: 200, or what shares of noise allow.")
 @inputs.option("--protocol NAME", "See `fhe-auc protocols`.", default="boundaries-federated")
 @inputs.protocol_options
 @inputs.setup_options
@@ -32,7 +34,7 @@ from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Setup
 def thresholds(
     files: inputs.PartyFiles,
     own_rows: bool,
-    bins: int,
+    bins: int | None,
     protocol: str,
     options: dict[str, Any],
     out: Path,
@@ -44,8 +46,8 @@ def thresholds(
 
     The parties count their rows in cells of scores, labels left out, and learn the sums; scores must lie in [0, 1].
     `--thresholds quantile:N` of other commands does the same for one evaluation; with the file, several can use the
-    same bin edges. With --own-rows scores may be any numbers, and those that ten rows have get bins of their own; all
-    sites see these edges: no --epsilon covers that.
+    same bin edges. There are fewer where many rows have one score. With --own-rows scores may be any numbers, and those
+    that ten rows have get bins of their own; all sites see these edges: no --epsilon covers that.
     """
     grids.check_savable(out)
     inputs.check_out_file(out, force=force)
@@ -66,7 +68,7 @@ def thresholds(
     with output.progress("Keys and parties") as report:
         found = federated_thresholds(
             parties,
-            bins,
+            _BY_ITSELF.get(protocol, 200) if bins is None else bins,
             protocol=protocol,
             progress=report,
             keys=setup.keys,

@@ -9,6 +9,7 @@ tasks", Psychological Bulletin 99, 1986).
 - **Beyond the outermost edges** it is a straight line. Its slope is that of the last two edges, drawn towards that of
   all edges as far as noise and rows leave it open, which is drawn towards 1 likewise.
 - An edge counts where both rates lie between a quarter of a row and all but one.
+- **A bin of one number** has tied rows: there the curve is the straight line between its points, as scikit-learn's.
 
 Precision at a recall follows from the rates, and the numbers P and N of rows. docs/evidence/noise.md has measurements.
 """
@@ -24,13 +25,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.metrics.histogram import Histogram, with_both_labels
+from fhe_auc.metrics.ranking import of_one_score
+from fhe_auc.question.score_bins import of_one_number, with_bins_of
 
 _NORMAL = NormalDist()
 _REACH, _STEPS = 8.0, 2000  # the curve is known at so many deviates, up to so far: 6e-16 of the rows
 _LEAST_ROWS = 0.25  # at or above an edge, and below it
 _APART = 1e-6  # deviates
 _SLOPES = 0.2, 5.0  # of the lines beyond the edges
-_OWN, _ALL = 0.2, 0.2  # by how much slopes differ: of the last edges from that of all, and that from 1
+_OWN, _ALL = 0.15, 0.2  # by how much slopes differ: of the last edges from that of all, and that from 1
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,9 @@ class CountNoise:
     def drawn(self, random: np.random.Generator, *shape: int) -> NDArray[np.float64]:
         """Draw noise of that law, for experiments: it protects nobody."""
         if not self.scale:
-            return random.normal(0.0, self.deviation, shape)
+            return np.asarray(random.normal(0.0, self.deviation, shape))
         first, second = random.negative_binomial(self.shares, -math.expm1(-1 / self.scale), (2, *shape))
-        return (first - second).astype(np.float64)
+        return np.asarray(first - second, np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,39 +68,33 @@ class RocFit:
     `fitted` raises `UndefinedAucError` where noise, or the rows, leave a label no row.
     """
 
-    u: NDArray[np.float64]  # shape (n,), the same for all curves
+    u: NDArray[np.float64]  # shape (n,)
     tpr_at: NDArray[np.float64]  # ascending
     positives: float
     negatives: float
+    tied: NDArray[np.float64]  # true positive rates before and after each bin of one number, ascending, shape (k, 2)
 
     @classmethod
     def fitted(cls, histogram: Histogram, noise: CountNoise) -> RocFit:
         """Return the curve of noisy counts."""
+        starts = histogram.edges[:-1]
+        single = of_one_number(starts)
+        if single.sum() > 1 and np.array_equal(with_bins_of(starts[single], starts[:0])[1:], starts[1:]):
+            # Scores are listed: between them lies noise alone.
+            histogram = Histogram(histogram.edges, *(histogram.sides * single))
         usable = with_both_labels(histogram)
-        ones, zeros = float(usable.positives.sum()), float(usable.negatives.sum())
-        (t, f), bins = (np.cumsum(side[::-1])[:-1] / side.sum() for side in usable.sides), usable.bins
-        place = np.arange(1, bins)
-        inner = [rate * of > _LEAST_ROWS for rate, of in ((t, ones), (1 - t, ones), (f, zeros), (1 - f, zeros))]
-        some = np.logical_and.reduce(inner)
-        if not some.any():
-            tpr = np.interp(
-                deviates_to_rates(_GRID), np.concatenate(([0.0], f, [1.0])), np.concatenate(([0.0], t, [1.0]))
-            )
-            return cls(_GRID, tpr, ones, zeros)
-        t, f, place = t[some], f[some], place[some]
-        u = rates_to_deviates(f)
-        first = np.flatnonzero(np.diff(u, prepend=-np.inf) > _APART)
-        u, t, place = u[first], np.maximum.reduceat(t, first), place[first]
-        v = rates_to_deviates(t)
-        density = ones * np.exp(-v * v / 2) / math.sqrt(2 * math.pi)
-        known = density**2 / (
-            noise.deviation**2 * place * (bins - place) / bins + ones * t * (1 - t)
-        )  # 1/variance of v
-        low, high = _slopes(u, v, t, density, known, noise.deviation**2, ones)
-        at = np.clip(_GRID, u[0], u[-1])
-        between = _monotone_cubic(u, v, at) if len(u) > 1 else np.full(len(at), v[0])
-        line = between + low * np.minimum(_GRID - u[0], 0) + high * np.maximum(_GRID - u[-1], 0)
-        return cls(_GRID, np.maximum.accumulate(deviates_to_rates(line)), ones, zeros)
+        ones, zeros = (float(side.sum()) for side in usable.sides)
+        t, f = (np.append(0.0, np.cumsum(side[::-1]) / side.sum()) for side in usable.sides)
+        tpr, tied = _smooth(f, t, ones, zeros, noise.deviation**2), of_one_score(usable)[::-1]
+        if not tied.any():
+            return cls(_GRID, tpr, ones, zeros, np.empty((0, 2)))
+        within = np.searchsorted(f, _RATES, side="right") - 1
+        tpr = np.where(tied[within], np.interp(_RATES, f, t), tpr)
+        own = np.append(tied, False) | np.append(False, tied)
+        u, tpr = np.append(rates_to_deviates(f[own]), _GRID), np.append(t[own], tpr)
+        order = np.lexsort((tpr, u))
+        ends = np.stack([t[:-1], t[1:]], axis=1)[tied]
+        return cls(u[order], np.maximum.accumulate(tpr[order]), ones, zeros, ends)
 
     def tpr(self, fpr: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the true positive rate at false positive rates from 0 to 1."""
@@ -105,9 +102,9 @@ class RocFit:
         return np.where(fpr <= 0, 0.0, np.where(fpr >= 1, 1.0, found))
 
     def fpr(self, tpr: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the false positive rate at true positive rates from 0 to 1."""
-        found = deviates_to_rates(np.interp(tpr, self.tpr_at, self.u))
-        return np.where(tpr <= 0, 0.0, np.where(tpr >= 1, 1.0, found))
+        """Return the least false positive rate at true positive rates from 0 to 1."""
+        found = deviates_to_rates(np.interp(-tpr, -self.tpr_at[::-1], self.u[::-1]))
+        return np.where(tpr <= 0, 0.0, found)
 
     def precision(self, recall: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the precision at recalls above 0 and up to 1."""
@@ -117,14 +114,16 @@ class RocFit:
     @property
     def auc(self) -> float:
         """Area under the curve."""
-        widths = np.diff(_RATES)
-        return float(((self.tpr_at[1:] + self.tpr_at[:-1]) / 2 * widths).sum() + 1 - _RATES[-1])
+        rates = deviates_to_rates(self.u) if len(self.tied) else _RATES
+        return float(((self.tpr_at[1:] + self.tpr_at[:-1]) / 2 * np.diff(rates)).sum() + 1 - rates[-1])
 
     @property
     def average_precision(self) -> float:
-        """Area under the precision-recall curve."""
-        recall = (np.arange(_STEPS) + 0.5) / _STEPS
-        return float(self.precision(recall).mean())
+        """Area under the precision-recall curve; tied rows count at the precision of all of them, as scikit-learn's."""
+        recall = np.union1d(np.arange(_STEPS + 1) / _STEPS, self.tied)
+        middle, starts, ends = (recall[1:] + recall[:-1]) / 2, *np.append([[-1.0, -1.0]], self.tied, axis=0).T
+        at = np.maximum(middle, ends[np.searchsorted(starts, middle) - 1])
+        return float(self.precision(at) @ np.diff(recall))
 
 
 def rates_to_deviates(rates: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -138,8 +137,29 @@ def deviates_to_rates(deviates: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array([math.erfc(-each / math.sqrt(2)) / 2 for each in deviates.tolist()])
 
 
-_GRID = np.linspace(-_REACH, _REACH, _STEPS + 1)
+_GRID = np.linspace(-_REACH, _REACH, _STEPS + 1, dtype=np.float64)
 _RATES = deviates_to_rates(_GRID)
+
+
+def _smooth(
+    f: NDArray[np.float64], t: NDArray[np.float64], ones: float, zeros: float, noise: float
+) -> NDArray[np.float64]:
+    """Return the true positive rates at `_GRID` of the curve through edges; `noise` is a count's variance."""
+    inner = [rate * of > _LEAST_ROWS for rate, of in ((t, ones), (1 - t, ones), (f, zeros), (1 - f, zeros))]
+    place, bins = np.flatnonzero(np.logical_and.reduce(inner)), len(f) - 1
+    if not len(place):
+        return np.asarray(np.interp(_RATES, f, t))
+    u = rates_to_deviates(f[place])
+    first = np.flatnonzero(np.diff(u, prepend=-np.inf) > _APART)
+    u, t, place = u[first], np.maximum.reduceat(t[place], first), place[first]
+    v = rates_to_deviates(t)
+    density = ones * np.exp(-v * v / 2) / math.sqrt(2 * math.pi)
+    known = density**2 / (noise * place * (bins - place) / bins + ones * t * (1 - t))  # 1/variance of v
+    low, high = _slopes(u, v, t, density, known, noise, ones)
+    at = np.clip(_GRID, u[0], u[-1])
+    between = _monotone_cubic(u, v, at) if len(u) > 1 else np.full(len(at), v[0])
+    line = between + low * np.minimum(_GRID - u[0], 0) + high * np.maximum(_GRID - u[-1], 0)
+    return np.maximum.accumulate(deviates_to_rates(line))
 
 
 def _slopes(

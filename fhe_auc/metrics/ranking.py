@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.special_functions import digamma
 from fhe_auc.metrics.binning_error import binning_error
 from fhe_auc.metrics.histogram import Estimate, Histogram, with_both_labels
-from fhe_auc.question.score_bins import of_one_number
+from fhe_auc.question.score_bins import next_number, of_one_number
 
 
 class RocCurve(NamedTuple):
@@ -147,8 +147,8 @@ def _inverses(start: NDArray[np.float64], terms: NDArray[np.float64]) -> NDArray
 
 def of_one_score(histogram: Histogram) -> NDArray[np.bool_]:
     """Return which bins can hold one score only, shape (B,): their rows are tied by the model."""
-    ends = histogram.edges[0] - 1, np.nextafter(histogram.edges[-1], np.inf)
-    return of_one_number(np.concatenate((ends[:1], histogram.edges[:-1], ends[1:])))[1:-1]
+    ends = histogram.edges[:1] - 1, next_number(histogram.edges[-1:])
+    return of_one_number(np.concatenate((ends[0], histogram.edges[:-1], ends[1])))[1:-1]
 
 
 def _one_score(histogram: Histogram) -> NDArray[np.bool_]:

@@ -62,7 +62,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         Sites that may count in one result and not in another one: the counts of so many, in sum, may be told, also of
         one alone. 0 for none; five or more may be away anyhow.
     protocol, options, epsilon
-        As ``--protocol``, ``-o``, ``--epsilon``; epsilon 0 for none.
+        As ``--protocol``, ``-o``, ``--epsilon``; epsilon 0 for none. With one a report's counts have noise.
     thresholds : str or numbers
         As ``--thresholds``; a file's name is replaced by its numbers when the study is read. "" for the protocol's own.
     score_values : str

@@ -15,7 +15,7 @@ from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, Analysis, Questions
 from fhe_auc.report.report import Report
 from fhe_auc.report.steps import Grids, report_steps
-from fhe_auc.results.asked import Asked, ReportAsked
+from fhe_auc.results.asked import Asked, ReportAsked, counts_by
 from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds
 from fhe_auc.results.intervals import DEFAULT_LEVEL
 from fhe_auc.rows.default_thresholds import default_thresholds
@@ -36,7 +36,7 @@ def federated_report(
     site: str | None = None,
     by: str | Sequence[str] | Mapping[str, Sequence[Label]] | None = None,
     cluster: str | None = None,
-    protocol: str = "histogram-federated",
+    protocol: str | None = None,
     thresholds: str | ArrayLike | QuantileThresholds | None = None,
     interval: float | None = DEFAULT_LEVEL,
     progress: bool | Progress = False,
@@ -76,8 +76,9 @@ def federated_report(
     score : str or sequence of str
         Column of the scores of one model, or those of two: the page then has all of both, and the differences of AUC
         and net benefit.
-    protocol : str
-        A protocol that tells the parties a score histogram: histogram-federated, or one that adds noise.
+    protocol : str or None
+        A protocol that tells the parties a score histogram. None: histogram-federated, or with an ``epsilon``
+        histogram-distributed-dp, which adds noise.
     interval : float or None
         Level of all confidence intervals, from 0.5 to 0.9999; None: no intervals.
     threshold : float, sequence of float or None
@@ -96,7 +97,8 @@ def federated_report(
         Bins are merged until no count on the page is from 1 to ``min_cell - 1``, and groups with fewer rows of a label
         are left out; 1 shows all.
     **options : bool, int, float or str
-        Those of the protocol, such as ``epsilon=1`` of histogram-distributed-dp.
+        Those of the protocol, such as ``epsilon=1``: the privacy budget of a row replaced, as of `federated_auc`.
+        Budgets of sessions on the same rows add up.
 
     Returns
     -------
@@ -118,6 +120,7 @@ def federated_report(
     >>> round(report.auc, 4)
     0.9375
     """
+    protocol = counts_by(options) if protocol is None else protocol
     own = options_for(federated_report, protocol, options, among="histogram-")
     of_groups = min(min_cell, MOST_MIN_CELL)
     questions = Questions.asked(

@@ -6,6 +6,7 @@ numbered from 1 on (`Manifest.step`); a first one that finds thresholds serves a
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 
 import msgspec
@@ -16,7 +17,7 @@ from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import PLAIN
 from fhe_auc.question.study import Study
 from fhe_auc.report.steps import next_step
-from fhe_auc.results.asked import Asked, ReportAsked
+from fhe_auc.results.asked import NOISY_COUNTS, Asked, ReportAsked, counts_by
 from fhe_auc.results.evaluation import CensoringCurve, Outcome, QuantileThresholds
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
@@ -49,13 +50,12 @@ def asked_of(study: Study) -> Asked:
             f"protocol {plugin.name!r} answers for one model over all rows: score-columns, by, classes, cluster and "
             "heterogeneity are for exact and verified"
         )
-    options = {**study.options, **({"epsilon": study.epsilon} if study.epsilon else {})}
-    report = None
+    options, report = _options(study), None
     if study.report:
-        counts = study.protocol.startswith(_HISTOGRAMS)
+        counts = _counts(study)
         report = ReportAsked(
-            protocol=study.protocol if counts else ReportAsked().protocol,
-            options=options if counts else {},
+            protocol=counts,
+            options=options if counts in (study.protocol, NOISY_COUNTS) else {},
             threshold=study.decisions,
             cost_ratio=study.cost_ratio or None,
             alert_rate=study.alert_rate or None,
@@ -77,9 +77,28 @@ def thresholds_of(study: Study) -> str | tuple[float, ...]:
     """Return the thresholds that a study names, or those of its protocol."""
     if study.score_values:
         return f"{grids.VALUES}:{study.score_values}"
-    asked = study.analysis()
-    own = registry.load(study.protocol).options.thresholds_for(several=asked.coarse, compared=asked.compared)
-    return study.thresholds or own
+    if study.thresholds:
+        return study.thresholds
+    asked, private = study.analysis(), study.report and "epsilon" in _options(study)
+    options = registry.load(_counts(study) if private else study.protocol).options
+    return options.thresholds_for(several=asked.coarse, compared=asked.compared)
+
+
+def _options(study: Study) -> dict[str, bool | int | float | str]:
+    return {**study.options, **({"epsilon": study.epsilon} if study.epsilon else {})}
+
+
+def _counts(study: Study) -> str:
+    """Return the protocol of a report's counts; raise `InputError` where the study's own adds noise to an AUC alone."""
+    if study.protocol.startswith(_HISTOGRAMS):
+        return study.protocol
+    private = registry.evaluating(study.protocol).options.known.get("epsilon")
+    if private is not None and private.required:
+        raise InputError(
+            f"report: protocol {study.protocol!r} is for an AUC alone. Leave protocol out: with an epsilon a report's "
+            f"counts have the noise of {NOISY_COUNTS}"
+        )
+    return counts_by(_options(study))
 
 
 def next_session(study: Study, sites: Sequence[str], outcomes: Sequence[Outcome]) -> Session | None:
@@ -94,13 +113,19 @@ def next_session(study: Study, sites: Sequence[str], outcomes: Sequence[Outcome]
     found = next_step(asked, _base(study, sites), outcomes)
     if found is None:
         return None
+    if "epsilon" in asked.options and "epsilon" not in found.request.options:
+        raise InputError(
+            f"epsilon: protocol {found.protocol!r} adds no noise, and a session of it would show exact counts"
+        )
     once = not outcomes and finds_thresholds(study)
     return Session(len(outcomes) + 1, found.protocol, found.request, once)
 
 
 def finds_thresholds(study: Study) -> bool:
-    """Whether a first session finds the thresholds."""
-    return grids.quantiles_wanted(study.thresholds) is not None
+    """Whether a first session finds the thresholds; of a study that cannot be, none does."""
+    with suppress(FheAucError):
+        return grids.quantiles_wanted(thresholds_of(study)) is not None
+    return False
 
 
 def check_study(study: Study) -> None:
@@ -109,14 +134,15 @@ def check_study(study: Study) -> None:
         raise InputError(
             "min-parties: without a helper the session's keys are of all sites; name a helper, or leave it out"
         )
-    if study.epsilon and study.protocol == "verified" and not (study.rows and study.helper):
+    if study.epsilon and study.protocol == "verified" and not (study.report or (study.rows and study.helper)):
         raise InputError(
             "epsilon: with verified, noise is sized for the rows that there are. Give helper, and the number of rows "
             "of each site, exactly: it is public (rows = { north = 770, … }); row-caps above it are no such number"
         )
     stand_ins, nobody = list[Outcome](), Outcome(protocol="", backend="", parties=2, security_bits=0)
-    if (bins := grids.quantiles_wanted(study.thresholds)) is not None:
-        stand_ins.append(QuantileThresholds(**asdict(nobody), grid=grids.explicit(np.arange(bins) / bins)))
+    if (bins := grids.quantiles_wanted(thresholds_of(study))) is not None:
+        grid = grids.explicit(np.linspace(0, 1, bins or grids.MIN_SIZE, endpoint=False))
+        stand_ins.append(QuantileThresholds(**asdict(nobody), grid=grid))
     if (follow_up := study.follow_up) is not None:
         counts = np.zeros(follow_up.shape, np.int64)
         counts[0, 0] = 1

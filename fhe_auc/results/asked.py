@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import msgspec
 
@@ -15,6 +16,7 @@ from fhe_auc.results.intervals import DEFAULT_LEVEL
 MOST_THRESHOLDS = 10  # asked for: what is not shown at one of many would tell where single rows lie
 
 OptionValues = dict[str, bool | int | float | str]
+EXACT_COUNTS, NOISY_COUNTS = "histogram-federated", "histogram-distributed-dp"
 _NAMED = (*grids.GRIDS, grids.QUANTILE, grids.VALUES)
 _NO_NOISE = (
     "AUCs of groups, sites and patients, and differences of models, are exact: they do not go with a model that adds "
@@ -31,7 +33,7 @@ class ReportAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     Raises `InputError` where a number cannot be that.
     """
 
-    protocol: str = "histogram-federated"
+    protocol: str = EXACT_COUNTS
     options: OptionValues = {}
     threshold: tuple[float, ...] = ()
     cost_ratio: float | None = None
@@ -54,8 +56,13 @@ class ReportAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if self.bootstrap and not LEAST_REPLICATES <= self.bootstrap <= MOST_REPLICATES:
             possible = f"{LEAST_REPLICATES} to {MOST_REPLICATES:,}"
             raise InputError(f"bootstrap is {self.bootstrap}; give {possible} replicates")
-        if self.bootstrap and self.protocol != "histogram-federated":
+        if self.bootstrap and self.protocol != EXACT_COUNTS:
             raise InputError("bootstrap: replicates are of exact counts, and do not go with a model that adds noise")
+
+
+def counts_by(options: Mapping[str, object]) -> str:
+    """Return the protocol of a report for which none is named: with an epsilon the one that adds noise."""
+    return EXACT_COUNTS if options.get("epsilon") is None else NOISY_COUNTS
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):

@@ -52,7 +52,7 @@ def resampled(histogram: Histogram, noise: CountNoise, runs: int = RUNS) -> list
     return [Histogram(histogram.edges, *each.reshape(2, -1)) for each in counts]
 
 
-_FPR = np.linspace(0.005, 0.995, 199)
+_FPR = np.linspace(0.005, 0.995, 199, dtype=np.float64)
 
 
 @lru_cache(maxsize=4)  # a histogram is equal to itself alone

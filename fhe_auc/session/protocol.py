@@ -169,6 +169,7 @@ class Spending(NamedTuple):
     epsilon: float
     unit: str  # "row": one row is replaced, label and score; "label": one label flips; "score": one score is another
     delta: float = 0.0
+    after: float = 0.0  # epsilon of the session after this one, without which it is worth nothing
 
 
 class Protocol(Generic[R]):
@@ -192,6 +193,10 @@ class Protocol(Generic[R]):
     def key_kinds(self) -> Mapping[str, Callable[[], KeyKind[R]]]:
         """Return what makes each kind of keys that the protocol has, by `Request.keys`; most load much."""
         return {}
+
+    def takes(self, request: Request) -> Options:
+        """Return the options that a request may have."""
+        return self.options
 
     def completed(self, request: Request) -> Request:
         """Return the request with the thresholds that its options stand for, where they do."""
@@ -241,7 +246,7 @@ class Protocol(Generic[R]):
 
     def _checked(self, request: Request) -> tuple[KeyKind[R], Request, dict[str, bool | int | float | str]]:
         """Return the kind of keys, the `completed` request, and the options: what is wrong with them shows first."""
-        check_names(self.options, self.name, request.options)
+        check_names(self.takes(request), self.name, request.options)
         check_weighed(self, request.analysis, request.options, request.fleet)
         kind = self._kind(request.keys)
         kind.check(request)

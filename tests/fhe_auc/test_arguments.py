@@ -71,7 +71,11 @@ def test_an_unknown_argument_is_answered_with_the_keyword_that_is_near_or_means_
             {"sample_weight": [1, 2]},
             ": weights are a column of the rows, .*: weight='NAME', max_weight=50",
         ),
-        (federated_report, {"epsilon": 1.0}, "; it is an option of histogram-distributed-dp, histogram-local-dp$"),
+        (
+            federated_report,
+            {"epsilon": 1.0, "protocol": "histogram-federated"},
+            "; it is an option of histogram-distributed-dp, histogram-local-dp$",
+        ),
         (federated_report, {"classes": ["a", "b", "c"]}, "; federated_auc has it$"),
         (federated_thresholds, {"by": "sex"}, "; federated_auc has it$"),
     ],
@@ -81,6 +85,14 @@ def test_an_option_of_other_protocols_or_an_argument_of_another_function_says_wh
 ) -> None:
     with pytest.raises(TypeError, match=f"^{function.__name__} has no argument '{next(iter(values))}'.*{told}"):
         asked(function, **values)
+
+
+def test_a_report_with_an_epsilon_and_no_protocol_has_noisy_counts_and_one_without_exact_ones() -> None:
+    rows = [([0, 1] * 60, [0.1, 0.9] * 60)] * 2
+    for options, protocol in (({"epsilon": 8}, "histogram-distributed-dp"), ({}, "histogram-federated")):
+        made = federated_report(rows, thresholds="uniform:4", **options)  # type: ignore[arg-type]
+        assert made.facts.session["protocol"] == protocol
+        assert made.card.noisy is ("epsilon" in made.facts.session.get("settings", {}))
 
 
 def test_a_report_is_of_two_models_at_most_and_thresholds_of_one() -> None:

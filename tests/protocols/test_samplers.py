@@ -4,6 +4,7 @@ OpenDP's samplers cannot be seeded, so tests of their law reject an honest one w
 beside each stands one that a scale wrong by a fifth does not pass.
 """
 
+import math
 from collections.abc import Callable
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -21,7 +22,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc_protocols import exact_sampling, opendp_samplers
 from fhe_auc_protocols.noise_shares import _negative_binomial, _table, polya
-from tests.support.discrete_laplace import p_value_discrete
+from tests.support.discrete_laplace import p_value_discrete, polya_mass
 
 slow = partial(pytest.param, marks=pytest.mark.slow)
 FALSE_ALARM = 1e-8
@@ -99,67 +100,99 @@ def cumulative(scale: Fraction, parties: int, entries: int) -> list[Decimal]:
         return found
 
 
-@pytest.mark.parametrize(
-    "scale", [Fraction(1, 100), Fraction(1, 3), Fraction(64, 3), slow(Fraction(8)), slow(Fraction(170))]
-)
-@pytest.mark.parametrize("parties", [1, 9, slow(2), slow(1000)])
-def test_an_entry_of_a_table_is_the_first_64_bits_of_the_distribution_function(scale: Fraction, parties: int) -> None:
-    table = _table(scale, parties)
-    wanted = cumulative(scale, parties, len(table))
+SCALES = [(Fraction(1, 100), 1), (Fraction(1, 3), 9), (Fraction(64, 3), 1), (Fraction(64, 3), 10**6)]
+SCALES += [slow(Fraction(64, 3), 9), slow(Fraction(8), 2), slow(Fraction(170), 1000), slow(Fraction(300), 10**9)]
+
+
+@pytest.mark.parametrize(("scale", "parties"), SCALES)
+def test_between_the_floats_of_an_entry_lies_the_distribution_function_and_hardly_anything_else(
+    scale: Fraction, parties: int
+) -> None:
+    lows, highs = (-own for own in _table(scale, parties))
     with localcontext() as context:
         context.prec = 120
-        assert table.tolist() == [int(each * 2**64) for each in wanted]
-    assert int(table[-1]) == 2**64 - 1
+        beyond = [Fraction((1 - each) * 2**64) for each in cumulative(scale, parties, len(lows) + 1)]
+    for low, high, exact in zip(lows.tolist(), highs.tolist(), beyond, strict=False):
+        assert low < exact < high
+    assert (np.diff(lows) <= 0).all()
+    assert (np.diff(highs) <= 0).all()
+    assert beyond[-1] < 2**10  # what is beyond the last entry is none that floats decide
+    assert highs[-1] >= 2**10 > 0 > lows[-1]
 
 
-@pytest.mark.parametrize("parties", [1, 4])
-def test_a_word_that_an_entry_has_is_decided_by_further_ones_as_exact_arithmetic_decides_it(parties: int) -> None:
+@pytest.mark.parametrize("parties", [1, 9, 999, 999_999])
+def test_floats_decide_but_for_one_draw_in_2_to_the_30(parties: int) -> None:
+    """Up to a scale of 500·√n, if that can be."""
+    scale = min(Fraction(500 * math.isqrt(parties)), Fraction(2**14))
+    lows, highs = (-own for own in _table(scale, parties))
+    undecided = float((highs - lows).sum() + len(lows)) / 2**64
+    assert undecided < 2.0**-30
+    assert undecided < 1.1 * (float(scale) ** 2 / parties + 2 * float(scale)) * 2.0**-48
+
+
+@pytest.mark.parametrize("parties", [1, 4, 10**5])
+def test_what_floats_do_not_decide_exact_arithmetic_does_by_further_words_if_it_must(parties: int) -> None:
     scale = Fraction(5)
-    table = _table(scale, parties)
-    for k in (0, 3, len(table) // 2, len(table) - 2):
-        with localcontext() as context:
-            context.prec = 120
-            c_k = cumulative(scale, parties, k + 1)[k]
-            second = int(c_k * 2**128) % 2**64
-        for following, wanted in ((second - 1, k), (second + 1, k + 1)):
-            source = Told(int(table[k]), following)
-            found = int(_negative_binomial(source, 1, scale, parties)[0])
-            assert found == wanted
-            assert source.asked == 2
-        third = Told(int(table[k]), second, 0)  # the second word is the entry's too: a third one decides
-        assert int(_negative_binomial(third, 1, scale, parties)[0]) == k
-        assert third.asked == 3
+    with localcontext() as context:
+        context.prec = 120
+        c = cumulative(scale, parties, len(_table(scale, parties)[0]))
+        firsts, seconds = ([int(each * 2**bits) % 2**64 for each in c] for bits in (64, 128))
+    for k in (0, 3, len(c) // 2, len(c) - 40):
+        first, second = firsts[k], seconds[k]
+        for words, wanted in (
+            ([first - 1], k),
+            ([first + 1], k + 1),
+            ([first, second - 1], k),
+            ([first, second + 1], k + 1),
+            ([first, second, 0], k),  # the second word is the entry's too
+        ):
+            source = Told(*words)
+            assert int(_negative_binomial(source, 1, scale, parties)[0]) == wanted
+            assert source.asked == len(words)
 
 
 def test_beyond_the_table_the_tail_goes_on() -> None:
-    """A word of ones lies in the last cell: the words after it say how far in the tail the draw is."""
+    """Of a word of ones the words after it say how far in the tail the draw is."""
     scale = Fraction(5)
-    last = len(_table(scale, 3)) - 1
+    last = len(_table(scale, 3)[0]) - 1
     for following in (0, 2**63, 2**64 - 2**10):
         found = int(_negative_binomial(Told(2**64 - 1, following), 1, scale, 3)[0])
         with localcontext() as context:
             context.prec = 120
             place = (Decimal(2**64 - 1) * 2**64 + following) / Decimal(2**128)
-            wanted = sum(each <= place for each in cumulative(scale, 3, last + 200))
+            wanted = sum(each <= place for each in cumulative(scale, 3, last + 300))
         assert found == wanted
     assert found > last
 
 
 def test_the_source_is_asked_once_whatever_is_drawn() -> None:
-    table = _table(Fraction(20), 9)
-    for word in (0, int(table[0]) - 1, int(table[0]) + 1, int(table[5]) + 1, int(table[400]) + 1):
-        source = Told(word)
-        _negative_binomial(source, 1, Fraction(20), 9)
+    entries = [Decimal(0), *cumulative(Fraction(20), 9, 402)]
+    for k in (0, 1, 6, 400):  # words in the middle between two entries
+        source = Told(int((entries[k] + entries[k + 1]) / 2 * 2**64))
+        assert int(_negative_binomial(source, 1, Fraction(20), 9)[0]) == k
         assert source.asked == 1
 
 
 def test_a_float_is_taken_for_its_exact_value() -> None:
     assert Fraction(100.1) != Fraction(1001, 10)
-    word = int(_table(Fraction(100.1), 3)[50])
-    assert word != int(_table(Fraction(1001, 10), 3)[50])
+    word, other = (int(cumulative(each, 3, 51)[50] * 2**64) for each in (Fraction(100.1), Fraction(1001, 10)))
+    assert word != other
     source = Told(word, word, 0, 0)
     polya(1, 100.1, 3, source)
     assert source.asked == 3  # twice undecided: these are entries of the exact value's table
+
+
+def test_shares_of_a_fleet_add_up_to_discrete_laplace_noise() -> None:
+    """Nearly all shares are 0; more devices than must count make more noise, half of them less."""
+    source, scale = exact_sampling.SeededExperiment(np.random.default_rng(69)), 12.0
+    drawn = polya(3000 * 1000, scale, 1000, source).reshape(3000, 1000)
+    assert (drawn == 0).mean() > 0.99
+    assert p_value_discrete(drawn.sum(axis=1), stats.dlaplace(1 / scale).pmf) > 0.01
+    half = drawn[:, :500].sum(axis=1)
+    assert p_value_discrete(half, stats.dlaplace(1 / scale).pmf) < FALSE_ALARM
+    assert p_value_discrete(half, polya_mass(scale, 0.5)) > 0.01
+    more = drawn.sum(axis=1) + polya(3000 * 500, scale, 1000, source).reshape(3000, 500).sum(axis=1)
+    assert p_value_discrete(more, polya_mass(scale, 1.5)) > 0.01
 
 
 @pytest.mark.parametrize(("scale", "parties"), [(1.0, 1), (1.0, 5), (3.0, 2)])

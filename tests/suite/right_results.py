@@ -148,10 +148,12 @@ def _near(case: Case, found: Any, counted: Sequence[PartyData]) -> None:
 
 
 def _histogram(case: Case, found: Any, counted: Sequence[PartyData]) -> None:
-    rows = pool(counted)
+    """Noise of scale 1/15 is beyond 2 once in 10^19 counts."""
+    rows, most = pool(counted), 2 * (case.protocol == "histogram-distributed-dp")
     bins = binned(rows.y_score, GRID)
     for label, counts in ((1, found.histogram.positives), (0, found.histogram.negatives)):
-        assert np.array_equal(counts[-len(GRID) :], np.bincount(bins[rows.labels == label], minlength=len(GRID)))
+        right = np.bincount(bins[rows.labels == label], minlength=len(GRID))
+        assert abs(counts[-len(GRID) :] - right).max() <= most
 
 
 def _counts(case: Case, found: Any, counted: Sequence[PartyData]) -> None:

@@ -63,7 +63,7 @@ ANALYSES: Mapping[str, Analysis] = {
     "times": Analysis(follow_up=FollowUp(time="days", event="status", horizons=(3.0, 7.0), step=2.0)),
 }
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "boundaries-distributed-dp": {"bins": 4, "epsilon": 30.0, "height": 4},
+    "boundaries-distributed-dp": {"bins": 4, "epsilon": 30.0},
     "boundaries-federated": {"bins": np.int64(4)},  # numpy's numbers are as good as Python's
     "boundaries-local-dp": {"bins": 4, "epsilon": 30.0, "height": 4},
     "dpauc-gaussian": {"epsilon": 30.0, "delta": 1e-5},

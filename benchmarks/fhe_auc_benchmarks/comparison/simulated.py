@@ -99,5 +99,8 @@ def private_aucs(pool: Pool, privacy: Privacy, *, runs: int, random: np.random.G
 def read_aucs(released: NDArray[np.int64], privacy: Privacy) -> NDArray[np.float64]:
     """Return AUC' of each release, shape (runs, channels), as parties read it."""
     return np.array(
-        [PrivateReading(privacy, ("model",), own, privacy.rows, None).estimates()[0].auc for own in released.tolist()]
+        [
+            PrivateReading(privacy, ("model",), own, privacy.parties, privacy.total, None).estimates()[0].auc
+            for own in released.tolist()
+        ]
     )

@@ -38,6 +38,7 @@ from fhe_auc_keys.store.vault import STORE_VARIABLE, Vault, own_identity
 _Reported: TypeAlias = tuple[common.Report, str]
 """What a step has done, and the note of it in its role's audit trail; "" is none."""
 
+ALONE = "the result is exact (no epsilon): who knows all other devices' rows reads this device's in it"
 _THRESHOLDS, _CAP = "uniform:100", click.IntRange(1, MOST_OF_A_CAP)  # unless others are named; rows of a device
 
 _HOLDER = "The convener agreed on; a session of others is refused."
@@ -130,17 +131,20 @@ def convene(keys: str, study_file: Path, row_cap: int, vault: Vault, target: Pat
 
     KEYS is the folder whose files the members' file names (`fhe-auc members renew --fleet`). STUDY (TOML) says what is
     evaluated, by the protocol exact; who is aggregator and who helper; how many devices must count (min-parties, else
-    all), of how many rows in all (max-rows); and whether they prove their cap (proofs). The convener is neither
-    aggregator nor helper.
+    all), of how many rows in all (max-rows); whether they prove their cap (proofs); and whether noise protects a device
+    (epsilon). The convener is neither aggregator nor helper.
     """
     study = Study.read(study_file)
     weighed = study.weight_column or study.time_column
     if not study.aggregator or not study.helper or study.protocol != "exact" or weighed:
         what = 'a fleet\'s study names its aggregator, its helper, and protocol = "exact"; no weights, no times'
         raise InputError(f"{study_file}: {what}", file=str(study_file))
+    options = {**study.options, **({"epsilon": study.epsilon} if study.epsilon else {})}
     if not study.proofs:
         lies = "one that lies can decide the AUC, and nobody would notice"
         output.print_warning(f"no party proves what it puts in (proofs = false): {lies}")
+    if "epsilon" not in options:
+        output.print_warning(ALONE)
     inputs.check_out_file(target, force=force)
     fleet, exact = Fleet.of(tables.listed(keys), row_cap=row_cap), registry.load("exact")
     request = Request(
@@ -152,6 +156,7 @@ def convene(keys: str, study_file: Path, row_cap: int, vault: Vault, target: Pat
         interval=study.interval or None,
         keys="helper",
         row_caps=row_cap if study.proofs else None,
+        options=options,
     )
     with vault.open() as store:
         convener, members = own_identity(store), known_members.stored(store)
@@ -275,13 +280,16 @@ def _verdicts(found: dict[str, int], where: str, *, opened: bool = True) -> comm
 @_with_workers
 @inputs.option("--folder DIR", _FOLDER, type=click.Path(file_okay=False, path_type=Path))
 @inputs.option("--no-proofs", "Nobody proves its row cap.")
+@inputs.option("--epsilon E", "Privacy budget of a device: its noise. Default: none.", type=float)
 @common.reported
-def simulated(parties: int, thresholds: str, pool: Workers, folder: Path | None, no_proofs: bool) -> common.Report:
+def simulated(
+    parties: int, thresholds: str, pool: Workers, folder: Path | None, no_proofs: bool, epsilon: float | None
+) -> common.Report:
     """Play a whole session on this machine, and measure it.
 
-    All steps go through files, with made-up devices; their fraction is compared with that over all their rows. Exit
-    status 1: they differ. What devices do is measured apart from what aggregator and helper do. Workers of a scheduler
-    must be on this machine, or see the folder.
+    All steps go through files, with made-up devices; their AUC is compared with that over all their rows. Exit status
+    1: they differ, by more than noise. What devices do is measured apart from what aggregator and helper do. Workers of
+    a scheduler must be on this machine, or see the folder.
     """
     if folder is not None and folder.exists() and any(folder.iterdir()):
         raise InputError(f"{str(folder)!r} is not empty; give a new folder")
@@ -289,17 +297,19 @@ def simulated(parties: int, thresholds: str, pool: Workers, folder: Path | None,
         place = folder or Path(temporary)
         place.mkdir(parents=True, exist_ok=True)
         with output.progress("Playing", unit="steps") as report:
-            found = simulate(parties, grids.resolve(thresholds), place, pool, proofs=not no_proofs, progress=report)
+            asked = parties, grids.resolve(thresholds), place, pool
+            found = simulate(*asked, proofs=not no_proofs, progress=report, epsilon=epsilon)
     costs = ((role, step, seconds) for role, steps in found.cpu_seconds.items() for step, seconds in steps.items())
     rows: common.Rows = [
         *((role, f"{1e3 * seconds / parties:.3f} ms", f"of CPU a device: {step}") for role, step, seconds in costs),
         ("memory", bytes_text(found.peak_bytes), "the most of a process"),
         ("devices", f"{found.counted:,} of {parties:,}", f"count; 1 to {MOST_ROWS} rows each"),
         ("record", bytes_text(found.record_bytes), "what a device sends"),
-        ("AUC", f"{float(found.fraction):.6f}", str(found.fraction)),
+        ("AUC", f"{found.auc:.6f}", f"± {found.noise:.2g} by noise" if found.noise else str(found.fraction)),
         ("of all rows", f"{float(found.expected):.6f}", "equal" if found.equal else "NOT EQUAL"),
     ]
-    exact = {"equal": found.equal, "fraction": str(found.fraction), "expected": str(found.expected)}
+    fraction = None if found.fraction is None else str(found.fraction)
+    exact = {"equal": found.equal, "fraction": fraction, "expected": str(found.expected)}
     return common.Report({**vars(found), **exact}, rows, failed=not found.equal)
 
 

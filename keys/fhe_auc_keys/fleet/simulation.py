@@ -22,6 +22,7 @@ from fhe_auc.base.errors import EvaluationError
 from fhe_auc.base.terminal import Progress
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question.fleet import MEMBER_BYTES, Fleet, FleetList, Range
+from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.counts import Counts, count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
@@ -39,6 +40,7 @@ MOST_ROWS = 19  # of a device
 
 _RANGE = 10_000  # devices, at most; a task plays those of one
 _READERS = 20
+_FAR = 6  # standard errors
 _FLOOR = Floor(members=2, share=0.5)
 
 Order: TypeAlias = NDArray[np.uint32]  # by member's index, the number of the device
@@ -52,7 +54,9 @@ class Simulated:
 
     parties: int
     counted: int
-    fraction: Fraction
+    auc: float
+    fraction: Fraction | None  # None where the AUC has noise
+    noise: float  # standard error that it has by noise, if any
     expected: Fraction
     record_bytes: int
     cpu_seconds: dict[str, dict[str, float]]  # by role and step, in all processes
@@ -60,17 +64,25 @@ class Simulated:
 
     @property
     def equal(self) -> bool:
-        """Whether every device that has looked has the fraction over all rows, which are all in it."""
-        return self.fraction == self.expected and self.counted == self.parties
+        """Whether every device that has looked has the fraction over all rows, or an AUC as near as its noise is."""
+        far = abs(self.auc - self.expected) > _FAR * self.noise if self.noise else self.fraction != self.expected
+        return not far and self.counted == self.parties
 
 
 def simulate(
-    parties: int, grid: NDArray[np.float64], folder: Path, workers: Workers, *, proofs: bool, progress: Progress
+    parties: int,
+    grid: NDArray[np.float64],
+    folder: Path,
+    workers: Workers,
+    *,
+    proofs: bool,
+    progress: Progress,
+    epsilon: float | None = None,
 ) -> Simulated:
     """Play a session of so many devices in an empty folder; `EvaluationError` where they read different things.
 
-    With `proofs` they prove that their rows are counts within the cap, `MOST_ROWS`. Workers see the folder, and no key
-    stores of their own.
+    With `proofs` they prove that their rows are counts within the cap, `MOST_ROWS`; with `epsilon` a device's rows are
+    protected. Workers see the folder, and no key stores of their own.
     """
     workers.own_stores, folder = False, folder.absolute()
     keys, records, blobs, answers = (str(folder / name) for name in ("keys", "records", "blobs", "answers"))
@@ -85,7 +97,7 @@ def simulate(
 
     with measured("devices", "make keys"):
         listed, order = make_keys(keys, parties, min(_RANGE, -(-parties // workers.number)), seed, workers)
-    consortium, told = convene(listed, grid, proofs=proofs)
+    consortium, told = convene(listed, grid, proofs=proofs, epsilon=epsilon)
     document, _, holder, at = told
 
     def role(name: str) -> tuple[FleetSession, Vault]:
@@ -109,8 +121,9 @@ def simulate(
         number = helper.decrypt(*trustee, result, answers, at=at)
     with measured("devices", f"{len(response_keys)} of them read"):
         found = read(listed, order, told, seed, answers, response_keys)
-    expected = trapezoid(counts).fraction
-    return Simulated(parties, number, found, expected, size, dict(seconds), max(workers.peak, peak()))
+    noise, expected = float(found.settings.get("noise_standard_error", 0.0)), trapezoid(counts).fraction
+    told_of = parties, number, found.auc, found.fraction, noise, expected
+    return Simulated(*told_of, size, dict(seconds), max(workers.peak, peak()))
 
 
 def make_keys(keys: str, parties: int, per_file: int, seed: bytes, workers: Workers) -> tuple[FleetList, Order]:
@@ -120,14 +133,17 @@ def make_keys(keys: str, parties: int, per_file: int, seed: bytes, workers: Work
     return tables.write_keys(keys, known, per_file), np.lexsort(known.T[::-1]).astype(np.uint32)
 
 
-def convene(listed: FleetList, grid: NDArray[np.float64], *, proofs: bool) -> tuple[Consortium, Told]:
+def convene(
+    listed: FleetList, grid: NDArray[np.float64], *, proofs: bool, epsilon: float | None = None
+) -> tuple[Consortium, Told]:
     """Return a consortium with this fleet, and its session, in which all devices must count."""
     consortium, fleet, caps = Consortium(()), Fleet.of(listed, row_cap=MOST_ROWS), MOST_ROWS if proofs else None
     consortium.change(Change(fleets=[listed]))
     most, number = MOST_ROWS * fleet.members, fleet.members
     request = Request(
-        parties=(), thresholds=grid, fleet=fleet, keys="helper", max_rows=most, min_parties=number, row_caps=caps
-    )
+        parties=(), thresholds=grid, fleet=fleet, keys="helper", max_rows=most, min_parties=number, row_caps=caps,
+        options={} if epsilon is None else {"epsilon": epsilon},
+    )  # fmt: skip
     document = consortium.convene(registry.load("exact").prepare(request).manifest)
     return consortium, (document, consortium.members.files, consortium.holder, consortium.at)
 
@@ -181,9 +197,9 @@ def _submitted(
     return count(pooled, announced.manifest.thresholds), keys, 4 + sum(map(len, records[0][1:]))
 
 
-def read(listed: FleetList, order: Order, told: Told, seed: bytes, answers: str, keys: dict[int, bytes]) -> Fraction:
-    """Return the fraction that devices with these keys read; raise `EvaluationError` where they read different ones."""
-    announced, found = _announced(told), set[Fraction | None]()
+def read(listed: FleetList, order: Order, told: Told, seed: bytes, answers: str, keys: dict[int, bytes]) -> Evaluation:
+    """Return what devices with these keys read; raise `EvaluationError` where they read different AUCs, or none."""
+    announced, found = _announced(told), dict[Fraction | float, Evaluation]()
     sums = tables.read_file(tables.within(answers, helper.SUMS_FILE))
     for own in listed.ranges:
         if not keys.keys() & range(own.first, own.first + own.number):
@@ -193,7 +209,8 @@ def read(listed: FleetList, order: Order, told: Told, seed: bytes, answers: str,
             for place in np.flatnonzero(np.isin(columns["member"], list(keys))):
                 index, part = int(columns["member"][place]), columns["part"][place].tobytes()
                 device = Device(announced, index, _signing(seed, int(order[index])), _FLOOR)
-                found.add(device.read(rows[index - own.first], keys[index], part, sums).fraction)
-    if len(found) != 1 or (fraction := found.pop()) is None:
+                evaluation = device.read(rows[index - own.first], keys[index], part, sums)
+                found[evaluation.fraction or evaluation.auc] = evaluation
+    if len(found) != 1:
         raise EvaluationError("devices have read different results")
-    return fraction
+    return found.popitem()[1]

@@ -241,9 +241,10 @@ def _objection(ledger: Ledger, data_set: str, spending: Spending | None, rows: i
             f"data set {data_set!r} has a limit, and the session's budget is for a {spending.unit}, which earlier ones "
             "did not protect: then nothing is left that the limit bounds"
         )
-    if epsilon + spending.epsilon > limit.epsilon * (1 + _ROUNDING):
+    if epsilon + (asked := spending.epsilon + spending.after) > limit.epsilon * (1 + _ROUNDING):
+        both = " and the one after it" * bool(spending.after)
         return (
-            f"the session would spend epsilon = {spending.epsilon:g} of data set {data_set!r}, of which {epsilon:g} is "
+            f"the session{both} would spend epsilon = {asked:g} of data set {data_set!r}, of which {epsilon:g} is "
             f"spent and {limit.epsilon:g} is the limit. Raise the limit (fhe-auc keys budget --limit), if those whom "
             "the rows are about may be told more of"
         )

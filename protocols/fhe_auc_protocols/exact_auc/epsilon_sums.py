@@ -18,7 +18,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
 from fhe_auc_protocols.exact_auc.auc_sums import below_less_above, counts_name
-from fhe_auc_protocols.exact_auc.epsilon_noise import VERDICT, Channel, Privacy
+from fhe_auc_protocols.exact_auc.epsilon_noise import UNPROVED, VERDICT, Channel, Privacy
 from fhe_auc_protocols.exact_auc.release_part import Agreed, Counts, Range, Reading, ReleasePart, Rows, Said, Vectors
 from fhe_auc_protocols.result_warnings import BUDGETS_ADD_UP
 
@@ -43,15 +43,15 @@ class NoisySums(ReleasePart):
     def sums(self) -> Sequence[Sum]:
         """What is released."""
         sums = []
-        for index, (model, weight, _, _, ties) in enumerate(self.privacy.channels):
-            of_positives = [Part(counts_name(0, 0, 1), "total", weight)] if weight else []
-            terms = [Term((Factor((*of_positives, Part(f"noise {index}", "total"))),))]
+        for index, (model, weight, _, _, ties, label) in enumerate(self.privacy.channels):
+            of_label = [Part(counts_name(0, 0, label), "total", weight)] if weight else []
+            terms = [Term((Factor((*of_label, Part(f"noise {index}", "total"))),))]
             if model is not None:
                 p, n = [counts_name(model, 0, 1)], [counts_name(model, 0, 0)]
                 others = (Factor.each(n), *self.tying) if ties else (below_less_above(n),)
                 terms.append(Term((Factor.each(p), *others)))
             of_model = ("T" if ties else "D") + (f"{model}" if self.privacy.models > 1 else "")
-            name = "P" if model is None else f"{of_model} {'-' if weight < 0 else '+'} {abs(weight)} P"
+            name = "NP"[label] if model is None else f"{of_model} {'-' if weight < 0 else '+'} {abs(weight)} P"
             sums.append(Sum(name if weight else of_model, tuple(terms)))
         return sums
 
@@ -62,14 +62,15 @@ class NoisySums(ReleasePart):
 
     def check_plan(self, plan: Agreed) -> None:
         """Raise `CapacityError` where the budget does not hold."""
-        if not plan.authenticated or plan.caps != self.privacy.rows:  # else one lying party reads exact counts
+        proved = plan.authenticated or self.privacy.members  # of a fleet nothing is, which its devices agree to
+        if not proved or plan.caps != self.privacy.rows:  # else one lying party reads exact counts
             raise CapacityError(
                 "a private AUC takes verified, and a helper, to whom all prove the rows that they state"
             )
         analysis = plan.analysis
         if plan.interval or analysis.by or analysis.classes or analysis.heterogeneity:
             raise CapacityError("a private AUC is of models over all rows, without other sums")
-        if (self.privacy.models, len(self.privacy.rows)) != (len(analysis.models), plan.parties):
+        if (self.privacy.models, self.privacy.parties) != (len(analysis.models), plan.parties):
             raise CapacityError("the budget is that of another session")
 
     def terms(self) -> Sequence[Parameter]:
@@ -78,7 +79,7 @@ class NoisySums(ReleasePart):
 
     def check_rows(self, data: PartyData, index: int | None) -> None:
         """Raise `InputError` unless a party has as many rows as the session says."""
-        stated = data.rows if index is None else self.privacy.rows[index]
+        stated = data.rows if index is None or self.privacy.members else self.privacy.rows[index]
         if data.rows not in (0, stated):  # none are there once they are in, and gone
             raise InputError(
                 f"party {data.name!r} has {data.rows:,} rows, and the session says {stated:,}, in public: with "
@@ -92,21 +93,21 @@ class NoisySums(ReleasePart):
 
     def read_sums(self, sums: Sequence[int], reading: Reading) -> None:
         """Read the numbers; errors as `Privacy.check_released`."""
-        self.privacy.check_released(sums, reading.rows)
-        found = PrivateReading(
-            self.privacy, reading.analysis.models, sums, reading.rows, reading.level, self.ties_meant
-        )
+        counted = len(reading.counted), self.privacy.most_of(reading.counted, reading.rows)
+        self.privacy.check_released(sums, *counted)
+        found = PrivateReading(self.privacy, reading.analysis.models, sums, *counted, reading.level, self.ties_meant)
         reading.sayings.append(lambda _: found.said())
 
 
 @dataclass(frozen=True)
 class PrivateReading:
-    """What released numbers say, those of the budget's channels in order, of parties with so many rows each."""
+    """What released numbers say, those of the budget's channels in order, of so many parties and rows, or fewer."""
 
     privacy: Privacy
     models: Sequence[str]
     released: Sequence[int]
-    rows: Sequence[int]
+    parties: int
+    rows: int
     level: float | None
     ties_meant: bool = False  # whether bins hold one number only, each: T then leaves nothing open
 
@@ -125,7 +126,9 @@ class PrivateReading:
         if not self.ties_meant:
             open_ = {"noisy_binning_error": max(map(self._left_open, range(len(self.models))))[0]}
         asked = {"epsilon": privacy.epsilon, "epsilon_unit": privacy.unit, "noise_shares": privacy.shares}
-        noisy = {"noisy_positives": round(float(self._positives), 1), "noise_standard_error": self._loudest}
+        noisy = {"noisy_positives": round(float(self._of_label(1)), 1), "noise_standard_error": self._loudest}
+        if privacy.members:
+            noisy |= {"noisy_negatives": round(float(self._of_label(0)), 1)}
         return {**asked, **noisy, **open_}
 
     def warnings(self) -> tuple[str, ...]:
@@ -140,7 +143,7 @@ class PrivateReading:
                 warnings.append(
                     f"{NOT_TOLD_APART}, but the noise hides how many: up to {below:.2g} of the AUC may be open"
                 )
-        warnings += [BUDGETS_ADD_UP, VERDICT]
+        warnings += [BUDGETS_ADD_UP, UNPROVED if self.privacy.members else VERDICT]
         if self._loudest > _LOUD:
             warnings.append(
                 f"the noise alone makes a standard error of {self._loudest:.2g}: take a larger epsilon, or more rows"
@@ -151,22 +154,24 @@ class PrivateReading:
     def _sums(self) -> list[tuple[Channel, Fraction]]:
         """What is released of each channel, less the mean of its noise."""
         return [
-            (channel, number - Fraction(len(self.rows) * (channel.grain - 1), 2))
+            (channel, number - Fraction(self.parties * (channel.grain - 1), 2))
             for channel, number in zip(self.privacy.channels, self.released, strict=True)
         ]
 
-    @cached_property
-    def _positives(self) -> Fraction:
-        """P': each channel with a weight says it, but for D, which weights of either sign take out."""
-        weighted = [(channel.weight, number) for channel, number in self._sums if channel.weight]
+    def _of_label(self, label: int) -> Fraction:
+        """P' or N': each channel with a weight says it, but for D, which weights of either sign take out."""
+        weighted = [(own.weight, number) for own, number in self._sums if own.weight and own.label == label]
         return sum((number / weight for weight, number in weighted), Fraction(0)) / len(weighted)
 
     @cached_property
     def _labels(self) -> tuple[Fraction, Fraction]:
-        """P' and M − P', with P' moved into 1 … M − 1."""
-        total = sum(self.rows)
-        positives = min(max(self._positives, Fraction(1)), Fraction(total - 1))
-        return positives, total - positives
+        """P' and M − P', in a fleet N', moved into 1 … M − 1."""
+
+        def moved(number: Fraction) -> Fraction:
+            return min(max(number, Fraction(1)), Fraction(self.rows - 1))
+
+        positives = moved(self._of_label(1))
+        return positives, moved(self._of_label(0)) if self.privacy.members else self.rows - positives
 
     def _auc(self, model: int) -> Fraction:
         """Return AUC', moved into [0, 1]."""
@@ -181,7 +186,7 @@ class PrivateReading:
             return 0.0, 0.0
         ((channel, ties),) = (own for own in self._sums if own[0].model == model and own[0].ties)
         positives, negatives = map(float, self._labels)
-        noise = quantile(0.9) * math.sqrt(self.privacy.variance(channel, len(self.rows)))
+        noise = quantile(0.9) * math.sqrt(self.privacy.variance(channel, self.parties))
         left, below = ((max(float(ties), 0.0) + off) / (2 * positives * negatives) for off in (0.0, noise))
         most = 0.5 - abs(float(self._auc(model)) - 0.5)
         return min(left, most), min(below, most)
@@ -189,15 +194,16 @@ class PrivateReading:
     def _noise(self, model: int) -> float:
         """Return the standard error of AUC' that the noise alone makes (delta method)."""
         positives, negatives = map(float, self._labels)
-        privacy, parties, pairs = self.privacy, len(self.rows), positives * negatives
+        privacy, pairs, slope = self.privacy, positives * negatives, float(self._auc(model) - Fraction(1, 2))
         own = (channel for channel in privacy.channels if channel.model == model and not channel.ties)
-        of_model = [privacy.variance(channel, parties) for channel in own]
-        of_labels = [
-            privacy.variance(channel, parties) / channel.weight**2 for channel in privacy.channels if channel.weight
-        ]
-        of_difference, of_positives = (sum(some) / len(some) ** 2 for some in (of_model, of_labels))
-        slope = float(self._auc(model) - Fraction(1, 2)) * (negatives - positives) / pairs
-        return math.sqrt(of_difference / (2 * pairs) ** 2 + slope**2 * of_positives)
+        of_model = [privacy.variance(channel, self.parties) for channel in own]
+        variance = sum(of_model) / len(of_model) ** 2 / (2 * pairs) ** 2
+        slopes = 1 / negatives, 1 / positives - (0 if privacy.members else 1 / negatives)
+        for label, steepness in enumerate(slopes):
+            weighted = [own for own in privacy.channels if own.weight and own.label == label]
+            of_label = [privacy.variance(own, self.parties) / own.weight**2 for own in weighted]
+            variance += (slope * steepness) ** 2 * sum(of_label) / max(1, len(of_label)) ** 2
+        return math.sqrt(variance)
 
     @property
     def _loudest(self) -> float:

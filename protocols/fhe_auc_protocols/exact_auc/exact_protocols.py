@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import CapacityError, InputError
+from fhe_auc.base.options import Options
 from fhe_auc.base.python_options import flag
 from fhe_auc.bfv.parameters import CHAINS, MAX_PLAIN_MODULI, BfvParameters
 from fhe_auc.question import thresholds as grids
@@ -69,7 +70,7 @@ class Exact(Protocol[Evaluation]):
 
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
         """Split a request for quantile thresholds; not of rounded scores, which bring their own, nor with epsilon."""
-        if _budget(request.options):
+        if _budget(request):
             raise InputError(epsilon_noise.NO_QUANTILES)
         if ROUND_SCORES in request.options:
             raise InputError(_NO_OTHERS)
@@ -89,6 +90,10 @@ class Exact(Protocol[Evaluation]):
             raise InputError(_NO_OTHERS)
         return replace(request, thresholds=own)
 
+    def takes(self, request: Request) -> Options:
+        """Return the options of a request: a fleet's devices have noise, too."""
+        return self.options if request.fleet is None else options_of.VERIFIED
+
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return to how many decimals scores are rounded, and the level of the interval, if there are any."""
         level = {} if request.interval is None else {INTERVAL: request.interval}
@@ -96,7 +101,7 @@ class Exact(Protocol[Evaluation]):
         rounding = {} if decimals is None else {ROUND_SCORES: _checked_decimals(decimals)}
         asked = request.options.get(PLAIN_INTERVAL)
         plain = {} if asked is None else {PLAIN_INTERVAL: flag(asked, PLAIN_INTERVAL)}
-        return {**rounding, **plain, **_budget(request.options), **level}
+        return {**rounding, **plain, **_budget(request), **level}
 
     def set_up(self, setup: Setup, options: Mapping[str, object], rows: Mapping[str, int]) -> Setup:
         """Return with an epsilon one with a helper, where each party proves that it has its rows."""
@@ -108,7 +113,7 @@ class Exact(Protocol[Evaluation]):
         """Return the parameters for an exact fraction."""
         if request.fleet is not None and self.authenticated:
             raise InputError(_NO_FLEET)
-        privacy = epsilon_noise.budget(request) if _budget(request.options) else None
+        privacy = epsilon_noise.budget(request)
         analysis, caps = request.analysis, request.caps
         bound = sum(caps) if request.fleet is None else sum(caps) * request.size
         try:
@@ -133,7 +138,7 @@ class Exact(Protocol[Evaluation]):
 
     def spends(self, manifest: Manifest) -> Spending | None:
         """Return the budget of the session, where it has one."""
-        asked = _budget(manifest.options)
+        asked = _budget(manifest)
         return Spending(float(asked["epsilon"]), str(asked["epsilon_unit"])) if asked else None
 
     def soundness(self, manifest: Manifest) -> float | None:
@@ -143,7 +148,7 @@ class Exact(Protocol[Evaluation]):
     def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
         """Return what parties ought to know of their own rows; with a budget, not that noise would hide few of them."""
         told = super().own_warnings(manifest, parties)
-        return tuple(text for text in told if ONLY_NOISE not in text) if _budget(manifest.options) else told
+        return tuple(text for text in told if ONLY_NOISE not in text) if _budget(manifest) else told
 
     def analysis_of(self, manifest: Manifest) -> Analysis:
         """Return what the session estimates; errors as `plan_of`."""
@@ -169,7 +174,9 @@ class Exact(Protocol[Evaluation]):
             fits = plan.interval or plan.privacy is not None or manifest.fleet is not None
         if not fits:
             raise InputError("the session's manifest has an interval, and its plan not the sums for it, or the reverse")
-        if _budget(manifest.options) != ({} if plan.privacy is None else plan.privacy.options(manifest)):
+        privacy = plan.privacy
+        odd = privacy is not None and bool(privacy.members) != (manifest.fleet is not None)
+        if odd or _budget(manifest) != ({} if privacy is None else privacy.options(manifest)):
             raise InputError("the session's manifest and its plan are for other privacy budgets")
         if plan.caps and plan.caps != agreed_caps(manifest, plan.caps):
             raise InputError("the session's plan proves other row caps than its study or fleet names")
@@ -220,10 +227,9 @@ def _runs(thresholds: NDArray[np.float64], options: Mapping[str, object]) -> tup
     return runs_of(np.ones(len(grid), bool) if ROUND_SCORES in options else of_one_number(grid))
 
 
-def _budget(options: Mapping[str, object]) -> dict[str, bool | int | float | str]:
+def _budget(asked: Request | Manifest) -> dict[str, bool | int | float | str]:
     """Return the options of a private AUC, with defaults; none where nobody has asked for one."""
-    asked = any(options.get(name) is not None for name in epsilon_noise.NAMES)
-    return epsilon_noise.agreed(options) if asked else {}
+    return epsilon_noise.agreed(asked.options, fleet=asked.fleet is not None)
 
 
 def _checked_decimals(value: object) -> int:
@@ -279,8 +285,8 @@ def plan_exact(
     def candidates(
         rows: int, privacy: epsilon_noise.Privacy | None = privacy, analysis: Analysis = analysis
     ) -> Iterator[BfvParameters]:
-        if privacy is not None:  # whoever has them
-            privacy = msgspec.structs.replace(privacy, rows=(rows - parties + 1, *[1] * (parties - 1)))
+        if privacy is not None:
+            privacy = privacy.for_rows(rows)
         own = replace(sums, privacy=privacy, analysis=analysis)
         least = own.for_rows(rows, parties).least_modulus(rows, parties)
         return _candidates(backend, least, small_prime, prove=bool(caps))

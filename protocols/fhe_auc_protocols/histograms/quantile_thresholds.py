@@ -217,32 +217,30 @@ def chosen_cells(levels: Sequence[NDArray[Any]], positives: float, epsilon: floa
     Without `bins`, there are as many as `epsilon`, of this session and the next one together, and the rows of the rarer
     label allow, of which so many are `positives`.
     """
-    rows = without_negatives(consistent(levels))
+    rows = without_negatives(consistent(levels)[-1])
     if not bins:
         rarer = max(_FEWEST_ROWS, min(positives, float(rows.sum()) - positives))
         bins = min(max(round(0.5 * math.sqrt(epsilon / 2 * rarer)), _FEWEST_BINS), _MOST_BINS)
     return equi_depth_cells(all_levels(rows, _TREE_HEIGHT), bins)
 
 
-def consistent(levels: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
-    """Return the counts of the lowest level, shape (4^k,), after least squares over all that add up ([Hay], section 4).
+def consistent(levels: Sequence[NDArray[Any]]) -> list[NDArray[np.float64]]:
+    """Return levels, highest first, that add up: of all such the nearest by least squares ([Hay], section 4).
 
     Upwards, a count becomes the mean of itself and the sum of those below it, weighted by what they know; downwards,
-    what a sum lacks is spread over its parts. All levels have noise of the same variance.
+    what a sum lacks is spread over its parts. Each level has so many times the counts of that above it, from two on,
+    and all have noise of the same variance.
     """
-    upwards = [levels[-1].astype(np.float64)]
+    found = [levels[-1].astype(np.float64)]
     for level in reversed(levels[:-1]):
-        cells = _BRANCHES ** len(upwards)  # below each
-        own = (_BRANCHES - 1) * cells / (_BRANCHES * cells - 1)
-        upwards.insert(0, own * level + (1 - own) * _parents(upwards[0]))
-    found, *below = upwards
-    for level in below:
-        found = level + np.repeat((found - _parents(level)) / _BRANCHES, _BRANCHES)
+        parts = found[0].reshape(len(level), -1)
+        branches, below = parts.shape[1], levels[-1].size / len(level)  # cells below each count
+        own = (branches - 1) * below / (branches * below - 1)
+        found.insert(0, own * level + (1 - own) * parts.sum(axis=1))
+    for at, above in enumerate(found[:-1]):
+        parts = found[at + 1].reshape(len(above), -1)
+        found[at + 1] = (parts + ((found[at] - parts.sum(axis=1)) / parts.shape[1])[:, None]).ravel()
     return found
-
-
-def _parents(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(counts.reshape(-1, _BRANCHES).sum(axis=1))
 
 
 def equi_depth_cells(levels: Sequence[NDArray[Any]], bins: int) -> NDArray[np.int64]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.question.analysis import Analysis
+from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
@@ -139,8 +140,11 @@ class ReadoutProtocol(Protocol[R]):
 
     def spends(self, manifest: Manifest) -> Spending | None:
         """Return the budget of a session with noise; the one that has found its thresholds has spent the rest."""
-        readout = self.readout
-        return Spending(readout.budget(manifest.options), "row") if isinstance(readout, PrivateReadout) else None
+        if not isinstance(self.readout, PrivateReadout):
+            return None
+        spent = self.readout.budget(manifest.options)
+        whole = float(manifest.options["epsilon"]) if issubclass(self.yields, QuantileThresholds) else spent
+        return Spending(spent, "row", after=whole - spent)
 
 
 def all_levels(counts: NDArray[_Number], levels: int, branching: int = 2) -> list[NDArray[_Number]]:

@@ -10,6 +10,7 @@ import pytest
 
 from fhe_auc.cli import output
 from fhe_auc.cli.evaluation_table import Form, print_evaluation
+from fhe_auc.question.study import Study
 from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.result_tables import p_text
 from tests.support.command_line import call, printed, told
@@ -230,6 +231,21 @@ def test_what_weights_tell_stands_beside_the_rows_and_at_a_horizon_who_was_censo
     of_first = shown(settings={**two, "censored_at_365": 12, "censored_at_730": 99}, estimates=estimates)
     assert "at 365 worth 45 events and 45 others" in of_first
     assert "12 were censored before" in of_first
+
+
+def test_a_private_auc_says_whose_budget_is_spent_and_where_curves_are_at_what_price(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    study = Study(model="net 2", outcome="sepsis", cohort="adults", period="2030")
+    for unit, of, where in (("row", "row replaced", None), ("label", "label", study)):
+        settings = {"epsilon": 2.0, "epsilon_unit": unit, "noise_standard_error": 0.01}
+        found = made_evaluation(binning_error=math.nan, settings=settings, study=where)
+        print_evaluation(found, Form(costs=False, brief=False, as_json=False))
+        shown = " ".join(capsys.readouterr().out.split())
+        assert f"epsilon 2 the privacy budget of a {of}, spent by this session" in shown
+        how = "fhe-auc report --epsilon" if where is None else "a study with report = true"
+        assert f"curves none {how} has them, with more noise, and spends its epsilon besides: both add up" in shown
 
 
 def words(text: str) -> list[str]:

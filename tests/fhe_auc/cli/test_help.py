@@ -19,11 +19,12 @@ from tests.support.command_line import assert_fails, call, commands, told
 def test_protocols_leads_to_one_and_reports_a_broken_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = call("protocols").stdout.splitlines()
-    assert lines[5] == ""
-    named = [re.findall(r"[a-z]+(?:-[a-z]+)*", line.split("  ")[-1]) for line in lines[:5]]
-    assert [each[0] for each in named] == ["verified", "exact", "histogram-federated", "verified", "semi-honest"]
+    assert lines[6] == ""
+    named = [re.findall(r"[a-z]+(?:-[a-z]+)*", line.split("  ")[-1])[0] for line in lines[:6]]
+    assert named == ["verified", "exact", "histogram-federated", "verified", "fhe-auc", "semi-honest"]
     assert "verified --epsilon 1" in lines[3]
-    listed = [line.split()[0] for line in lines[6:] if re.match(r"  [a-z]", line)]
+    assert "fhe-auc report --epsilon 1" in lines[4]
+    listed = [line.split()[0] for line in lines[7:] if re.match(r"  [a-z]", line)]
     assert sorted(listed) == list(registry.names())
     shown = " ".join(call("protocols", "malicious").stdout.split())
     (entry,) = told("protocols", "malicious")["protocols"]

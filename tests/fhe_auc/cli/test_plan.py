@@ -63,6 +63,13 @@ def test_plan_tells_the_parameters_of_the_session_made_and_nothing_without_encry
     assert_fails(call("plan", "--protocol", "dpauc-laplace"), 2, "'dpauc-laplace' encrypts nothing")
 
 
+def test_plan_of_a_private_report_is_that_of_the_most_bins_and_of_the_session_before() -> None:
+    answer = told("plan", "--protocol", "histogram-distributed-dp", "--epsilon", "2")
+    (shown,) = answer["plans"].values()
+    assert (answer["thresholds"], shown["sums"]) == (100, 200)
+    assert shown["boundaries"]["sums"] == sum(4**level for level in range(1, 6)) + 1
+
+
 @pytest.mark.openfhe
 def test_plan_goes_on_without_a_backend_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     real = blinded_plan.smallest_plan

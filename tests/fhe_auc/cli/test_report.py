@@ -189,11 +189,18 @@ def test_a_noisy_model_is_reported_with_its_budget_and_without_a_half_width(fold
     assert "No noise" not in said["privacy"]
 
 
+@pytest.mark.parametrize("options", [("--epsilon", "8"), ("-o", "epsilon=8")])
+def test_an_epsilon_alone_is_a_report_of_noisy_counts(folder: Path, options: tuple[str, ...]) -> None:
+    said = told(*CREDIT, *options, "--thresholds", "uniform:20")
+    assert (said["session"]["protocol"], said["session"]["settings"]["epsilon"]) == ("histogram-distributed-dp", 8)
+    assert said["noisy"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--model", "telepathic"), "'telepathic' is not installed: .*'histogram-telepathic'.*federated"),
-        (("--epsilon", "1"), "--epsilon is of models that add noise: --model distributed-dp"),
+        (("--model", "federated", "--epsilon", "1"), "federated adds no noise.* histogram-distributed-dp"),
         (("--model", "local-dp", "--epsilon", "1", "-o", "epsilon=2"), "epsilon is given twice"),
         (("--threshold", "0.5,x"), "could not convert .*; give numbers"),
         (("--threshold", "nan"), "threshold is nan; it must be a finite"),

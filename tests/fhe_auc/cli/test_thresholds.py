@@ -88,6 +88,15 @@ def test_private_thresholds_take_their_options(truth: float) -> None:
     assert not Path("a.txt").exists()
 
 
+def test_shares_of_noise_say_themselves_how_many_thresholds_are_best(truth: float) -> None:
+    noisy = ("--protocol", "boundaries-distributed-dp", "-o", "epsilon=2")
+    found, more = (
+        told("thresholds", *FILES, *noisy, *bins, "--out", "e.txt", "--force") for bins in ((), ("--bins", "0"))
+    )
+    assert all(6 <= len(each["thresholds"]) <= 30 for each in (found, more))
+    assert not any("instead of" in warning for warning in found["warnings"])
+
+
 def test_thresholds_are_not_written_where_they_should_not_be(truth: float) -> None:
     Path("there.txt").write_text("0\n1\n")
     for out, message in (
@@ -99,6 +108,9 @@ def test_thresholds_are_not_written_where_they_should_not_be(truth: float) -> No
     assert Path("there.txt").read_text() == "0\n1\n"
     printed("thresholds", *FILES, *TENSEAL, "--bins", "3", "--out", "there.txt", "--force")
     assert len(thresholds.parse("there.txt")) == 3
+
+
+EXACT = ("evaluate absent.csv", "report absent.csv --out new", "calibrate fit absent.csv --out a.json", "plan")
 
 
 @pytest.mark.parametrize(
@@ -114,6 +126,8 @@ def test_thresholds_are_not_written_where_they_should_not_be(truth: float) -> No
         ),
         ("thresholds absent.csv --protocol semi-honest --out a.txt", "'semi-honest' finds no thresholds"),
         ("evaluate absent.csv --thresholds quantile:1", "from 2 to 1,048,576, not 1"),
+        *((f"{command} --thresholds quantile", "adds no noise .*: say how many") for command in EXACT),
+        ("evaluate absent.csv --epsilon 1 --thresholds quantile:8", "thresholds must not come from the rows"),
     ],
 )
 def test_what_cannot_find_quantiles_says_so_before_a_file_is_read(folder: Path, arguments: str, message: str) -> None:

@@ -62,8 +62,8 @@ def test_specifications_and_files_that_are_no_grids_are_refused_with_the_remedy(
         (["", "Quantile:100", "Uniform:100", "grid.json", "uniform 100"], KNOWN),
         (["uniform", "uniform:", "uniform:ten", "uniform:-5"], "say how many, 2 to 1,048,576, as in 'uniform:100'"),
         (["hybrid:1e3", "hybrid:", "hybrid:1_000"], "say how many, 2 to 1,048,576, as in 'hybrid:100'"),
-        (["quantile", "quantile:", "quantile:1", "quantile:-5", "quantile:9999999"], "2 to 1,048,576"),
-        (["quantile:100"], "have to be found first, by a session of all parties"),
+        (["quantile:", "quantile:1", "quantile:-5", "quantile:9999999"], "2 to 1,048,576"),
+        (["quantile:100", "quantile"], "have to be found first, by a session of all parties"),
         (["none.npy"], "'none.npy' does not exist"),
         (["dpauc:2", "dpauc:3"], "from 4, not [23]"),  # without a point in each share
         (["100", " 100 "], "^thresholds 100 are no grid yet: say uniform:100 or hybrid:100$"),
@@ -96,7 +96,7 @@ def test_a_file_of_thresholds_is_read_as_editors_and_spreadsheets_save_it(encodi
 
 
 def test_quantiles_are_a_wish_that_no_grid_is_made_of() -> None:
-    assert thresholds.quantiles_wanted(" quantile:200 ") == 200
+    assert [thresholds.quantiles_wanted(each) for each in (" quantile:200 ", "quantile")] == [200, 0]
     assert [thresholds.quantiles_wanted(other) for other in ("uniform:5", None, [0.1, 0.5], "q.txt")] == [None] * 4
 
 

@@ -1,6 +1,7 @@
 """A study's sessions: both sides make the same of one file, anything else differs, and what cannot work is refused."""
 
 import dataclasses
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,8 @@ CASES: list[dict[str, Any]] = [
     {"protocol": "dpauc-laplace", "epsilon": 1.0, "thresholds": "dpauc:20"},
     {"classes": ("x", "y", "z"), "score_columns": ("x", "y", "z")},
     {"score_values": "0:9", "report": True},
+    {"report": True, "epsilon": 1.0, "thresholds": "uniform:8"},
+    {"report": True, "options": {"epsilon": 1.0}, "thresholds": "quantile:8", "helper": "registry"},
     {"protocol": "semi-honest", "thresholds": (0.0, 0.25, 0.5), "row_caps": ROWS},
     {**FOLLOWED, "thresholds": "quantile:8"},
     {**FOLLOWED, "score_values": "0:9"},
@@ -162,6 +165,36 @@ def test_a_report_asks_for_the_histogram_at_the_decisions_too() -> None:
     assert asked.request.analysis.models == ("risk",)
 
 
+EVALUATING = [name for name in registry.names() if issubclass(registry.load(name).yields, Evaluation)]
+
+
+@pytest.mark.parametrize("report", [False, True])
+@pytest.mark.parametrize("protocol", EVALUATING)
+def test_no_study_with_an_epsilon_makes_a_session_without_one(protocol: str, report: bool) -> None:
+    """Its sites would show exact counts, though their study promises a bound."""
+    made = 0
+    common = {"protocol": protocol, "report": report, "helper": "registry", "rows": ROWS}
+    for epsilon in ({"epsilon": 2.0}, {"options": {"epsilon": 2.0}}):
+        for more in ({}, {"thresholds": "quantile:8"}, {"by": ("sex=F,M",)}, {"score_columns": ("a", "b")}):
+            asked = study(**{"thresholds": "uniform:9", **common, **epsilon, **more})
+            for known in ((), (FOUND,)):
+                with suppress(InputError, FheAucError):
+                    if session := next_session(asked, asked.sites, known):
+                        plugin = registry.load(session.protocol)
+                        spent = plugin.spends(plugin.manifest_of(session.request))
+                        assert spent is not None, (asked, session.protocol)
+                        made += 1
+    assert made or protocol not in ("verified", "histogram-distributed-dp")
+
+
+def test_who_makes_exact_counts_of_a_study_with_an_epsilon_is_found_out() -> None:
+    asked = {"report": True, "thresholds": "uniform:8"}
+    lie = first(study(**asked))
+    manifest = lie.named(registry.load(lie.protocol).manifest_of(lie.request), 7)
+    assert "histogram-federated" in manifest.protocol
+    assert differing(manifest, first(study(**asked, epsilon=1.0)))[0] == "protocol"
+
+
 def test_who_has_left_is_in_no_later_session_nor_are_its_rows() -> None:
     asked = next_session(study(helper="registry", row_caps=ROWS), ("north", "west"), ())
     assert asked is not None
@@ -193,10 +226,18 @@ def test_who_has_left_is_in_no_later_session_nor_are_its_rows() -> None:
         ({"epsilon": 1.0, "helper": "registry", "row_caps": ROWS}, r"^epsilon: .*\(rows = "),
         ({"epsilon": 1.0, "helper": "registry", "rows": ROWS, "thresholds": "quantile:8"}, "must not come from the"),
         ({"protocol": "dpauc-laplace", "thresholds": "uniform:8"}, "epsilon"),
+        ({"epsilon": 1.0, "protocol": "histogram-federated", "thresholds": "quantile:8"}, "would show exact counts"),
         ({"protocol": "histogram-federated", "by": ("sex=F,M",)}, r"answers for one model .* are for exact and veri"),
         ({"protocol": "nobody's"}, "unknown protocol"),
         ({"options": {"round_score": 2}}, "no option 'round_score'; did you mean 'round_scores'"),
         ({"thresholds": "grid.txt"}, "'grid.txt': name a grid"),
+        ({"report": True, "epsilon": 1.0, "by": ("sex=F,M",)}, "^AUCs of groups, .* do not go with a model that adds"),
+        ({"report": True, "epsilon": 1.0, "options": {"epsilon_unit": "label"}}, "no option 'epsilon_unit'"),
+        ({"report": True, "epsilon": 1.0, "protocol": "histogram-federated"}, "no option 'epsilon': it adds no noise"),
+        ({"report": True, "epsilon": 1.0, "protocol": "dpauc-rr"}, "^report: protocol 'dpauc-rr' is for an AUC alone"),
+        ({"report": True, "protocol": "ustat-krr"}, "^report: protocol 'ustat-krr' is for an AUC alone"),
+        ({"report": True, "epsilon": 1.0, "bootstrap": 200}, "replicates are of exact counts"),
+        ({"report": True, "epsilon": 1.0, **FOLLOWED, "horizon": (30.0,)}, "do not go with a model that adds noise"),
         ({"decisions": (1.5,), "report": True}, "threshold 1.5 is asked for, but scores are from 0 to 1"),
     ],
 )

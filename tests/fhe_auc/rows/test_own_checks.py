@@ -274,7 +274,8 @@ def test_probabilities_keep_the_named_grid_but_for_as_many_points_as_their_value
         ("exact", {"round_scores": 2}, "hybrid:5000"),
         ("verified", {"epsilon": 1.0}, "hybrid:5000"),
         ("dpauc-laplace", {"epsilon": 1.0}, "hybrid:1000"),
-        ("histogram-local-dp", {"epsilon": 1.0}, "hybrid:1000"),
+        ("histogram-local-dp", {"epsilon": 1.0}, "quantile:20"),
+        ("histogram-distributed-dp", {"epsilon": 1.0}, "quantile"),
         ("exact", {"analysis": Analysis(by=(Variable("sex", ("f", "m")),))}, "hybrid:5000 with 10 own values"),
         ("exact", {"analysis": Analysis(models=("a", "b"))}, "hybrid:1500 with 10 own values"),
         (

@@ -45,6 +45,11 @@ DAILY = Study(
     **{"thresholds": "uniform:8", "until": (NOW + 20 * DAY).date()},
 )
 PLAIN = msgspec.structs.replace(DAILY, protocol="exact", epsilon=0.0, helper=HELPER)
+CARD = msgspec.structs.replace(DAILY, protocol="verified", report=True)
+_COUNTED = next_session(msgspec.structs.replace(CARD, epsilon=0.0), SITES, ())
+assert _COUNTED is not None
+_EXACT = registry.load(_COUNTED.protocol).prepare(_COUNTED.request).manifest
+EXACT_COUNTS = {name: getattr(_EXACT, name) for name in ("protocol", "options", "plan")}
 
 
 Stores: TypeAlias = Callable[[str], KeyStore]
@@ -244,6 +249,7 @@ def admitted(store: KeyStore, made: tuple[Any, bytes], at: datetime = NOW, site:
         (DAILY, {"manifest": {"step": 0}}, "its study has no step 0"),
         (DAILY, {"manifest": {"options": {"epsilon": 2.0}}}, "but for other options"),
         (DAILY, {"manifest": {"grid": np.linspace(0, 1, 9).tobytes()}}, "but for other grid"),
+        (CARD, {"manifest": EXACT_COUNTS}, "but for other protocol, plan"),
         (PLAIN, {"manifest": {"min_parties": 2}}, "but for other"),
         (DAILY, {"study": msgspec.structs.replace(DAILY, interval=0.9)}, "agreed to its study: .* is in interval"),
     ],

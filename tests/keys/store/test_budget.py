@@ -300,13 +300,59 @@ def test_the_budget_says_since_when_exact_results_of_the_same_rows_are_out(tmp_p
     assert began <= datetime.fromisoformat(told["rows"]["exact"]["since"]) <= now()
 
 
+def sessions_of_a_report(epsilon: float) -> list[tuple[Manifest, Spending]]:
+    plugin = registry.load("histogram-distributed-dp")
+    request = Request(parties=("a", "b"), thresholds=GRID, options={"epsilon": epsilon})
+    found = []
+    for each, asked in zip((registry.finder(plugin), plugin), plugin.staged(request, 0), strict=True):
+        made = each.manifest_of(asked)
+        spent = each.spends(made)
+        assert spent is not None
+        found.append((again(made), spent))
+    return found
+
+
+def test_a_private_auc_and_a_private_report_add_up_to_both_epsilons_of_a_row(site: Site) -> None:
+    site.command("--limit", "1")
+    site.answer()  # verified, with 0.5
+    sessions = sessions_of_a_report(0.5)
+    for made, spent in sessions:
+        site.spend(made, spent, rows=9)
+    spent = [0.5, 0.055, 0.445]
+    assert sorted(each.epsilon for each in site.entries().values()) == pytest.approx(sorted(spent))
+    with site.store() as store:
+        assert LEDGER.stored(store).spent("rows")[0] == pytest.approx(1.0)
+        assert LEDGER.stored(store).protects("rows") == "label and score"
+    said = re.sub(r"\s+", " ", site.command())
+    assert "rows epsilon 1 of 1; 0 is left" in said
+    assert all(f" {epsilon:g} a row " in said for epsilon in spent)
+    with pytest.raises(InputError, match="of which 1 is spent and 1 is the limit"):
+        site.another()
+
+
+def test_a_report_that_asks_more_than_a_private_auc_has_left_is_refused_before_its_first_session(site: Site) -> None:
+    """Its thresholds alone would be worth nothing; what they take would be gone."""
+    site.command("--limit", "0.9")
+    site.answer()
+    (first, spent), _ = sessions_of_a_report(0.5)
+    assert spent == (pytest.approx(0.055), "row", 0.0, pytest.approx(0.445))
+    both = (
+        r"the session and the one after it would spend epsilon = 0\.5 .* of which 0\.5 is spent and 0\.9 is the limit"
+    )
+    with pytest.raises(InputError, match=rf"{both}.*; nothing was sent"):
+        site.spend(first, spent, rows=9)
+    assert list(site.entries()) == [site.id]
+    for made, part in sessions_of_a_report(0.4):
+        site.spend(made, part, rows=9)
+
+
 def test_each_noisy_protocol_says_what_a_session_spends() -> None:
     spent = {
         ("dpauc-laplace",): TENTH,
         ("dpauc-gaussian", ("delta", 1e-6)): Spending(0.1, "label", 1e-6),
         ("dpauc-rr",): TENTH,
         ("dpauc-rr", ("score_epsilon", 50.0)): Spending(50.1, "row"),
-        ("histogram-distributed-dp",): Spending(0.2, "row"),
+        ("histogram-distributed-dp",): Spending(0.1, "row"),
         ("histogram-local-dp",): Spending(0.1, "row"),
         ("ustat-krr",): Spending(0.1, "score"),
     }

@@ -113,7 +113,7 @@ def test_shares_of_the_noise_add_up_to_what_is_promised() -> None:
 def test_noise_hardly_ever_exceeds_the_room_for_it(unit: str, parties: int, shares: int) -> None:
     privacy = budget((100,) * parties, unit, epsilon=0.5, shares=shares)
     room = (privacy.least_modulus - 1) // 2
-    for model, weight, grain, scale, _ in privacy.channels:
+    for model, weight, grain, scale, *_ in privacy.channels:
         exact = (0 if model is None else privacy.total**2 // 4) + abs(weight) * privacy.total
         steps = (room - exact - parties * grain) // grain
         assert stats.nbinom.sf(steps, parties / shares, -math.expm1(-1 / float(scale))) < 2.0**-43
@@ -273,7 +273,7 @@ def test_honest_noise_passes_what_is_possible_in_fewer_than_one_session_in_2_to_
     assert 0 < tail < 2.0**-20
     for ends in zip(*(possible(each, 100 * parties) for each in privacy.channels), strict=True):
         for noise in privacy.noise(20 * parties).reshape(20, parties, -1).sum(axis=1):
-            privacy.check_released((np.array(ends) + noise).tolist(), privacy.rows)
+            privacy.check_released((np.array(ends) + noise).tolist(), parties, privacy.total)
 
 
 def test_the_possible_range_is_that_of_all_pools() -> None:
@@ -373,13 +373,13 @@ def read(epsilon: float, ties: int, unit: str = "row", rows: int = 500, **others
     if unit == "row":
         values[-1] = rows
     released = [value + each.grain - 1 for value, each in zip(values, privacy.channels, strict=True)]
-    return PrivateReading(privacy, ("model",), released, (rows, rows), 0.95, **others)
+    return PrivateReading(privacy, ("model",), released, 2, 2 * rows, 0.95, **others)
 
 
 def test_of_several_models_the_first_is_the_evaluations() -> None:
     privacy = budget((50, 50), models=2)
     released = [400 - 100 * at for at, _ in enumerate(privacy.channels)]
-    said = PrivateReading(privacy, ("a", "b"), released, (50, 50), None).said()
+    said = PrivateReading(privacy, ("a", "b"), released, 2, 100, None).said()
     assert said.headline == said.estimates[0]
     assert [each.model for each in said.estimates] == ["a", "b"]
 
