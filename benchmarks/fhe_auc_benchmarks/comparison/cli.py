@@ -17,8 +17,11 @@ from fhe_auc.cli import inputs, output
 if TYPE_CHECKING:
     from fhe_auc_benchmarks.comparison.measure import Row
 
+_HEAD = ("protocol", "edges", "AUC", "error", "ROC", "PR", "upload", "time", "privacy")
+_CHARACTERS = 78  # that a line takes, with its longest words
+_NARROW = (0, 1, 3, 4, 5, 6, 8)  # columns, where the terminal is narrow; JSON has all
 _NUMBER = re.compile(r"-?[0-9][0-9.e+-]*")
-_PROTOCOLS = "verified,semi-honest,malicious,dpauc-laplace,dpauc-gaussian,dpauc-rr"
+_PROTOCOLS = "verified,histogram-distributed-dp,semi-honest,malicious,dpauc-laplace,dpauc-gaussian,dpauc-rr,fedcurve"
 
 
 def _list(name: str, default: str, kind: Callable[[str], Any], what: str, **more: Any) -> Callable[..., Any]:
@@ -60,13 +63,13 @@ def _epsilon(text: str) -> float:
     name="compare-protocols",
 )
 @inputs.party_files
-@_list("protocols", _PROTOCOLS, _name, "names of protocols", help="Which to compare.")
+@_list("protocols", _PROTOCOLS, _name, "names of protocols", help="Which to compare; fedcurve is quoted.")
 @_list(
     "epsilons",
     "1,8",
     _epsilon,
     "positive numbers",
-    help="Budgets of dpauc, and of verified, which is taken without, too.",
+    help="Budgets of what adds noise; verified is taken without, too.",
 )
 @click.option(
     "--delta",
@@ -84,9 +87,9 @@ def _epsilon(text: str) -> float:
 def compare(files: inputs.PartyFiles, backend: str | None, as_json: bool, **asked: Any) -> None:
     """Compare protocols on your rows: error, cost, privacy.
 
-    The rows of all parties are pooled here, for scikit-learn to say what is true: use it where they may be. The
-    encrypted protocols run once. The dpauc ones give another AUC each time: --runs of them are simulated, with a seeded
-    generator that protects nobody; one real session says what they cost.
+    The rows of all parties are pooled here, for scikit-learn to say what is true: use it where they may be. Protocols
+    without noise run once. Those with noise give another AUC each time: --runs of them are simulated, with a seeded
+    generator that protects nobody; one real session says what they cost. Epsilon is of a row replaced.
     """
     require("benchmark")
     from fhe_auc import ckks
@@ -109,27 +112,28 @@ def compare(files: inputs.PartyFiles, backend: str | None, as_json: bool, **aske
 
 
 def _print(rows: Sequence[Row]) -> None:
-    for truth in (row for row in rows if row.thresholds is None):
+    for truth in (row for row in rows if row.method == "scikit-learn"):
         of = f"{truth.rows:,} rows of {truth.parties:,} parties; scikit-learn, on all of them in the clear:"
         output.print_text(output.styled(f"{of} {truth.auc:.6f}", "bold"))
-        of_size = [row for row in rows if row.rows == truth.rows and row.thresholds is not None]
+        of_size = [row for row in rows if row.rows == truth.rows and row is not truth]
         for private, whose in ((False, ""), (True, " in dpauc's curves, which end at the outermost ones")):
             of_kind = [row for row in of_size if row.method.startswith("dpauc-") == private]
-            alone = {row.thresholds: f"{_error(row.threshold_error)} at {row.thresholds}" for row in of_kind}
-            if alone:
+            known = [row for row in of_kind if not math.isnan(row.threshold_error)]
+            if alone := {row.thresholds: f"{_error(row.threshold_error)} at {row.thresholds}" for row in known}:
                 output.print_text(f"error that thresholds alone cause{whose}: {', '.join(alone.values())}")
-        output.print_table(
-            [_line(row) for row in of_size],
-            header=("protocol", "thresholds", "AUC", "error", "upload", "time", "privacy"),
-            numbers=5,
-        )
+        shown = range(len(_HEAD)) if output.fits(_CHARACTERS, len(_HEAD)) else _NARROW
+        header, *lines = (tuple(line[column] for column in shown) for line in (_HEAD, *map(_line, of_size)))
+        output.print_table(lines, header=header, numbers=len(header) - 2)
         output.print_text()
     for text in (
-        "error: mean distance from scikit-learn's AUC (semi-honest rounds its own); ±: standard deviation over the "
-        "runs. upload, time: of one real session; what a party sends, and all roles one after another.",
-        "Thresholds: dpauc, the same for all. ε, with chance δ of more, bounds what anybody learns of one label, the "
-        "result included. Encryption hides the counts; the result is what it is.",
-        "Aggregation verified: a lying aggregator is noticed. A lying party is not: it can enter any rows.",
+        "edges: thresholds, or fedcurve's quantiles. error: mean distance from scikit-learn's AUC (semi-honest rounds "
+        "its own). ROC, PR: mean distance from its curves, over all false positive rates, or recalls; -: no curve. "
+        "upload, time: of one real session; what a party sends, and all roles one after another.",
+        "ε, with chance δ of more, bounds what anybody learns of one row, whatever it is replaced by, the result "
+        "included; in dpauc-rr of its label alone. dpauc has its published noise, which is more than that takes. "
+        "fedcurve is rebuilt from its paper (arXiv 2510.04979), with ε/2 for a row added or removed: the same.",
+        "Encryption hides the counts; the result is what it is. Aggregation verified: a lying aggregator is noticed. A "
+        "lying party is not: it can enter any rows.",
         *(f"{row.method}, {row.rows:,} rows, {row.thresholds} thresholds: {row.note}" for row in rows if row.note),
         *_warnings(rows),
     ):
@@ -149,13 +153,9 @@ def _warnings(rows: Sequence[Row]) -> list[str]:
 def _line(row: Row) -> tuple[output.Cell, ...]:
     sent = quantities.bytes_text(row.upload_bytes_per_party) if row.upload_bytes_per_party else "-"
     took = quantities.seconds_text(row.seconds) if row.seconds else "-"
-    return row.method, str(row.thresholds), _auc(row), _error(row.error), sent, took, row.privacy
-
-
-def _auc(row: Row) -> str:
-    if math.isnan(row.auc):
-        return "none"
-    return f"{row.auc:.6g}" if row.epsilon is None else f"{row.auc:.4f} ± {row.deviation:.4f}"
+    errors = (_error(each) for each in (row.error, row.roc_error, row.pr_error))
+    auc = "none" if math.isnan(row.auc) else f"{row.auc:.4f}" if row.epsilon else f"{row.auc:.6g}"
+    return row.method, str(row.thresholds or "-"), auc, *errors, sent, took, row.privacy
 
 
 def _error(error: float) -> str:

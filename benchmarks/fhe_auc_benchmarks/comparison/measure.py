@@ -1,16 +1,22 @@
 """Measure every protocol on the same rows: error, bytes, seconds, privacy.
 
-Protocols that compute the same AUC each time (the encrypted ones, up to 1e-8) run once, for real. Of the [DPAUC] ones a
-real session is run for bytes and seconds, and their AUCs, as those of `verified` with a budget, are drawn many times
-over by `simulated`, whose law is that of the real roles. All use the same thresholds.
+Protocols that compute the same AUC each time (the encrypted ones, up to 1e-8) run once, for real. Of those with noise a
+real session is run for bytes and seconds, and their AUCs and curves are drawn many times over by `simulated` and
+`simulated_curves`, whose law is that of the real roles. All use the same thresholds, but for private histograms, which
+find their own. Of fedcurve there is no session.
+
+**One ε.** It is of a row replaced, label and score. fedcurve's own is of a row added or removed, and a row replaced is
+one of either: it gets half. [DPAUC]'s is of a label. At each threshold a row replaced moves two of its counts by 1, as
+a flipped label does, so its noise holds for a row, too (twice what that takes, as published); flipped labels do not.
 
 [DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
 """
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,21 +34,25 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
 from fhe_auc_benchmarks.comparison import simulated
+from fhe_auc_benchmarks.comparison.simulated_curves import Curves, dpauc, fedcurve, private_histogram
 from fhe_auc_protocols import opendp_samplers
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.dpauc_protocols import DpaucProtocol
 from fhe_auc_protocols.dpauc.roc import estimate, statistics
 from fhe_auc_protocols.exact_auc.exact_protocols import Verified
+from fhe_auc_protocols.histograms.protocols import HistogramDistributedDp
 
 SKLEARN = "scikit-learn"  # method of the rows that state the truth
+FEDCURVE = "fedcurve"  # among protocols: it is quoted, and no plug-in
+ROW, LABEL = "row", "label"  # what an epsilon protects
 _BAND = (10, 90)  # percentiles
 
 
 class _Measured(NamedTuple):
-    """A protocol at one size of the grid, with one budget if it has any; `verified` has an epsilon, for labels."""
+    """A protocol at one size of the grid, None where it finds thresholds, with one budget if it has any."""
 
     protocol: str
-    size: int
+    size: int | None
     grid: NDArray[np.float64]
     budget: Budget | float | None
 
@@ -51,8 +61,8 @@ class _Measured(NamedTuple):
 class ProtocolComparison:
     """What to compare: installed `protocols`, with grids of so many `thresholds`, on so many pooled rows (None: all).
 
-    The [DPAUC] ones with each of the budgets `epsilons`, dpauc-gaussian with this `delta`, and `verified` without and
-    with each; so many `runs` of each are simulated. Grids are `thresholds.dpauc`, and their sizes also |Θ| of the
+    Those with noise with each of the budgets `epsilons`, dpauc-gaussian with this `delta`, and `verified` without, too;
+    so many `runs` of each are simulated. Grids are `thresholds.dpauc`, and their sizes also |Θ| of the
     budget; `backend` is that of the encrypted protocols, `seed` that of the rows drawn and of the simulated noise.
     """
 
@@ -67,13 +77,19 @@ class ProtocolComparison:
 
     def measured(self) -> list[_Measured]:
         """Return what is measured on each sample; raise `InputError` for a protocol, budget or grid that is none."""
+        plugins = {name: None if name == FEDCURVE else registry.load(name) for name in self.protocols}
         found = []
         for size in self.thresholds:
             grid = thresholds.dpauc(size)
-            for name in self.protocols:
-                plugin = registry.load(name)
+            for name, plugin in plugins.items():
                 budgets: list[Budget | float | None] = [None]
-                if isinstance(plugin, DpaucProtocol):
+                if isinstance(plugin, HistogramDistributedDp):
+                    if size == self.thresholds[0]:
+                        found += [_Measured(name, None, grid, epsilon) for epsilon in self.epsilons]
+                    continue
+                if plugin is None:
+                    budgets = [*self.epsilons]
+                elif isinstance(plugin, DpaucProtocol):
                     budgets = [self._budget(plugin.mechanism, epsilon, size, len(grid)) for epsilon in self.epsilons]
                 elif isinstance(plugin, Verified):
                     budgets += self.epsilons
@@ -91,12 +107,13 @@ class ProtocolComparison:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One method, a protocol or "scikit-learn", on so many rows of so many parties, at one number of thresholds.
+    """One method, a protocol, "fedcurve (rebuilt)" or "scikit-learn", on so many rows, at one number of thresholds.
 
     `threshold_error` is the distance of the exact trapezoid at these thresholds from scikit-learn's AUC: what the
     protocol cannot mend. The curves of [DPAUC] end at the outermost thresholds, those of others at (0, 0) and (1, 1).
     `auc` and `deviation` are mean and standard deviation over the `runs` that gave a number, NaN where none did;
-    `error`, `error_low` and `error_high` mean, 10th and 90th percentile of the distance from scikit-learn's AUC. Bytes,
+    `error`, `error_low` and `error_high` mean, 10th and 90th percentile of the distance from scikit-learn's AUC;
+    `roc_error` and `pr_error` are mean area errors of the curves, NaN where a protocol gives an AUC alone. Bytes,
     seconds (all roles one after another) and warnings are those of one real session; `note` says why there is no
     number. `verified` is as JSON has it (`verified_as_dict`).
     """
@@ -104,10 +121,12 @@ class Row:
     rows: int
     parties: int
     thresholds: int | None
-    """As asked for; None for scikit-learn, which has none."""
+    """As asked for, or found; None for scikit-learn, which has none. Of fedcurve: how many quantiles."""
     threshold_error: float = 0.0
     method: str
     epsilon: float | None = None
+    epsilon_unit: str | None = None
+    """What epsilon protects: "row", replaced, or "label"."""
     delta: float | None = None
     privacy: str
     verified: Mapping[str, Any] = field(default_factory=lambda: verified_as_dict(aggregation=False))
@@ -116,6 +135,8 @@ class Row:
     error: float = 0.0
     error_low: float = 0.0
     error_high: float = 0.0
+    roc_error: float = math.nan
+    pr_error: float = math.nan
     runs: int = 1
     upload_bytes_per_party: int = 0
     download_bytes_per_party: int = 0
@@ -144,7 +165,8 @@ def compare(
     for sample in samples:
         found.append(Row(**sample.cells(SKLEARN, None), privacy="none", auc=sample.truth, seconds=sample.seconds))
         for each in measured:
-            progress(f"{sample.rows:,} rows, {each.size} thresholds: {each.protocol}", len(found), total)
+            at = f", {each.size} thresholds" if each.size else ""
+            progress(f"{sample.rows:,} rows{at}: {each.protocol}", len(found), total)
             found.append(_row(sample, asked, each))
     progress("done", total, total)
     return found
@@ -185,6 +207,7 @@ class _Sample(NamedTuple):
     parties: Sequence[PartyData]
     everybody: PartyData
     truth: float
+    curves: Curves
     seconds: float
 
     @classmethod
@@ -194,7 +217,8 @@ class _Sample(NamedTuple):
             raise UndefinedAucError("the rows have one label only, so there is no AUC to compare with")
         started = time.perf_counter()
         truth = float(roc_auc_score(rows.y_true, rows.y_score))
-        return cls(parties, rows, truth, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        return cls(parties, rows, truth, Curves.of_rows(rows.y_true, rows.y_score), seconds)
 
     @property
     def rows(self) -> int:
@@ -206,37 +230,58 @@ class _Sample(NamedTuple):
 
 def _row(sample: _Sample, asked: ProtocolComparison, measured: _Measured) -> Row:
     """Run a session; with a budget simulate many, and run one for its cost. Where one refuses, the row says why."""
-    budget, rows = measured.budget, sample.everybody
     row = sample.cells(measured.protocol, measured.size)
-    random = np.random.default_rng([asked.seed, *measured.protocol.encode(), sample.rows, measured.size])
-    if budget is None:
-        row["threshold_error"] = abs(trapezoid(count(rows, measured.grid)).auc - sample.truth)
+    if measured.budget is None:
+        row["threshold_error"] = abs(trapezoid(count(sample.everybody, measured.grid)).auc - sample.truth)
         try:
             evaluation, cost = _session(sample, asked, measured, {})
         except (EvaluationError, InputError) as refusal:
             return Row(**row, **spread(np.array([]), sample.truth), privacy="no number", note=str(refusal))
         return Row(**row, **spread(np.array([evaluation.auc]), sample.truth), **cost, privacy=_encryption(evaluation))
-    if isinstance(budget, Budget):
-        exact = statistics(rows.y_true, rows.y_score, measured.grid)
-        aucs = simulated.dpauc_aucs(exact, budget, parties=len(sample.parties), runs=asked.runs, random=random)
-        auc, options = float(estimate(exact.astype(np.float64), budget.curve)), budget.as_options()
-        delta = "" if budget.delta is None else f", δ = {budget.delta:g}"
-        scores = " (scores show)" if budget.mechanism == RANDOMIZED_RESPONSE else ""
-        row |= {"epsilon": budget.epsilon, "delta": budget.delta, "privacy": f"ε = {budget.epsilon:g}{delta}{scores}"}
-    else:
-        pool = simulated.Pool.of(rows.y_true, rows.y_score, measured.grid)
-        terms = simulated.private_budget(sample.rows, len(sample.parties), budget, "label")
-        aucs, auc = simulated.private_aucs(pool, terms, runs=asked.runs, random=random), pool.auc
-        options = {"epsilon": budget, "epsilon_unit": terms.unit}
-        row |= {"epsilon": budget, "privacy": f"ε = {budget:g}, encrypted, aggregation verified"}
-    row["threshold_error"], aucs = abs(auc - sample.truth), aucs[np.isfinite(aucs)]
-    if none := asked.runs - len(aucs):
+    drawn, told, options = _simulated(sample, asked, measured)
+    runs = [run for run in islice(drawn, asked.runs) if run is not None and math.isfinite(run.auc)]
+    row |= told
+    if none := asked.runs - len(runs):
         row["note"] = f"{none} of {asked.runs} runs gave no number: noise had left one label only"
+    if runs:
+        errors = np.mean([run.area_errors(sample.curves) for run in runs], axis=0)
+        row["roc_error"], row["pr_error"] = errors.tolist()
     try:
-        row |= _session(sample, asked, measured, options)[1]
-    except UndefinedAucError:
-        row.setdefault("note", "the session run for its cost gave no number: noise had left one label only")
-    return Row(**row, **spread(aucs, sample.truth))
+        row |= _session(sample, asked, measured, options)[1] if options else {}
+    except EvaluationError as refusal:
+        row.setdefault("note", f"the session run for its cost gave no number: {refusal}")
+    return Row(**row, **spread(np.array([run.auc for run in runs]), sample.truth))
+
+
+def _simulated(
+    sample: _Sample, asked: ProtocolComparison, measured: _Measured
+) -> tuple[Iterator[Curves | None], dict[str, Any], dict[str, Any]]:
+    """Return what simulated sessions give, what the row tells of them, and the options of a real one, if any is run."""
+    budget, parties = measured.budget, len(sample.parties)
+    labels, scores = sample.everybody.y_true, sample.everybody.y_score
+    random = np.random.default_rng([asked.seed, *measured.protocol.encode(), sample.rows, measured.size or 0])
+    if isinstance(budget, Budget):
+        exact = statistics(labels, scores, measured.grid)
+        delta = "" if budget.delta is None else f", δ = {budget.delta:g}"
+        unit, shows = (LABEL, " (scores show)") if budget.flips else (ROW, "")
+        auc = float(estimate(exact.astype(np.float64), budget.curve))
+        told = {"epsilon": budget.epsilon, "delta": budget.delta, "epsilon_unit": unit}
+        told |= {"privacy": f"ε = {budget.epsilon:g}{delta}{shows}", "threshold_error": abs(auc - sample.truth)}
+        return dpauc(exact, budget, parties, random), told, budget.as_options()
+    epsilon = float(budget or 0)
+    told = {"epsilon": epsilon, "epsilon_unit": ROW, "threshold_error": math.nan}
+    if measured.protocol == FEDCURVE:
+        told |= {"method": "fedcurve (rebuilt)", "privacy": f"ε = {epsilon:g}"}
+        return fedcurve(labels, scores, measured.size or 0, epsilon / 2, random), told, {}
+    told["privacy"] = f"ε = {epsilon:g}, encrypted, aggregation verified"
+    if measured.size is None:
+        runs = private_histogram(labels, scores, parties, epsilon, random)
+        return (run and Curves.of_fit(run.fit) for run in runs), told, {"epsilon": epsilon}
+    pool = simulated.Pool.of(labels, scores, measured.grid)
+    terms = simulated.private_budget(sample.rows, parties, epsilon, ROW)
+    told["threshold_error"] = abs(pool.auc - sample.truth)
+    aucs = simulated.private_aucs(pool, terms, runs=asked.runs, random=random)
+    return map(Curves.of_auc, aucs.tolist()), told, {"epsilon": epsilon}
 
 
 def spread(aucs: NDArray[np.float64], truth: float) -> dict[str, Any]:
@@ -257,12 +302,13 @@ def _session(
     evaluation = federated_auc(
         sample.parties,
         protocol=measured.protocol,
-        thresholds=measured.grid,
+        thresholds=measured.grid if measured.size else thresholds.QUANTILE,
         max_rows=max(DEFAULT_MAX_ROWS, sample.rows),
         backend=asked.backend if plugin.encrypts else None,
         **options,
     )
-    return evaluation, {
+    found = {} if measured.size else {"thresholds": evaluation.thresholds}
+    return evaluation, found | {
         "verified": verified_as_dict(evaluation.verified),
         "warnings": evaluation.warnings,
         "upload_bytes_per_party": evaluation.upload_bytes_per_party,

@@ -1,6 +1,6 @@
 """SIMULATED noise for experiments: fast, seeded, protecting nobody. Sessions use `fhe_auc_protocols.opendp_samplers`.
 
-**[DPAUC]**: the AUCs of many runs at once, from the pooled exact counts. That is enough, because noise does not depend
+**[DPAUC]**: the sums of many runs at once, from the pooled exact counts. That is enough, because noise does not depend
 on what it is added to: only the sum over the K parties matters, and its law is known.
 
     Laplace    a Laplace variable is the difference of two exponentials, and K exponentials add up to a Gamma(K):
@@ -28,33 +28,26 @@ from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.epsilon_sums import PrivateReading
 from fhe_auc_protocols.exact_sampling import SeededExperiment
 
-_NOISED_VALUES = 4_000_000  # noisy counts that are held at a time
 
-
-def dpauc_aucs(
+def dpauc_sums(
     counts: NDArray[np.int64], budget: Budget, *, parties: int, runs: int, random: np.random.Generator
-) -> NDArray[np.float64]:
-    """Return the AUCs that so many independent sessions would give, shape (runs,), as `dpauc.roc.estimate` does.
+) -> NDArray[np.float64] | NDArray[np.int64]:
+    """Return the noisy sums of so many sessions, shape (runs, 4, m).
 
     From exact counts of all rows together, shape (4, m) (`dpauc.roc.statistics`), for a budget without `score_epsilon`.
     So many parties hold the rows, however these are dealt out.
     """
-
-    def batch(number: int) -> NDArray[np.float64]:
-        shape = (number, *counts.shape)
-        if budget.flips:
-            with_rest = np.concatenate([counts[2:], counts[:2, :1] + counts[2:, :1]], axis=-1)
-            bins = np.diff(with_rest, axis=-1, prepend=0)  # of rows of either label
-            leaving = random.binomial(bins, budget.flip_probability, (number, *bins.shape))
-            return estimated(statistics_of_bins(bins - leaving + leaving[:, ::-1]), budget)
-        if budget.mechanism == LAPLACE:
-            noise = random.standard_gamma(parties, shape) - random.standard_gamma(parties, shape)
-        else:
-            noise = np.sqrt(parties) * random.standard_normal(shape)
-        return estimated(counts + budget.noise_scale * noise, budget)
-
-    batches = np.array_split(np.arange(runs), min(runs, max(1, runs * counts.size // _NOISED_VALUES)))
-    return np.concatenate([batch(len(own)) for own in batches])
+    shape = (runs, *counts.shape)
+    if budget.flips:
+        with_rest = np.concatenate([counts[2:], counts[:2, :1] + counts[2:, :1]], axis=-1)
+        bins = np.diff(with_rest, axis=-1, prepend=0)  # of rows of either label
+        leaving = random.binomial(bins, budget.flip_probability, (runs, *bins.shape))
+        return statistics_of_bins(bins - leaving + leaving[:, ::-1])
+    if budget.mechanism == LAPLACE:
+        noise = random.standard_gamma(parties, shape) - random.standard_gamma(parties, shape)
+    else:
+        noise = np.sqrt(parties) * random.standard_normal(shape)
+    return np.asarray(counts + budget.noise_scale * noise)
 
 
 def estimated(sums: NDArray[np.float64] | NDArray[np.int64], budget: Budget) -> NDArray[np.float64]:
