@@ -225,7 +225,7 @@ def privacy(evaluation: Evaluation, card: ReportCard, thresholds: str) -> str:
                 " So sums of weights on this page, and curves of them, are in steps of two effective rows of their "
                 "label, and rates at thresholds, each computed before, in steps of about two of its rows."
             )
-    if grids.quantiles_wanted(thresholds):
+    if grids.quantiles_wanted(thresholds) is not None:
         learnt += " Thresholds come from the scores themselves, by a session before; the warnings say what it revealed."
     if of_rows:
         learnt += f" Thresholds are {thresholds}: this process has read the rows, and chosen them."

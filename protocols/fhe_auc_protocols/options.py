@@ -79,7 +79,9 @@ BOUNDARIES_FEDERATED = Options({"bins": Option(int, "how many thresholds to find
 
 REPLICATES_FEDERATED = Options({"replicates": Option(int, "how many to count, 100 to 1,000", required=True)})
 
-BOUNDARIES_DISTRIBUTED_DP = Options({**BOUNDARIES_FEDERATED.known, **_WITH_NOISE})
+BOUNDARIES_DISTRIBUTED_DP = Options(
+    {"bins": Option(int, "how many thresholds to find; 0: as many as rows and epsilon allow", 0), **_WITH_NOISE}
+)
 
 BOUNDARIES_LOCAL_DP = Options({**BOUNDARIES_FEDERATED.known, **HISTOGRAM_LOCAL_DP.known})
 

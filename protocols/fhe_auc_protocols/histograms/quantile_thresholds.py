@@ -251,7 +251,7 @@ def equi_depth_cells(levels: Sequence[NDArray[Any]], bins: int) -> NDArray[np.in
     if not (total := float(levels[0].sum())) > 0:
         raise EvaluationError(
             "the hierarchical counts hold no row (or privacy noise outweighs them), so there are no quantiles: more "
-            "rows are needed, or a larger epsilon, or thresholds that no session finds"
+            "rows are needed, or a larger epsilon, or thresholds of your own, such as uniform:10"
         )
     left = np.arange(1, bins) / bins * total
     segment = np.zeros(left.shape, dtype=np.int64)
