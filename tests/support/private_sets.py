@@ -5,7 +5,6 @@ The noise is numpy's, drawn from its law at once: quick, and it protects nobody.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -99,9 +98,7 @@ class Data:
 def of_data(name: str) -> Data:
     """Return a data set of `fhe_auc.rows.datasets`."""
     parties = datasets.load(name)
-    return Data(
-        name, *(np.concatenate([getattr(each, side) for each in parties]) for side in ("y_true", "y_score"))
-    )
+    return Data(name, *(np.concatenate([getattr(each, side) for each in parties]) for side in ("y_true", "y_score")))
 
 
 @cache
@@ -210,6 +207,3 @@ def of_population(population: Population | Data) -> Curves:
 
 def _logistic(x: Array) -> Array:
     return np.asarray(np.where(x < 0, np.exp(-np.abs(x)), 1.0) / (1 + np.exp(-np.abs(x))))
-
-
-Measure = Callable[[Histogram, CountNoise], float]
