@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,15 +77,13 @@ class RocFit:
     @classmethod
     def fitted(cls, histogram: Histogram, noise: CountNoise, bent: float = 0.0) -> RocFit:
         """Return the curve of noisy counts, with lines beyond the outermost edges bent by so much."""
-        starts = histogram.edges[:-1]
-        single = of_one_number(starts)
-        if single.sum() > 1 and np.array_equal(with_bins_of(starts[single], starts[:0])[1:], starts[1:]):
-            # Scores are listed: between them lies noise alone.
-            histogram = Histogram(histogram.edges, *(histogram.sides * single))
+        ties, rowless = _known(histogram.edges.tobytes())
+        if rowless.any():
+            histogram = Histogram(histogram.edges, *np.where(rowless, 0.0, histogram.sides))
         usable = with_both_labels(histogram)
         ones, zeros = (float(side.sum()) for side in usable.sides)
-        t, f = (np.append(0.0, np.cumsum(side[::-1]) / side.sum()) for side in usable.sides)
-        (tpr, bend), tied = _smooth(f, t, ones, zeros, noise.deviation**2, bent), of_one_score(usable)[::-1]
+        t, f = (np.append(0.0, sums / sums[-1]) for sums in np.cumsum(usable.sides[:, ::-1], axis=1))
+        (tpr, bend), tied = _smooth(f, t, ones, zeros, noise.deviation**2, bent), ties[::-1]
         if not tied.any():
             return cls(_GRID, tpr, ones, zeros, np.empty((0, 2)), bend)
         within = np.searchsorted(f, _RATES, side="right") - 1
@@ -138,6 +137,17 @@ def rates_to_deviates(rates: NDArray[np.float64]) -> NDArray[np.float64]:
 def deviates_to_rates(deviates: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return Φ within the reach of the curve, to 1e-5 of itself."""
     return np.asarray(np.interp(deviates, _DEVIATES, _OF_DEVIATES))
+
+
+@lru_cache(maxsize=4)  # replicates have the same edges
+def _known(edges: bytes) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which bins hold one number, and which no row, but noise alone: those between scores that are listed."""
+    bins = len(edges) // 8 - 1
+    histogram = Histogram(np.frombuffer(edges), np.zeros(bins), np.zeros(bins))
+    starts = histogram.edges[:-1]
+    single = of_one_number(starts)
+    listed = single.sum() > 1 and np.array_equal(with_bins_of(starts[single], starts[:0])[1:], starts[1:])
+    return of_one_score(histogram), ~single & listed
 
 
 def _smooth(

@@ -5,7 +5,6 @@ The noise is numpy's, drawn from its law at once: quick, and it protects nobody.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -208,6 +207,3 @@ def of_population(population: Population | Data) -> Curves:
 
 def _logistic(x: Array) -> Array:
     return np.asarray(np.where(x < 0, np.exp(-np.abs(x)), 1.0) / (1 + np.exp(-np.abs(x))))
-
-
-Measure = Callable[[Histogram, CountNoise], float]
