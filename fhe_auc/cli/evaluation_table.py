@@ -197,12 +197,13 @@ def _results(evaluation: Evaluation) -> Iterator[_Row]:
     yield output.styled(label, "bold"), output.styled(evaluation.auc_text(6), "bold"), note
     yield from interval_rows(evaluation.interval)
     if "epsilon_unit" in evaluation.settings:
-        unit = {"row": "row replaced"}.get(unit := str(evaluation.settings["epsilon_unit"]), unit)
+        unit = str(evaluation.settings["epsilon_unit"]).replace("row", "row replaced")
         note = f"the privacy budget of a {unit}, spent by this session"
         yield "epsilon", f"{evaluation.settings['epsilon']:g}", note
         how = "fhe-auc report --epsilon" if evaluation.study is None else "a study with report = true"
         yield "curves", "none", f"{how} has them, with more noise, and spends its epsilon besides: both add up"
-    if evaluation.interval is None and not registry.load(evaluation.protocol).several:  # else a warning says why
+    may_have = registry.load(evaluation.protocol).several or "noise_deviation" in evaluation.settings
+    if evaluation.interval is None and not may_have:  # else a warning says why, or none was wanted
         yield "interval", "none", f"it takes more than {evaluation.protocol} tells; protocol verified tells it"
     if evaluation.rows is not None:
         label = "label 1" if evaluation.horizon is None else f"by {evaluation.horizon:g}"

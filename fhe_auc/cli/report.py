@@ -185,6 +185,11 @@ def _print(report: Report, saved: list[Path]) -> None:
     rows += result_tables.of_sites(each.sites for each in cards if each.sites)
     about = "about " if card.noisy else ""
     total = f"{about}{card.total:,.0f} rows, {100 * card.prevalence:.3g}% positive" + " by weight" * card.weighted
+    if card.private is not None and (share := card.prevalence_interval) and (counted := card.private.rows):
+        total = (
+            f"about {card.total:,.0f} rows ({card.level_text} interval {counted.low:,.0f} to {counted.high:,.0f}), "
+            f"{100 * card.prevalence:.3g}% positive ({100 * share.low:.3g} to {100 * share.high:.3g})"
+        )
     output.print_text(f"{facts.title}: {total}.\n")
     if facts.weighting:
         output.print_text(f"{facts.weighting['text']}\n")
@@ -215,7 +220,7 @@ def _auc(card: ReportCard) -> list[tuple[output.Cell, ...]]:
     """Return AUC and interval; what the bins leave open only where no interval has it."""
     note = card.model or "of all parties' rows together"
     if card.noisy:
-        note = "noise was drawn for privacy; nothing below says how far off that puts it"
+        note = f"of counts with noise, interpolated between {card.histogram.bins} bins"
     rows: list[tuple[output.Cell, ...]] = [
         (output.styled("AUC", "bold"), output.styled(f"{card.auc.value:.4f}", "bold"), note)
     ]
@@ -257,6 +262,12 @@ def _decisions(card: ReportCard) -> Iterator[tuple[str, ...]]:
     points = {point.decision: point.interval for point in card.operating_points if point.name in _PRINTED}
     for decision in (*card.chosen, card.best, *filter(None, points)):
         values = {measure.name: report_tables.value_text(measure) for measure in decision.measures}
+        if card.noisy:  # rates of exact counts have theirs on the page
+            values |= {
+                each.name: f"{values[each.name][:-1]} ({result_tables.ends(each.interval, '.2f')})"
+                for each in decision.measures
+                if each.interval
+            }
         title, _, _ = decision.title.partition(" (")
         title = title if title.startswith("Youden") else title[0].lower() + title[1:]
         note = f"cut-off {result_tables.ends(found, '.4g')}" if (found := points.get(decision)) else ""

@@ -71,7 +71,9 @@ class SessionOptions:
         options = {**options, **given}
         if options.get("epsilon") is not None and protocol.name == EXACT_COUNTS:
             if inputs.given("protocol"):
-                raise InputError("histogram-federated adds no noise: with an epsilon take histogram-distributed-dp")
+                raise InputError(
+                    "histogram-federated adds no noise: histogram-distributed-dp does (report takes it by itself)"
+                )
             protocol = registry.evaluating(NOISY_COUNTS)  # a report
         check_names(protocol.options, protocol.name, options)
         if "round_scores" in given and thresholds is not None:
@@ -158,12 +160,9 @@ _COUNTING = (
 )
 
 
-def _protocol_option(
-    usage: str, about: str, default: str, load: Callable[[str], Protocol[Any]], **more: Any
-) -> inputs.Decorator:
+def _protocol_option(usage: str, about: str, default: str, load: Callable[[str], Protocol[Any]]) -> inputs.Decorator:
     """Return an option whose value, a name, becomes the protocol that `load` returns or refuses."""
-    more |= {"default": default, "callback": lambda context, parameter, name: load(name)}
-    return inputs.option(usage, about, name="protocol", **more)
+    return inputs.option(usage, about, name="protocol", default=default, callback=lambda ctx, param, name: load(name))
 
 
 def session_options(load: Callable[[str], Protocol[Any]], *questions: inputs.Decorator) -> inputs.Decorator:
@@ -200,11 +199,8 @@ histogram_options = inputs.gathered(
     "session",
     SessionOptions.checked,
     _protocol_option(
-        "--model NAME",
-        "See `fhe-auc protocols`, histogram-NAME. Default: federated, with --epsilon distributed-dp.",
-        EXACT_COUNTS.removeprefix(_MODELS),
-        _model,
-        show_default=False,
+        *("--model NAME", "See `fhe-auc protocols`, histogram-NAME; with --epsilon distributed-dp."),
+        *(EXACT_COUNTS.removeprefix(_MODELS), _model),
     ),
     inputs.option("--epsilon E", _BUDGET, type=float),
     *_COUNTING,

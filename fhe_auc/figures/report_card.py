@@ -46,6 +46,7 @@ class Illustration(NamedTuple):
     caption: str
     words: Callable[[ReportCard], str]
     plot: Callable[[Reported, Axes], Axes]
+    of_noise: str = ""  # the caption where counts carry noise, if that is another one
 
 
 def shown_in(cards: Sequence[ReportCard], name: str) -> tuple[ReportCard, ...]:
@@ -119,6 +120,8 @@ def _styled(cards: tuple[ReportCard, ...]) -> Iterator[tuple[ReportCard, str, st
 def plot_roc(report: Reported, ax: Axes | None = None) -> Axes:
     """Draw the ROC curve: what the bins leave open, limits point by point, and two thresholds; of two models curves.
 
+    Of counts with noise it is interpolated, with its bands.
+
     >>> from fhe_auc import federated_report, plot_roc
     >>> plot_roc(federated_report([([0, 1], [0.2, 0.9])], min_cell=1, thresholds="uniform:9")).get_xlabel()
     'False positive rate (1 − specificity)'
@@ -128,7 +131,7 @@ def plot_roc(report: Reported, ax: Axes | None = None) -> Axes:
         _roc_limits(cards[0], axes)
     for card, line, _ in _styled(cards):
         label = f"{_named(card)} (AUC {card.auc.value:.3f})"
-        axes.plot(*card.roc[:2], line, label=label, **_CURVE)
+        axes.plot(*_roc_points(card), line, label=label, **_CURVE)
     axes.plot([0, 1], [0, 1], label="chance (AUC 0.5)", **_REFERENCE)
     _mark_decisions(axes, cards, "specificity", "recall")
     looks: dict[str, Any] = {"edgecolor": "none", "framealpha": 0.9}  # the band may be behind it
@@ -137,7 +140,29 @@ def plot_roc(report: Reported, ax: Axes | None = None) -> Axes:
     return _labelled(axes, *labels, "lower right", **looks)
 
 
+def _roc_points(card: ReportCard) -> tuple[NDArray[np.float64], ...]:
+    if card.private is None:
+        return card.roc[:2]
+    fpr, tpr, *_ = card.private.curves["roc"].values()
+    return np.concatenate(([0], fpr, [1])), np.concatenate(([0], tpr, [1]))
+
+
+def _bands(card: ReportCard, axes: Axes, curve: str) -> float:
+    """Draw the bands of a curve of noisy counts, and return their highest point, 0 without such."""
+    if card.private is None or card.private.bands is None:
+        return 0.0
+    at, _, low, high, lowest, highest = card.private.curves[curve].values()
+    axes.fill_between(at, low, high, color=LIGHT, linewidth=0, label=f"{card.level_text} band, of each point")
+    for ends in (lowest, highest):
+        axes.plot(at, ends, color=GREY, linestyle="--", linewidth=0.7)
+    axes.lines[-1].set_label(f"{card.level_text} band, of the whole curve")
+    return float(high.max())
+
+
 def _roc_limits(card: ReportCard, axes: Axes) -> None:
+    if card.noisy:
+        _bands(card, axes, "roc")
+        return
     fpr, tpr, _ = card.roc
     # The rows' own curve rises somehow from each point to the next: it stays in the rectangle between them.
     across, low, high = np.repeat(fpr, 2)[1:-1], np.repeat(tpr[:-1], 2), np.repeat(tpr[1:], 2)
@@ -149,7 +174,7 @@ def _roc_limits(card: ReportCard, axes: Axes) -> None:
 
 
 def _roc_in_words(card: ReportCard) -> str:
-    fpr, tpr, _ = card.roc
+    fpr, tpr = _roc_points(card)
     points = ", ".join(f"{np.interp(x, fpr, tpr):.2f} at {x:g}" for x in (0.05, 0.1, 0.25, 0.5))
     return f"ROC curve with an area of {card.auc.value:.3f}. True positive rate by false positive rate: {points}."
 
@@ -164,13 +189,8 @@ def plot_precision_recall(report: Reported, ax: Axes | None = None) -> Axes:
     cards, axes = cards_of(report), current(ax)
     top = 0.0
     for card, line, _ in _styled(cards):
-        tp, fp = (np.append(np.cumsum(side[::-1]), 0.0)[[-1, *range(side.size)]] for side in _classes(card.histogram))
-        bins = np.arange(len(tp))
-        inside = np.linspace(0, bins[-1], _PER_BIN * bins[-1] + 1)[1:]
-        tp, fp = (np.interp(inside, bins, counts) for counts in (tp, fp))
-        some = tp + fp > 0
-        recall, precision = tp[some] / tp[-1], tp[some] / (tp[some] + fp[some])
-        top = max(top, precision.max())
+        recall, precision = _precision_recall_points(card)
+        top = max(top, precision.max(), _bands(card, axes, "precision_recall"))
         axes.plot(recall, precision, line, label=_named(card), **_CURVE)
     chance = cards[0].prevalence
     axes.axhline(chance, label=f"chance ({chance:.3g})", **_REFERENCE)
@@ -179,8 +199,22 @@ def plot_precision_recall(report: Reported, ax: Axes | None = None) -> Axes:
     return _labelled(axes, "Recall", "Precision", "upper right")
 
 
+def _precision_recall_points(card: ReportCard) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    if card.private is not None:
+        recall, precision, *_ = card.private.curves["precision_recall"].values()
+        return recall, precision
+    tp, fp = (np.append(np.cumsum(side[::-1]), 0.0)[[-1, *range(side.size)]] for side in _classes(card.histogram))
+    bins = np.arange(len(tp))
+    inside = np.linspace(0, bins[-1], _PER_BIN * bins[-1] + 1)[1:]
+    tp, fp = (np.interp(inside, bins, counts) for counts in (tp, fp))
+    some = tp + fp > 0
+    return tp[some] / tp[-1], tp[some] / (tp[some] + fp[some])
+
+
 def _precision_recall_in_words(card: ReportCard) -> str:
     precision, recall, _ = card.precision_recall
+    if card.noisy:
+        recall, precision = _precision_recall_points(card)
     points = ", ".join(f"{precision[recall >= x].max():.2f} at {x:g}" for x in (0.25, 0.5, 0.75, 0.9))
     return f"Precision-recall curve. Best precision by recall: {points}. Chance gives {card.prevalence:.3g}."
 
@@ -263,7 +297,7 @@ def plot_scores(report: Reported, ax: Axes | None = None) -> Axes:
     top, several = 0.0, len(cards) > 1
     ends = list[float]()
     for card, colour in zip(cards, (INK, GREY), strict=False):
-        cells, shares = _shares(card.histogram)
+        cells, shares = _shares(_spread(card))
         if not several:
             axes.stairs(shares[0], cells, fill=True, facecolor=LIGHT, edgecolor="none")
         of = f"{_named(card)}, " if several else ""
@@ -283,7 +317,8 @@ def plot_scores(report: Reported, ax: Axes | None = None) -> Axes:
 
 
 def _scores_in_words(card: ReportCard) -> str:
-    positive, negative = (_quantile(card.histogram.edges, counts, 0.5) for counts in _classes(card.histogram))
+    spread = _spread(card)
+    positive, negative = (_quantile(spread.edges, counts, 0.5) for counts in _classes(spread))
     return f"Histogram of scores. The median score is {positive:.3g} for positive and {negative:.3g} for negative rows."
 
 
@@ -308,6 +343,10 @@ def _mark_decisions(axes: Axes, cards: tuple[ReportCard, ...], of_x: str, of_y: 
 def _label(decisions: Sequence[Decision]) -> str:
     title, at = decisions[0].title, [f"{each.threshold:.3g}" for each in decisions]
     return f"{title[0].lower()}{title[1:]}, at {', '.join(at[:3])}{', …' * (len(at) > 3)}"
+
+
+def _spread(card: ReportCard) -> Histogram:
+    return card.histogram if card.private is None else card.private.spread
 
 
 def _classes(histogram: Histogram) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -349,12 +388,16 @@ FIGURES: dict[str, Illustration] = {
         "intervals of both rates, each at that level.",
         _roc_in_words,
         plot_roc,
+        "Interpolated between the edges of few bins. The grey band holds the true curve at a place, and the dashed one "
+        "all of it, with that probability: both allow for noise, chance, and the interpolation.",
     ),
     "precision_recall": Illustration(
         "Precision and recall",
         "What share of the rows predicted positive truly are, as the threshold is lowered to find more of them.",
         _precision_recall_in_words,
         plot_precision_recall,
+        "What share of the rows predicted positive truly are, as the threshold is lowered to find more of them. Bands "
+        "are as of the ROC curve.",
     ),
     "reliability": Illustration(
         "Reliability",
@@ -363,6 +406,9 @@ FIGURES: dict[str, Illustration] = {
         "small counts would show. The bars are Wilson's intervals.",
         _reliability_in_words,
         plot_calibration,
+        "Points on the dotted line mean that scores can be read as probabilities; points below it, that scores are too "
+        "high. The bars allow for noise and chance; where there are none, noise is too large. Mean scores are "
+        "interpolated in wide bins, and have no interval.",
     ),
     "decision_curve": Illustration(
         "Decision curve",
@@ -372,12 +418,16 @@ FIGURES: dict[str, Illustration] = {
         "positive rows, and after one and a half of that share.",
         _decision_curve_in_words,
         plot_decision_curve,
+        "What acting on the classifier is worth where a positive row's treatment is worth the harm of treating "
+        "(1 − t)/t negative rows, t being the threshold probability (Vickers and Elkin, 2006), at the edges of bins. "
+        "The band has each point's interval, noise included; where there is none, noise is too large.",
     ),
     "scores": Illustration(
         "Scores of either class",
         "The less the two outlines overlap, the easier it is to tell the classes apart.",
         _scores_in_words,
         plot_scores,
+        "Interpolated in the bins of noisy counts; the outlines have no bands.",
     ),
 }
 """The report's figures, by the names of their files, in order."""

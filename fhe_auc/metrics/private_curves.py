@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,6 @@ from fhe_auc.metrics.histogram import Histogram, with_both_labels
 from fhe_auc.metrics.ranking import of_one_score
 from fhe_auc.question.score_bins import of_one_number, with_bins_of
 
-_NORMAL = NormalDist()
 _REACH, _STEPS = 8.0, 2000  # the curve is known at so many deviates, up to so far: 6e-16 of the rows
 _LEAST_ROWS = 0.25  # at or above an edge, and below it
 _APART = 1e-6  # deviates
@@ -73,10 +71,11 @@ class RocFit:
     positives: float
     negatives: float
     tied: NDArray[np.float64]  # true positive rates before and after each bin of one number, ascending, shape (k, 2)
+    bend: float  # of the whole curve, in deviates a square deviate, beyond what is noise: what lines beyond edges lack
 
     @classmethod
-    def fitted(cls, histogram: Histogram, noise: CountNoise) -> RocFit:
-        """Return the curve of noisy counts."""
+    def fitted(cls, histogram: Histogram, noise: CountNoise, bent: float = 0.0) -> RocFit:
+        """Return the curve of noisy counts, with lines beyond the outermost edges bent by so much."""
         starts = histogram.edges[:-1]
         single = of_one_number(starts)
         if single.sum() > 1 and np.array_equal(with_bins_of(starts[single], starts[:0])[1:], starts[1:]):
@@ -85,16 +84,16 @@ class RocFit:
         usable = with_both_labels(histogram)
         ones, zeros = (float(side.sum()) for side in usable.sides)
         t, f = (np.append(0.0, np.cumsum(side[::-1]) / side.sum()) for side in usable.sides)
-        tpr, tied = _smooth(f, t, ones, zeros, noise.deviation**2), of_one_score(usable)[::-1]
+        (tpr, bend), tied = _smooth(f, t, ones, zeros, noise.deviation**2, bent), of_one_score(usable)[::-1]
         if not tied.any():
-            return cls(_GRID, tpr, ones, zeros, np.empty((0, 2)))
+            return cls(_GRID, tpr, ones, zeros, np.empty((0, 2)), bend)
         within = np.searchsorted(f, _RATES, side="right") - 1
         tpr = np.where(tied[within], np.interp(_RATES, f, t), tpr)
         own = np.append(tied, False) | np.append(False, tied)
         u, tpr = np.append(rates_to_deviates(f[own]), _GRID), np.append(t[own], tpr)
         order = np.lexsort((tpr, u))
         ends = np.stack([t[:-1], t[1:]], axis=1)[tied]
-        return cls(u[order], np.maximum.accumulate(tpr[order]), ones, zeros, ends)
+        return cls(u[order], np.maximum.accumulate(tpr[order]), ones, zeros, ends, bend)
 
     def tpr(self, fpr: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the true positive rate at false positive rates from 0 to 1."""
@@ -126,29 +125,29 @@ class RocFit:
         return float(self.precision(at) @ np.diff(recall))
 
 
+_DEVIATES = np.linspace(-_REACH, _REACH, 8 * _STEPS + 1, dtype=np.float64)
+_OF_DEVIATES = np.array([math.erfc(-each / math.sqrt(2)) / 2 for each in _DEVIATES.tolist()])
+_GRID, _RATES = _DEVIATES[::8], _OF_DEVIATES[::8]
+
+
 def rates_to_deviates(rates: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return Φ⁻¹, within the reach of the curve."""
-    least = _NORMAL.cdf(-_REACH)
-    return np.array([_NORMAL.inv_cdf(min(max(each, least), 1 - least)) for each in rates.tolist()])
+    """Return Φ⁻¹ within the reach of the curve, to 1e-6 below 5."""
+    return np.asarray(np.interp(rates, _OF_DEVIATES, _DEVIATES))
 
 
 def deviates_to_rates(deviates: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return Φ."""
-    return np.array([math.erfc(-each / math.sqrt(2)) / 2 for each in deviates.tolist()])
-
-
-_GRID = np.linspace(-_REACH, _REACH, _STEPS + 1, dtype=np.float64)
-_RATES = deviates_to_rates(_GRID)
+    """Return Φ within the reach of the curve, to 1e-5 of itself."""
+    return np.asarray(np.interp(deviates, _DEVIATES, _OF_DEVIATES))
 
 
 def _smooth(
-    f: NDArray[np.float64], t: NDArray[np.float64], ones: float, zeros: float, noise: float
-) -> NDArray[np.float64]:
-    """Return the true positive rates at `_GRID` of the curve through edges; `noise` is a count's variance."""
+    f: NDArray[np.float64], t: NDArray[np.float64], ones: float, zeros: float, noise: float, bent: float
+) -> tuple[NDArray[np.float64], float]:
+    """Return the rates at `_GRID` of the curve through edges, and its bend; `noise` is a count's variance."""
     inner = [rate * of > _LEAST_ROWS for rate, of in ((t, ones), (1 - t, ones), (f, zeros), (1 - f, zeros))]
     place, bins = np.flatnonzero(np.logical_and.reduce(inner)), len(f) - 1
     if not len(place):
-        return np.asarray(np.interp(_RATES, f, t))
+        return np.asarray(np.interp(_RATES, f, t)), _OWN
     u = rates_to_deviates(f[place])
     first = np.flatnonzero(np.diff(u, prepend=-np.inf) > _APART)
     u, t, place = u[first], np.maximum.reduceat(t[place], first), place[first]
@@ -156,10 +155,24 @@ def _smooth(
     density = ones * np.exp(-v * v / 2) / math.sqrt(2 * math.pi)
     known = density**2 / (noise * place * (bins - place) / bins + ones * t * (1 - t))  # 1/variance of v
     low, high = _slopes(u, v, t, density, known, noise, ones)
-    at = np.clip(_GRID, u[0], u[-1])
-    between = _monotone_cubic(u, v, at) if len(u) > 1 else np.full(len(at), v[0])
-    line = between + low * np.minimum(_GRID - u[0], 0) + high * np.maximum(_GRID - u[-1], 0)
-    return np.maximum.accumulate(deviates_to_rates(line))
+    at, below, above = np.clip(_GRID, u[0], u[-1]), np.minimum(_GRID - u[0], 0), np.maximum(_GRID - u[-1], 0)
+    line = monotone_cubic(u, v, at) if len(u) > 1 else np.full(len(at), v[0])
+    widths = np.diff(u) if len(u) > 1 else np.zeros(1)
+    line += low * below + high * above + bent * (below * (below - widths[0]) + above * (above + widths[-1]))
+    outside = np.flatnonzero(below)[::-1]
+    line[outside] = np.minimum.accumulate(line[outside])  # a curve that bends up must not rise again
+    return np.maximum.accumulate(deviates_to_rates(line)), _bend(u, v, known / 2)
+
+
+def _bend(u: NDArray[np.float64], v: NDArray[np.float64], known: NDArray[np.float64]) -> float:
+    """Return the square term of v as a parabola of u, less its noise; `_OWN` where fewer than three edges tell it."""
+    about = u - np.average(u, weights=known)
+    square = about**2 - np.average(about**2, weights=known)
+    square -= about * (known @ (about * square)) / max(float(known @ about**2), 1e-300)
+    information = float(known @ square**2)
+    if len(u) < 3 or information < 1e-9:
+        return _OWN
+    return math.sqrt(max((float(known @ (square * v)) / information) ** 2 - 1 / information, 0))
 
 
 def _slopes(
@@ -190,7 +203,7 @@ def _slopes(
     return end(0, 1, 0), end(-2, -1, -1)
 
 
-def _monotone_cubic(x: NDArray[np.float64], y: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float64]:
+def monotone_cubic(x: NDArray[np.float64], y: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return at numbers from the first to the last x the monotone cubic through the points, as scipy's PCHIP.
 
     A base install has no scipy, and neither have devices.

@@ -87,14 +87,14 @@ def calibration_in_the_large(histogram: Histogram) -> tuple[Estimate, float]:
     """
     usable = _usable(histogram)
     value, low, high = (
-        _intercept(usable, logit(scores)) for scores in (usable.centres, usable.edges[1:], usable.edges[:-1])
+        intercept(usable, logit(scores)) for scores in (usable.centres, usable.edges[1:], usable.edges[:-1])
     )
     rates = expit(value + logit(usable.centres))
     error = _left_over(usable, rates) / float(usable.counts @ (rates * (1 - rates)))
     return Estimate(value, min(low, value), max(high, value)), error
 
 
-def _intercept(histogram: Histogram, linear: NDArray[np.float64]) -> float:
+def intercept(histogram: Histogram, linear: NDArray[np.float64]) -> float:
     """Return the intercept with which as many positive rows are expected as there are."""
     positives, counts = float(histogram.positives.sum()), histogram.counts
     # That of equal scores lies between those of the lowest and the highest score.
@@ -113,7 +113,7 @@ def calibration_line(histogram: Histogram) -> CalibrationLine | None:
     None if a score parts the labels, or nearly does, or all are equal, so that no finite slope is the best one.
     """
     usable = _usable(histogram)
-    found = _fitted(usable.positives, usable.negatives, logit(usable.centres), usable)
+    found = fitted_line(usable.positives, usable.negatives, logit(usable.centres), usable)
     if found is None:
         return None
     lower, upper = logit(usable.edges[:-1]), logit(usable.edges[1:])
@@ -122,7 +122,7 @@ def calibration_line(histogram: Histogram) -> CalibrationLine | None:
     off = np.zeros(2)
     for of_ones, of_zeros in ((upper, lower), (lower, upper)):
         sides = np.append(usable.positives, nothing), np.append(nothing, usable.negatives)
-        other = _fitted(*sides, np.append(of_ones, of_zeros))
+        other = fitted_line(*sides, np.append(of_ones, of_zeros))
         off = np.full(2, np.inf) if other is None else np.maximum(off, np.abs(np.subtract(other[:2], found[:2])))
     return found._replace(intercept_off=float(off[0]), slope_off=float(off[1]))
 
@@ -138,7 +138,7 @@ def logit(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.log(inside) - np.log1p(-inside))
 
 
-def _fitted(
+def fitted_line(
     positives: NDArray[np.float64],
     negatives: NDArray[np.float64],
     scores: NDArray[np.float64],

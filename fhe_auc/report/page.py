@@ -108,7 +108,8 @@ def _figure(cards: Sequence[ReportCard], name: str) -> dict[str, str]:
     figure = FIGURES[name]
     words = (f"{each.title}: " * bool(each.model) + figure.words(each) for each in shown_in(cards, name))
     data = base64.b64encode(svg(draw(cards, name))).decode()
-    return {"title": figure.title, "caption": figure.caption, "words": " ".join(words), "data": data}
+    caption = figure.of_noise if cards[0].noisy else figure.caption
+    return {"title": figure.title, "caption": caption, "words": " ".join(words), "data": data}
 
 
 def tripod_items(*, groups: bool, sites: bool) -> tuple[tuple[str, str, str], ...]:
@@ -162,12 +163,12 @@ def _anchor(card: ReportCard, name: str) -> str:
 
 
 def _span(measure: Measure) -> str:
-    """Return what the bins leave open of a measure, if that shows; or why there is none."""
+    """Return what the bins leave open of a measure, if that shows and no interval has it; or why there is none."""
     estimate = measure.estimate
     if estimate is None:
         return "" if measure.missing.startswith(NOT_SHOWN) else measure.missing
     if not math.isfinite(estimate.half_width):
-        return "not known"
+        return "" if measure.interval or measure.no_interval else "not known"
     if estimate.half_width < _NEGLIGIBLE:
         return ""
     from markupsafe import Markup

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.metrics.censoring import at_horizon
 from fhe_auc.metrics.histogram import Histogram
+from fhe_auc.metrics.private_curves import CountNoise
 from fhe_auc.metrics.probabilities import of_probabilities
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis
@@ -184,16 +185,17 @@ def _of_model(
         raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
     if found is not None:
         evaluation = preceded(evaluation, found)
-    noisy = math.isnan(evaluation.binning_error)
+    noise = CountNoise.of(evaluation.settings, evaluation.parties) if math.isnan(evaluation.binning_error) else None
     added = np.setdiff1d(histogram.edges[:-1], grid).tolist() if report.threshold else ()
     level, least = asked.interval, report.min_cell
-    card = report_card(histogram, wanted=report, added=added, level=level, min_cell=least, noisy=noisy)
-    own = [*evaluation.own_warnings, *words.end_warnings(histogram, 1, card.min_cell)]
+    card = report_card(histogram, wanted=report, added=added, level=level, min_cell=least, noise=noise)
+    ends = () if noise else words.end_warnings(histogram, card.min_cell)
+    own = [*evaluation.own_warnings, *(() if noise else words.end_warnings(histogram, 1, card.min_cell))]
     warnings = [
         *(warning for warning in evaluation.warnings if warning not in evaluation.own_warnings),
         *words.cell_warnings(card, histogram),
         *words.interval_warnings(card, level),
-        *words.end_warnings(histogram, card.min_cell),
+        *ends,
     ]
     named = asked.thresholds if isinstance(asked.thresholds, str) else "of one's own"
     said = str(evaluation.settings.get("grid", said or named))

@@ -120,7 +120,10 @@ def weighting(analysis: Analysis, card: ReportCard) -> dict[str, object]:
 
 def interval_warnings(card: ReportCard, wanted: float | None) -> Iterator[str]:
     """Say why the AUC has no interval, or that labels may be reversed."""
-    if card.noisy or wanted is None:
+    if wanted is None:
+        return
+    if card.interval is None and card.private is not None:
+        yield f"no number has a confidence interval: {card.private.why_none}"
         return
     if card.interval is None:
         yield "the AUC has no confidence interval: a label has fewer than two rows, or all scores are tied"
@@ -141,14 +144,16 @@ def end_warnings(histogram: Histogram, least: float, below: float = math.inf) ->
 
 
 def cell_warnings(card: ReportCard, counted: Histogram) -> Iterator[str]:
-    """Say which small counts are not shown, or are, or can be worked out."""
+    """Say which small counts are not shown, or are, or can be worked out; noise hides them all."""
+    if card.noisy:
+        return
     for decision in card.chosen:
         if decision.hidden:
             yield f"threshold {decision.threshold:.6g}: {decision.hidden}"
     sides = counted.real
     if np.count_nonzero(counted.counts) <= _FEW_VALUES and ((sides > 0) & (sides < card.min_cell)).any():
         yield "scores have few values: counts hidden here can be worked out from the measures of all rows"
-    if card.min_cell == 1 and not card.noisy:
+    if card.min_cell == 1:
         yield "small counts are shown (--min-cell 1, in Python min_cell=1): a count from 1 to 9 may tell who is meant"
 
 

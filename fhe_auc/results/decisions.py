@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,7 +11,7 @@ from fhe_auc.metrics import precision_recall
 from fhe_auc.metrics.histogram import Estimate, Histogram
 from fhe_auc.metrics.small_cells import enough, rounded
 from fhe_auc.results.evaluation import CellCounts
-from fhe_auc.results.intervals import FEWEST, WALD, Interval, effective, quantile, rate_interval
+from fhe_auc.results.intervals import FEWEST, WALD, Interval, effective, noise_of_rate, quantile, rate_interval
 from fhe_auc.results.report_measures import HELD, NOT_SHOWN, TOO_FEW, Measure, in_steps_of_rows
 
 _ACTS = {"first": (0, 0, 1, 1), "second": (0, 1, 0, 1), "difference": (0, 1, -1, 0)}
@@ -72,9 +72,14 @@ _OF_DECISIONS = {
 
 
 def operating_points(
-    histogram: Histogram, level: float | None, cost_ratio: float | None, alert_rate: float | None, min_cell: int = 1
+    histogram: Histogram,
+    level: float | None,
+    cost_ratio: float | None,
+    alert_rate: float | None,
+    min_cell: int = 1,
+    noise: float = 0.0,
 ) -> Iterator[OperatingPoint]:
-    """Yield decisions at each of `chosen_thresholds`."""
+    """Yield decisions at each of `chosen_thresholds`; `noise` as of `decision`."""
     titles = [f"{rate} at least {least:.2f}" for rate in ("Specificity", "Sensitivity") for least in HELD]
     titles.append("Youden's index")
     if cost_ratio is not None:
@@ -83,7 +88,9 @@ def operating_points(
         titles.append(f"At most {100 * alert_rate:.4g}% flagged")
     chosen = chosen_thresholds(histogram, cost_ratio, alert_rate)
     for (name, threshold), title in zip(chosen.items(), titles, strict=True):
-        made = None if threshold is None else decision(histogram, title, threshold, level, min_cell=min_cell)
+        made = (
+            None if threshold is None else decision(histogram, title, threshold, level, min_cell=min_cell, noise=noise)
+        )
         yield OperatingPoint(name, title, made)
 
 
@@ -105,9 +112,16 @@ def chosen_thresholds(
 
 
 def decision(
-    histogram: Histogram, title: str, threshold: float, level: float | None, *, few: str = "", min_cell: int = 1
+    histogram: Histogram,
+    title: str,
+    threshold: float,
+    level: float | None,
+    *,
+    few: str = "",
+    min_cell: int = 1,
+    noise: float = 0.0,
 ) -> Decision:
-    """Return the classifier at a threshold; rates have Wilson's intervals.
+    """Return the classifier at a threshold; rates have Wilson's intervals, with the variance of `noise` on each count.
 
     `few` names the labels, of `LABELS`, whose counts are not shown there, nor what would tell them. Where small counts
     are hidden, sums of weights are in steps (`rounded`), and so are rates, but these are of the sums as they are.
@@ -126,6 +140,7 @@ def decision(
     rows = {name: of for name, (_, of) in rates.items()}
     rows |= {"f1": share(counts, squares, *_JACCARD)[1], "balanced_accuracy": min(rows["recall"], rows["specificity"])}
     found = precision_recall.decision_metrics(histogram, threshold)
+    with_noise = _with_noise(histogram, threshold, noise, level) if noise and level else {}
     why = few and f"{NOT_SHOWN}: from 1 to {min_cell - 1} {few} rows lie on one side, or up to another threshold"
     measures = []
     for name, texts in _OF_DECISIONS.items():
@@ -136,11 +151,36 @@ def decision(
             estimate = None if value is None else Estimate(value, value, value)
             estimate = in_steps_of_rows(estimate, rows[name]) if coarse and estimate else estimate
             interval, no_interval = rate_interval(*rate, level), TOO_FEW if 0 < rate[1] < FEWEST else ""
+            if noise:
+                interval, no_interval = with_noise.get(name), TOO_FEW * (level is not None)
             measures.append(Measure(name, *texts, estimate, interval, no_interval=no_interval))
     of_positive, of_negative = (
         (None, None) if label in few else tuple(row) for label, row in zip(LABELS, reversed(told), strict=True)
     )
     return Decision(title, float(threshold), tuple(measures), (of_negative, of_positive), why)
+
+
+def _with_noise(histogram: Histogram, threshold: float, noise: float, level: float) -> dict[str, Interval]:
+    """Return the interval of each rate, of F1 by J's, and of the balanced accuracy by the ends of both its parts'."""
+    at, usable = histogram.bin_of(threshold), histogram.cleaned()
+    (tp, fp), (fn, tn) = usable.sides[:, at:].sum(axis=1).tolist(), usable.sides[:, :at].sum(axis=1).tolist()
+    counts = {"TP": tp, "FP": fp, "FN": fn, "TN": tn}
+    bins = dict.fromkeys(("TP", "FP"), float(usable.bins - at)) | dict.fromkeys(("FN", "TN"), float(at))
+    found = dict[str, Interval]()
+    for name, (hits, among) in {**_RATES, "f1": _JACCARD}.items():
+        (hit, rows), (of_hits, of_all) = share(counts, None, hits, among), share(bins, None, hits, among)
+        varied = noise_of_rate(hit / rows, of_hits * noise, (of_all - of_hits) * noise) if rows > 0 else 0.0
+        if (interval := rate_interval(hit, rows, level, float(varied))) is not None:
+            found[name] = interval
+    if "f1" in found:
+        low, high = found["f1"].low, found["f1"].high
+        found["f1"] = replace(found["f1"], low=2 * low / (1 + low), high=2 * high / (1 + high))
+    if {"recall", "specificity"} <= found.keys():
+        low, high = (
+            (getattr(found["recall"], end) + getattr(found["specificity"], end)) / 2 for end in ("low", "high")
+        )
+        found["balanced_accuracy"] = replace(found["recall"], low=low, high=high)
+    return found
 
 
 def share(

@@ -35,6 +35,7 @@ AT_MOST = ", for classes that err together"  # of an average, at the end of a me
 NEWCOMBE = "Newcombe, method 5"
 HALF_NEWCOMBE = "between DeLong and Newcombe's method 5"
 WILSON = "Wilson"
+WITH_NOISE = ", with noise"  # at the end of a method's name
 WILSON_CUT = "Wilson, at an estimated threshold"
 WALD = "Wald"
 WALD_LOGIT = "Wald, logit scale"
@@ -156,19 +157,24 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(each) for each in np.minimum(stepped[np.argsort(order)], 1.0)]
 
 
-def wilson(successes: ArrayLike, rows: ArrayLike, level: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def wilson(
+    successes: ArrayLike, rows: ArrayLike, level: float, noise: ArrayLike = 0.0
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the ends, both in [0, 1], of Wilson's score interval of each rate k/n, without continuity correction.
 
         (k + z²/2 ± z·√(k(n − k)/n + z²/4)) / (n + z²)
 
-    Wilson, JASA 22 (1927), 209-212. `successes` k, `rows` n > 0 and the ends have one shape. Errors as `quantile`.
+    Of counts with `noise` of variance V (`noise_of_rate`), as |k/n − p| = z·√(p(1 − p)/n + V/n²): V·(1 + z²/n) is added
+    below the root. Wilson, JASA 22 (1927), 209-212. `successes` k, `rows` n > 0 and the ends have one shape. Errors as
+    `quantile`.
     """
     z = quantile(level)
     k, n = np.asarray(successes, np.float64), np.asarray(rows, np.float64)
-    centre, reach = k + z**2 / 2, z * np.sqrt(np.maximum(k * (n - k), 0) / n + z**2 / 4)
+    by_noise = np.asarray(noise) * (1 + z**2 / n)
+    centre, reach = k + z**2 / 2, z * np.sqrt(np.maximum(k * (n - k), 0) / n + z**2 / 4 + by_noise)
     # The end beside a rate of 0 or 1 is that rate: rounding must not leave it out.
-    low = np.where(k <= 0, 0.0, (centre - reach) / (n + z**2))
-    return low, np.where(k >= n, 1.0, (centre + reach) / (n + z**2))
+    low = np.where(k <= 0, 0.0, np.maximum((centre - reach) / (n + z**2), 0.0))
+    return low, np.where(k >= n, 1.0, np.minimum((centre + reach) / (n + z**2), 1.0))
 
 
 def effective(hits: ArrayLike, others: ArrayLike, squares: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -186,17 +192,23 @@ def effective(hits: ArrayLike, others: ArrayLike, squares: ArrayLike) -> tuple[N
     return p * rows, rows
 
 
-def rate_interval(successes: float, rows: float, level: float | None) -> Interval | None:
+def rate_interval(successes: float, rows: float, level: float | None, noise: float = 0.0) -> Interval | None:
     """Return Wilson's interval of a rate; None without a level, or of fewer than 20 rows."""
     if level is None or rows < FEWEST:
         return None
-    return wilson_interval(successes, rows, level)
+    return wilson_interval(successes, rows, level, noise)
 
 
-def wilson_interval(successes: float, rows: float, level: float) -> Interval:
+def wilson_interval(successes: float, rows: float, level: float, noise: float = 0.0) -> Interval:
     """Return Wilson's interval of a rate; errors as of `quantile`."""
-    low, high = wilson(successes, rows, level)
-    return Interval(level, float(low), float(high), WILSON)
+    low, high = wilson(successes, rows, level, noise)
+    return Interval(level, float(low), float(high), WILSON + WITH_NOISE * (noise > 0))
+
+
+def noise_of_rate(rate: ArrayLike, hits: ArrayLike, others: ArrayLike) -> NDArray[np.float64]:
+    """Return the variance of k − p·n by noise, from that of the rows that hit, and of all others: for `wilson`."""
+    p, of_hits, of_others = (np.asarray(each, np.float64) for each in (rate, hits, others))
+    return np.asarray((1 - p) ** 2 * of_hits + p**2 * of_others)
 
 
 def quantile(level: object) -> float:

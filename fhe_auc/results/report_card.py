@@ -2,7 +2,7 @@
 
 import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 from fhe_auc.metrics import ranking, small_cells
 from fhe_auc.metrics.calibration import CALIBRATION_BINS, CalibrationCurve, calibration_curve
 from fhe_auc.metrics.histogram import Estimate, Histogram
-from fhe_auc.metrics.precision_recall import DecisionCurve, best_f1_threshold, decision_curve, net_benefit_error
+from fhe_auc.metrics.precision_recall import (
+    DecisionCurve,
+    best_f1_threshold,
+    decision_curve,
+    net_benefit_by_counts,
+    net_benefit_error,
+)
+from fhe_auc.metrics.private_curves import CountNoise
 from fhe_auc.metrics.probabilities import BrierDecomposition, brier_decomposition, of_probabilities
 from fhe_auc.metrics.ranking import PrecisionRecallCurve, RocCurve
 from fhe_auc.metrics.small_cells import Shown
@@ -20,7 +27,8 @@ from fhe_auc.results.decisions import LABELS, Decision, OperatingPoint, decision
 from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.group_decisions import GroupCalibration, GroupDecision
 from fhe_auc.results.heterogeneity import SiteSummary
-from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, quantile, rate_interval, wilson
+from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, noise_of_rate, quantile, rate_interval, wilson
+from fhe_auc.results.private_measures import PrivateNumbers, private_numbers
 from fhe_auc.results.report_measures import Measure, calibration_measures, in_steps_of_rows, score_measures
 
 DIGITS = 4  # of numbers that are not of the counts shown, also in figures: all of them would tell where single rows lie
@@ -49,7 +57,6 @@ class ReportCard:
     histogram: Histogram
     fine_bins: int  # before merging, which leaves fewer: thresholds asked for are among them
     min_cell: int  # the least count, but for 0, that is shown; 1 where nothing was merged on purpose
-    noisy: bool  # whether the counts carry privacy noise, which no range covers; there are no intervals then
     level: float | None  # of all confidence intervals; None: there are none
     measures: tuple[Measure, ...]  # without a threshold; the first is the AUC
     calibration_measures: tuple[Measure, ...]  # likewise
@@ -72,6 +79,7 @@ class ReportCard:
     group_decisions: tuple[GroupDecision, ...] = ()  # these groups at the first chosen threshold, from another one
     group_calibrations: tuple[GroupCalibration, ...] = ()  # from the same session as that
     sites: SiteSummary | None = None  # what sites have in common, from the session of groups
+    private: PrivateNumbers | None = None  # what is known of counts that carry privacy noise; None: they are exact
 
     @property
     def title(self) -> str:
@@ -82,6 +90,11 @@ class ReportCard:
     def level_text(self) -> str:
         """Write the level of the intervals for people."""
         return f"{100 * (self.level or 0):.6g} %"
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the counts carry privacy noise."""
+        return self.private is not None
 
     @property
     def auc(self) -> Estimate:
@@ -149,7 +162,7 @@ def report_card(
     added: Sequence[float] = (),
     level: float | None = DEFAULT_LEVEL,
     min_cell: int = 1,
-    noisy: bool = False,
+    noise: CountNoise | None = None,
 ) -> ReportCard:
     """Compute all numbers of the report, of counts in bins of scores, exact or with privacy noise.
 
@@ -159,16 +172,19 @@ def report_card(
     grid for this alone part no bin of measures without a threshold. `level`, from 0.5 to 0.9999, is that of the
     confidence intervals; None for none. Bins are merged (`small_cells.merge_small_cells`) until no count that is shown
     is from 1 to ``min_cell - 1``, and no edge tells where fewer rows lie; 1 merges nothing. A threshold stays where it
-    is asked for: what would show a small count there is missing. `noisy` counts, and those that are no integers, have
-    no intervals and, since the noise hides small counts, are not merged.
+    is asked for: what would show a small count there is missing. Counts with `noise`, which hides small ones, are not
+    merged, and have values and intervals by `private_numbers`; those that are no integers otherwise have no intervals.
 
     Raises `UndefinedAucError` without positive or negative rows, `EvaluationError` if a class has fewer than `min_cell`
     rows; `InputError` if a threshold is no edge, or `level` or `min_cell` is out of range.
     """
     counted = histogram.cleaned()
-    fine = usable = merged = small_cells.joined(counted, added)
-    if noisy or (fine.real % 1).any():
+    fine = usable = merged = counted if noise else small_cells.joined(counted, added)
+    variance = noise.deviation**2 if noise else 0.0
+    wished = level
+    if noise or (fine.real % 1).any():
         level, min_cell = None, 1
+    of_rates = wished if variance else level
     bins = [counted.bin_of(threshold) for threshold in wanted.threshold]
     probabilities, calibration = of_probabilities(fine), None
     hidden = [""] * len(bins)
@@ -197,24 +213,26 @@ def report_card(
     if merged.squares is not None:
         squares, coarse = dict(zip(in_all, merged.squares.sum(axis=1), strict=True)), min_cell > 1
     of_all = share(in_all, squares, "TP", "TP TN", coarse=coarse)
+    of_label = counted.bins * variance
     roc = ranking.roc_curve(usable)
     heavy = usable.spread.sum(axis=1) / usable.sides.sum(axis=1)  # Σw²/Σw of each label; 1 without weights
     curve = decision_curve(usable) if probabilities else None
-    return ReportCard(
+    card = ReportCard(
         histogram=usable,
         fine_bins=counted.bins if min_cell > 1 else fine.bins,
         min_cell=min_cell,
-        noisy=noisy,
         level=level,
         measures=tuple(score_measures(fine, merged, level, min_cell)),
         calibration_measures=calibration_measures(fine, level),
         brier=brier_decomposition(usable, mean_scores) if probabilities else None,
-        best=decision(merged, "Best F1", best_f1_threshold(merged), level, min_cell=min_cell),
+        best=decision(merged, "Best F1", best_f1_threshold(merged), of_rates, min_cell=min_cell, noise=variance),
         chosen=tuple(
-            decision(counted, "Asked for", threshold, level, few=few, min_cell=min_cell)
+            decision(counted, "Asked for", threshold, of_rates, few=few, min_cell=min_cell, noise=variance)
             for threshold, few in zip(wanted.threshold, hidden, strict=True)
         ),
-        operating_points=tuple(operating_points(merged, level, wanted.cost_ratio, wanted.alert_rate, min_cell)),
+        operating_points=tuple(
+            operating_points(merged, of_rates, wanted.cost_ratio, wanted.alert_rate, min_cell, variance)
+        ),
         roc=roc,
         precision_recall=ranking.precision_recall_curve(usable),
         calibration=calibration,
@@ -224,7 +242,44 @@ def report_card(
         observed_band=calibration and _band(calibration.prob_true, calibration.rows, level, heavy),
         net_benefit_band=curve and _around(curve.model, net_benefit_error(usable), level),
         prevalence_estimate=in_steps_of_rows(prevalence, of_all[1]) if coarse else prevalence,
-        prevalence_interval=rate_interval(*of_all, level),
+        prevalence_interval=rate_interval(*of_all, of_rates, float(noise_of_rate(share_of, of_label, of_label))),
+    )
+    return card if noise is None else _with_noise(card, histogram, noise, wished)
+
+
+def _with_noise(card: ReportCard, histogram: Histogram, noise: CountNoise, level: float | None) -> ReportCard:
+    """Return the card of cleaned counts with what noisy ones tell (`private_numbers`) in place of their own numbers."""
+    found, usable = private_numbers(histogram, noise, level), card.histogram
+    calibration, observed, benefit = None, None, None
+    if card.calibration is not None and card.decision_curve is not None:
+        # A threshold asked for may leave few rows beside an edge, which are no group.
+        cuts = _cuts(usable.counts, min(CALIBRATION_BINS, usable.bins - len(card.chosen)))
+        at = np.searchsorted(found.spread.edges[:-1], usable.edges[cuts])
+        calibration = _in_cuts(usable, cuts)._replace(prob_pred=_in_cuts(found.spread, at).prob_pred)
+        bins = np.diff(cuts, prepend=0, append=usable.bins) * noise.deviation**2
+        varied = noise_of_rate(calibration.prob_true, bins, bins)
+        observed = _band(calibration.prob_true, calibration.rows, found.level, np.ones((2, 1)), varied)
+        error = np.hypot(net_benefit_error(usable), noise.deviation * net_benefit_by_counts(usable))
+        benefit = _around(card.decision_curve.model, error, found.level)
+
+    def decided(decision: Decision) -> Decision:
+        return replace(decision, measures=found.told(decision.measures))
+
+    return replace(
+        card,
+        level=found.level,
+        measures=found.told(card.measures),
+        calibration_measures=found.told(card.calibration_measures),
+        brier=None,
+        best=decided(card.best),
+        chosen=tuple(map(decided, card.chosen)),
+        operating_points=tuple(
+            each._replace(decision=each.decision and decided(each.decision)) for each in card.operating_points
+        ),
+        calibration=calibration,
+        observed_band=observed,
+        net_benefit_band=benefit,
+        private=found,
     )
 
 
@@ -234,13 +289,17 @@ def _around(values: NDArray[np.float64], errors: NDArray[np.float64], level: flo
 
 
 def _band(
-    rates: NDArray[np.float64], rows: NDArray[np.float64] | float, level: float | None, heavy: NDArray[np.float64]
+    rates: NDArray[np.float64],
+    rows: NDArray[np.float64] | float,
+    level: float | None,
+    heavy: NDArray[np.float64],
+    noise: NDArray[np.float64] | float = 0.0,
 ) -> Band | None:
     """Return Wilson's intervals of rates of so many rows; `heavy` is Σw²/Σw of hits, and of others."""
     if level is None:
         return None
     effective = np.maximum(rows / (heavy[0] * (1 - rates) + heavy[1] * rates), 1e-9)
-    return Band(*wilson(np.minimum(np.round(rates * effective, 6), effective), effective, level))
+    return Band(*wilson(np.minimum(np.round(rates * effective, 6), effective), effective, level, noise))
 
 
 def _groups(

@@ -10,7 +10,10 @@ import io
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
+import numpy as np
+
 from fhe_auc.results.intervals import Interval
+from fhe_auc.results.private_measures import BANDS, PrivateNumbers
 from fhe_auc.results.report_card import DIGITS, Facts, ReportCard
 
 Line: TypeAlias = tuple[str | float | None, ...]
@@ -49,16 +52,33 @@ def report_lines(cards: Mapping[str, ReportCard], facts: Facts) -> Iterator[Line
         head = between, "differences", "roc_auc", "AUC, difference"
         yield _line(head, pair.difference, pair.interval, rows, pair.missing, few, pair.p_value)
     for model, section, each in found:
-        value, note = (None, each.missing) if each.estimate is None else (each.estimate.value, "")
+        value, note = (None, each.missing) if each.estimate is None else (each.estimate.value, each.no_interval)
         yield _line((model, section, each.name, each.title), value, each.interval, rows, note, few)
     for model, point in ((model, point) for model, card in cards.items() for point in card.operating_points):
         if point.decision and point.interval:
             head = model, point.title, "threshold", "Threshold"
             yield _line(head, point.decision.threshold, point.interval, rows, "", False)
+    for model, card in cards.items():
+        yield from () if card.private is None else _of_curves(model, card.private)
     for group in (each for card in cards.values() for each in card.groups):
         variable, _, level = group.group.partition(": ")
         head = group.model, variable, "roc_auc", f"AUC, {level}"
         yield _line(head, group.auc, group.interval, group.rows, group.missing, True)
+
+
+def _of_curves(model: str, private: PrivateNumbers) -> Iterator[Line]:
+    """Yield every tenth point of noisy counts' interpolated curves, with its interval, and that of the whole curve."""
+    for curve, columns in private.curves.items():
+        (x, at), (y, values), *ends = columns.items()
+        bands = [each for _, each in ends]
+        title = f"{y.upper() if y == 'tpr' else y.capitalize()} at {x.upper() if x == 'fpr' else x} "
+        for point in np.flatnonzero(np.isclose(20 * at % 1, [[0], [1]]).any(axis=0)):
+            head = model, f"{curve} curve", f"{y}_at_{x}_{at[point]:.2f}", title + f"{at[point]:.2f}"
+            if not bands:
+                yield _line(head, values[point], None, None, private.why_none, False)
+            for low, high, method in zip(bands[::2], bands[1::2], BANDS, strict=False):
+                interval = Interval(private.level or 0, float(low[point]), float(high[point]), method)
+                yield _line(head, float(values[point]), interval, None, "", False)
 
 
 def as_csv(lines: Iterable[Line]) -> str:

@@ -41,7 +41,7 @@ _FARTHEST = 300.0
 NOT_SHOWN = "not shown"
 TOO_FEW = f"fewer than {FEWEST} rows: too few for an interval"
 HELD = (0.9, 0.95)  # specificity, or sensitivity, at the operating points
-_MAX_FPR = 0.1
+MAX_FPR = 0.1
 _FEWEST_NEGATIVES = 50  # effective ones, for an interval of the partial AUC: with 37 it held in 87 % of studies
 _FEW_NEGATIVES = f"fewer than {_FEWEST_NEGATIVES} effective negative rows: too few for an interval"
 
@@ -80,7 +80,7 @@ def _wald(estimate: Estimate, error: float, level: float | None) -> Interval | N
 
 
 def _partial_auc_interval(score: Estimate, error: float, level: float, rows: float) -> Interval | None:
-    by = 2 - _MAX_FPR  # the area itself, as a share of what it can be, lies between 0 and 1
+    by = 2 - MAX_FPR  # the area itself, as a share of what it can be, lies between 0 and 1
     share = min(max(1 - by * (1 - score.value), 0.0), 1.0)
     interval = _wald_logit(share, by * error, level, rows, by * score.half_width)
     return interval and replace(interval, low=1 - (1 - interval.low) / by, high=1 - (1 - interval.high) / by)
@@ -164,7 +164,7 @@ _OF_SCORES = {
         "Mean precision as recall grows; chance gives the share of positive rows.",
     ),
     "partial_auc": (
-        f"Partial AUC, specificity from {1 - _MAX_FPR:g}",
+        f"Partial AUC, specificity from {1 - MAX_FPR:g}",
         "Standardised (McClish): 0.5 is chance, 1 is perfect.",
     ),
     "ks": ("Kolmogorov–Smirnov", "Largest gap between true and false positive rate over all thresholds."),
@@ -221,7 +221,7 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
     would tell of from 1 to ``min_cell - 1`` rows at the wrong end of the scores is left out.
     """
     auc, precision = ranking.roc_auc_score(fine), ranking.average_precision_score(fine)
-    partial, partial_error = ranking.partial_auc_score(fine, _MAX_FPR)
+    partial, partial_error = ranking.partial_auc_score(fine, MAX_FPR)
     found = {"roc_auc": auc, "average_precision": precision, "partial_auc": partial, "ks": ranking.ks_statistic(shown)}
     if min_cell > 1 and fine.squares is not None:
         found["ks"] = in_steps_of_rows(found["ks"], min(fine.effective))

@@ -99,9 +99,7 @@ class Data:
 def of_data(name: str) -> Data:
     """Return a data set of `fhe_auc.rows.datasets`."""
     parties = datasets.load(name)
-    return Data(
-        name, *(np.concatenate([getattr(each, side) for each in parties]) for side in ("y_true", "y_score"))
-    )
+    return Data(name, *(np.concatenate([getattr(each, side) for each in parties]) for side in ("y_true", "y_score")))
 
 
 @cache

@@ -27,7 +27,7 @@ HPKE = Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 
 @dataclass(frozen=True)
 class Session:
-    """What a record hangs on; `runs` are of wide bins and others by turns."""
+    """What a record hangs on; `runs` are of wide bins and others by turns, `noise` is the device's, with epsilon."""
 
     session: bytes  # the manifest's id
     digest: bytes  # of the manifest
@@ -41,6 +41,7 @@ class Session:
     chunk: int
     aggregator: bytes  # encryption keys
     helper: bytes
+    noise: Sequence[int] = ()
 
 
 def msgpack(*values: bytes | int) -> bytes:
@@ -110,6 +111,7 @@ def entries(session: Session, rows: Rows) -> list[int]:
     wide = [at % 2 == 0 for at, run in enumerate(session.runs) for _ in range(run)]
     counts, before, every = [0] * (2 * len(begins)), list(accumulate(wide, initial=0)), sum(wide)
     buckets = every if every <= 16 else min(max(1, min(len(counts) // 320, 128)), every)
+    wide, buckets = ([False] * len(begins), 0) if session.noise else (wide, buckets)  # nothing is counted by signs
     by_sign = [0] * (DRAWS * 8 * buckets)  # draws; bins, rows; plus, minus; labels; buckets
     for label, score in rows:
         at = max(bisect(begins, score) - 1, 0)
@@ -149,15 +151,15 @@ def sketch(session: Session, member: int, rows: Rows, seed: bytes, blind: bytes,
     """What is sealed to the aggregator, and what of it is signed; `key` is that of the proof's own randomness."""
     t, counts, about = session.prime, entries(session, rows), (session.digest, member)
     digits = [each // session.base**place % session.base for each in counts for place in range(session.length)]
-    seeds = uniform(key, t, PROOFS * session.chunk)
-    size = len(digits) + len(seeds) + PROOFS * (session.base * (session.calls + PROOFS - 1) - session.calls + 1)
+    seeds, submitted = uniform(key, t, PROOFS * session.chunk), [*digits, *session.noise]
+    size = len(submitted) + len(seeds) + PROOFS * (session.base * (session.calls + PROOFS - 1) - session.calls + 1)
     pad = uniform(derived(seed, session.session, b"fhe-auc pad 1\0" + msgpack(member, 0)), t, size)
-    padded, label = packed(map(add, digits, pad), t), b"fhe-auc input proofs: "
+    padded, label = packed(map(add, submitted, pad), t), b"fhe-auc input proofs: "
     part = msgpack(label + b"aggregator's part 1\0", *about, hashlib.sha256(padded).digest())
     other = msgpack(label + b"helper's part 1\0", *about)
     parts = hmac.digest(blind, part, "sha256"), hmac.digest(seed, other, "sha256")
     joint = hashlib.sha256(msgpack(label + b"weights 2\0", *about, *parts)).digest()
-    made = packed(map(add, proof(session, digits, uniform(joint, t, len(seeds)), seeds), pad[len(digits) :]), t)
+    made = packed(map(add, proof(session, digits, uniform(joint, t, len(seeds)), seeds), pad[len(submitted) :]), t)
     return b"".join((padded, *parts, blind, made)), b"".join(parts)
 
 

@@ -20,8 +20,9 @@ from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputErro
 from fhe_auc.base.serialise import KeptFormat, SecretStruct
 from fhe_auc.input_proofs.sessions import RANDOMNESS_BYTES
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rows.own_checks import check_scores, doubts, left_out
+from fhe_auc.rows.own_checks import check_scores
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
@@ -46,11 +47,13 @@ class Floor:
     """The least that a device asks of a session, whoever convenes it; `InputError` where a field cannot be that.
 
     `members` is how many members the fleet has at least, 2 or more. `share` is the share of the members, above 0 and at
-    most 1, that must count at least: who plays fewer is never alone with one device.
+    most 1, that must count at least: who plays fewer is never alone with one device. `epsilon`, if it is given, is the
+    largest budget of a device that a session may have, and it must have one.
     """
 
     members: int
     share: float
+    epsilon: float | None = None
 
     def __post_init__(self) -> None:
         if self.members < 2 or not 0 < self.share <= 1:
@@ -65,6 +68,10 @@ class Floor:
         if least < self.share * size:
             what = f"{least:,} of {size:,} members are enough for the session"
             raise InputError(f"{what}, a smaller share {floor}, {self.share:g}")
+        spends = registry.load(manifest.protocol).spends(manifest)
+        if self.epsilon is not None and not (spends and spends.unit == "device" and spends.epsilon <= self.epsilon):
+            asked = f"epsilon = {spends.epsilon:g} a {spends.unit}" if spends else "no noise"
+            raise InputError(f"the session has {asked}, and this device takes part up to epsilon = {self.epsilon:g}")
 
 
 @dataclass(frozen=True)
@@ -163,8 +170,8 @@ class Device:
             raise DeserialisationError(f"the sums are of {number} members, fewer or more than the session may have")
         # Only how many count matters without authenticators, and members have no names.
         found: Evaluation = self._loaded.task(self.manifest, data).read_result(totals, ("",) * number, b"")
-        warnings = (*found.warnings, *left_out([data]), *doubts([data], self.manifest.thresholds))
-        return replace(found, keys="helper", rounds=2, warnings=warnings)
+        own = registry.load(self.manifest.protocol).own_warnings(self.manifest, [data])
+        return replace(found, keys="helper", rounds=2, warnings=(*found.warnings, *own))
 
 
 def released(memory: bytes, word: bytes) -> bytes:

@@ -292,7 +292,8 @@ def budget(request: Request) -> Privacy | None:
     if not agreed(request.options, fleet=fleet is not None):
         return None
     given, analysis = request.row_caps, request.analysis
-    if request.keys != "helper" or not (isinstance(given, int) or set(request.parties) <= set(given or ())):
+    proved = isinstance(given, int) or (fleet is None and set(request.parties) <= set(given or ()))
+    if request.keys != "helper" or not proved:
         raise InputError(_NOT_PROVED)
     if analysis.by or analysis.classes or analysis.heterogeneity or analysis.cluster:
         raise InputError(_NO_GROUPS)

@@ -19,7 +19,12 @@ from fhe_auc_protocols.histograms.local_randomisation import LocalRandomisation
 from fhe_auc_protocols.histograms.quantile_thresholds import ExactQuantiles, PrivateQuantiles, TreeQuantiles
 from fhe_auc_protocols.histograms.readout import PrivateReadout
 from fhe_auc_protocols.histograms.replicates import ReplicateCounts
-from fhe_auc_protocols.histograms.score_histogram import LOCAL_SHARE, Cells, ExactScoreHistogram, PrivateScoreHistogram
+from fhe_auc_protocols.histograms.score_histogram import (
+    Cells,
+    ExactScoreHistogram,
+    PrivateScoreHistogram,
+    RandomisedScoreHistogram,
+)
 
 
 class DistributedNoise(ExactCounts[R]):
@@ -67,7 +72,7 @@ class HistogramLocalDp(LocalRandomisation[Evaluation]):
     summary = "local differential privacy: each row's label and bin by unary encoding, nothing encrypted"
     trust = "nobody but its own party with a row: others learn what epsilon allows; all compute what they should"
     boundaries = "boundaries-local-dp"
-    readout = PrivateScoreHistogram(LOCAL_SHARE)
+    readout = RandomisedScoreHistogram()
     options = options_of.HISTOGRAM_LOCAL_DP
     staged = staticmethod(readout.staged)
 

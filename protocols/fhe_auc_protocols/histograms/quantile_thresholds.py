@@ -86,17 +86,12 @@ class _Quantiles(Readout[QuantileThresholds]):
         return counts
 
     def _found(
-        self,
-        manifest: Manifest,
-        pooled: PooledCounts,
-        grid: NDArray[np.float64],
-        settings: Mapping[str, float],
-        warnings: tuple[str, ...],
+        self, manifest: Manifest, pooled: PooledCounts, grid: NDArray[np.float64], *warnings: str, **settings: float
     ) -> QuantileThresholds:
         """Return the thresholds, and say so where they are fewer than were asked for."""
         bins = int(manifest.options.get("bins", 0))
         if len(grid) < bins:
-            warnings += (f"{len(grid):,} bin edges instead of {bins:,}: {self.why_fewer}",)
+            warnings = (*warnings, f"{len(grid):,} bin edges instead of {bins:,}: {self.why_fewer}")
         warnings = result_warnings.of_parties(manifest, pooled.parties) + warnings
         return pooled.said(QuantileThresholds, manifest, grid=explicit(grid), settings=settings, warnings=warnings)
 
@@ -127,18 +122,18 @@ class ExactQuantiles(_Quantiles):
     def outcome(self, manifest: Manifest, pooled: PooledCounts) -> QuantileThresholds:
         """Return the thresholds; raise `EvaluationError` where there is no row."""
         (counts,) = pooled.levels
-        warnings: tuple[str, ...] = (
+        warnings = [
             f"bin edges from quantiles: every party learns how many pooled rows lie in each of {counts.size:,} cells "
             "of scores, labels left out, and so how many there are in all; the edges are public, and the aggregator "
-            "learns them too",
-        )
+            "learns them too"
+        ]
         height, bins = _height(len(manifest.thresholds)), int(manifest.options["bins"])
         levels = all_levels(counts.astype(np.float64), height)
         grid = manifest.thresholds[equi_depth_cells(levels, bins)]
         if len(inside := _cut(levels[-1], bins)):
             grid = np.union1d(grid, inside)
-            warnings += (_CROWDED,)
-        return self._found(manifest, pooled, grid, {"height": height}, warnings)
+            warnings.append(_CROWDED)
+        return self._found(manifest, pooled, grid, *warnings, height=height)
 
 
 class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
@@ -172,18 +167,17 @@ class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
     def outcome(self, manifest: Manifest, pooled: PooledCounts) -> QuantileThresholds:
         """Return the thresholds; raise `EvaluationError` where noise outweighs the rows."""
         cells = equi_depth_cells(pooled.levels, int(manifest.options["bins"]))
-        return self._private(manifest, pooled, cells, {"height": len(pooled.levels)})
+        return self._private(manifest, pooled, cells, height=len(pooled.levels))
 
     def _private(
-        self, manifest: Manifest, pooled: PooledCounts, cells: NDArray[np.int64], found: Mapping[str, float]
+        self, manifest: Manifest, pooled: PooledCounts, cells: NDArray[np.int64], more: str = "", **found: float
     ) -> QuantileThresholds:
-        settings = {"epsilon": self.budget(manifest.options), **found, **pooled.settings}
-        more = ", and of how many rows are positive" if "noisy_positives" in found else ""
-        warnings = (
+        said = (
             f"bin edges from quantiles, ends of {len(manifest.thresholds):,} cells: every party learns noisy counts of "
-            f"all scores, labels left out{more}; the edges are public, and the aggregator learns them too",
+            f"all scores, labels left out{more}; the edges are public, and the aggregator learns them too"
         )
-        return self._found(manifest, pooled, manifest.thresholds[cells], settings, warnings)
+        settings = {"epsilon": self.budget(manifest.options), **found, **pooled.settings}
+        return self._found(manifest, pooled, manifest.thresholds[cells], said, **settings)
 
 
 class TreeQuantiles(PrivateQuantiles):
@@ -208,7 +202,8 @@ class TreeQuantiles(PrivateQuantiles):
         *levels, (positives,) = pooled.levels
         whole, _ = shared_budget(manifest.options)
         cells = chosen_cells(levels, float(positives), whole, int(manifest.options.get("bins", 0)))
-        return self._private(manifest, pooled, cells, {"noisy_positives": int(positives)})
+        more = ", and of how many rows are positive"
+        return self._private(manifest, pooled, cells, more, noisy_positives=int(positives))
 
 
 def chosen_cells(levels: Sequence[NDArray[Any]], positives: float, epsilon: float, bins: int = 0) -> NDArray[np.int64]:
@@ -254,7 +249,10 @@ def equi_depth_cells(levels: Sequence[NDArray[Any]], bins: int) -> NDArray[np.in
     Raises `EvaluationError`: the rows number 0 or, by noise, less.
     """
     if not (total := float(levels[0].sum())) > 0:
-        raise EvaluationError("the hierarchical counts hold no row (or privacy noise outweighs them): no quantiles")
+        raise EvaluationError(
+            "the hierarchical counts hold no row (or privacy noise outweighs them), so there are no quantiles: more "
+            "rows are needed, or a larger epsilon, or thresholds that no session finds"
+        )
     left = np.arange(1, bins) / bins * total
     segment = np.zeros(left.shape, dtype=np.int64)
     for level in levels:

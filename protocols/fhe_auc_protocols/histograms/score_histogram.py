@@ -26,7 +26,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,6 @@ from fhe_auc.question.score_bins import bins_of, of_one_number
 from fhe_auc.results.delong import of_bins
 from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.evaluation import CellCounts, Evaluation
-from fhe_auc.results.intervals import quantile
 from fhe_auc.results.noise_intervals import auc_interval
 from fhe_auc.rows.counts import Counts
 from fhe_auc.rows.party_data import PartyData
@@ -55,7 +54,7 @@ from fhe_auc_protocols.options import SPENT, checked_epsilon, privacy_budget, sh
 _LABELS = 2  # positives and negatives
 _MOST_CELLS = 2**21  # of a grid of 2^20 thresholds, without groups
 _LOUD = 0.1  # noise above this share of the rarer class's rows is worth a warning
-SHARE, LOCAL_SHARE = 0.11, 0.25  # of epsilon, for the thresholds; docs/evidence/noise.md has measurements
+SHARE = 0.11  # of epsilon, for the thresholds; docs/evidence/noise.md has measurements
 _HEIGHT = "height"
 
 
@@ -154,23 +153,12 @@ class ExactScoreHistogram(Blocks[Evaluation]):
 class PrivateScoreHistogram(ExactScoreHistogram, PrivateReadout[Evaluation]):
     """Of counts with noise. A session before may have spent a part of the budget on the thresholds, a `share` of it."""
 
-    def __init__(self, share: float = SHARE) -> None:
-        super().__init__()
-        self._share = share
-
-    def of(self, analysis: Analysis, options: Mapping[str, Any], square: int = 1) -> PrivateScoreHistogram:
-        """Return itself: each row counts once."""
-        return self
+    share: ClassVar[float] = SHARE
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return the budgets, and the level of the interval, if there is one."""
         level = {} if request.interval is None else {INTERVAL: request.interval}
         return {**super().agreed(request), **level}
-
-    def check_manifest(self, manifest: Manifest, protocol: str) -> None:
-        """Raise `InputError` where the level of a manifest is none."""
-        if INTERVAL in manifest.options:
-            quantile(manifest.options[INTERVAL])
 
     def budget(self, options: Mapping[str, Any]) -> float:
         """Return what a session before has left of ε, 0.000001 to 32; `InputError`: nothing, or a wrong option."""
@@ -181,7 +169,7 @@ class PrivateScoreHistogram(ExactScoreHistogram, PrivateReadout[Evaluation]):
 
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
         """Return the requests of both sessions, as `Protocol.staged`; errors as `budget`."""
-        options = {SPENT: self._share * privacy_budget(request.options), **request.options}
+        options = {SPENT: self.share * privacy_budget(request.options), **request.options}
         first = replace(request, interval=None, options={**options, "bins": bins})
         options.pop(_HEIGHT, None)
         self.budget(options)
@@ -194,8 +182,8 @@ class PrivateScoreHistogram(ExactScoreHistogram, PrivateReadout[Evaluation]):
         error, interval, level = None, None, manifest.options.get(INTERVAL)
         try:
             auc = RocFit.fitted(histogram, noise).auc
-            if level is not None:
-                error, interval = auc_interval(histogram, noise, float(level))
+            if isinstance(level, float):
+                error, interval = auc_interval(histogram, noise, level)
         except UndefinedAucError:
             raise UndefinedAucError(NO_ROWS) from None
         return pooled.said(
@@ -211,6 +199,12 @@ class PrivateScoreHistogram(ExactScoreHistogram, PrivateReadout[Evaluation]):
             settings={**self.budgets(manifest.options), **pooled.settings},
             warnings=_noise_warnings(manifest, pooled, histogram),
         )
+
+
+class RandomisedScoreHistogram(PrivateScoreHistogram):
+    """Of rows that were each randomised, which take a larger share."""
+
+    share = 0.25
 
 
 class Cells(Blocks[CellCounts]):

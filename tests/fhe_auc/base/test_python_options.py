@@ -141,7 +141,7 @@ WRONG: dict[str, list[Any]] = {
     "site": [3, ["site"], Path("site"), True],
     "by": [3, {"sex"}, {"sex": "FM"}, {"sex": None}, {"sex": ["F", None]}, {1: ["F", "M"]}, [("sex", "age")]],
     "cluster": [7, ["pid"], 0.5],
-    "protocol": [None, 3, ["verified"]],
+    "protocol": [3, ["verified"], b"verified"],
     "thresholds": [object(), {0.1: 0.2}, [["a"]], 100, True, [0.1, "x"], pd.DataFrame({"a": GRID})],
     "interval": ["0.9", True, [0.9], np.array([0.9]), pd.NA, np.ma.masked, float("nan"), pa.scalar(None), b"0.9"],
     "progress": ["yes", 1, 0.5],

@@ -178,12 +178,16 @@ def test_few_rows_beyond_a_threshold_are_warned_of_and_a_small_class_fails(folde
     )
 
 
-def test_a_noisy_model_is_reported_with_its_budget_and_without_a_half_width(folder: Path) -> None:
+def test_a_noisy_model_is_reported_with_its_budget_and_intervals_that_contain_the_noise(folder: Path) -> None:
     text = " ".join(printed(*CREDIT, "--model", "local-dp", "--epsilon", "8", "--thresholds", "uniform:20").split())
     said = json.loads((folder / "report" / "report.json").read_text())
-    assert f"AUC {said['metrics']['roc_auc']['value']:.4f} noise was drawn for privacy" in text
-    assert f"about {said['rows']:,.0f} rows" in text
+    assert f"AUC {said['metrics']['roc_auc']['value']:.4f} of counts with noise, interpolated" in text
+    rows = said["rows_interval"]
+    assert f"about {said['rows']:,.0f} rows (95 % interval {rows['low']:,.0f} to {rows['high']:,.0f})" in text
+    assert rows["low"] < 15_000 < rows["high"]
+    assert re.search(r"400 replicates of rows and noise.*best F1 0\.\d+ 0\.\d+ \(0\.\d\d to 0\.\d\d\)", text)
     assert "binning error" not in text
+    assert "can be worked out" not in text
     assert (said["session"]["settings"]["epsilon"], said["noisy"]) == (8, True)
     assert "random noise (epsilon 8" in said["privacy"]
     assert "No noise" not in said["privacy"]

@@ -250,23 +250,15 @@ def test_the_interval_is_delongs_on_the_rows_as_bins_tell_them_apart_widened_whe
     assert f"{low:.3f} to {high:.3f} ({method})" in " ".join(Page(report.render([ours], FACTS)).texts)
 
 
-def test_noise_is_said_so_and_no_range_is_claimed_to_hold() -> None:
-    exact, noisy = (Page(report.render([card(noisy=noisy)], FACTS)).words for noisy in (False, True))
-    of_exact = (
-        *("95 % confidence interval 0.", "(CI)", "95 % interval"),
-        *("metric of the counted rows lies inside it", "from 4,000 rows"),
-    )
-    cautions = ("no range on this page covers", "metric of the rows may lie outside", "from about 4,000 rows")
-    assert all(text in exact and text not in noisy for text in of_exact)
-    assert all(text in noisy and text not in exact for text in cautions)
+def test_without_a_level_nothing_has_an_interval_and_exact_counts_say_nothing_of_noise() -> None:
+    exact = Page(report.render([card()], FACTS)).words
+    told = ("95 % confidence interval 0.", "(CI)", "95 % interval", "metric of the counted rows lies inside it")
+    assert all(text in exact for text in (*told, "from 4,000 rows"))
+    assert "noise" not in exact
+    plain = report.as_dict([card(level=None)], FACTS)
     assert "There are no confidence intervals" in Page(report.render([card(level=None)], FACTS)).words
-    plain = report.as_dict([card(noisy=True)], FACTS)
-    assert plain["noisy"] is True
-    for told in (plain, report.as_dict([card(level=None)], FACTS)):
-        assert '"interval": {' not in json.dumps(told)
-    assert not {"tpr_low", "fpr_high", "prob_true_low"} & {*plain["roc_curve"], *plain["calibration_curve"]}
-    few = Histogram([0, 0.5, 1], [2, 30], [40, 3])  # noisy counts are not merged
-    assert report.report_card(few, min_cell=10, noisy=True).histogram.bins == 2
+    assert (plain["noisy"], "private_curves" in plain) == (False, False)
+    assert '"interval": {' not in json.dumps(plain)
 
 
 @st.composite

@@ -38,7 +38,8 @@ from fhe_auc_protocols.exact_auc.exact_plan import AnalysisSums, ExactPlan
 from fhe_auc_protocols.exact_auc.exact_protocols import Exact
 from fhe_auc_protocols.exact_auc.tie_sums import runs_of
 from tests.support import records
-from tests.support.fleet_sessions import Play, fraction_of
+from tests.support.exact_sessions import pairs_of
+from tests.support.fleet_sessions import Play
 
 FILE = Path(__file__).parents[2] / "fleet_record.json"
 MEMBER, MEMBERS = 300, 1000
@@ -154,14 +155,16 @@ def test_the_sums_of_the_vector_open_by_code_and_page(vector: Vector) -> None:
     assert text == b"\x92\xcd" + struct.pack(">H", number) + b"\x91\xc4" + bytes([len(residues)]) + residues
 
 
-def test_servers_count_the_records_of_another_maker(tmp_path: Path) -> None:
-    play = Play(tmp_path, 5)
+@pytest.mark.parametrize("noise", [(), (9, -31, 7, -2)], ids=["exact", "noisy"])
+def test_servers_count_the_records_of_another_maker(noise: tuple[int, ...], tmp_path: Path) -> None:
+    play = Play(tmp_path, 5, options={"epsilon": 1.0} if noise else {})
     plan = play.announced.manifest.decoded_plan(ExactPlan)
     public = records.Session(
         session=play.announced.manifest.session,
         digest=play.announced.manifest.digest,
         aggregator=play.announced.aggregator.encryption_key,
         helper=play.consortium.identities[play.consortium.helper].encryption_key,
+        noise=noise,
         **statement_of(plan, play.announced.manifest),
     )
     made, keys = list[Record](), list[bytes]()
@@ -172,7 +175,14 @@ def test_servers_count_the_records_of_another_maker(tmp_path: Path) -> None:
         keys.append(key)
     play.write(made)
     play.to_the_end()
-    assert play.read(3, keys[3]).fraction == fraction_of(play.rows)
+    found, (auc, _, positives, negatives) = play.read(3, keys[3]), pairs_of(play.rows)
+    if plan.privacy is None:
+        assert found.fraction == auc
+        return
+    assert found.settings["noisy_positives"] == (p := positives + 5 * 7)
+    assert found.settings["noisy_negatives"] == (n := negatives - 5 * 2)
+    difference = (2 * auc - 1) * positives * negatives + 5 * (9 - (plan.privacy.grain - 1) / 2)
+    assert found.auc == pytest.approx(float(0.5 + difference / (2 * p * n)))
 
 
 def statement_of(plan: ExactPlan, manifest: Manifest) -> dict[str, Any]:

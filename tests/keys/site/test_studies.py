@@ -44,6 +44,27 @@ def test_a_session_waits_until_a_person_has_agreed_to_its_study_and_the_next_ste
     assert make()["ended"] is True
 
 
+@pytest.mark.parametrize("helper", [{"helper": HELPER}, pytest.param({}, marks=pytest.mark.slow)])
+def test_a_report_with_an_epsilon_finds_bins_and_counts_with_noise_and_each_site_spends_that_epsilon(
+    helper: dict[str, str],
+) -> None:
+    told_of = {"protocol": "verified", "report": True, "epsilon": 4.0, "thresholds": "quantile", **helper}
+    Path("study.toml").write_text(study_text(SITES, ADDER, **told_of))
+    make()
+    with serving(*SITES, *helper.values(), ADDER):
+        until(lambda: all(waits(name) for name in (*SITES[1:], *helper.values())))
+        agree(*SITES[1:], *helper.values())
+        until(lambda: all(len(results(name)) == 2 for name in SITES))
+    for name in SITES:
+        found, counted = outcome(name), outcome(name, 1)
+        assert (found.protocol, counted.protocol) == ("boundaries-distributed-dp", "histogram-distributed-dp")
+        assert counted.settings["noise_deviation"] > 0.5
+        (spent,) = told("keys", "budget", "--store", f"{name}/store", "--passphrase-file", "passphrase")[
+            "data_sets"
+        ].values()
+        assert (spent["epsilon"], spent["protects"], spent["exact"]) == (pytest.approx(4.0), "label and score", None)
+
+
 def test_a_turn_that_begins_soon_after_the_last_one_waits_for_a_while_and_nobody_is_alarmed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,0 +1,194 @@
+"""What a report has of counts with privacy noise: measures of the interpolated curve, and intervals by replicates.
+
+- **The order of scores** is `RocFit`'s: AUC, average precision, partial AUC, rates at a rate that is held.
+- **Scores inside a bin** lie as in `refined`. What the bins leave open then is added to the interval.
+- **Rates at a threshold**, an edge, are those of the counts, with intervals by Wilson and the noise; so is net benefit.
+
+Where replicates of noise and rows give no interval, or it would mislead, there is none, and `Measure.no_interval` says
+why. Of numbers of rows the law of the noise gives one: they are no estimates of anything else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.base.errors import UndefinedAucError
+from fhe_auc.base.special_functions import expit
+from fhe_auc.metrics import calibration, probabilities
+from fhe_auc.metrics.binning_error import WIDENED
+from fhe_auc.metrics.histogram import Estimate, Histogram, with_both_labels
+from fhe_auc.metrics.private_curves import CountNoise, RocFit, deviates_to_rates, monotone_cubic, rates_to_deviates
+from fhe_auc.metrics.recalibration import fitted_line, intercept, logit
+from fhe_auc.metrics.smooth_calibration import smooth_calibration
+from fhe_auc.results.intervals import Interval, quantile
+from fhe_auc.results.noise_intervals import METHOD, Bands, auc_interval, bands, measure_intervals
+from fhe_auc.results.report_measures import HELD, MAX_FPR, Measure
+
+NOISE_LAW = "law of the noise"
+BANDS = f"{METHOD}, of this point", f"{METHOD}, of the whole curve"
+NOISY_COUNTS = "counts, and cut-offs that they choose, have none: the noise on each is told; rates have"
+PLACES: NDArray[np.float64] = np.linspace(0.005, 0.995, 199, dtype=np.float64)  # rates at which the curve is told
+_AXES = {"roc": ("fpr", "tpr"), "precision_recall": ("recall", "precision")}
+_BY_CHANCE = "above 0 by chance and by noise: an interval would leave a true 0 out"
+_NO_INTERVAL = {
+    **dict.fromkeys(("expected_calibration_error", "ici", "ici_by_chance", "e50", "e90", "emax"), _BY_CHANCE),
+    **dict.fromkeys(("log_loss", "normalised_entropy"), "bins that reach to scores of 0 or 1 leave it open"),
+}
+_OPEN = "the bins leave open more than ten times what noise and rows do"
+_MOST_OPEN = 10
+_ANY = -math.inf, math.inf
+_WIDENED = {
+    **dict.fromkeys(("calibration_in_the_large", "calibration_slope", "calibration_intercept"), _ANY),
+    **{"observed_expected_ratio": (0.0, math.inf), "brier": (0.0, 1.0), "scaled_brier": (-math.inf, 1.0)},
+}
+"""Measures that rest on where in their bins scores are, and their limits; all others lie between 0 and 1."""
+
+_TOO_LARGE = "noise is too large beside these rows for an interval"
+_NO_LAW = "none: its protocol does not say how large the noise is"
+_LEAST_ROWS = 0.25  # below an edge, and above it, as `RocFit` has it
+_LOG_ODDS = np.linspace(-12.0, 12.0, 241)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrivateNumbers:
+    """What noisy counts tell: the curve, its bands, values by name, and their intervals."""
+
+    noise: CountNoise
+    level: float | None  # of the intervals; None: there are none
+    fit: RocFit
+    bands: Bands | None
+    spread: Histogram  # cleaned counts; of probabilities in narrow bins (`refined`)
+    values: Mapping[str, float]
+    intervals: Mapping[str, Interval]
+    why_none: str  # why a value has no interval, where `_NO_INTERVAL` has no other reason
+
+    @property
+    def curves(self) -> dict[str, dict[str, NDArray[np.float64]]]:
+        """The interpolated curves, "roc" and "precision_recall": both axes, and ends of bands if there are such.
+
+        "low" and "high" are of the pointwise band, "lowest" and "highest" of that for the whole curve.
+        """
+        halves = [PLACES, self.fit.tpr(PLACES)], [PLACES, self.fit.precision(PLACES)]
+        if self.bands is not None:
+            every = [getattr(self.bands, each) for each in Bands.__dataclass_fields__]
+            halves = every[:6], every[6:]
+        return {
+            name: dict(zip((*axes, "low", "high", "lowest", "highest"), half, strict=False))
+            for (name, axes), half in zip(_AXES.items(), halves, strict=True)
+        }
+
+    @property
+    def rows(self) -> Interval | None:
+        """Interval of the number of all rows."""
+        return self.intervals.get("rows")
+
+    @property
+    def positives(self) -> Interval | None:
+        """Interval of the number of positive rows."""
+        return self.intervals.get("positive_rows")
+
+    def told(self, measures: Sequence[Measure]) -> tuple[Measure, ...]:
+        """Return measures with the values and intervals here, if there are such, and else why there is none."""
+        return tuple(each if each.estimate is None else self._told(each, each.estimate) for each in measures)
+
+    def _told(self, measure: Measure, counted: Estimate) -> Measure:
+        value = self.values.get(measure.name, counted.value)
+        found = self.intervals.get(measure.name, measure.interval)
+        no_interval = measure.no_interval or (self.why_none and _NO_INTERVAL.get(measure.name, self.why_none))
+        if found is not None:
+            low, high = found.low, found.high
+            if measure.name in _WIDENED:
+                low, high = low - max(value - counted.low, 0), high + max(counted.high - value, 0)
+                found = replace(found, method=found.method + WIDENED)
+            least, most = _WIDENED.get(measure.name, (0.0, 1.0))
+            open_too_far = high - low > _MOST_OPEN * (found.high - found.low)
+            no_interval = _OPEN * open_too_far
+            found = None if open_too_far else replace(found, low=max(low, least), high=min(high, most))
+        return replace(measure, estimate=Estimate(value, -math.inf, math.inf), interval=found, no_interval=no_interval)
+
+
+def private_numbers(histogram: Histogram, noise: CountNoise, level: float | None) -> PrivateNumbers:
+    """Return what noisy counts tell; raise `UndefinedAucError` where noise, or the rows, leave a label no row."""
+
+    def measure(each: Histogram) -> Mapping[str, float]:
+        try:
+            return dict(_values(each, noise))
+        except UndefinedAucError:
+            return {}
+
+    fit, values, found = RocFit.fitted(histogram, noise), dict(_values(histogram, noise)), None
+    fine = histogram.cleaned()
+    if probabilities.of_probabilities(histogram):
+        fine = refined(histogram)
+        values["expected_calibration_error"] = calibration.expected_calibration_error(fine).value
+        values["log_loss"] = probabilities.log_loss(fine).value
+        values["normalised_entropy"] = probabilities.normalised_entropy(fine).value
+        values |= smooth_calibration(fine)._asdict()
+    intervals = dict[str, Interval]()
+    if level is not None and noise.deviation:
+        intervals |= measure_intervals(histogram, noise, level, measure)
+        _, of_auc = auc_interval(histogram, noise, level)
+        if of_auc is not None:
+            intervals["roc_auc"], found = of_auc, bands(histogram, noise, level)
+        for name, sides in (("rows", histogram.sides), ("positive_rows", histogram.sides[:1])):
+            reach, total = quantile(level) * noise.deviation * math.sqrt(sides.size), float(sides.sum())
+            intervals[name] = Interval(level, max(total - reach, 0.0), total + reach, NOISE_LAW)
+    why_none = "" if level is None else _TOO_LARGE if noise.deviation else _NO_LAW
+    level = level if noise.deviation else None
+    return PrivateNumbers(noise, level, fit, found, fine, values, intervals, why_none)
+
+
+def _values(histogram: Histogram, noise: CountNoise) -> Iterator[tuple[str, float]]:
+    """Yield the values of noisy counts by name; `UndefinedAucError` as of `RocFit.fitted`."""
+    usable, fit = with_both_labels(histogram), RocFit.fitted(histogram, noise)
+    yield "roc_auc", fit.auc
+    yield "average_precision", fit.average_precision
+    rates = np.asarray((np.arange(100) + 0.5) / 100 * MAX_FPR, np.float64)
+    yield "partial_auc", (1 + float((fit.tpr(rates) - rates).mean()) / (1 - MAX_FPR / 2)) / 2
+    yield "ks", float((fit.tpr(PLACES) - PLACES).max())
+    for least in HELD:
+        at = np.array([least])
+        yield f"sensitivity_at_specificity_{least:.2f}", float(fit.tpr(1 - at)[0])
+        yield f"specificity_at_sensitivity_{least:.2f}", 1 - float(fit.fpr(at)[0])
+    if probabilities.of_probabilities(usable):
+        fine = refined(usable)
+        yield "brier", probabilities.brier_score_loss(fine).value
+        yield "scaled_brier", probabilities.scaled_brier_score(fine)[0].value
+        scores, expected = logit(fine.centres), float(fine.counts @ fine.centres)
+        yield "observed_expected_ratio", float(fine.positives.sum()) / expected
+        yield "calibration_in_the_large", intercept(fine, scores)
+        if (line := fitted_line(fine.positives, fine.negatives, scores)) is not None:
+            yield from (("calibration_slope", line.slope), ("calibration_intercept", line.intercept))
+
+
+def refined(histogram: Histogram) -> Histogram:
+    """Return counts of probabilities in narrow bins, as many below each edge as there are.
+
+    Between edges, the share of a label's rows that lie below is, on a normal-deviate axis, a monotone cubic of the
+    log odds, and beyond them a straight line, with the mean slope of all: log odds are often about normal.
+    Raises `UndefinedAucError` without rows of a label.
+    """
+    usable = with_both_labels(histogram)
+    known = np.unique(logit(usable.edges).round(6))  # no two almost equal ones
+    known = known[np.abs(known) < _LOG_ODDS[-1]]
+    at: NDArray[np.float64] = np.union1d(known, _LOG_ODDS)
+    inner = expit(known)
+    counts = []
+    for side in usable.sides:
+        counted = usable.edges, np.append(0.0, np.cumsum(side))
+        below = np.interp(inner, *counted)
+        some = np.minimum(below, side.sum() - below) > _LEAST_ROWS
+        if some.sum() < 2:
+            inside = np.interp(expit(at), *counted)
+        else:
+            x, v = known[some], rates_to_deviates(below[some] / side.sum())
+            slope = max(float(v[-1] - v[0]) / (x[-1] - x[0]), 0.0)
+            line = monotone_cubic(x, v, np.clip(at, x[0], x[-1])) + slope * (at - np.clip(at, x[0], x[-1]))
+            inside = np.maximum.accumulate(deviates_to_rates(line)) * side.sum()
+        counts.append(np.diff(np.clip(inside, 0.0, side.sum()), prepend=0.0, append=side.sum()))
+    return Histogram(np.concatenate(([0.0], expit(at), [1.0])), *counts)
