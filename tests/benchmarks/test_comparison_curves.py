@@ -1,14 +1,18 @@
 """Simulated curves: errors of known curves, the law of real sessions, and which method is best on a set of the page."""
 
 import math
+import sys
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy import stats
 from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score, roc_curve
 
 from fhe_auc import federated_auc
+from fhe_auc.cli import main
 from fhe_auc.metrics.private_curves import CountNoise, RocFit
 from fhe_auc.question import thresholds
 from fhe_auc.rows.party_data import PartyData
@@ -111,6 +115,31 @@ def test_each_row_of_a_comparison_tells_its_errors_bytes_and_what_epsilon_protec
     assert rows["verified", 2.0].deviation < private.deviation < rows["dpauc-gaussian", 2.0].deviation
 
 
+def test_all_methods_are_compared_by_default_in_a_table_that_fits_on_a_narrow_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    np.savez(tmp_path / "rows.npz", y_true=LABELS, y_score=SCORES, site=np.arange(len(LABELS)) % 3)
+    asked = ["--site-column", "site", "--thresholds", "20", "--runs", "5", "--epsilons", "2", "--backend", "tenseal"]
+    result = CliRunner().invoke(main, ["compare-protocols", str(tmp_path / "rows.npz"), *asked])
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    table = lines[next(at for at, line in enumerate(lines) if line.startswith("protocol")) :]
+    assert table[0].split() == ["protocol", "edges", "error", "ROC", "PR", "upload", "privacy"]
+    methods = [line.split()[0] for line in table[2 : table.index("")] if not line.startswith(" ")]
+    assert list(dict.fromkeys(methods)) == [
+        "verified",
+        "histogram-distributed-dp",
+        "semi-honest",
+        "malicious",
+        "dpauc-laplace",
+        "dpauc-gaussian",
+        "dpauc-rr",
+        "fedcurve",
+    ]
+
+
 @pytest.mark.parametrize(
     ("made_up", "points"), [(curves.SETS[1], 128), pytest.param(curves.SETS[3], 256, marks=pytest.mark.slow)]
 )
@@ -128,6 +157,31 @@ def test_at_equal_meaning_of_epsilon_the_private_report_beats_fedcurve_and_dpauc
     )
     assert (1.5 * ours < theirs).all()
     assert 3 * theirs[0] < dpaucs[0]
+
+
+def test_the_page_s_table_has_a_line_for_each_set_and_epsilon_and_ones_own_size_by_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(curves, "_QUANTILES", (32,))
+    monkeypatch.setattr(curves, "_BANDS", 1)
+    monkeypatch.setattr(
+        sys,
+        "argv",
+        ["curves", "--rows", "2000", "--positives", "300", "--auc", "0.8", "--epsilon", "2,6", "--runs", "20"],
+    )
+    curves.main()
+    head, _, *lines = [line.split(" | ") for line in capsys.readouterr().out.splitlines()]
+    assert [line[0] for line in lines] == ["| 2,000, 300, 0.8", "| "]
+    assert {len(line) for line in lines} == {len(head)}
+    for line in lines:
+        epsilon, verified, report, least, band, *areas = (float(cell.strip("| ")) for cell in line[1:])
+        assert least == pytest.approx(1 / (300 * epsilon), rel=0.05)
+        assert verified < report < band < 0.2
+        assert areas == sorted(areas[:3]) + sorted(areas[3:])  # report, fedcurve, DPAUC; ROC, then PR
+    for wrong in ("--rows 10", "--rows 10 --positives 10", "--rows 10 --positives 2 --auc 1"):
+        monkeypatch.setattr(sys, "argv", ["curves", *wrong.split()])
+        with pytest.raises(SystemExit, match="2"):
+            curves.main()
 
 
 @pytest.mark.slow

@@ -159,7 +159,8 @@ def _above(quantiles: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[n
     if len(ends) < 2:
         return np.where(ends[0] > _SCORES, 1.0, 0.0)
     inside: NDArray[np.float64] = PchipInterpolator(ends, above)(np.clip(_SCORES, ends[0], ends[-1]))
-    return np.where(ends[0] > _SCORES, 1.0, np.where(ends[-1] < _SCORES, 0.0, inside))
+    found = np.where(ends[0] > _SCORES, 1.0, np.where(ends[-1] < _SCORES, 0.0, np.clip(inside, 0.0, 1.0)))
+    return np.maximum.accumulate(found)  # it may fall by a rounding error
 
 
 def _with_ends(rates: NDArray[np.float64]) -> NDArray[np.float64]:
