@@ -28,7 +28,7 @@ from fhe_auc.metrics.histogram import Histogram, with_both_labels
 from fhe_auc.metrics.ranking import of_one_score
 from fhe_auc.question.score_bins import of_one_number, with_bins_of
 
-_REACH, _STEPS = 8.0, 2000  # the curve is known at so many deviates, up to so far: 6e-16 of the rows
+_REACH, _STEPS = 8.0, 1000  # the curve is known at so many deviates, up to so far: 6e-16 of the rows
 _LEAST_ROWS = 0.25  # at or above an edge, and below it
 _APART = 1e-6  # deviates
 _SLOPES = 0.2, 5.0  # of the lines beyond the edges
@@ -124,9 +124,9 @@ class RocFit:
         return float(self.precision(at) @ np.diff(recall))
 
 
-_DEVIATES = np.linspace(-_REACH, _REACH, 8 * _STEPS + 1, dtype=np.float64)
+_DEVIATES = np.linspace(-_REACH, _REACH, 16 * _STEPS + 1, dtype=np.float64)
 _OF_DEVIATES = np.array([math.erfc(-each / math.sqrt(2)) / 2 for each in _DEVIATES.tolist()])
-_GRID, _RATES = _DEVIATES[::8], _OF_DEVIATES[::8]
+_GRID, _RATES = _DEVIATES[::16], _OF_DEVIATES[::16]
 
 
 def rates_to_deviates(rates: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -165,10 +165,13 @@ def _smooth(
     density = ones * np.exp(-v * v / 2) / math.sqrt(2 * math.pi)
     known = density**2 / (noise * place * (bins - place) / bins + ones * t * (1 - t))  # 1/variance of v
     low, high = _slopes(u, v, t, density, known, noise, ones)
-    at, below, above = np.clip(_GRID, u[0], u[-1]), np.minimum(_GRID - u[0], 0), np.maximum(_GRID - u[-1], 0)
-    line = monotone_cubic(u, v, at) if len(u) > 1 else np.full(len(at), v[0])
+    below, above = np.minimum(_GRID - u[0], 0), np.maximum(_GRID - u[-1], 0)
     widths = np.diff(u) if len(u) > 1 else np.zeros(1)
-    line += low * below + high * above + bent * (below * (below - widths[0]) + above * (above + widths[-1]))
+    line = low * below + high * above + bent * (below * (below - widths[0]) + above * (above + widths[-1]))
+    line += np.where(below < 0, v[0], v[-1])
+    if len(u) > 1:
+        between = (below == 0) & (above == 0)
+        line[between] = monotone_cubic(u, v, _GRID[between])
     outside = np.flatnonzero(below)[::-1]
     line[outside] = np.minimum.accumulate(line[outside])  # a curve that bends up must not rise again
     return np.maximum.accumulate(deviates_to_rates(line)), _bend(u, v, known / 2)
@@ -176,8 +179,8 @@ def _smooth(
 
 def _bend(u: NDArray[np.float64], v: NDArray[np.float64], known: NDArray[np.float64]) -> float:
     """Return the square term of v as a parabola of u, less its noise; `_OWN` where fewer than three edges tell it."""
-    about = u - np.average(u, weights=known)
-    square = about**2 - np.average(about**2, weights=known)
+    about = u - known @ u / known.sum()
+    square = about**2 - known @ about**2 / known.sum()
     square -= about * (known @ (about * square)) / max(float(known @ about**2), 1e-300)
     information = float(known @ square**2)
     if len(u) < 3 or information < 1e-9:

@@ -39,11 +39,11 @@ class Population:
     slope: float = 0.8
 
     def scores(self, random: np.random.Generator) -> tuple[NDArray[np.bool_], Array]:
-        """Draw labels, exactly so many of them 1, and scores."""
+        """Draw labels, exactly so many of them 1, and scores; the issue's four sets are those of seed 7."""
         drawn = []
         for laws, size in ((self.ones, self.positives), (self.zeros, self.rows - self.positives)):
-            which = random.choice(len(laws), size, p=[share for share, _ in laws])
             of_all = [law.rvs(size=size, random_state=random) for _, law in laws]
+            which = random.choice(len(laws), size, p=[share for share, _ in laws]) if len(laws) > 1 else 0
             drawn.append(np.choose(which, of_all))
         labels = np.arange(self.rows) < self.positives
         return labels, _logistic(self.centre + self.slope * np.concatenate(drawn))
