@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -174,6 +174,9 @@ def _print(report: Report, saved: list[Path]) -> None:
     card, cards, facts = report.card, report.cards.values(), report.facts
     for each in cards:
         rows += _auc(each)
+    if isinstance(settings := facts.session.get("settings"), Mapping) and "epsilon" in settings:
+        how = "fhe-auc evaluate --epsilon has the AUC with less noise, and spends its epsilon besides: both add up"
+        rows.append(("epsilon", f"{settings['epsilon']:g}", f"the privacy budget of a row replaced; {how}"))
     if pair := facts.comparison:
         within = "none" if pair.interval is None else result_tables.ends(pair.interval, "+.4f")
         note = pair.missing if pair.p_value is None else f"p {result_tables.p_text(pair.p_value)}"
