@@ -185,7 +185,7 @@ def test_a_noisy_model_is_reported_with_its_budget_and_intervals_that_contain_th
     rows = said["rows_interval"]
     assert f"about {said['rows']:,.0f} rows (95 % interval {rows['low']:,.0f} to {rows['high']:,.0f})" in text
     assert rows["low"] < 15_000 < rows["high"]
-    assert re.search(r"400 replicates of rows and noise.*best F1 0\.\d+ 0\.\d+ \(0\.\d\d to 0\.\d\d\)", text)
+    assert re.search(r"percentiles of replicates of rows and noise.*best F1 0\.\d+ 0\.\d+ \(0\.\d\d to 0\.\d\d\)", text)
     assert "binning error" not in text
     assert "can be worked out" not in text
     assert (said["session"]["settings"]["epsilon"], said["noisy"]) == (8, True)
