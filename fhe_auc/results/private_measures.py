@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import UndefinedAucError
+from fhe_auc.base.errors import InputError, UndefinedAucError
 from fhe_auc.base.special_functions import expit
 from fhe_auc.metrics import calibration, probabilities
 from fhe_auc.metrics.binning_error import WIDENED
@@ -25,8 +25,9 @@ from fhe_auc.metrics.histogram import Estimate, Histogram, with_both_labels
 from fhe_auc.metrics.private_curves import CountNoise, RocFit, deviates_to_rates, monotone_cubic, rates_to_deviates
 from fhe_auc.metrics.recalibration import fitted_line, intercept, logit
 from fhe_auc.metrics.smooth_calibration import smooth_calibration
+from fhe_auc.question.score_bins import of_one_number
 from fhe_auc.results.intervals import Interval, quantile
-from fhe_auc.results.noise_intervals import METHOD, Bands, auc_interval, bands, measure_intervals
+from fhe_auc.results.noise_intervals import METHOD, Bands, bands, curve_intervals, measure_intervals
 from fhe_auc.results.report_measures import HELD, MAX_FPR, Measure
 
 NOISE_LAW = "law of the noise"
@@ -114,27 +115,22 @@ class PrivateNumbers:
 
 def private_numbers(histogram: Histogram, noise: CountNoise, level: float | None) -> PrivateNumbers:
     """Return what noisy counts tell; raise `UndefinedAucError` where noise, or the rows, leave a label no row."""
-
-    def measure(each: Histogram) -> Mapping[str, float]:
-        try:
-            return dict(_values(each, noise))
-        except UndefinedAucError:
-            return {}
-
-    fit, values, found = RocFit.fitted(histogram, noise), dict(_values(histogram, noise)), None
+    fit = RocFit.fitted(histogram, noise)
+    values, found = dict(_of_curve(fit)), None
     fine = histogram.cleaned()
     if probabilities.of_probabilities(histogram):
         fine = refined(histogram)
+        values |= _of_scores(histogram)
         values["expected_calibration_error"] = calibration.expected_calibration_error(fine).value
         values["log_loss"] = probabilities.log_loss(fine).value
         values["normalised_entropy"] = probabilities.normalised_entropy(fine).value
         values |= smooth_calibration(fine)._asdict()
     intervals = dict[str, Interval]()
     if level is not None and noise.deviation:
-        intervals |= measure_intervals(histogram, noise, level, measure)
-        _, of_auc = auc_interval(histogram, noise, level)
-        if of_auc is not None:
-            intervals["roc_auc"], found = of_auc, bands(histogram, noise, level)
+        intervals |= curve_intervals(histogram, noise, level, lambda each: dict(_of_curve(each)))
+        intervals |= measure_intervals(histogram, noise, level, _of_scores)
+        if "roc_auc" in intervals:
+            found = bands(histogram, noise, level)
         for name, sides in (("rows", histogram.sides), ("positive_rows", histogram.sides[:1])):
             reach, total = quantile(level) * noise.deviation * math.sqrt(sides.size), float(sides.sum())
             intervals[name] = Interval(level, max(total - reach, 0.0), total + reach, NOISE_LAW)
@@ -143,9 +139,8 @@ def private_numbers(histogram: Histogram, noise: CountNoise, level: float | None
     return PrivateNumbers(noise, level, fit, found, fine, values, intervals, why_none)
 
 
-def _values(histogram: Histogram, noise: CountNoise) -> Iterator[tuple[str, float]]:
-    """Yield the values of noisy counts by name; `UndefinedAucError` as of `RocFit.fitted`."""
-    usable, fit = with_both_labels(histogram), RocFit.fitted(histogram, noise)
+def _of_curve(fit: RocFit) -> Iterator[tuple[str, float]]:
+    """Yield measures of the curve by name."""
     yield "roc_auc", fit.auc
     yield "average_precision", fit.average_precision
     rates = np.asarray((np.arange(100) + 0.5) / 100 * MAX_FPR, np.float64)
@@ -155,15 +150,24 @@ def _values(histogram: Histogram, noise: CountNoise) -> Iterator[tuple[str, floa
         at = np.array([least])
         yield f"sensitivity_at_specificity_{least:.2f}", float(fit.tpr(1 - at)[0])
         yield f"specificity_at_sensitivity_{least:.2f}", 1 - float(fit.fpr(at)[0])
-    if probabilities.of_probabilities(usable):
-        fine = refined(usable)
-        yield "brier", probabilities.brier_score_loss(fine).value
-        yield "scaled_brier", probabilities.scaled_brier_score(fine)[0].value
-        scores, expected = logit(fine.centres), float(fine.counts @ fine.centres)
-        yield "observed_expected_ratio", float(fine.positives.sum()) / expected
-        yield "calibration_in_the_large", intercept(fine, scores)
-        if (line := fitted_line(fine.positives, fine.negatives, scores)) is not None:
-            yield from (("calibration_slope", line.slope), ("calibration_intercept", line.intercept))
+
+
+def _of_scores(histogram: Histogram) -> dict[str, float]:
+    """Return measures of probabilities by name; none where scores are not, or noise leaves a label no row."""
+    try:
+        fine = refined(histogram)
+    except (InputError, UndefinedAucError):
+        return {}
+    scores = logit(fine.centres)
+    found = {
+        "brier": probabilities.brier_score_loss(fine).value,
+        "scaled_brier": probabilities.scaled_brier_score(fine)[0].value,
+        "observed_expected_ratio": float(fine.positives.sum() / (fine.counts @ fine.centres)),
+        "calibration_in_the_large": intercept(fine, scores),
+    }
+    if (line := fitted_line(fine.positives, fine.negatives, scores)) is not None:
+        found |= {"calibration_slope": line.slope, "calibration_intercept": line.intercept}
+    return found
 
 
 def refined(histogram: Histogram) -> Histogram:
@@ -171,9 +175,13 @@ def refined(histogram: Histogram) -> Histogram:
 
     Between edges, the share of a label's rows that lie below is, on a normal-deviate axis, a monotone cubic of the
     log odds, and beyond them a straight line, with the mean slope of all: log odds are often about normal.
-    Raises `UndefinedAucError` without rows of a label.
+    Where scores are listed these are all there are. Raises `UndefinedAucError` without rows of a label, `InputError` if
+    edges leave [0, 1].
     """
+    probabilities.require_probabilities(histogram)
     usable = with_both_labels(histogram)
+    if of_one_number(usable.edges[:-1]).sum() > 1:
+        return usable
     known = np.unique(logit(usable.edges).round(6))  # no two almost equal ones
     known = known[np.abs(known) < _LOG_ODDS[-1]]
     at: NDArray[np.float64] = np.union1d(known, _LOG_ODDS)

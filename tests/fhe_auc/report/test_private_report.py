@@ -96,7 +96,7 @@ def test_the_intervals_of_the_issue_s_example_hold_the_truth() -> None:
     for name, each in intervals(card()).items():
         assert each is not None
         assert each.low <= population()[name] <= each.high
-        assert each.method in ("400 replicates of rows and noise", "Wilson, with noise")
+        assert each.method in ("percentiles of replicates of rows and noise", "Wilson, with noise")
         assert each.high - each.low < 0.4  # and say something
     assert abs(card().measures[1].estimate.value - population()["average precision"]) < 0.1
 
