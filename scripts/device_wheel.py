@@ -55,6 +55,7 @@ requires-python = {json.dumps(project["requires-python"])}
 dependencies = {json.dumps(needed)}
 [project.entry-points."fhe_auc.protocols"]
 exact = "fhe_auc_device:Exact"
+histogram-distributed-dp = "fhe_auc_device:HistogramDistributedDp"
 [tool.hatch.build.targets.wheel]
 core-metadata-version = "2.4"
 include = ["*.py", "py.typed"]

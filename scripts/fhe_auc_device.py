@@ -12,6 +12,7 @@ from fhe_auc_keys.fleet.device import Record as Record
 from fhe_auc_keys.fleet.device import Submitted as Submitted
 from fhe_auc_keys.fleet.device import released as released
 from fhe_auc_keys.trust.members import Members as Members
-from fhe_auc_protocols.exact_auc.exact_protocols import Exact as Exact  # the plug-in, by its entry point
+from fhe_auc_protocols.exact_auc.exact_protocols import Exact as Exact  # a plug-in, by its entry point
+from fhe_auc_protocols.histograms.protocols import HistogramDistributedDp as HistogramDistributedDp  # another one
 
 Exact().key_kinds()["helper"]()  # loads what a session needs: `device_wheel.py` takes what is loaded then

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import msgspec
 
-from fhe_auc.base.errors import CapacityError
+from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.packing import pack
@@ -38,6 +38,8 @@ class VectorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     entries: int  # integers of a vector
     parties: int  # most that submit
     max_total: int  # public bound on the absolute value of every sum
+    fleet: bool = False
+    """Whether devices submit, who have no secret in common: no tags prove their sums, and no common pads hide them."""
 
     def __post_init__(self) -> None:
         for name in ("thresholds", "entries", "parties", "max_total"):
@@ -56,8 +58,8 @@ class VectorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def sums(self) -> VectorSums:
-        """What is added up."""
-        return VectorSums(self.entries, self.parties)
+        """What is added up; of a fleet all devices together keep to `max_total`."""
+        return VectorSums(self.entries, 1, tags=0) if self.fleet else VectorSums(self.entries, self.parties)
 
     @property
     def submission_bytes(self) -> int:
@@ -106,8 +108,10 @@ class VectorComputation(PaddedComputation[bytes, None]):
     parameters = None
 
     def __init__(self, manifest: Manifest) -> None:
-        self.plan = manifest.decoded_plan(VectorPlan)
-        self.sums = VectorSums(self.plan.entries, len(manifest.parties))
+        self.plan = plan = manifest.decoded_plan(VectorPlan)
+        if plan.fleet != (manifest.fleet is not None):
+            raise InputError("the session's plan is for sites where a fleet takes part, or the reverse")
+        self.sums = plan.sums if plan.fleet else VectorSums(plan.entries, len(manifest.parties))
         super().__init__(manifest, (self.sums.size,), (self.sums.modulus,))
 
     @property
@@ -142,6 +146,6 @@ class VectorComputation(PaddedComputation[bytes, None]):
         """Return that sum, still under the common pads."""
         return [self.unpacked(0, result)[0]]
 
-    def soundness(self) -> float:
+    def soundness(self) -> float | None:
         """Return a bound on the probability that any party accepts a wrong sum: 1/t^tags for each of them."""
-        return self.sums.parties / float(self.sums.modulus) ** self.sums.tags
+        return None if self.plan.fleet else self.sums.parties / float(self.sums.modulus) ** self.sums.tags

@@ -8,6 +8,10 @@ from fhe_auc.session.manifest import Manifest
 
 _COARSE = 0.01  # a binning error above this is worth a warning where there is no standard error to hold it against
 FEW_VALUES = "scores of few values are told apart exactly by --round-scores DECIMALS"
+UNPROVED = (
+    "epsilon holds where the aggregator computes what it should, which nothing proves in a fleet, and where so many "
+    "devices count that tell nobody their noise"
+)
 BUDGETS_ADD_UP = (
     "epsilon is spent by every session: budgets of sessions on the same rows add up, such as those of `fhe-auc "
     "evaluate --epsilon` and `fhe-auc report --epsilon`"

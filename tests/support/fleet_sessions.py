@@ -61,6 +61,7 @@ class Play:
     def __init__(
         self, folder: Path, number: int, *, least: int = 2, interval: float | None = None, proofs: bool = True,
         per_file: int = 1000, options: dict[str, Any] | None = None,
+        protocol: str = "exact",
     ) -> None:  # fmt: skip
         self.folder, self.at_hand = folder, Workers()
         self.rows = rows(number, 3, most=CAP)
@@ -74,7 +75,7 @@ class Play:
             parties=(), fleet=self.fleet, thresholds=GRID, max_rows=CAP * number, min_parties=least, keys="helper",
             interval=interval, row_caps=CAP if proofs else None, options=options or {},
         )  # fmt: skip
-        self.announcement = made.convene(registry.load("exact").prepare(self.request).manifest)
+        self.announcement = made.convene(registry.load(protocol).prepare(self.request).manifest)
         self.announced = self.opened(self.announcement)
         self.aggregator, self.helper = (
             FleetSession.open(self.announcement, made.identities[each], made.members, holder=made.holder, at=made.at)

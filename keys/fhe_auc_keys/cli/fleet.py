@@ -38,6 +38,7 @@ from fhe_auc_keys.store.vault import STORE_VARIABLE, Vault, own_identity
 _Reported: TypeAlias = tuple[common.Report, str]
 """What a step has done, and the note of it in its role's audit trail; "" is none."""
 
+_PROTOCOLS = "exact", "histogram-distributed-dp"
 ALONE = "the result is exact (no epsilon): who knows all other devices' rows reads this device's in it"
 _THRESHOLDS, _CAP = "uniform:100", click.IntRange(1, MOST_OF_A_CAP)  # unless others are named; rows of a device
 
@@ -130,23 +131,25 @@ def convene(keys: str, study_file: Path, row_cap: int, vault: Vault, target: Pat
     """Name a fleet and all that is agreed, in a signed file.
 
     KEYS is the folder whose files the members' file names (`fhe-auc members renew --fleet`). STUDY (TOML) says what is
-    evaluated, by the protocol exact; who is aggregator and who helper; how many devices must count (min-parties, else
-    all), of how many rows in all (max-rows); whether they prove their cap (proofs); and whether noise protects a device
-    (epsilon). The convener is neither aggregator nor helper.
+    evaluated, by the protocol exact, or histogram-distributed-dp at thresholds that it names; who is aggregator and who
+    helper; how many devices must count (min-parties, else all), of how many rows in all (max-rows); whether they prove
+    their cap (proofs); and whether noise protects a device (epsilon). The convener is neither aggregator nor helper.
     """
     study = Study.read(study_file)
     weighed = study.weight_column or study.time_column
-    if not study.aggregator or not study.helper or study.protocol != "exact" or weighed:
-        what = 'a fleet\'s study names its aggregator, its helper, and protocol = "exact"; no weights, no times'
+    if not study.aggregator or not study.helper or study.protocol not in _PROTOCOLS or weighed:
+        known = " or ".join(f'"{name}"' for name in _PROTOCOLS)
+        what = f"a fleet's study names its aggregator, its helper, and protocol = {known}; no weights, no times"
         raise InputError(f"{study_file}: {what}", file=str(study_file))
     options = {**study.options, **({"epsilon": study.epsilon} if study.epsilon else {})}
-    if not study.proofs:
+    plugin = registry.load(study.protocol)
+    if not (proofs := study.proofs and plugin.proves_inputs):
         lies = "one that lies can decide the AUC, and nobody would notice"
-        output.print_warning(f"no party proves what it puts in (proofs = false): {lies}")
+        output.print_warning(f"no party proves what it puts in{' (proofs = false)' * (not study.proofs)}: {lies}")
     if "epsilon" not in options:
         output.print_warning(ALONE)
     inputs.check_out_file(target, force=force)
-    fleet, exact = Fleet.of(tables.listed(keys), row_cap=row_cap), registry.load("exact")
+    fleet = Fleet.of(tables.listed(keys), row_cap=row_cap)
     request = Request(
         parties=(),
         fleet=fleet,
@@ -155,16 +158,16 @@ def convene(keys: str, study_file: Path, row_cap: int, vault: Vault, target: Pat
         max_rows=study.max_rows or DEFAULT_MAX_ROWS,
         interval=study.interval or None,
         keys="helper",
-        row_caps=row_cap if study.proofs else None,
+        row_caps=row_cap if proofs else None,
         options=options,
     )
     with vault.open() as store:
         convener, members = own_identity(store), known_members.stored(store)
-        made = announce(convener, exact.prepare(request).manifest, members, study, at=common.now())
+        made = announce(convener, plugin.prepare(request).manifest, members, study, at=common.now())
         announced = open_announcement(made, members, holder=convener.name, at=common.now())
         audit.append(store, convener, "made", announced.manifest, convener.name, at=common.now())
         write_atomically(target, made, mode=SHARED)
-    session, plan = announced.manifest.session, exact.plan_of(announced.manifest)
+    session, plan = announced.manifest.session, plugin.plan_of(announced.manifest)
     facts = {"session": session, "file": target, "holder": convener.name, "not_after": announced.not_after}
     facts |= {"study": study.as_dict(), "fleet": msgspec.to_builtins(fleet, builtin_types=(bytes,))}
     rows: common.Rows = [

@@ -38,6 +38,7 @@ from fhe_auc_keys.trust.signed_documents import sign_document
 
 SUMS_FILE = "sums"
 _SECRETS = "keys of query and content"  # of tasks, sealed
+_NO_KEY = b"none"  # where the sum of the pads alone hides a result
 
 
 class _HelperState(SecretStruct, frozen=True):
@@ -47,7 +48,7 @@ class _HelperState(SecretStruct, frozen=True):
     content_key: bytes = b""  # under which the sums will be sealed: a member that counts is given it with its verdict
     answer: bytes = b""  # the opening; or the word that nothing was opened, for `ended`
     ended: bool = False
-    material: bytes = b""  # secret key
+    material: bytes = b""  # secret key, or `_NO_KEY`
     result: bytes = b""  # SHA-256 of the one that is decrypted
 
 
@@ -118,7 +119,7 @@ def open_pads(
             told = tuple(numbers.tolist())
             body = sessions.Document(manifest.digest, listed.known_by, opening, tuple(files), told, made.public)
             answer = sign_document(sessions.OPENING, me, body)
-            _keep(store, session, msgspec.structs.replace(kept, answer=answer, material=made.context))
+            _keep(store, session, msgspec.structs.replace(kept, answer=answer, material=made.context or _NO_KEY))
         elif not now.ended and _opening(session, now, at).files != tuple(files):
             raise EvaluationError("the answers are not as they were: put back the files that they were made of")
         kept = _kept(store, session)

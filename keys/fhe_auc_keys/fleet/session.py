@@ -153,9 +153,7 @@ def loaded(data: bytes) -> Loaded:
     plugin = registry.load(manifest.protocol)
     plugin.plan_of(manifest)
     if (made := plugin.key_kinds().get(manifest.keys)) is not None and isinstance(kind := made(), HelperKeys):
-        computation = kind.computation(manifest)
-        if computation.parameters is not None:
-            return Loaded(manifest, manifest.digest, manifest.fleet, kind.task, computation)
+        return Loaded(manifest, manifest.digest, manifest.fleet, kind.task, kind.computation(manifest))
     raise InputError(f"protocol {manifest.protocol!r} is not for fleets; give --protocol exact")
 
 

@@ -40,7 +40,7 @@ MOST_ROWS = 19  # of a device
 
 _RANGE = 10_000  # devices, at most; a task plays those of one
 _READERS = 20
-_FAR = 6  # standard errors
+_FAR = 12  # standard errors, beyond which Laplace noise is once in 2^24
 _FLOOR = Floor(members=2, share=0.5)
 
 Order: TypeAlias = NDArray[np.uint32]  # by member's index, the number of the device

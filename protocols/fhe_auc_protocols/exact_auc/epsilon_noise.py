@@ -61,6 +61,7 @@ from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.exact_sampling import Source, integers, secure
 from fhe_auc_protocols.noise_shares import MOST_SCALE, polya
 from fhe_auc_protocols.options import checked_epsilon, is_whole
+from fhe_auc_protocols.result_warnings import UNPROVED
 
 Unit = Literal["row", "label", "device"]
 
@@ -69,12 +70,6 @@ VERDICT = (
     "of its choice, so treat a refused result as an incident"
 )
 """The condition of the guarantee, for whoever reads a plan or a result."""
-
-UNPROVED = (
-    "epsilon holds where the aggregator computes what it should, which nothing proves in a fleet, and where so many "
-    "devices count that tell nobody their noise"
-)
-"""The same in a fleet."""
 
 _OVERFLOW_BITS = 42  # a released number wraps with a probability below 2^-41: its noise leaves the room for it
 _INCIDENT_BITS = 20  # honest noise passes what is possible in fewer than one session in 2^20, over all channels

@@ -18,9 +18,9 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
 from fhe_auc_protocols.exact_auc.auc_sums import below_less_above, counts_name
-from fhe_auc_protocols.exact_auc.epsilon_noise import UNPROVED, VERDICT, Channel, Privacy
+from fhe_auc_protocols.exact_auc.epsilon_noise import VERDICT, Channel, Privacy
 from fhe_auc_protocols.exact_auc.release_part import Agreed, Counts, Range, Reading, ReleasePart, Rows, Said, Vectors
-from fhe_auc_protocols.result_warnings import BUDGETS_ADD_UP
+from fhe_auc_protocols.result_warnings import BUDGETS_ADD_UP, UNPROVED
 
 METHOD = "Hanley and McNeil, with noise"
 _LOUD = 0.02  # a standard error by noise alone that is worth a warning

@@ -36,11 +36,20 @@ class SharedNoise:
 
     @classmethod
     def of(
-        cls, readout: PrivateReadout[Any], options: Mapping[str, Any], thresholds: int, parties: int, min_parties: int
+        cls,
+        readout: PrivateReadout[Any],
+        options: Mapping[str, Any],
+        thresholds: int,
+        parties: int,
+        min_parties: int,
+        replaced: int = 1,
     ) -> "SharedNoise":
-        """Return that of so many parties, of which some may be missing; raise `InputError` for a bad budget."""
+        """Return that of so many parties, of which some may be missing, where so many rows are `replaced`.
+
+        Raises `InputError` for a bad budget.
+        """
         budget, shares = readout.budget(options), max(1, min_parties - 1)  # one fewer: a party knows its own
-        scale = readout.sensitivity / Fraction(budget)
+        scale = readout.sensitivity * replaced / Fraction(budget)
         if scale > MOST_SCALE:
             raise InputError(f"epsilon = {budget:g} of this session is too small: its counts would be noise alone")
         room = noise_room(float(scale), entries=sum(readout.levels(thresholds)), parties=parties, shares=shares)

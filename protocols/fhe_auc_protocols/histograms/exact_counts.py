@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError, ResultCheckError
 from fhe_auc.base.options import check_names
 from fhe_auc.question.analysis import PLAIN, Analysis
+from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.weights import Units
+from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.ring_parameters import SECURITY_BITS
 from fhe_auc.rows.party_data import PartyData
@@ -27,10 +29,11 @@ from fhe_auc.session.vector_computation import VectorComputation, VectorPlan
 from fhe_auc.sums.vector_sums import VectorSums
 from fhe_auc_keys.roles.sealed import SealedPads
 from fhe_auc_protocols.histograms.distributed_noise import SharedNoise
-from fhe_auc_protocols.histograms.readout import INTERVAL, PooledCounts, Readout, ReadoutProtocol
+from fhe_auc_protocols.histograms.readout import INTERVAL, PooledCounts, PrivateReadout, Readout, ReadoutProtocol
 
 ANALYSIS = "analysis"  # option of the manifest: whose scores are counted, in which groups, and weights, as JSON
 MAX_ROWS = "max_rows"  # with weights
+NO_FLEET = "a fleet adds up counts with noise alone, as {} has none: give --protocol exact, or histogram-distributed-dp"
 OF_WEIGHTS = ("weights", "follow_up", "at")  # fields of an analysis
 
 
@@ -77,15 +80,14 @@ class ExactCounts(ReadoutProtocol[R]):
 
     def planned(self, request: Request) -> VectorPlan:
         """Return the parameters for a sum of every count."""
-        if request.fleet is not None:
-            raise InputError(
-                f"a fleet's members have no secret in common, which {self.name} takes: give --protocol exact"
-            )
-        parties = len(request.parties)
+        parties, fleet = request.size, request.fleet
         least = parties if request.min_parties is None else request.min_parties
-        noise = self.noise(request.options, len(request.thresholds), parties, least)
+        noise = self.noise(request.options, len(request.thresholds), parties, least, replaced(fleet))
+        if fleet is not None and noise is None:
+            raise InputError(NO_FLEET.format(self.name))
         times = self.readout.times(request.analysis)
-        most, square = bounds(request.analysis.units, request.max_rows, parties, times)
+        rows = request.max_rows if fleet is None else fleet.row_cap * parties
+        most, square = bounds(request.analysis.units, rows, parties, times)
         readout = self.readout.of(request.analysis, request.options, square)
         return VectorPlan(
             keys=cast("Keys", request.keys),  # which has been checked
@@ -93,6 +95,7 @@ class ExactCounts(ReadoutProtocol[R]):
             entries=entries(readout, len(request.thresholds)),
             parties=parties,
             max_total=most * times + (0 if noise is None else noise.room),
+            fleet=fleet is not None,
         )
 
     def plan_of(self, manifest: Manifest) -> VectorPlan:
@@ -100,10 +103,15 @@ class ExactCounts(ReadoutProtocol[R]):
         plan = manifest.decoded_plan(VectorPlan)
         if plan.entries != entries(self.readout.of(self.analysis_of(manifest), manifest.options), plan.thresholds):
             raise InputError(f"the session's manifest is not one for {self.readout.purpose}")
+        if manifest.fleet is not None and not isinstance(self.readout, PrivateReadout):
+            raise InputError(NO_FLEET.format(self.name))
         return plan
 
-    def noise(self, options: Mapping[str, Any], thresholds: int, parties: int, min_parties: int) -> SharedNoise | None:
-        """Return the noise on counts; None where they are exact. Raises `InputError` for a bad budget."""
+    def noise(self, options: Mapping[str, Any], thresholds: int, *of: int) -> SharedNoise | None:
+        """Return the noise on counts; None where they are exact. Raises `InputError` for a bad budget.
+
+        It is of so many parties, of which so many must take part, where so many rows are replaced.
+        """
         return None
 
     def soundness(self, manifest: Manifest) -> float | None:
@@ -114,13 +122,19 @@ class ExactCounts(ReadoutProtocol[R]):
         """Return a party's computation on its own rows; raise `InputError` where the manifest is of another kind."""
         self.readout.check_manifest(manifest, self.name)
         self.plan_of(manifest)
-        analysis, parties = self.analysis_of(manifest), len(manifest.parties)
-        noise = self.noise(manifest.options, len(manifest.thresholds), parties, manifest.min_parties)
+        analysis, parties = self.analysis_of(manifest), manifest.size
+        of = parties, manifest.min_parties, replaced(manifest.fleet)
+        noise = self.noise(manifest.options, len(manifest.thresholds), *of)
         times, most = self.readout.times(analysis), int(manifest.options.get(MAX_ROWS, 0))
         readout = self.readout.of(analysis, manifest.options, bounds(analysis.units, most, parties, times)[1])
         task = CountsTask(readout, manifest, data, noise, times, most)
         check_names(self.options, self.name, set(manifest.options) - {ANALYSIS, MAX_ROWS, INTERVAL})
         return task
+
+
+def replaced(fleet: Fleet | None) -> int:
+    """Return how many rows a budget protects at once: one, or all of a device."""
+    return 1 if fleet is None else fleet.row_cap
 
 
 class CountsTask(PartyTask[Residues, Sequence[Residues], R]):
@@ -149,19 +163,28 @@ class CountsTask(PartyTask[Residues, Sequence[Residues], R]):
         return counts if self._noise is None else self._noise.added(counts, self.plan.max_total)
 
     def encode(self, common_secret: bytes) -> list[Residues]:
-        """Return that vector with its tags."""
+        """Return that vector with its tags, or of a device alone."""
+        if self.plan.fleet:
+            return [modular.residues(self.vector(), self.plan.sums.modulus)]
         own = VectorComputation(self._manifest).authenticator(common_secret)
         return [own.submitted(self._manifest.parties.index(self.party), self.vector())]
 
     def read_result(self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> R:
-        """Return what the sums say, once they are proved.
+        """Return what the sums say, once they are proved; nothing is of a fleet's.
 
         Errors as `VectorAuthenticator.proved_sums` and `Readout.outcome`, and `ResultCheckError` for too many rows.
         """
         computation, most = VectorComputation(self._manifest), self.plan.max_total
         least = 0 if self._noise is None else -most
-        indices = [self._manifest.parties.index(party) for party in counted]
-        sums = computation.authenticator(common_secret).proved_sums(decrypted[0], indices, least, most)
+        if self.plan.fleet:
+            sums = modular.signed(decrypted[0], self.plan.sums.modulus)
+            if len(sums) != self.plan.entries or np.abs(sums).max() > most:
+                raise ResultCheckError(
+                    "a sum is none that rows and noise can give, so no number is given", check="range"
+                )
+        else:
+            indices = [self._manifest.parties.index(party) for party in counted]
+            sums = computation.authenticator(common_secret).proved_sums(decrypted[0], indices, least, most)
         levels = np.split(sums, np.cumsum([level.size for level in self._own])[:-1])
         if self._noise is None and (rows := self._readout.rows(levels[-1])) > self._times * self._most_rows:
             raise ResultCheckError(

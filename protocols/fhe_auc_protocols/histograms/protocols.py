@@ -32,9 +32,9 @@ class DistributedNoise(ExactCounts[R]):
 
     readout: PrivateReadout[R]
 
-    def noise(self, options: Mapping[str, Any], thresholds: int, parties: int, min_parties: int) -> SharedNoise:
+    def noise(self, options: Mapping[str, Any], thresholds: int, *of: int) -> SharedNoise:
         """Return the noise on counts."""
-        return SharedNoise.of(self.readout, options, thresholds, parties, min_parties)
+        return SharedNoise.of(self.readout, options, thresholds, *of)
 
 
 class HistogramFederated(ExactCounts[Evaluation]):

@@ -144,7 +144,7 @@ class ReadoutProtocol(Protocol[R]):
             return None
         spent = self.readout.budget(manifest.options)
         whole = float(manifest.options["epsilon"]) if issubclass(self.yields, QuantileThresholds) else spent
-        return Spending(spent, "row", after=whole - spent)
+        return Spending(spent, "row" if manifest.fleet is None else "device", after=whole - spent)
 
 
 def all_levels(counts: NDArray[_Number], levels: int, branching: int = 2) -> list[NDArray[_Number]]:

@@ -273,6 +273,8 @@ def pooled_counts(bins: NDArray[np.int64]) -> Counts:
 
 def _noise_warnings(manifest: Manifest, pooled: PooledCounts, histogram: Histogram) -> tuple[str, ...]:
     found = [result_warnings.BUDGETS_ADD_UP]
+    if manifest.fleet is not None:
+        found.append(f"{result_warnings.UNPROVED}; nor does a device prove its counts")
     total, spent = shared_budget(manifest.options)
     if spent is not None:
         found.append(f"epsilon = {total:g} is of two sessions: {spent:g} for the thresholds, the rest for the counts")

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from fhe_auc_keys.bundles.announcement import open_announcement
+from fhe_auc_keys.cli.fleet import ALONE
 from fhe_auc_keys.cli.fleet import fleet as command
 from fhe_auc_keys.errors import StoreError
 from fhe_auc_keys.fleet.session import UNOPENED
@@ -30,6 +31,17 @@ def run(who: str, *arguments: str, status: int = 0) -> Any:
     done = CliRunner().invoke(command, [*arguments, *at(who), "--json"], catch_exceptions=False)
     assert done.exit_code == status, done.output
     return json.loads(done.stdout)
+
+
+def noted(who: str, keys: str, study: str) -> list[str]:
+    """What convening says against a study."""
+    Path("other.toml").write_text(study)
+    arguments = "convene", keys, "other.toml", "--row-cap", "12", "--out", "other.fleet", "--force", *at(who)
+    done = CliRunner().invoke(command, [*arguments, "--json"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)["study"].get("epsilon")
+    assert told == (2.0 if "epsilon" in study else None)
+    return [line.removeprefix("warning: ") for line in done.stderr.splitlines() if line]
 
 
 @pytest.fixture
@@ -56,6 +68,11 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: 
         command, ["convene", keys, "weighed.toml", "--row-cap", "12", "--out", none, *at(convener)]
     )
     assert (refused.exit_code, "no weights, no times" in str(refused.exception)) == (1, True)
+    assert noted(convener, keys, study) == [ALONE]
+    assert noted(convener, keys, f"epsilon = 2.0\n{study}") == []
+    private = f"epsilon = 2.0\n{study}".replace('"exact"', '"histogram-distributed-dp"')
+    (unproved_too,) = noted(convener, keys, private)
+    assert unproved_too.startswith("no party proves what it puts in: one that lies can decide the AUC")
     with store_of(convener) as store:
         known = known_members.stored(store)
     by = "--holder", convener
@@ -82,7 +99,7 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: 
     assert play.reads(6, play.rows[:7])
     assert play.read(6).inputs_proved == "row caps"
     for name in SITES:
-        assert len(trail_of(Path(name, "store"))) == 2 + 2 * (name == trustee)
+        assert len(trail_of(Path(name, "store"))) == 2 + 2 * (name == trustee) + 3 * (name == convener)
 
 
 def test_a_store_for_workers_unseals_for_its_role_and_does_nothing_else(
@@ -119,6 +136,13 @@ def test_simulate_plays_a_session_and_says_whether_it_is_exact(tmp_path: Path, m
     assert steps == {"devices": 3, "aggregator": 2, "helper": 2}
     assert (found["record_bytes"] < 3500) == bool(more)
     assert found["peak_bytes"] > 2**20 or sys.platform != "linux"
+
+
+def test_a_simulation_with_noise_is_as_near_as_that_is() -> None:
+    arguments = ["simulate", "--parties", "40", "--thresholds", "uniform:20", "--epsilon", "32", "--json"]
+    found = json.loads(CliRunner().invoke(command, arguments, catch_exceptions=False).stdout)
+    assert (found["equal"], found["counted"], found["fraction"]) == (True, 40, None)
+    assert 0 < found["noise"] < 0.2
 
 
 def test_a_simulation_gives_tasks_what_any_engine_can_carry(tmp_path: Path) -> None:

@@ -24,9 +24,10 @@ from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.fleet.device import Floor
 from fhe_auc_protocols import noise_shares
-from fhe_auc_protocols.exact_auc.epsilon_noise import UNPROVED, Privacy
+from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
 from fhe_auc_protocols.exact_sampling import SeededExperiment
+from fhe_auc_protocols.result_warnings import UNPROVED
 from tests.support.discrete_laplace import p_value_discrete
 from tests.support.exact_sessions import pairs_of, slow
 from tests.support.fleet_sessions import CAP, Play
