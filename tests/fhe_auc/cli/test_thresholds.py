@@ -95,6 +95,10 @@ def test_shares_of_noise_say_themselves_how_many_thresholds_are_best(truth: floa
     )
     assert all(10 <= len(each["thresholds"]) <= 60 for each in (found, more))  # about 31, by half a root of 8·480
     assert not any("instead of" in warning for warning in found["warnings"])
+    said = " ".join(printed("thresholds", *FILES, *noisy, "--out", "e.txt", "--force").split())
+    assert (
+        "epsilon 16 the privacy budget of a row, spent by this session: those of sessions on the same rows add" in said
+    )
 
 
 def test_thresholds_are_not_written_where_they_should_not_be(truth: float) -> None:
