@@ -83,9 +83,12 @@ def thresholds(
         told = {"settings": dict(found.settings), "warnings": list(found.warnings)}
         output.print_json({"file": str(out), "thresholds": found.grid.tolist(), **about, **cost, **told})
         return
+    spent = "the privacy budget of a row, spent by this session: those of sessions on the same rows add up"
+    epsilon = [("epsilon", f"{found.settings['epsilon']:g}", spent)] if "epsilon" in found.settings else []
     output.print_table(
         [
             ("bin edges", f"{len(found.grid):,}", f"from {found.grid[0]:g} to {found.grid[-1]:g}, in {out}"),
+            *epsilon,
             ("parties", f"{found.parties:,}", ""),
             ("protocol", found.protocol, f"it assumes: {registry.load(found.protocol).trust}"),
             ("a party sent", quantities.bytes_text(found.upload_bytes_per_party), f"{found.rounds} rounds"),

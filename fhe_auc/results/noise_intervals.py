@@ -31,6 +31,8 @@ METHOD = "percentiles of replicates of rows and noise"
 _RATES = np.arange(1, 200, dtype=np.float64) / 200
 _LEAST_ROWS = 0.25  # on either side: a simultaneous band counts places with so many
 _BIASED = 0.5  # standard errors
+_FEWEST = 0.95 * RUNS
+_MOST_BINS = 5000
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +66,12 @@ def resampled(histogram: Histogram, noise: CountNoise, runs: int = RUNS) -> list
     return [Histogram(histogram.edges, *each.reshape(2, -1)) for each in counts]
 
 
-def auc_interval(histogram: Histogram, noise: CountNoise, level: float) -> tuple[float, Interval | None]:
-    """Return the standard error of the AUC of `RocFit`, and its interval."""
-    error = float(np.std([each.auc for each in _fits(histogram, noise)[1]], ddof=1))
-    return error, curve_intervals(histogram, noise, level, lambda fit: {"auc": fit.auc}).get("auc")
+def auc_interval(histogram: Histogram, noise: CountNoise, level: float) -> tuple[float | None, Interval | None]:
+    """Return the standard error of the AUC of `RocFit`, and its interval; None both where there is none."""
+    found = curve_intervals(histogram, noise, level, lambda fit: {"auc": fit.auc}).get("auc")
+    if found is None:
+        return None, None
+    return float(np.std([each.auc for each in _fits(histogram, noise)[1]], ddof=1)), found
 
 
 def curve_intervals(
@@ -81,16 +85,19 @@ def curve_intervals(
 def measure_intervals(
     histogram: Histogram, noise: CountNoise, level: float, measure: Callable[[Histogram], Mapping[str, float]]
 ) -> Mapping[str, Interval]:
-    """Return the interval of each measure of counts, where all replicates have it and noise does not bias it.
+    """Return the interval of each measure of counts, where replicates have it and noise does not bias it.
 
     It does where the mean of replicates lies more than half a standard error from the value, as of maxima.
     """
-    return _intervals(measure(histogram), [measure(each) for each in resampled(histogram, noise)], level, _BIASED)
+    drawn = resampled(histogram, noise) if histogram.bins <= _MOST_BINS else []
+    return _intervals(measure(histogram), [measure(each) for each in drawn], level, _BIASED)
 
 
 def bands(histogram: Histogram, noise: CountNoise, level: float) -> Bands:
-    """Return both curves with their bands; errors as of `RocFit.fitted` and `quantile`."""
+    """Return both curves with their bands; `UndefinedAucError` where there are none; errors as of `quantile`."""
     own, fits = _fits(histogram, noise)
+    if len(fits) < _FEWEST:
+        raise UndefinedAucError("noise is too large beside these rows, or bins are too many, for bands of the curve")
     tpr, precision = own.tpr(_RATES), own.precision(_RATES)
     some = np.minimum(tpr, 1 - tpr) * own.positives > _LEAST_ROWS
     of_tpr = _ends(tpr, np.stack([each.tpr(_RATES) for each in fits]), some, level)
@@ -112,8 +119,9 @@ def _fits(histogram: Histogram, noise: CountNoise) -> tuple[RocFit, Sequence[Roc
 def _fits_of(edges: bytes, sides: bytes, noise: CountNoise) -> tuple[RocFit, Sequence[RocFit]]:
     histogram = Histogram(np.frombuffer(edges), *np.frombuffer(sides).reshape(2, -1))
     own, found = RocFit.fitted(histogram, noise), list[RocFit]()
-    bends = own.bend * _random(histogram).normal(size=RUNS)
-    for each, bend in zip(resampled(histogram, noise), bends.tolist(), strict=True):
+    drawn = resampled(histogram, noise) if histogram.bins <= _MOST_BINS else []
+    bends = own.bend * _random(histogram).normal(size=len(drawn))
+    for each, bend in zip(drawn, bends.tolist(), strict=True):
         try:
             found.append(RocFit.fitted(each, noise, bend))
         except UndefinedAucError:
@@ -127,7 +135,7 @@ def _intervals(
     found = dict[str, Interval]()
     for name, value in values.items():
         of_name = np.array([each[name] for each in drawn if name in each])
-        error = float(of_name.std()) if len(of_name) == len(drawn) else 0.0
+        error = float(of_name.std()) if len(of_name) >= _FEWEST else 0.0
         if error > 0 and abs(of_name.mean() - value) <= most_bias * error:
             low, high = _percentiles(np.float64(value), of_name, level)
             found[name] = Interval(level, float(low), float(high), METHOD)

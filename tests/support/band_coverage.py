@@ -8,13 +8,14 @@ A run draws rows from a population, independently, and a whole private histogram
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 
 import numpy as np
 
 from fhe_auc.base.errors import UndefinedAucError
 from fhe_auc.results.noise_intervals import auc_interval, bands, curve_intervals
-from tests.support.private_sets import RATES, Data, Population, of_data, of_population, populations, released
+from tests.support.private_sets import DATA, RATES, Data, Population, of_name, of_population, populations, released
 
 FPR, RECALL = (0.01, 0.05, 0.1, 0.2, 0.5), (0.1, 0.25, 0.5, 0.75)
 NAMES = (
@@ -24,13 +25,7 @@ NAMES = (
 )
 """The curves at these places, both as a whole (by simultaneous bands), and both areas."""
 
-DATA = "covid-clinics", "credit-default"
 LEVEL = 0.95
-
-
-def of_name(name: str) -> Population | Data:
-    """Return a population, or the rows of a data set as one."""
-    return of_data(name) if name in DATA else populations()[name]
 
 
 def coverage(population: Population | Data, epsilon: float, runs: int, seed: int) -> tuple[np.ndarray, int]:
@@ -81,7 +76,7 @@ def main() -> None:
             shares, none = coverage(of_name(name), epsilon, asked.runs, asked.seed)
             cells = " | ".join(f"{100 * each:.1f}" for each in shares)
             print(f"| {name} | {epsilon:g} | {cells} | {none} |", flush=True)
-            print(f"  {(time.process_time() - began) / asked.runs:.2f} CPU s a run", file=__import__("sys").stderr)
+            print(f"  {(time.process_time() - began) / asked.runs:.2f} CPU s a run", file=sys.stderr)
 
 
 if __name__ == "__main__":

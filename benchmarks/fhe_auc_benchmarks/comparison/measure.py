@@ -62,8 +62,8 @@ class ProtocolComparison:
     """What to compare: installed `protocols`, with grids of so many `thresholds`, on so many pooled rows (None: all).
 
     Those with noise with each of the budgets `epsilons`, dpauc-gaussian with this `delta`, and `verified` without, too;
-    so many `runs` of each are simulated. Grids are `thresholds.dpauc`, and their sizes also |Θ| of the
-    budget; `backend` is that of the encrypted protocols, `seed` that of the rows drawn and of the simulated noise.
+    so many `runs` of each are simulated, and for its `costs` one is real. Grids are `thresholds.dpauc`, and their sizes
+    also |Θ| of the budget; `backend` is that of the encrypted protocols, `seed` that of rows drawn and of the noise.
     """
 
     protocols: tuple[str, ...]
@@ -74,6 +74,7 @@ class ProtocolComparison:
     delta: float = 1e-6
     backend: str | None = None
     seed: int = 0
+    costs: bool = True
 
     def measured(self) -> list[_Measured]:
         """Return what is measured on each sample; raise `InputError` for a protocol, budget or grid that is none."""
@@ -83,17 +84,15 @@ class ProtocolComparison:
             grid = thresholds.dpauc(size)
             for name, plugin in plugins.items():
                 budgets: list[Budget | float | None] = [None]
-                if isinstance(plugin, HistogramDistributedDp):
-                    if size == self.thresholds[0]:
-                        found += [_Measured(name, None, grid, epsilon) for epsilon in self.epsilons]
-                    continue
-                if plugin is None:
-                    budgets = [*self.epsilons]
-                elif isinstance(plugin, DpaucProtocol):
+                finds = isinstance(plugin, HistogramDistributedDp)
+                if isinstance(plugin, DpaucProtocol):
                     budgets = [self._budget(plugin.mechanism, epsilon, size, len(grid)) for epsilon in self.epsilons]
                 elif isinstance(plugin, Verified):
                     budgets += self.epsilons
-                found += [_Measured(name, size, grid, budget) for budget in budgets]
+                elif plugin is None or finds:
+                    budgets = [*self.epsilons]
+                if not finds or size == self.thresholds[0]:
+                    found += [_Measured(name, None if finds else size, grid, budget) for budget in budgets]
         return found
 
     def _budget(self, mechanism: str, epsilon: float, size: int, points: int) -> Budget:
@@ -207,8 +206,8 @@ class _Sample(NamedTuple):
     parties: Sequence[PartyData]
     everybody: PartyData
     truth: float
-    curves: Curves
     seconds: float
+    curves: Curves
 
     @classmethod
     def of(cls, parties: Sequence[PartyData]) -> "_Sample":
@@ -217,8 +216,7 @@ class _Sample(NamedTuple):
             raise UndefinedAucError("the rows have one label only, so there is no AUC to compare with")
         started = time.perf_counter()
         truth = float(roc_auc_score(rows.y_true, rows.y_score))
-        seconds = time.perf_counter() - started
-        return cls(parties, rows, truth, Curves.of_rows(rows.y_true, rows.y_score), seconds)
+        return cls(parties, rows, truth, time.perf_counter() - started, Curves.of_rows(rows))
 
     @property
     def rows(self) -> int:
@@ -244,10 +242,9 @@ def _row(sample: _Sample, asked: ProtocolComparison, measured: _Measured) -> Row
     if none := asked.runs - len(runs):
         row["note"] = f"{none} of {asked.runs} runs gave no number: noise had left one label only"
     if runs:
-        errors = np.mean([run.area_errors(sample.curves) for run in runs], axis=0)
-        row["roc_error"], row["pr_error"] = errors.tolist()
+        row["roc_error"], row["pr_error"] = np.mean([run.errors(sample.curves)[1:] for run in runs], axis=0).tolist()
     try:
-        row |= _session(sample, asked, measured, options)[1] if options else {}
+        row |= _session(sample, asked, measured, options)[1] if asked.costs and options else {}
     except EvaluationError as refusal:
         row.setdefault("note", f"the session run for its cost gave no number: {refusal}")
     return Row(**row, **spread(np.array([run.auc for run in runs]), sample.truth))
@@ -257,11 +254,10 @@ def _simulated(
     sample: _Sample, asked: ProtocolComparison, measured: _Measured
 ) -> tuple[Iterator[Curves | None], dict[str, Any], dict[str, Any]]:
     """Return what simulated sessions give, what the row tells of them, and the options of a real one, if any is run."""
-    budget, parties = measured.budget, len(sample.parties)
-    labels, scores = sample.everybody.y_true, sample.everybody.y_score
+    budget, parties, rows = measured.budget, len(sample.parties), sample.everybody
     random = np.random.default_rng([asked.seed, *measured.protocol.encode(), sample.rows, measured.size or 0])
     if isinstance(budget, Budget):
-        exact = statistics(labels, scores, measured.grid)
+        exact = statistics(rows.y_true, rows.y_score, measured.grid)
         delta = "" if budget.delta is None else f", δ = {budget.delta:g}"
         unit, shows = (LABEL, " (scores show)") if budget.flips else (ROW, "")
         auc = float(estimate(exact.astype(np.float64), budget.curve))
@@ -272,16 +268,16 @@ def _simulated(
     told = {"epsilon": epsilon, "epsilon_unit": ROW, "threshold_error": math.nan}
     if measured.protocol == FEDCURVE:
         told |= {"method": "fedcurve (rebuilt)", "privacy": f"ε = {epsilon:g}"}
-        return fedcurve(labels, scores, measured.size or 0, epsilon / 2, random), told, {}
+        return fedcurve(rows, measured.size or 0, epsilon / 2, random), told, {}
     told["privacy"] = f"ε = {epsilon:g}, encrypted, aggregation verified"
     if measured.size is None:
-        runs = private_histogram(labels, scores, parties, epsilon, random)
-        return (run and Curves.of_fit(run.fit) for run in runs), told, {"epsilon": epsilon}
-    pool = simulated.Pool.of(labels, scores, measured.grid)
+        runs = private_histogram(rows, parties, epsilon, random)
+        return (run and Curves.of_fit(run[-1]) for run in runs), told, {"epsilon": epsilon}
+    pool = simulated.Pool.of(rows.y_true, rows.y_score, measured.grid)
     terms = simulated.private_budget(sample.rows, parties, epsilon, ROW)
     told["threshold_error"] = abs(pool.auc - sample.truth)
     aucs = simulated.private_aucs(pool, terms, runs=asked.runs, random=random)
-    return map(Curves.of_auc, aucs.tolist()), told, {"epsilon": epsilon}
+    return map(Curves, aucs.tolist()), told, {"epsilon": epsilon}
 
 
 def spread(aucs: NDArray[np.float64], truth: float) -> dict[str, Any]:

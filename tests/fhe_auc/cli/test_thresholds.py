@@ -89,12 +89,16 @@ def test_private_thresholds_take_their_options(truth: float) -> None:
 
 
 def test_shares_of_noise_say_themselves_how_many_thresholds_are_best(truth: float) -> None:
-    noisy = ("--protocol", "boundaries-distributed-dp", "-o", "epsilon=2")
+    noisy = ("--protocol", "boundaries-distributed-dp", "-o", "epsilon=16")
     found, more = (
         told("thresholds", *FILES, *noisy, *bins, "--out", "e.txt", "--force") for bins in ((), ("--bins", "0"))
     )
-    assert all(6 <= len(each["thresholds"]) <= 30 for each in (found, more))
+    assert all(10 <= len(each["thresholds"]) <= 60 for each in (found, more))  # about 31, by half a root of 8·480
     assert not any("instead of" in warning for warning in found["warnings"])
+    said = " ".join(printed("thresholds", *FILES, *noisy, "--out", "e.txt", "--force").split())
+    assert (
+        "epsilon 16 the privacy budget of a row, spent by this session: those of sessions on the same rows add" in said
+    )
 
 
 def test_thresholds_are_not_written_where_they_should_not_be(truth: float) -> None:

@@ -14,8 +14,7 @@ from fhe_auc.question.score_bins import with_bins_of
 from fhe_auc.question.thresholds import parse
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.noise_shares import polya
-from tests.support.band_coverage import DATA, of_name
-from tests.support.private_sets import PARTIES, RATES, SHARES, counted, of_population, of_rows, populations, released
+from tests.support.private_sets import PARTIES, RATES, SHARES, errors, of_population, populations
 
 QUIET = CountNoise(0.0)
 
@@ -169,26 +168,11 @@ OTHERS = {
 """About 4/3 of what was measured."""
 
 
-def area_errors(name: str, runs: int) -> NDArray[np.float64]:
-    """Return mean errors of the curves of the rows, ROC and PR."""
-    labels, scores = of_name(name).scores(np.random.default_rng(7))  # rows of the issue
-    cells, true, random = counted(labels, scores), of_rows(labels, scores), np.random.default_rng(38)
-    found = []
-    for _ in range(runs):
-        result = released(cells, 2.0, random)
-        assert result is not None
-        fit = RocFit.fitted(*result)
-        off = fit.tpr(RATES) - true.tpr, fit.precision(RATES[1:]) - true.precision
-        found.append([np.abs(each).mean() for each in off])
-    return np.mean(found, axis=0)
-
-
 def test_curves_of_2000_rows_are_near_those_of_the_rows() -> None:
-    assert (area_errors("2,000", 40) <= TARGETS["2,000"]).all()
+    assert (errors("2,000", 2.0, 40)[:2] <= TARGETS["2,000"]).all()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*TARGETS, *OTHERS])
 def test_curves_are_as_near_to_those_of_the_rows_as_the_page_on_noise_says(name: str) -> None:
-    assert name in (*populations(), *DATA)
-    assert (area_errors(name, 200) <= {**TARGETS, **OTHERS}[name]).all()
+    assert (errors(name, 2.0, 200)[:2] <= {**TARGETS, **OTHERS}[name]).all()

@@ -29,6 +29,7 @@ def test_without_noise_errors_and_intervals_are_those_of_the_formulas() -> None:
     counts, _ = histogram()
     exact = Histogram(counts.edges, *np.rint(counts.cleaned().sides))
     error, interval = auc_interval(exact, QUIET, 0.95)
+    assert error is not None
     known = ranking.roc_auc_error(exact)
     assert error == pytest.approx(known, rel=0.1)
     assert interval is not None
@@ -106,6 +107,20 @@ def test_counts_without_a_positive_row_have_no_interval() -> None:
         bands(counts, CountNoise(2.0), 0.95)
     with pytest.raises(UndefinedAucError):
         auc_interval(counts, CountNoise(2.0), 0.95)
+
+
+def test_where_noise_leaves_few_replicates_a_curve_there_are_no_intervals() -> None:
+    counts = Histogram(np.linspace(0, 1, 4), np.array([1.0, 2.0, 4.0]), np.full(3, 100.0))
+    noise = CountNoise(20.0)
+    assert auc_interval(counts, noise, 0.95) == (None, None)
+    with pytest.raises(UndefinedAucError, match="too large"):
+        bands(counts, noise, 0.95)
+
+
+def test_of_very_many_bins_there_are_no_intervals() -> None:
+    counts = Histogram(np.linspace(0, 1, 6001), np.ones(6000), np.ones(6000))
+    assert auc_interval(counts, CountNoise(1.0), 0.95) == (None, None)
+    assert not measure_intervals(counts, CountNoise(1.0), 0.95, lambda each: {"rows": float(each.counts.sum())})
 
 
 def test_a_level_is_checked() -> None:
