@@ -123,7 +123,7 @@ def interval_warnings(card: ReportCard, wanted: float | None) -> Iterator[str]:
     if wanted is None:
         return
     if card.interval is None and card.private is not None:
-        yield f"no number has a confidence interval: {card.private.why_none}"
+        yield f"the AUC has no confidence interval: {card.private.why_none}"
         return
     if card.interval is None:
         yield "the AUC has no confidence interval: a label has fewer than two rows, or all scores are tied"

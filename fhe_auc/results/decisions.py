@@ -29,6 +29,7 @@ _RATES = {
 
 _JACCARD = "TP", "TP FP FN"  # J; F1 is 2J/(1 + J)
 _OF = {**_RATES, "f1": _JACCARD}
+_OF_BOTH = "none: both its parts have theirs"
 _LABELS_OF = {"recall": LABELS[:1], "specificity": LABELS[1:]}
 """Rows of which label tell a rate at a threshold; others are told by both together."""
 
@@ -156,10 +157,8 @@ def decision(
             if interval and name == "f1":
                 low, high = (2 * end / (1 + end) for end in (interval.low, interval.high))
                 interval = replace(interval, low=low, high=high)
-            no_interval = TOO_FEW if 0 < rate[1] < FEWEST else ""
+            no_interval = TOO_FEW if 0 < rate[1] < FEWEST else _OF_BOTH * (noise > 0 and name == "balanced_accuracy")
             measures.append(Measure(name, *texts, estimate, interval, no_interval=no_interval))
-    if noise and level is not None:
-        measures[-1] = _of_both(measures)
     of_positive, of_negative = (
         (None, None) if label in few else tuple(row) for label, row in zip(LABELS, reversed(told), strict=True)
     )
@@ -177,16 +176,6 @@ def _by_noise(
         hits, among = share(bins, None, *_OF[name])
         found[name] = float(noise_of_rate(hit / max(rows, 1), hits * noise, (among - hits) * noise))
     return found
-
-
-def _of_both(measures: list[Measure]) -> Measure:
-    """Return the balanced accuracy with an interval by the ends of those of recall and specificity."""
-    of = {each.name: each.interval for each in measures}
-    one, other = of["recall"], of["specificity"]
-    if one is None or other is None:
-        return replace(measures[-1], no_interval=TOO_FEW)
-    mean = replace(one, low=(one.low + other.low) / 2, high=(one.high + other.high) / 2)
-    return replace(measures[-1], interval=mean)
 
 
 def share(

@@ -49,7 +49,7 @@ _WIDENED = {
 """Measures that rest on where in their bins scores are, and their limits; all others lie between 0 and 1."""
 
 _TOO_LARGE = "noise is too large beside these rows for an interval"
-_NO_LAW = "none: its protocol does not say how large the noise is"
+_NO_LAW = "its protocol does not say how large the noise is"
 _LEAST_ROWS = 0.25  # below an edge, and above it, as `RocFit` has it
 _LOG_ODDS = np.linspace(-12.0, 12.0, 241)
 

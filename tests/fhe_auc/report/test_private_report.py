@@ -19,7 +19,7 @@ from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.precision_recall import decision_metrics
 from fhe_auc.metrics.private_curves import CountNoise
 from fhe_auc.report import words
-from fhe_auc.results.intervals import Interval
+from fhe_auc.results.intervals import Interval, noise_of_rate, wilson
 from fhe_auc.results.private_measures import refined
 from tests.support.html_page import Page
 from tests.support.lazy import Lazy
@@ -242,3 +242,40 @@ def test_noise_that_is_larger_than_the_rows_leaves_wide_intervals_or_none() -> N
     precision = ours.measures[1].interval
     assert precision is None or precision.high - precision.low > 0.3
     assert not [*unexplained(report.as_dict([ours], FACTS))]
+
+
+@pytest.mark.parametrize(("p", "positives", "deviation"), [(0.97, 105, 3.0), (0.5, 400, 12.0), (0.05, 300, 8.0)])
+def test_wilsons_interval_with_noise_ends_where_the_rate_is_so_far_off_and_holds_it(
+    p: float, positives: int, deviation: float
+) -> None:
+    random = np.random.default_rng(4)
+    hits = random.binomial(positives, p, 4000)
+    k = np.clip(
+        hits + random.normal(0, deviation * (1 - p), 4000) + random.normal(0, deviation * p, 4000), 0, positives
+    )
+    varied = noise_of_rate(k / positives, deviation**2, deviation**2)
+    low, high = wilson(k, positives, 0.95, varied)
+    assert 0.93 <= ((low <= p) & (p <= high)).mean() <= 0.985
+    for end in (low[0], high[0]):
+        reach = norm.ppf(0.975) * math.sqrt(end * (1 - end) / positives + varied[0] / positives**2)
+        assert end in (0, 1) or abs(k[0] / positives - end) == pytest.approx(reach)
+
+
+def test_bands_of_calibration_and_net_benefit_are_as_wide_as_noise_and_rows_make_them() -> None:
+    labels, scores = drawn(3, 10_000)
+    edges = np.concatenate(([0], np.quantile(scores, np.arange(1, 9) / 9), [1]))
+    exact = Histogram(edges, *(np.histogram(scores[labels == side], edges)[0] for side in (True, False)))
+    much = CountNoise(20.0)
+    ours = report.report_card(exact, noise=much)
+    shares = exact.sides.ravel() / exact.counts.sum()
+    random, found = np.random.default_rng(1), []
+    for _ in range(400):
+        sides = random.multinomial(10_000, shares) + much.drawn(random, shares.size)
+        positives, negatives = sides.reshape(2, -1)
+        above = [np.cumsum(each[::-1])[::-1] for each in (positives, negatives)]
+        benefit = (above[0] - above[1] * exact.edges[:-1] / (1 - exact.edges[:-1])) / sides.sum()
+        found.append((positives / (positives + negatives), benefit))
+    spread = 2 * norm.ppf(0.975) * np.std(found, axis=0)
+    for band, expected in ((ours.observed_band, spread[0][-2:]), (ours.net_benefit_band, spread[1])):
+        assert band is not None
+        np.testing.assert_allclose((band.high - band.low)[-len(expected) :], expected, rtol=0.15)
