@@ -188,11 +188,10 @@ def _print(report: Report, saved: list[Path]) -> None:
     rows += result_tables.of_sites(each.sites for each in cards if each.sites)
     about = "about " if card.noisy else ""
     total = f"{about}{card.total:,.0f} rows, {100 * card.prevalence:.3g}% positive" + " by weight" * card.weighted
-    if card.private is not None and (share := card.prevalence_interval) and (counted := card.private.rows):
-        total = (
-            f"about {card.total:,.0f} rows ({card.level_text} interval {counted.low:,.0f} to {counted.high:,.0f}), "
-            f"{100 * card.prevalence:.3g}% positive ({100 * share.low:.3g} to {100 * share.high:.3g})"
-        )
+    if card.private is not None and card.level is not None and (share := card.prevalence_interval):
+        within = result_tables.ends(card.private.intervals["rows"], ",.0f")
+        total = f"about {card.total:,.0f} rows ({card.level_text} interval {within}), {100 * card.prevalence:.3g}% "
+        total += f"positive ({100 * share.low:.3g} to {100 * share.high:.3g})"
     output.print_text(f"{facts.title}: {total}.\n")
     if facts.weighting:
         output.print_text(f"{facts.weighting['text']}\n")

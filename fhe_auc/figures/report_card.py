@@ -407,8 +407,7 @@ FIGURES: dict[str, Illustration] = {
         _reliability_in_words,
         plot_calibration,
         "Points on the dotted line mean that scores can be read as probabilities; points below it, that scores are too "
-        "high. The bars allow for noise and chance; where there are none, noise is too large. Mean scores are "
-        "interpolated in wide bins, and have no interval.",
+        "high. The bars allow for noise and chance. Mean scores are interpolated in wide bins, and have no interval.",
     ),
     "decision_curve": Illustration(
         "Decision curve",
@@ -420,7 +419,7 @@ FIGURES: dict[str, Illustration] = {
         plot_decision_curve,
         "What acting on the classifier is worth where a positive row's treatment is worth the harm of treating "
         "(1 − t)/t negative rows, t being the threshold probability (Vickers and Elkin, 2006), at the edges of bins. "
-        "The band has each point's interval, noise included; where there is none, noise is too large.",
+        "The band has each point's interval, noise included.",
     ),
     "scores": Illustration(
         "Scores of either class",

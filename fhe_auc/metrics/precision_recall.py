@@ -131,11 +131,3 @@ def net_benefit_error(histogram: Histogram) -> NDArray[np.float64]:
     odds, others = thresholds / (1 - thresholds), usable.spread.sum() - tp - fp
     squares = tp * (1 - model) ** 2 + fp * (odds + model) ** 2 + others * model**2
     return np.asarray(np.sqrt(squares) / usable.counts.sum())
-
-
-def net_benefit_by_counts(histogram: Histogram) -> NDArray[np.float64]:
-    """Return √Σ g² at each point of `decision_curve`, g being by how much a row more in one count moves the model's."""
-    thresholds, model, _ = decision_curve(histogram)
-    above, odds = histogram.bins - np.arange(len(thresholds)), thresholds / (1 - thresholds)
-    squares = above * ((1 - model) ** 2 + (odds + model) ** 2) + 2 * (histogram.bins - above) * model**2
-    return np.asarray(np.sqrt(squares) / histogram.cleaned().counts.sum())

@@ -198,6 +198,11 @@ def privacy(evaluation: Evaluation, card: ReportCard, thresholds: str) -> str:
             f"Counts in {bins} carry random noise ({settings or 'no settings stated'}). This page and report.json hold "
             "nothing else about rows. What the noise protects, and from whom, is what the protocol states below."
         )
+        if grids.quantiles_wanted(thresholds) == 0:
+            learnt += (
+                " Bins are about half the root of half epsilon times the rows of the rarer label, 6 to 100: more would "
+                "add noise to the curves, and fewer leave out more of their shape."
+            )
     else:
         page = "report.json holds these numbers, and the curves on this page nearly do: readers learn them too."
         if card.histogram.bins < card.fine_bins:

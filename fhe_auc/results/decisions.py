@@ -28,6 +28,7 @@ _RATES = {
 """Rates with Wilson's intervals: which rows, of which."""
 
 _JACCARD = "TP", "TP FP FN"  # J; F1 is 2J/(1 + J)
+_OF = {**_RATES, "f1": _JACCARD}
 _LABELS_OF = {"recall": LABELS[:1], "specificity": LABELS[1:]}
 """Rows of which label tell a rate at a threshold; others are told by both together."""
 
@@ -140,7 +141,8 @@ def decision(
     rows = {name: of for name, (_, of) in rates.items()}
     rows |= {"f1": share(counts, squares, *_JACCARD)[1], "balanced_accuracy": min(rows["recall"], rows["specificity"])}
     found = precision_recall.decision_metrics(histogram, threshold)
-    with_noise = _with_noise(histogram, threshold, noise, level) if noise and level else {}
+    rates |= {"f1": share(counts, squares, *_JACCARD)} if noise else {}
+    by_noise = _by_noise(histogram, threshold, noise, rates) if noise else {}
     why = few and f"{NOT_SHOWN}: from 1 to {min_cell - 1} {few} rows lie on one side, or up to another threshold"
     measures = []
     for name, texts in _OF_DECISIONS.items():
@@ -150,37 +152,41 @@ def decision(
             value, rate = found[name], rates.get(name, (0.0, 0.0))
             estimate = None if value is None else Estimate(value, value, value)
             estimate = in_steps_of_rows(estimate, rows[name]) if coarse and estimate else estimate
-            interval, no_interval = rate_interval(*rate, level), TOO_FEW if 0 < rate[1] < FEWEST else ""
-            if noise:
-                interval, no_interval = with_noise.get(name), TOO_FEW * (level is not None)
+            interval = rate_interval(*rate, level, by_noise.get(name, 0.0))
+            if interval and name == "f1":
+                low, high = (2 * end / (1 + end) for end in (interval.low, interval.high))
+                interval = replace(interval, low=low, high=high)
+            no_interval = TOO_FEW if 0 < rate[1] < FEWEST else ""
             measures.append(Measure(name, *texts, estimate, interval, no_interval=no_interval))
+    if noise and level is not None:
+        measures[-1] = _of_both(measures)
     of_positive, of_negative = (
         (None, None) if label in few else tuple(row) for label, row in zip(LABELS, reversed(told), strict=True)
     )
     return Decision(title, float(threshold), tuple(measures), (of_negative, of_positive), why)
 
 
-def _with_noise(histogram: Histogram, threshold: float, noise: float, level: float) -> dict[str, Interval]:
-    """Return the interval of each rate, of F1 by J's, and of the balanced accuracy by the ends of both its parts'."""
-    at, usable = histogram.bin_of(threshold), histogram.cleaned()
-    (tp, fp), (fn, tn) = usable.sides[:, at:].sum(axis=1).tolist(), usable.sides[:, :at].sum(axis=1).tolist()
-    counts = {"TP": tp, "FP": fp, "FN": fn, "TN": tn}
-    bins = dict.fromkeys(("TP", "FP"), float(usable.bins - at)) | dict.fromkeys(("FN", "TN"), float(at))
-    found = dict[str, Interval]()
-    for name, (hits, among) in {**_RATES, "f1": _JACCARD}.items():
-        (hit, rows), (of_hits, of_all) = share(counts, None, hits, among), share(bins, None, hits, among)
-        varied = noise_of_rate(hit / rows, of_hits * noise, (of_all - of_hits) * noise) if rows > 0 else 0.0
-        if (interval := rate_interval(hit, rows, level, float(varied))) is not None:
-            found[name] = interval
-    if "f1" in found:
-        low, high = found["f1"].low, found["f1"].high
-        found["f1"] = replace(found["f1"], low=2 * low / (1 + low), high=2 * high / (1 + high))
-    if {"recall", "specificity"} <= found.keys():
-        low, high = (
-            (getattr(found["recall"], end) + getattr(found["specificity"], end)) / 2 for end in ("low", "high")
-        )
-        found["balanced_accuracy"] = replace(found["recall"], low=low, high=high)
+def _by_noise(
+    histogram: Histogram, threshold: float, noise: float, rates: Mapping[str, tuple[float, float]]
+) -> dict[str, float]:
+    """Return for each rate the variance that `wilson` takes; `noise` is that of one count."""
+    below = histogram.bin_of(threshold)
+    bins = {"TP": histogram.bins - below, "FP": histogram.bins - below, "FN": below, "TN": below}
+    found = dict[str, float]()
+    for name, (hit, rows) in rates.items():
+        hits, among = share(bins, None, *_OF[name])
+        found[name] = float(noise_of_rate(hit / max(rows, 1), hits * noise, (among - hits) * noise))
     return found
+
+
+def _of_both(measures: list[Measure]) -> Measure:
+    """Return the balanced accuracy with an interval by the ends of those of recall and specificity."""
+    of = {each.name: each.interval for each in measures}
+    one, other = of["recall"], of["specificity"]
+    if one is None or other is None:
+        return replace(measures[-1], no_interval=TOO_FEW)
+    mean = replace(one, low=(one.low + other.low) / 2, high=(one.high + other.high) / 2)
+    return replace(measures[-1], interval=mean)
 
 
 def share(

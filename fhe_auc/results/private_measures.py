@@ -11,7 +11,7 @@ why. Of numbers of rows the law of the noise gives one: they are no estimates of
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,7 +32,6 @@ from fhe_auc.results.report_measures import HELD, MAX_FPR, Measure
 
 NOISE_LAW = "law of the noise"
 BANDS = f"{METHOD}, of this point", f"{METHOD}, of the whole curve"
-NOISY_COUNTS = "counts, and cut-offs that they choose, have none: the noise on each is told; rates have"
 PLACES: NDArray[np.float64] = np.linspace(0.005, 0.995, 199, dtype=np.float64)  # rates at which the curve is told
 _AXES = {"roc": ("fpr", "tpr"), "precision_recall": ("recall", "precision")}
 _BY_CHANCE = "above 0 by chance and by noise: an interval would leave a true 0 out"
@@ -83,24 +82,14 @@ class PrivateNumbers:
             for (name, axes), half in zip(_AXES.items(), halves, strict=True)
         }
 
-    @property
-    def rows(self) -> Interval | None:
-        """Interval of the number of all rows."""
-        return self.intervals.get("rows")
-
-    @property
-    def positives(self) -> Interval | None:
-        """Interval of the number of positive rows."""
-        return self.intervals.get("positive_rows")
-
-    def told(self, measures: Sequence[Measure]) -> tuple[Measure, ...]:
+    def told(self, measures: Iterable[Measure]) -> tuple[Measure, ...]:
         """Return measures with the values and intervals here, if there are such, and else why there is none."""
         return tuple(each if each.estimate is None else self._told(each, each.estimate) for each in measures)
 
     def _told(self, measure: Measure, counted: Estimate) -> Measure:
         value = self.values.get(measure.name, counted.value)
         found = self.intervals.get(measure.name, measure.interval)
-        no_interval = measure.no_interval or (self.why_none and _NO_INTERVAL.get(measure.name, self.why_none))
+        no_interval = measure.no_interval or (_NO_INTERVAL if self.level else {}).get(measure.name, self.why_none)
         if found is not None:
             low, high = found.low, found.high
             if measure.name in _WIDENED:

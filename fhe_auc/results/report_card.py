@@ -1,23 +1,17 @@
 """What the report says, before it is drawn or written: numbers, points of the curves, and facts of the session."""
 
 import datetime
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.metrics import ranking, small_cells
 from fhe_auc.metrics.calibration import CALIBRATION_BINS, CalibrationCurve, calibration_curve
 from fhe_auc.metrics.histogram import Estimate, Histogram
-from fhe_auc.metrics.precision_recall import (
-    DecisionCurve,
-    best_f1_threshold,
-    decision_curve,
-    net_benefit_by_counts,
-    net_benefit_error,
-)
+from fhe_auc.metrics.precision_recall import DecisionCurve, best_f1_threshold, decision_curve, net_benefit_error
 from fhe_auc.metrics.private_curves import CountNoise
 from fhe_auc.metrics.probabilities import BrierDecomposition, brier_decomposition, of_probabilities
 from fhe_auc.metrics.ranking import PrecisionRecallCurve, RocCurve
@@ -180,11 +174,12 @@ def report_card(
     """
     counted = histogram.cleaned()
     fine = usable = merged = counted if noise else small_cells.joined(counted, added)
-    variance = noise.deviation**2 if noise else 0.0
-    wished = level
-    if noise or (fine.real % 1).any():
+    private, variance = None, 0.0
+    if noise is not None:
+        private, variance = private_numbers(histogram, noise, level), noise.deviation**2
+    of_rates = private.level if private else None if (fine.real % 1).any() else level
+    if private or (fine.real % 1).any():
         level, min_cell = None, 1
-    of_rates = wished if variance else level
     bins = [counted.bin_of(threshold) for threshold in wanted.threshold]
     probabilities, calibration = of_probabilities(fine), None
     hidden = [""] * len(bins)
@@ -213,18 +208,29 @@ def report_card(
     if merged.squares is not None:
         squares, coarse = dict(zip(in_all, merged.squares.sum(axis=1), strict=True)), min_cell > 1
     of_all = share(in_all, squares, "TP", "TP TN", coarse=coarse)
-    of_label = counted.bins * variance
-    roc = ranking.roc_curve(usable)
+    roc, of_label = ranking.roc_curve(usable), counted.bins * variance
     heavy = usable.spread.sum(axis=1) / usable.sides.sum(axis=1)  # Σw²/Σw of each label; 1 without weights
     curve = decision_curve(usable) if probabilities else None
-    card = ReportCard(
+    of_share: NDArray[np.float64] = np.zeros(1)
+    of_benefit: NDArray[np.float64] = np.zeros(1)
+    known: Callable[[Iterable[Measure]], tuple[Measure, ...]] = private.told if private else tuple
+    if private is not None and curve is not None:
+        # A threshold asked for may leave few rows beside an edge, which are no group.
+        cuts = _cuts(usable.counts, min(CALIBRATION_BINS, usable.bins - len(bins)))
+        at = np.searchsorted(private.spread.edges[:-1], usable.edges[cuts])
+        calibration = _in_cuts(usable, cuts)._replace(prob_pred=_in_cuts(private.spread, at).prob_pred)
+        of_group = np.diff(cuts, prepend=0, append=usable.bins) * variance
+        of_share = noise_of_rate(calibration.prob_true, of_group, of_group)
+        above, odds = usable.bins - np.arange(len(curve.model)), curve.thresholds / (1 - curve.thresholds)
+        of_benefit = np.sqrt(variance * above * (1 + odds**2)) / usable.counts.sum()
+    return ReportCard(
         histogram=usable,
         fine_bins=counted.bins if min_cell > 1 else fine.bins,
         min_cell=min_cell,
-        level=level,
-        measures=tuple(score_measures(fine, merged, level, min_cell)),
-        calibration_measures=calibration_measures(fine, level),
-        brier=brier_decomposition(usable, mean_scores) if probabilities else None,
+        level=of_rates,
+        measures=known(score_measures(fine, merged, level, min_cell)),
+        calibration_measures=known(calibration_measures(fine, level)),
+        brier=brier_decomposition(usable, mean_scores) if probabilities and not private else None,
         best=decision(merged, "Best F1", best_f1_threshold(merged), of_rates, min_cell=min_cell, noise=variance),
         chosen=tuple(
             decision(counted, "Asked for", threshold, of_rates, few=few, min_cell=min_cell, noise=variance)
@@ -239,47 +245,11 @@ def report_card(
         decision_curve=curve,
         tpr_band=_band(roc.tpr, positives, level, heavy[[0, 0]]),
         fpr_band=_band(roc.fpr, negatives, level, heavy[[1, 1]]),
-        observed_band=calibration and _band(calibration.prob_true, calibration.rows, level, heavy),
-        net_benefit_band=curve and _around(curve.model, net_benefit_error(usable), level),
+        observed_band=calibration and _band(calibration.prob_true, calibration.rows, of_rates, heavy, of_share),
+        net_benefit_band=curve and _around(curve.model, np.hypot(net_benefit_error(usable), of_benefit), of_rates),
         prevalence_estimate=in_steps_of_rows(prevalence, of_all[1]) if coarse else prevalence,
         prevalence_interval=rate_interval(*of_all, of_rates, float(noise_of_rate(share_of, of_label, of_label))),
-    )
-    return card if noise is None else _with_noise(card, histogram, noise, wished)
-
-
-def _with_noise(card: ReportCard, histogram: Histogram, noise: CountNoise, level: float | None) -> ReportCard:
-    """Return the card of cleaned counts with what noisy ones tell (`private_numbers`) in place of their own numbers."""
-    found, usable = private_numbers(histogram, noise, level), card.histogram
-    calibration, observed, benefit = None, None, None
-    if card.calibration is not None and card.decision_curve is not None:
-        # A threshold asked for may leave few rows beside an edge, which are no group.
-        cuts = _cuts(usable.counts, min(CALIBRATION_BINS, usable.bins - len(card.chosen)))
-        at = np.searchsorted(found.spread.edges[:-1], usable.edges[cuts])
-        calibration = _in_cuts(usable, cuts)._replace(prob_pred=_in_cuts(found.spread, at).prob_pred)
-        bins = np.diff(cuts, prepend=0, append=usable.bins) * noise.deviation**2
-        varied = noise_of_rate(calibration.prob_true, bins, bins)
-        observed = _band(calibration.prob_true, calibration.rows, found.level, np.ones((2, 1)), varied)
-        error = np.hypot(net_benefit_error(usable), noise.deviation * net_benefit_by_counts(usable))
-        benefit = _around(card.decision_curve.model, error, found.level)
-
-    def decided(decision: Decision) -> Decision:
-        return replace(decision, measures=found.told(decision.measures))
-
-    return replace(
-        card,
-        level=found.level,
-        measures=found.told(card.measures),
-        calibration_measures=found.told(card.calibration_measures),
-        brier=None,
-        best=decided(card.best),
-        chosen=tuple(map(decided, card.chosen)),
-        operating_points=tuple(
-            each._replace(decision=each.decision and decided(each.decision)) for each in card.operating_points
-        ),
-        calibration=calibration,
-        observed_band=observed,
-        net_benefit_band=benefit,
-        private=found,
+        private=private,
     )
 
 
@@ -293,7 +263,7 @@ def _band(
     rows: NDArray[np.float64] | float,
     level: float | None,
     heavy: NDArray[np.float64],
-    noise: NDArray[np.float64] | float = 0.0,
+    noise: ArrayLike = 0.0,
 ) -> Band | None:
     """Return Wilson's intervals of rates of so many rows; `heavy` is Σw²/Σw of hits, and of others."""
     if level is None:

@@ -11,18 +11,18 @@ from fhe_auc.metrics.calibration import CALIBRATION_BINS
 from fhe_auc.results.decisions import Decision
 from fhe_auc.results.group_decisions import alike, differences, fairness
 from fhe_auc.results.intervals import Interval
-from fhe_auc.results.private_measures import NOISY_COUNTS, PrivateNumbers
+from fhe_auc.results.private_measures import PrivateNumbers
 from fhe_auc.results.report_card import DIGITS, Facts, ReportCard
 from fhe_auc.results.report_measures import Measure
 
-_BY_COUNTS = "points of noisy counts: private_curves has the curve and its bands"
 _NOISY = {
-    **dict.fromkeys(("roc_curve", "precision_recall_curve"), _BY_COUNTS),
-    "calibration_curve": f"prob_pred is where scores are taken to be in wide bins; {NOISY_COUNTS}",
-    "decision_curve": f"treat_all is the prevalence's; {NOISY_COUNTS}",
-    "histogram": NOISY_COUNTS,
+    **dict.fromkeys(("roc_curve", "precision_recall_curve"), "points of noisy counts: private_curves has the bands"),
+    "calibration_curve": "prob_pred is interpolated, rows are noisy: prob_true has an interval",
+    "decision_curve": "treat_all follows from the prevalence; model has an interval",
+    "histogram": "noisy counts: private_curves has the deviation of the noise on each",
+    "decisions": "thresholds that noisy counts choose, and confusion matrices, have none: metrics have",
 }
-"""Why numbers of noisy counts have no interval, beside those that have."""
+"""Which numbers of noisy counts have no interval, and why; other reasons are beside the numbers."""
 
 
 def as_dict(cards: Sequence[ReportCard], facts: Facts) -> dict[str, Any]:
@@ -42,11 +42,9 @@ def as_dict(cards: Sequence[ReportCard], facts: Facts) -> dict[str, Any]:
         **({"weighting": _plain(facts.weighting)} if facts.weighting else {}),
         "rows": first.total,
         "positive_rows": float(first.histogram.real[0].sum()),
-        **_of_rows(first.private),
         "prevalence": {
             **(asdict(first.prevalence_estimate) if first.weighted else {"value": first.prevalence}),
             "interval": _interval(first.prevalence_interval),
-            **_why(first.private, first.prevalence_interval),
         },
         **_of_card(first),
     }
@@ -72,7 +70,6 @@ def _of_card(card: ReportCard) -> dict[str, Any]:
     )
     assert roc is not None  # noqa: S101 - only the last two need probabilities
     roc["thresholds"][0] = None
-    histogram = {name: getattr(card.histogram, name).tolist() for name in ("edges", "positives", "negatives")}
     merged, level = card.histogram.bins < card.fine_bins, card.level
     few = card.weighted and card.min_cell > 1  # of weights, in steps: ends of intervals would tell them
     for curve, name, band in (
@@ -84,13 +81,6 @@ def _of_card(card: ReportCard) -> dict[str, Any]:
         if curve is not None and band is not None:
             ends = {f"{name}_{end}": values for end, values in band._asdict().items()}
             curve |= {end: (values.round(DIGITS) if few else values).tolist() for end, values in ends.items()}
-    blocks = {"roc_curve": roc, "precision_recall_curve": precision_recall, "calibration_curve": calibration}
-    blocks |= {"decision_curve": decision_curve, "histogram": histogram}
-    if card.private is not None:
-        for name, block in blocks.items():
-            if block is not None:
-                block["no_interval"] = _NOISY[name]
-        blocks["private_curves"] = _curves(card.private, card.histogram.bins)
     score_metrics = _measures(card.measures, rounded=merged)
     if score_metrics.get("expected_calibration_error"):
         score_metrics["expected_calibration_error"] |= {"bins": CALIBRATION_BINS, "strategy": "quantile"}
@@ -103,7 +93,7 @@ def _of_card(card: ReportCard) -> dict[str, Any]:
         "metrics": score_metrics,
         "calibration": _measures(card.calibration_measures, rounded=merged),
         "brier_decomposition": _rounded(brier) if brier and merged else brier,
-        "decisions": {name: each and _decision(each, few, card.noisy) for name, each in decisions.items()},
+        "decisions": {name: each and _decision(each, rounded=few) for name, each in decisions.items()},
         **({"threshold_intervals": intervals} if intervals else {}),
         "groups": [_rounded(estimate.as_dict()) for estimate in card.groups],
         "group_decisions": [_rounded({"model": card.model, **each.as_dict(level)}) for each in card.group_decisions],
@@ -122,33 +112,28 @@ def _of_card(card: ReportCard) -> dict[str, Any]:
             for variable, found in fairness(card.group_decisions).items()
         },
         "sites": card.sites and _rounded(asdict(card.sites)),
-        **blocks,
+        "roc_curve": roc,
+        "precision_recall_curve": precision_recall,
+        "calibration_curve": calibration,
+        "decision_curve": decision_curve,
+        "histogram": {name: getattr(card.histogram, name).tolist() for name in ("edges", "positives", "negatives")},
+        **({} if card.private is None else _with_noise(card.private)),
     }
 
 
-def _of_rows(private: PrivateNumbers | None) -> dict[str, Any]:
-    """Return the intervals of numbers of rows that carry noise; exact ones have none."""
-    if private is None:
-        return {}
-    found = {"rows_interval": private.rows, "positive_rows_interval": private.positives}
-    return {name: _interval(each) for name, each in found.items()} | _why(private, private.rows)
-
-
-def _why(private: PrivateNumbers | None, interval: Interval | None) -> dict[str, str]:
-    return {"no_interval": private.why_none} if private and interval is None and private.why_none else {}
-
-
-def _curves(private: PrivateNumbers, bins: int) -> dict[str, Any]:
-    """Return the interpolated curves with their bands, and what noise they carry."""
-    noise = private.noise
+def _with_noise(private: PrivateNumbers) -> dict[str, Any]:
+    """Return what noisy counts alone have: intervals of numbers of rows, the curves with their bands, and reasons."""
+    whole = dict.fromkeys(
+        ("rows", "positive_rows", "prevalence", "private_curves", *_NOISY), private.why_none or "none was asked for"
+    )
     return {
-        "bins": bins,
-        "noise_deviation": noise.deviation,
-        "level": private.level,
-        **{
-            name: {key: each.tolist() for key, each in columns.items()} | _why(private, private.rows)
-            for name, columns in private.curves.items()
+        **{f"{name}_interval": _interval(private.intervals.get(name)) for name in ("rows", "positive_rows")},
+        "private_curves": {
+            "noise_deviation": private.noise.deviation,
+            "level": private.level,
+            **{name: {key: each.tolist() for key, each in columns.items()} for name, columns in private.curves.items()},
         },
+        "no_interval": _NOISY if private.level else whole,
     }
 
 
@@ -179,13 +164,12 @@ def _interval(interval: Interval | None) -> dict[str, Any] | None:
     return None if interval is None else asdict(interval)
 
 
-def _decision(decision: Decision, rounded: bool, noisy: bool) -> dict[str, Any]:
+def _decision(decision: Decision, *, rounded: bool) -> dict[str, Any]:
     return {
         "threshold": decision.threshold,
         "metrics": _measures(decision.measures, rounded=rounded),
         "confusion_matrix": [list(row) for row in decision.confusion],
         "hidden": decision.hidden,
-        **({"no_interval": NOISY_COUNTS} if noisy else {}),
     }
 
 

@@ -51,8 +51,10 @@ def report_lines(cards: Mapping[str, ReportCard], facts: Facts) -> Iterator[Line
     if pair := facts.comparison:
         head = between, "differences", "roc_auc", "AUC, difference"
         yield _line(head, pair.difference, pair.interval, rows, pair.missing, few, pair.p_value)
+    why_none = {model: card.private.why_none for model, card in cards.items() if card.private}
     for model, section, each in found:
         value, note = (None, each.missing) if each.estimate is None else (each.estimate.value, each.no_interval)
+        note = note or why_none.get(model, "") * (each.interval is None)
         yield _line((model, section, each.name, each.title), value, each.interval, rows, note, few)
     for model, point in ((model, point) for model, card in cards.items() for point in card.operating_points):
         if point.decision and point.interval:

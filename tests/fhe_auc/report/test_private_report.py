@@ -111,17 +111,29 @@ PUBLIC = {"session", "level", "min_cell", "small_cells", "bins", "noise_deviatio
 """What no noise is on: facts of the session, edges and settings; and intervals themselves."""
 
 
-def unexplained(node: Any, path: str = "") -> Iterator[str]:
-    """Every number of report.json without an interval or reason beside it; a reason is for its own object alone."""
-    ends = {"low", "high"} <= node.keys() and node["low"] is not None
-    told = ends or bool(node.get("interval") or node.get("no_interval"))
+def unexplained(plain: Any) -> Iterator[str]:
+    """Every number of report.json that has no interval, and no reason beside it or for its block."""
+    for name, value in plain.items():
+        reason = plain["no_interval"].get(name, "")
+        if isinstance(value, dict) and name not in PUBLIC and not name.endswith("_interval"):
+            yield from _inside(value, bool(reason), reason.endswith("metrics have"), name)
+        elif _numbers(value) and not reason and not plain.get(f"{name}_interval"):
+            yield name
+
+
+def _inside(node: Any, covered: bool, but_metrics: bool, path: str) -> Iterator[str]:
+    told = covered or bool(node.get("interval") or node.get("no_interval")) or isinstance(node.get("low"), list)
     for name, value in node.items():
-        if name in PUBLIC or name.endswith("_interval"):
-            continue
-        if isinstance(value, dict):
-            yield from unexplained(value, f"{path}/{name}")
-        elif not told and not node.get(f"{name}_interval"):
-            yield from [f"{path}/{name}"] * any(type(each) in (int, float) for each in np.ravel(value).tolist())
+        if isinstance(value, dict) and name not in PUBLIC:
+            yield from _inside(
+                value, covered and not (but_metrics and name == "metrics"), but_metrics, f"{path}/{name}"
+            )
+        elif _numbers(value) and not told and name not in PUBLIC:
+            yield f"{path}/{name}"
+
+
+def _numbers(value: Any) -> bool:
+    return not isinstance(value, dict) and any(type(each) in (int, float) for each in np.ravel(value).tolist())
 
 
 @pytest.mark.parametrize("kind", ["known", "no law", pytest.param("much", marks=pytest.mark.slow)])
@@ -130,7 +142,7 @@ def test_every_number_of_a_private_report_has_an_interval_or_says_why_not(kind: 
     ours = card(noise=noise)
     plain = json.loads(json.dumps(report.as_dict([ours], FACTS), allow_nan=False))
     assert not [*unexplained(plain)]
-    assert next(unexplained({**plain, "rows_interval": None, "no_interval": ""})) == "/rows"  # the test can fail
+    assert next(unexplained({**plain, "rows_interval": None, "no_interval": {}})) == "rows"  # the test can fail
     for line in csv.DictReader(io.StringIO(report.Report({"": ours}, FACTS).csv())):
         assert not line["estimate"] or line["note"] or (line["low"] and line["high"]), line
     assert all(each["low"] is None for each in plain["metrics"].values() if each)  # no range that noise may leave
@@ -191,10 +203,11 @@ def test_the_page_says_what_the_noise_is_and_what_intervals_hold(monkeypatch: py
 def test_numbers_of_rows_have_the_interval_of_the_noise_s_law() -> None:
     of = card().private
     assert of is not None
+    rows, ones = of.intervals["rows"], of.intervals["positive_rows"]
     reach = norm.ppf(0.975) * NOISE.deviation * math.sqrt(2 * card().histogram.bins)
-    assert (of.rows.low, of.rows.high) == pytest.approx((card().total - reach, card().total + reach))
-    assert of.rows.low <= 2000 <= of.rows.high
-    assert of.positives.high - of.positives.low == pytest.approx(2 * reach / math.sqrt(2))
+    assert (rows.low, rows.high) == pytest.approx((card().total - reach, card().total + reach))
+    assert rows.low <= 2000 <= rows.high
+    assert ones.high - ones.low == pytest.approx(2 * reach / math.sqrt(2))
 
 
 def test_curves_and_bands_are_in_the_json_and_the_table() -> None:
