@@ -9,7 +9,8 @@ tasks", Psychological Bulletin 99, 1986).
 - **Beyond the outermost edges** it is a straight line. Its slope is that of the last two edges, drawn towards that of
   all edges as far as noise and rows leave it open, which is drawn towards 1 likewise.
 - An edge counts where both rates lie between a quarter of a row and all but one.
-- **A bin of one number** has tied rows: there the curve is the straight line between its points, as scikit-learn's.
+- **A bin of one number**, or of one cell of the tree, has tied rows, most likely: there the curve is the straight line
+  between its points, as scikit-learn's.
 
 Precision at a recall follows from the rates, and the numbers P and N of rows. docs/evidence/noise.md has measurements.
 """
@@ -27,9 +28,11 @@ from numpy.typing import NDArray
 from fhe_auc.metrics.histogram import Histogram, with_both_labels
 from fhe_auc.metrics.ranking import of_one_score
 from fhe_auc.question.score_bins import of_one_number, with_bins_of
+from fhe_auc.question.thresholds import TREE_HEIGHT, cell_starts
 
 _REACH, _STEPS = 8.0, 1000  # the curve is known at so many deviates, up to so far: 6e-16 of the rows
 _LEAST_ROWS = 0.25  # at or above an edge, and below it
+_UNSURE = 0.5  # rows
 _APART = 1e-6  # deviates
 _SLOPES = 0.2, 5.0  # of the lines beyond the edges
 _OWN, _ALL = 0.15, 0.2  # by how much slopes differ: of the last edges from that of all, and that from 1
@@ -141,13 +144,20 @@ def deviates_to_rates(deviates: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=4)  # replicates have the same edges
 def _known(edges: bytes) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which bins hold one number, and which no row, but noise alone: those between scores that are listed."""
+    """Return which bins are ties, and which have no row, but noise alone: those between scores that are listed.
+
+    Bins of one number are ties, and those of one cell of the tree: rows crowd there, most likely at one score.
+    """
     bins = len(edges) // 8 - 1
     histogram = Histogram(np.frombuffer(edges), np.zeros(bins), np.zeros(bins))
     starts = histogram.edges[:-1]
     single = of_one_number(starts)
     listed = single.sum() > 1 and np.array_equal(with_bins_of(starts[single], starts[:0])[1:], starts[1:])
-    return of_one_score(histogram), ~single & listed
+    cells = cell_starts(TREE_HEIGHT)
+    first = np.searchsorted(cells, starts)
+    ends = np.append(cells, [histogram.edges[-1]] * 2)[first + 1]
+    one_cell = np.isin(starts, cells) & (ends >= histogram.edges[1:])
+    return of_one_score(histogram) | one_cell, ~single & listed
 
 
 def _smooth(
@@ -156,8 +166,11 @@ def _smooth(
     """Return the rates at `_GRID` of the curve through edges, and its bend; `noise` is a count's variance."""
     inner = [rate * of > _LEAST_ROWS for rate, of in ((t, ones), (1 - t, ones), (f, zeros), (1 - f, zeros))]
     place, bins = np.flatnonzero(np.logical_and.reduce(inner)), len(f) - 1
-    if not len(place):
-        return np.asarray(np.interp(_RATES, f, t)), _OWN
+    if not len(place):  # a model that is perfect, or nearly so: of the edge that tells it best half a row is unsure
+        if bins < 2:
+            return np.asarray(np.interp(_RATES, f, t)), _OWN
+        place = np.array([1 + np.abs(t - f)[1:-1].argmax()])
+        f, t = (np.clip(rate, _UNSURE / of, 1 - _UNSURE / of) for rate, of in ((f, zeros), (t, ones)))
     u = rates_to_deviates(f[place])
     first = np.flatnonzero(np.diff(u, prepend=-np.inf) > _APART)
     u, t, place = u[first], np.maximum.reduceat(t[place], first), place[first]

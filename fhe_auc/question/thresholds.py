@@ -53,6 +53,9 @@ events need most points, the ends only what naive Bayes takes.
 CELL_HEIGHT = 14
 """h of the 2^h cells in which exact counts find quantile thresholds: they fill one ciphertext of the largest ring."""
 
+TREE_HEIGHT = 10
+"""h of the cells in which noisy counts find them: 4^5, the lowest level of a tree."""
+
 _CELLS_OF_OCTAVES = (2048, 2048, 1024, *[512] * 3, *[256] * 4, *[32] * 8)
 """Of 2^14 cells, those from 1/4 to 1/2, from 1/8 to 1/4, and so on to 2^-19; as many of one minus the score."""
 

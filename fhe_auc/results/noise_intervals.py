@@ -100,9 +100,10 @@ def bands(histogram: Histogram, noise: CountNoise, level: float) -> Bands:
         raise UndefinedAucError("noise is too large beside these rows, or bins are too many, for bands of the curve")
     tpr, precision = own.tpr(_RATES), own.precision(_RATES)
     some = np.minimum(tpr, 1 - tpr) * own.positives > _LEAST_ROWS
-    of_tpr = _ends(tpr, np.stack([each.tpr(_RATES) for each in fits]), some, level)
+    low, high, lowest, highest = _ends(tpr, np.stack([each.tpr(_RATES) for each in fits]), some, level)
+    lowest, highest = np.maximum.accumulate(lowest), np.minimum.accumulate(highest[::-1])[::-1]  # the true curve rises
     of_precision = _ends(precision, np.stack([each.precision(_RATES) for each in fits]), np.ones_like(some), level)
-    return Bands(_RATES, tpr, *of_tpr, _RATES, precision, *of_precision)
+    return Bands(_RATES, tpr, low, high, lowest, highest, _RATES, precision, *of_precision)
 
 
 def _random(histogram: Histogram) -> np.random.Generator:

@@ -31,7 +31,7 @@ from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.metrics.histogram import without_negatives
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.score_bins import bins_of
-from fhe_auc.question.thresholds import CELL_HEIGHT, MIN_SIZE, cell_starts, explicit
+from fhe_auc.question.thresholds import CELL_HEIGHT, MIN_SIZE, TREE_HEIGHT, cell_starts, explicit
 from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
@@ -40,7 +40,8 @@ from fhe_auc_protocols import result_warnings
 from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, Readout, all_levels
 from fhe_auc_protocols.options import is_whole, shared_budget
 
-_BRANCHES, _LEVELS, _TREE_HEIGHT = 4, 5, 10  # 4^5 = 2^10 cells
+_DROWNED = "noise is about as large as all rows, so that the edges may lie anywhere: take a larger epsilon"
+_BRANCHES, _LEVELS = 4, TREE_HEIGHT // 2
 _FEWEST_BINS, _MOST_BINS, _FEWEST_ROWS = 6, 100, 20  # of the rule
 _TIES = "some scores have more rows than a bin should hold"
 _CROWDED = (
@@ -183,8 +184,8 @@ class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
 class TreeQuantiles(PrivateQuantiles):
     """Of consistent counts on five levels of four, and of the number of positives."""
 
-    heights = range(_TREE_HEIGHT, _TREE_HEIGHT + 1)
-    default_height = _TREE_HEIGHT
+    heights = range(TREE_HEIGHT, TREE_HEIGHT + 1)
+    default_height = TREE_HEIGHT
     by_itself = True
     sensitivity = 2 * _LEVELS + 1  # two counts of each level, and the number of positives
 
@@ -198,25 +199,29 @@ class TreeQuantiles(PrivateQuantiles):
         return [*all_levels(self.count(data, grid), _LEVELS, _BRANCHES), np.array([positives], np.int64)]
 
     def outcome(self, manifest: Manifest, pooled: PooledCounts) -> QuantileThresholds:
-        """Return the thresholds; raise `EvaluationError` where noise outweighs the rows."""
+        """Return the thresholds, also where noise outweighs the rows: then they may lie anywhere."""
         *levels, (positives,) = pooled.levels
         whole, _ = shared_budget(manifest.options)
         cells = chosen_cells(levels, float(positives), whole, int(manifest.options.get("bins", 0)))
         more = ", and of how many rows are positive"
+        if levels[0].sum() < 3 * math.sqrt(_BRANCHES) * pooled.settings["noise_deviation"]:
+            more += f"; {_DROWNED}"
         return self._private(manifest, pooled, cells, more, noisy_positives=int(positives))
 
 
 def chosen_cells(levels: Sequence[NDArray[Any]], positives: float, epsilon: float, bins: int = 0) -> NDArray[np.int64]:
-    """Return the cells that bins begin with, as `equi_depth_cells`, of noisy counts on levels of four; errors as there.
+    """Return the cells that bins begin with, as `equi_depth_cells`, of noisy counts on levels of four.
 
-    Without `bins`, there are as many as `epsilon`, of this session and the next one together, and the rows of the rarer
-    label allow, of which so many are `positives`.
+    Where noise leaves no row, bins have equally many cells. Without `bins`, there are as many as `epsilon`, of this
+    session and the next one together, and the rows of the rarer label allow, of which so many are `positives`.
     """
     rows = without_negatives(consistent(levels)[-1])
+    if not rows.any():
+        rows += 1
     if not bins:
         rarer = max(_FEWEST_ROWS, min(positives, float(rows.sum()) - positives))
         bins = min(max(round(0.5 * math.sqrt(epsilon / 2 * rarer)), _FEWEST_BINS), _MOST_BINS)
-    return equi_depth_cells(all_levels(rows, _TREE_HEIGHT), bins)
+    return equi_depth_cells(all_levels(rows, TREE_HEIGHT), bins)
 
 
 def consistent(levels: Sequence[NDArray[Any]]) -> list[NDArray[np.float64]]:

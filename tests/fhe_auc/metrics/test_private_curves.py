@@ -11,7 +11,7 @@ from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.private_curves import CountNoise, RocFit, deviates_to_rates, monotone_cubic, rates_to_deviates
 from fhe_auc.metrics.ranking import of_one_score
 from fhe_auc.question.score_bins import with_bins_of
-from fhe_auc.question.thresholds import parse
+from fhe_auc.question.thresholds import cell_starts, parse
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.noise_shares import polya
 from tests.support.private_sets import PARTIES, RATES, SHARES, errors, of_population, populations
@@ -176,3 +176,16 @@ def test_curves_of_2000_rows_are_near_those_of_the_rows() -> None:
 @pytest.mark.parametrize("name", [*TARGETS, *OTHERS])
 def test_curves_are_as_near_to_those_of_the_rows_as_the_page_on_noise_says(name: str) -> None:
     assert (errors(name, 2.0, 200)[:2] <= {**TARGETS, **OTHERS}[name]).all()
+
+
+def test_rows_that_crowd_in_one_cell_of_the_tree_are_tied_and_a_perfect_model_is_nearly_so() -> None:
+    at_ends = Histogram(
+        np.append(cell_starts(10)[[0, 1, 1023]], 1.0), np.array([40.0, 0, 60]), np.array([800.0, 0, 100])
+    )
+    fit = RocFit.fitted(at_ends, CountNoise(1.0, 0.5))
+    assert fit.tpr(np.array([1 / 18, 5 / 9])) == pytest.approx([0.3, 0.8], abs=1e-3)
+    assert fit.auc == pytest.approx((1 / 9 * 0.6 + 8 / 9 * 1.6) / 2, abs=1e-3)
+    perfect = Histogram(
+        np.linspace(0, 1, 7), np.array([0.0, 0, 0, 0, 0, 100]), np.array([350.0, 350, 350, 350, 350, 250])
+    )
+    assert RocFit.fitted(perfect, CountNoise(1.0, 0.5)).auc > 0.97
