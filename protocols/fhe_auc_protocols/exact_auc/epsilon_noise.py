@@ -162,10 +162,6 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """M of all parties, of a fleet R; their noise is for so many rows, also where some are missing."""
         return sum(self.rows) * (self.members or 1)
 
-    def most_of(self, counted: Sequence[str], caps: Sequence[int]) -> int:
-        """Return M of the parties that count, who have so many rows each; of a fleet what it is at most."""
-        return len(counted) * self.rows[0] if self.members else sum(caps)
-
     @property
     def _replaced(self) -> int:
         """How many rows are: c."""

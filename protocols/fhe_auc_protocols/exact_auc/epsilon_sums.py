@@ -93,7 +93,8 @@ class NoisySums(ReleasePart):
 
     def read_sums(self, sums: Sequence[int], reading: Reading) -> None:
         """Read the numbers; errors as `Privacy.check_released`."""
-        counted = len(reading.counted), self.privacy.most_of(reading.counted, reading.rows)
+        parties, (cap, *_) = len(reading.counted), self.privacy.rows
+        counted = parties, parties * cap if self.privacy.members else sum(reading.rows)
         self.privacy.check_released(sums, *counted)
         found = PrivateReading(self.privacy, reading.analysis.models, sums, *counted, reading.level, self.ties_meant)
         reading.sayings.append(lambda _: found.said())
