@@ -80,10 +80,7 @@ class RocFit:
     @classmethod
     def fitted(cls, histogram: Histogram, noise: CountNoise, bent: float = 0.0) -> RocFit:
         """Return the curve of noisy counts, with lines beyond the outermost edges bent by so much."""
-        ties, rowless = _known(histogram.edges.tobytes())
-        if rowless.any():
-            histogram = Histogram(histogram.edges, *np.where(rowless, 0.0, histogram.sides))
-        usable = with_both_labels(histogram)
+        usable, ties = with_both_labels(without_gaps(histogram)), _known(histogram.edges.tobytes())[0]
         ones, zeros = (float(side.sum()) for side in usable.sides)
         t, f = (np.append(0.0, sums / sums[-1]) for sums in np.cumsum(usable.sides[:, ::-1], axis=1))
         (tpr, bend), tied = _smooth(f, t, ones, zeros, noise.deviation**2, bent), ties[::-1]
@@ -125,6 +122,12 @@ class RocFit:
         middle, starts, ends = (recall[1:] + recall[:-1]) / 2, *np.append([[-1.0, -1.0]], self.tied, axis=0).T
         at = np.maximum(middle, ends[np.searchsorted(starts, middle) - 1])
         return float(self.precision(at) @ np.diff(recall))
+
+
+def without_gaps(histogram: Histogram) -> Histogram:
+    """Return the histogram without what noise puts between listed scores, where no row lies."""
+    gaps = _known(histogram.edges.tobytes())[1]
+    return Histogram(histogram.edges, *np.where(gaps, 0.0, histogram.sides)) if gaps.any() else histogram
 
 
 _DEVIATES = np.linspace(-_REACH, _REACH, 16 * _STEPS + 1, dtype=np.float64)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import UndefinedAucError
 from fhe_auc.metrics.histogram import Histogram, with_both_labels
-from fhe_auc.metrics.private_curves import CountNoise, RocFit, deviates_to_rates, rates_to_deviates
+from fhe_auc.metrics.private_curves import CountNoise, RocFit, deviates_to_rates, rates_to_deviates, without_gaps
 from fhe_auc.results.intervals import Interval, quantile
 
 RUNS = 400
@@ -59,7 +59,7 @@ class Bands:
 
 def resampled(histogram: Histogram, noise: CountNoise, runs: int = RUNS) -> list[Histogram]:
     """Return replicates of noisy counts, the same ones each time; raise `UndefinedAucError` as `RocFit.fitted`."""
-    shares, random = with_both_labels(histogram).sides.ravel(), _random(histogram)
+    shares, random = with_both_labels(without_gaps(histogram)).sides.ravel(), _random(histogram)
     counts = random.multinomial(round(shares.sum()), shares / shares.sum(), runs) + noise.drawn(
         random, runs, len(shares)
     )

@@ -9,6 +9,7 @@ from fhe_auc.base.errors import InputError, UndefinedAucError
 from fhe_auc.metrics import ranking
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.private_curves import CountNoise
+from fhe_auc.question.thresholds import parse
 from fhe_auc.results.noise_intervals import auc_interval, bands, curve_intervals, measure_intervals, resampled
 from tests.support.band_coverage import FPR, NAMES, coverage
 from tests.support.private_sets import populations, released
@@ -121,6 +122,13 @@ def test_of_very_many_bins_there_are_no_intervals() -> None:
     counts = Histogram(np.linspace(0, 1, 6001), np.ones(6000), np.ones(6000))
     assert auc_interval(counts, CountNoise(1.0), 0.95) == (None, None)
     assert not measure_intervals(counts, CountNoise(1.0), 0.95, lambda each: {"rows": float(each.counts.sum())})
+
+
+def test_no_row_of_a_replicate_lies_between_listed_scores() -> None:
+    grid = parse("values:0:9")
+    counts = Histogram(np.append(grid, grid[-1]), np.full(len(grid), 5.0), np.full(len(grid), 50.0))
+    gaps = ~np.isin(grid, np.arange(10))
+    assert not any(each.sides[:, gaps].any() for each in resampled(counts, QUIET))
 
 
 def test_a_level_is_checked() -> None:
