@@ -88,6 +88,10 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, method: str, out: Pat
     min_cell = 1 if math.isnan(evaluation.binning_error) else DEFAULT_MIN_CELL  # noise hides rows itself
     if min(*histogram.real.sum(axis=1), *histogram.effective) < min_cell:
         raise EvaluationError(f"a map of fewer than {min_cell} rows of a label would tell of them, and mend nothing")
+    if math.isnan(evaluation.binning_error):
+        from fhe_auc.results.private_measures import refined
+
+        histogram = refined(histogram)  # bins are few, and their middles no scores of the rows
     maps = {each: _map(histogram, each, min_cell) for each in _METHODS}
     if isinstance(calibration := maps[method], FheAucError):
         raise calibration

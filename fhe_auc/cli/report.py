@@ -274,3 +274,6 @@ def _decisions(card: ReportCard) -> Iterator[tuple[str, ...]]:
         title = title if title.startswith("Youden") else title[0].lower() + title[1:]
         note = f"cut-off {result_tables.ends(found, '.4g')}" if (found := points.get(decision)) else ""
         yield title, f"{decision.threshold:.4g}", *(values[name] for name in ("precision", "recall", "f1")), note
+    for point in card.operating_points:
+        if point.name in _PRINTED and point.decision is None:
+            yield point.title[0].lower() + point.title[1:], "none", "", "", "", "no bin begins there"

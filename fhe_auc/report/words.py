@@ -122,6 +122,8 @@ def interval_warnings(card: ReportCard, wanted: float | None) -> Iterator[str]:
     """Say why the AUC has no interval, or that labels may be reversed."""
     if wanted is None:
         return
+    if card.private and card.level and not card.private.intervals["positive_rows"].low > 0:
+        yield "noise may be all that there is of positive rows: there may be none"
     if card.interval is None and card.private is not None:
         yield f"the AUC has no confidence interval: {card.private.why_none}"
         return
@@ -195,7 +197,8 @@ def privacy(evaluation: Evaluation, card: ReportCard, thresholds: str) -> str:
             if name != "signed"
         )
         learnt = (
-            f"Counts in {bins} carry random noise ({settings or 'no settings stated'}). This page and report.json hold "
+            f"Counts in {bins} carry random noise ({settings or 'no settings stated'}); epsilon is the privacy "
+            "budget of a row replaced, label and score. This page and report.json hold "
             "nothing else about rows. What the noise protects, and from whom, is what the protocol states below."
         )
         if grids.quantiles_wanted(thresholds) == 0:

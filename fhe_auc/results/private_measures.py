@@ -39,8 +39,8 @@ _NO_INTERVAL = {
     **dict.fromkeys(("expected_calibration_error", "ici", "ici_by_chance", "e50", "e90", "emax"), _BY_CHANCE),
     **dict.fromkeys(("log_loss", "normalised_entropy"), "bins that reach to scores of 0 or 1 leave it open"),
 }
-_OPEN = "the bins leave open more than ten times what noise and rows do"
-_MOST_OPEN = 10
+_OPEN = "bins are too wide for an interval"
+_MOST_OPEN = 10  # times what noise and rows do
 _ANY = -math.inf, math.inf
 _WIDENED = {
     **dict.fromkeys(("calibration_in_the_large", "calibration_slope", "calibration_intercept"), _ANY),
@@ -48,10 +48,11 @@ _WIDENED = {
 }
 """Measures that rest on where in their bins scores are, and their limits; all others lie between 0 and 1."""
 
-_TOO_LARGE = "noise is too large beside these rows for an interval"
+_TOO_LARGE = "too much noise, or too few rows, for an interval"
 _NO_LAW = "its protocol does not say how large the noise is"
 _LEAST_ROWS = 0.25  # below an edge, and above it, as `RocFit` has it
-_LOG_ODDS = np.linspace(-12.0, 12.0, 241)
+_APART = 1e-6  # log odds
+_LOG_ODDS = np.linspace(-18.0, 18.0, 241, dtype=np.float64)  # as far as scores have such, about
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +99,11 @@ class PrivateNumbers:
             least, most = _WIDENED.get(measure.name, (0.0, 1.0))
             open_too_far = high - low > _MOST_OPEN * (found.high - found.low)
             no_interval = _OPEN * open_too_far
-            found = None if open_too_far else replace(found, low=max(low, least), high=min(high, most))
+            found = (
+                None
+                if open_too_far
+                else replace(found, low=min(max(low, least), most), high=max(min(high, most), least))
+            )
         return replace(measure, estimate=Estimate(value, -math.inf, math.inf), interval=found, no_interval=no_interval)
 
 
@@ -113,7 +118,8 @@ def private_numbers(histogram: Histogram, noise: CountNoise, level: float | None
         values["expected_calibration_error"] = calibration.expected_calibration_error(fine).value
         values["log_loss"] = probabilities.log_loss(fine).value
         values["normalised_entropy"] = probabilities.normalised_entropy(fine).value
-        values |= smooth_calibration(fine)._asdict()
+        # Lowess of few rows may leave [0, 1], in which both the scores and the shares lie.
+        values |= {name: min(each, 1.0) for name, each in smooth_calibration(fine)._asdict().items()}
     intervals = dict[str, Interval]()
     if level is not None and noise.deviation:
         intervals |= curve_intervals(histogram, noise, level, lambda each: dict(_of_curve(each)))
@@ -134,7 +140,7 @@ def _of_curve(fit: RocFit) -> Iterator[tuple[str, float]]:
     yield "average_precision", fit.average_precision
     rates = np.asarray((np.arange(100) + 0.5) / 100 * MAX_FPR, np.float64)
     yield "partial_auc", (1 + float((fit.tpr(rates) - rates).mean()) / (1 - MAX_FPR / 2)) / 2
-    yield "ks", float((fit.tpr(PLACES) - PLACES).max())
+    yield "ks", max(float((fit.tpr(PLACES) - PLACES).max()), 0.0)
     for least in HELD:
         at = np.array([least])
         yield f"sensitivity_at_specificity_{least:.2f}", float(fit.tpr(1 - at)[0])
@@ -171,21 +177,23 @@ def refined(histogram: Histogram) -> Histogram:
     usable = with_both_labels(histogram)
     if of_one_number(usable.edges[:-1]).sum() > 1:
         return usable
-    known = np.unique(logit(usable.edges).round(6))  # no two almost equal ones
-    known = known[np.abs(known) < _LOG_ODDS[-1]]
-    at: NDArray[np.float64] = np.union1d(known, _LOG_ODDS)
-    inner = expit(known)
+    own = usable.edges[(usable.edges > 0) & (usable.edges < 1)]
+    edges = np.union1d(own, expit(_LOG_ODDS))
+    at, known, top = logit(edges), logit(own), float(usable.edges[-2]) == 1  # a bin of the score 1
+    apart = np.diff(known, prepend=-np.inf) > _APART
     counts = []
     for side in usable.sides:
-        counted = usable.edges, np.append(0.0, np.cumsum(side))
-        below = np.interp(inner, *counted)
-        some = np.minimum(below, side.sum() - below) > _LEAST_ROWS
+        counted = usable.edges[: usable.bins + 1 - top], np.append(0.0, np.cumsum(side[: usable.bins - top]))
+        below = np.interp(own, *counted)
+        some = apart & (np.minimum(below, side.sum() - below) > _LEAST_ROWS)
         if some.sum() < 2:
-            inside = np.interp(expit(at), *counted)
+            inside = np.interp(edges, *counted)
         else:
             x, v = known[some], rates_to_deviates(below[some] / side.sum())
             slope = max(float(v[-1] - v[0]) / (x[-1] - x[0]), 0.0)
             line = monotone_cubic(x, v, np.clip(at, x[0], x[-1])) + slope * (at - np.clip(at, x[0], x[-1]))
             inside = np.maximum.accumulate(deviates_to_rates(line)) * side.sum()
-        counts.append(np.diff(np.clip(inside, 0.0, side.sum()), prepend=0.0, append=side.sum()))
-    return Histogram(np.concatenate(([0.0], expit(at), [1.0])), *counts)
+        all_below = counted[1][-1:]
+        ends = np.concatenate(([0.0], np.clip(inside, 0.0, all_below), all_below, [side.sum()] * top))
+        counts.append(np.diff(ends))
+    return Histogram(np.concatenate(([0.0], edges, [1.0] * (1 + top))), *counts)

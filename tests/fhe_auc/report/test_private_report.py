@@ -159,7 +159,7 @@ def test_bins_that_decide_a_measure_are_in_its_interval_or_it_has_none() -> None
     open_ = {each.name: each.estimate for each in (*coarse.measures, *coarse.calibration_measures)}
     for name in ("brier", "scaled_brier", "observed_expected_ratio", "calibration_slope"):
         if found[name].interval is None:
-            assert found[name].no_interval == "the bins leave open more than ten times what noise and rows do"
+            assert found[name].no_interval == "bins are too wide for an interval"
         else:
             assert found[name].interval.low < open_[name].low < open_[name].high < found[name].interval.high
             assert found[name].interval.method.endswith("widened by the binning error")
@@ -279,3 +279,23 @@ def test_bands_of_calibration_and_net_benefit_are_as_wide_as_noise_and_rows_make
     for band, expected in ((ours.observed_band, spread[0][-2:]), (ours.net_benefit_band, spread[1])):
         assert band is not None
         np.testing.assert_allclose((band.high - band.low)[-len(expected) :], expected, rtol=0.15)
+
+
+@pytest.mark.parametrize("top", [[1.0], [1.0, 1.0]])
+def test_scores_of_a_confident_model_and_ties_have_a_report(top: list[float]) -> None:
+    """Edges beyond the reach of log odds, a bin of the score 1, and bins without rows."""
+    edges = np.array([0, 1e-12, 1e-9, 1e-9 + 1e-24, 0.2, 1 - 1e-7, 1 - 1e-12, *top])
+    positives, negatives = np.zeros(len(edges) - 1), np.zeros(len(edges) - 1)
+    positives[-3:], negatives[:4] = 40, 300
+    fine = refined(Histogram(edges, positives, negatives))
+    below = [np.interp(edges[1:-1], fine.edges, np.append(0, np.cumsum(side))) for side in fine.sides]
+    assert set(edges) <= set(fine.edges)
+    np.testing.assert_allclose(below[1][[1, -1]], [600, 1200], atol=1)
+    noise = NOISE.drawn(np.random.default_rng(5), 2, len(positives))
+    ours = report.report_card(Histogram(edges, positives + noise[0], negatives + noise[1]), noise=NOISE)
+    assert not [*unexplained(report.as_dict([ours], FACTS))]
+    for each in (*ours.measures, *ours.calibration_measures):
+        if each.interval and each.estimate:
+            assert each.interval.low <= each.estimate.value <= each.interval.high, each.name
+        if each.name in ("ks", "ici", "emax") and each.estimate:
+            assert 0 <= each.estimate.value <= 1
