@@ -32,6 +32,16 @@ class DistributedNoise(ExactCounts[R]):
 
     readout: PrivateReadout[R]
 
+    def analysis_of(self, manifest: Manifest) -> Analysis:
+        """Return whose scores are counted; `InputError` where a row may count more than once, or by a weight.
+
+        The noise is sized for rows of one model that count once, and who makes a session may lie.
+        """
+        analysis = super().analysis_of(manifest)
+        if analysis != Analysis(models=analysis.models[:1]):
+            raise InputError("the session's noise is for one model's rows that count once each, and it counts others")
+        return analysis
+
     def noise(self, options: Mapping[str, Any], thresholds: int, *of: int) -> SharedNoise:
         """Return the noise on counts."""
         return SharedNoise.of(self.readout, options, thresholds, *of)

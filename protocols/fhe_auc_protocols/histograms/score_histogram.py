@@ -41,6 +41,7 @@ from fhe_auc.question.score_bins import bins_of, of_one_number
 from fhe_auc.results.delong import of_bins
 from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.evaluation import CellCounts, Evaluation
+from fhe_auc.results.intervals import quantile
 from fhe_auc.results.noise_intervals import auc_interval
 from fhe_auc.rows.counts import Counts
 from fhe_auc.rows.party_data import PartyData
@@ -167,6 +168,11 @@ class PrivateScoreHistogram(ExactScoreHistogram, PrivateReadout[Evaluation]):
             raise InputError("height is for quantile thresholds only: these thresholds are given")
         return total if spent is None else checked_epsilon(math.nextafter(total - spent, 0.0))
 
+    def check_manifest(self, manifest: Manifest, protocol: str) -> None:
+        """Raise `InputError` for a level that no interval has, before noise is spent."""
+        if (level := manifest.options.get(INTERVAL)) is not None:
+            quantile(level)
+
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
         """Return the requests of both sessions, as `Protocol.staged`; errors as `budget`."""
         options = {SPENT: self.share * privacy_budget(request.options), **request.options}
@@ -182,8 +188,8 @@ class PrivateScoreHistogram(ExactScoreHistogram, PrivateReadout[Evaluation]):
         error, interval, level = None, None, manifest.options.get(INTERVAL)
         try:
             auc = RocFit.fitted(histogram, noise).auc
-            if isinstance(level, float):
-                error, interval = auc_interval(histogram, noise, level)
+            if level is not None:
+                error, interval = auc_interval(histogram, noise, float(level))
         except UndefinedAucError:
             raise UndefinedAucError(NO_ROWS) from None
         return pooled.said(

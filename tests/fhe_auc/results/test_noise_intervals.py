@@ -139,8 +139,8 @@ def test_a_level_is_checked() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["2,000", "30,000"])
 def test_bands_of_95_percent_hold_the_true_rates_in_93_to_97_percent_of_runs(name: str) -> None:
-    """Of 800 runs a share of 95 % is off by 0.77 % for chance: the limits are 2.6 such errors away."""
-    shares, none = coverage(populations()[name], 2.0, 800, 38)
+    """Of 600 runs a share of 95 % is off by 0.89 % for chance, 2.2 times within the limits; the seed is fixed."""
+    shares, none = coverage(populations()[name], 2.0, 600, 38)
     found = dict(zip(NAMES, shares, strict=True))
     assert none == 0
     assert all(0.93 <= found[f"FPR {each:g}"] <= 0.97 for each in FPR[1:])

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,8 +20,10 @@ from fhe_auc import InputError, federated_auc, federated_report, federated_thres
 from fhe_auc.base.errors import ResultCheckError
 from fhe_auc.metrics.private_curves import CountNoise, RocFit
 from fhe_auc.question import thresholds
+from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.score_bins import bins_of
 from fhe_auc.question.thresholds import cell_starts
+from fhe_auc.question.weights import Weights
 from fhe_auc.results import noise_intervals
 from fhe_auc.rlwe import modular
 from fhe_auc.rows.party_data import PartyData
@@ -434,3 +437,22 @@ def test_a_warning_of_loud_noise_says_what_helps(options: dict[str, float], rows
     loud = [each for each in HISTOGRAM.outcome(manifest, pooled).warnings if "is not small against" in each]
     assert len(loud) == bool(told)
     assert not told or loud[0].endswith(told)
+
+
+@pytest.mark.parametrize("name", ["boundaries-distributed-dp", "histogram-distributed-dp"])
+def test_who_makes_a_session_cannot_have_rows_count_more_than_the_noise_is_for(name: str) -> None:
+    plugin = registry.load(name)
+    asked = Request(parties=("a", "b", "c"), thresholds=np.linspace(0, 1, 5), options={"epsilon": 1.0})
+    manifest = plugin.prepare(asked).manifest
+    rows = PartyData.from_arrays("a", [0, 1, 1, 0], [0.1, 0.6, 0.7, 0.2])
+    plugin.task(manifest, rows)
+    for analysis in (Analysis(models=("x", "y")), Analysis(weights=Weights("age", 50_000, 1000))):
+        told = {"analysis": msgspec.json.encode(analysis).decode()} | ({"max_rows": 9} if analysis.units else {})
+        lie = msgspec.structs.replace(manifest, options={**manifest.options, **told})
+        with pytest.raises(InputError, match="count once each"):
+            plugin.task(lie, rows)
+    if name == "histogram-distributed-dp":
+        for level in (2.0, True, "x"):
+            lie = msgspec.structs.replace(manifest, options={**manifest.options, "interval": level})
+            with pytest.raises(InputError, match="level of an interval"):
+                plugin.task(lie, rows)
