@@ -133,7 +133,7 @@ def _with_noise(private: PrivateNumbers) -> dict[str, Any]:
             "level": private.level,
             **{name: {key: each.tolist() for key, each in columns.items()} for name, columns in private.curves.items()},
         },
-        "no_interval": _NOISY if private.level else whole,
+        "no_interval": whole if not private.level else _NOISY if private.bands else whole | _NOISY,
     }
 
 
