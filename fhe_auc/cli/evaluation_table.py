@@ -201,7 +201,8 @@ def _results(evaluation: Evaluation) -> Iterator[_Row]:
         note = f"the privacy budget of a {unit}, spent by this session"
         yield "epsilon", f"{evaluation.settings['epsilon']:g}", note
         how = "fhe-auc report --epsilon" if evaluation.study is None else "a study with report = true"
-        yield "curves", "none", f"{how} has them, with more noise, and spends its epsilon besides: both add up"
+        if evaluation.histogram is None:
+            yield "curves", "none", f"{how} has them, with more noise, and spends its epsilon besides: both add up"
     may_have = registry.load(evaluation.protocol).several or "noise_deviation" in evaluation.settings
     if evaluation.interval is None and not may_have:  # else a warning says why, or none was wanted
         yield "interval", "none", f"it takes more than {evaluation.protocol} tells; protocol verified tells it"

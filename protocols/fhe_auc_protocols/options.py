@@ -69,6 +69,9 @@ _WITH_NOISE = {  # of a score histogram, and of the session before it that finds
     ),
 }
 
+UNIT = "epsilon_unit"
+OF_FLEET = {UNIT: Option(str, "what epsilon protects: device (all its rows, up to the cap; the default) or row")}
+
 _HEIGHT = Option(int, "of the hierarchy that thresholds come from: multiples of 2^-height, 1 to 14 (8)")
 
 HISTOGRAM_DISTRIBUTED_DP = Options(_WITH_NOISE, default_thresholds="quantile")

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, ResultCheckError
-from fhe_auc.base.options import check_names
+from fhe_auc.base.options import Options, check_names
 from fhe_auc.question.analysis import PLAIN, Analysis
-from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.weights import Units
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
@@ -29,7 +28,14 @@ from fhe_auc.session.vector_computation import VectorComputation, VectorPlan
 from fhe_auc.sums.vector_sums import VectorSums
 from fhe_auc_keys.roles.sealed import SealedPads
 from fhe_auc_protocols.histograms.distributed_noise import SharedNoise
-from fhe_auc_protocols.histograms.readout import INTERVAL, PooledCounts, PrivateReadout, Readout, ReadoutProtocol
+from fhe_auc_protocols.histograms.readout import (
+    INTERVAL,
+    PooledCounts,
+    PrivateReadout,
+    Readout,
+    ReadoutProtocol,
+    unit_of,
+)
 
 ANALYSIS = "analysis"  # option of the manifest: whose scores are counted, in which groups, and weights, as JSON
 MAX_ROWS = "max_rows"  # with weights
@@ -50,6 +56,10 @@ class ExactCounts(ReadoutProtocol[R]):
         from fhe_auc_keys.roles.helped import HelperKeys
 
         return HelperKeys(VectorComputation, self.task)
+
+    def takes(self, request: Request | Manifest) -> Options:
+        """Return the options of a request, or a manifest."""
+        return self.options
 
     def counted(self, analysis: Analysis) -> Analysis:
         """Return what of an analysis matters to counts."""
@@ -82,7 +92,7 @@ class ExactCounts(ReadoutProtocol[R]):
         """Return the parameters for a sum of every count."""
         parties, fleet = request.size, request.fleet
         least = parties if request.min_parties is None else request.min_parties
-        noise = self.noise(request.options, len(request.thresholds), parties, least, replaced(fleet))
+        noise = self.noise(request.options, len(request.thresholds), parties, least, replaced(request))
         if fleet is not None and noise is None:
             raise InputError(NO_FLEET.format(self.name))
         times = self.readout.times(request.analysis)
@@ -123,18 +133,18 @@ class ExactCounts(ReadoutProtocol[R]):
         self.readout.check_manifest(manifest, self.name)
         self.plan_of(manifest)
         analysis, parties = self.analysis_of(manifest), manifest.size
-        of = parties, manifest.min_parties, replaced(manifest.fleet)
+        of = parties, manifest.min_parties, replaced(manifest)
         noise = self.noise(manifest.options, len(manifest.thresholds), *of)
         times, most = self.readout.times(analysis), int(manifest.options.get(MAX_ROWS, 0))
         readout = self.readout.of(analysis, manifest.options, bounds(analysis.units, most, parties, times)[1])
         task = CountsTask(readout, manifest, data, noise, times, most)
-        check_names(self.options, self.name, set(manifest.options) - {ANALYSIS, MAX_ROWS, INTERVAL})
+        check_names(self.takes(manifest), self.name, set(manifest.options) - {ANALYSIS, MAX_ROWS, INTERVAL})
         return task
 
 
-def replaced(fleet: Fleet | None) -> int:
-    """Return how many rows a budget protects at once: one, or all of a device."""
-    return 1 if fleet is None else fleet.row_cap
+def replaced(asked: Request | Manifest) -> int:
+    """Return how many rows a budget protects at once: one, or all of a device; errors as `unit_of`."""
+    return asked.fleet.row_cap if asked.fleet is not None and unit_of(asked) == "device" else 1
 
 
 class CountsTask(PartyTask[Residues, Sequence[Residues], R]):

@@ -1,9 +1,11 @@
 """The plug-ins: each a way of counting, and what is read off the counts."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.options import Options
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import CellCounts, CensoringCurve, Evaluation, QuantileThresholds, Replicates
 from fhe_auc.rows.own_checks import left_out
@@ -41,6 +43,11 @@ class DistributedNoise(ExactCounts[R]):
         if analysis != Analysis(models=analysis.models[:1]):
             raise InputError("the session's noise is for one model's rows that count once each, and it counts others")
         return analysis
+
+    def takes(self, request: Request | Manifest) -> Options:
+        """Return the options: a fleet's say what epsilon protects, of sites it is a row."""
+        more = {} if request.fleet is None else options_of.OF_FLEET
+        return replace(self.options, known={**self.options.known, **more})
 
     def noise(self, options: Mapping[str, Any], thresholds: int, *of: int) -> SharedNoise:
         """Return the noise on counts."""

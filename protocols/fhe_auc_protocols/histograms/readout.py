@@ -14,13 +14,14 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.base.errors import InputError
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.protocol import Protocol, Request, Spending
-from fhe_auc_protocols.options import SPENT
+from fhe_auc_protocols.options import SPENT, UNIT
 
 INTERVAL = "interval"  # in a manifest: the level of the AUC's confidence interval
 
@@ -111,14 +112,16 @@ class PrivateReadout(Readout[R]):
     """By how much all counts together change at most where a row is replaced: one count less, and another one more."""
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
-        """Return the budget of this session and another one, and what the first of them spends, where there are two."""
+        """Return the budget of this session and another one, what the first spends of two, and a fleet's unit."""
         self.budget(request.options)
-        return self.budgets(request.options)
+        unit = {} if request.fleet is None else {UNIT: unit_of(request)}
+        return self.budgets({**request.options, **unit})
 
     @staticmethod
     def budgets(options: Mapping[str, Any]) -> dict[str, bool | int | float | str]:
         """Return these of checked options."""
-        return {name: float(options[name]) for name in ("epsilon", SPENT) if options.get(name) is not None}
+        unit = {} if options.get(UNIT) is None else {UNIT: options[UNIT]}
+        return {name: float(options[name]) for name in ("epsilon", SPENT) if options.get(name) is not None} | unit
 
     @abstractmethod
     def budget(self, options: Mapping[str, Any]) -> float:
@@ -144,7 +147,15 @@ class ReadoutProtocol(Protocol[R]):
             return None
         spent = self.readout.budget(manifest.options)
         whole = float(manifest.options["epsilon"]) if issubclass(self.yields, QuantileThresholds) else spent
-        return Spending(spent, "row" if manifest.fleet is None else "device", after=whole - spent)
+        return Spending(spent, unit_of(manifest), after=whole - spent)
+
+
+def unit_of(asked: Request | Manifest) -> str:
+    """Return what a budget protects, a row, or of a fleet a device or a row; raise `InputError` for anything else."""
+    known = ("row",) if asked.fleet is None else ("device", "row")
+    if (unit := known[0] if asked.options.get(UNIT) is None else asked.options[UNIT]) not in known:
+        raise InputError(f"{UNIT} must be device or row in a fleet, and a row's elsewhere, got {unit!a}")
+    return str(unit)
 
 
 def all_levels(counts: NDArray[_Number], levels: int, branching: int = 2) -> list[NDArray[_Number]]:

@@ -27,7 +27,8 @@ NAME = "histogram-distributed-dp"
 
 
 def private(folder: Path, number: int = 8, epsilon: float = 8.0, **others: Any) -> Play:
-    return Play(folder, number, protocol=NAME, proofs=False, options={"epsilon": epsilon}, **others)
+    options = {"epsilon": epsilon, **others.pop("options", {})}
+    return Play(folder, number, protocol=NAME, proofs=False, options=options, **others)
 
 
 def pooled(counted: list[PartyData]) -> np.ndarray:
@@ -58,6 +59,7 @@ def test_devices_read_the_counts_of_those_that_count_with_their_noise(
     assert (first.verified, first.soundness, first.fraction) == (False, None, None)
     assert any(UNPROVED in each and "nor does a device prove its counts" in each for each in first.warnings)
     assert first.settings.items() >= {"epsilon": 8.0, "noise_scale": 2 * CAP / 8, "noise_shares": 5}.items()
+    assert first.settings["epsilon_unit"] == "device"
 
 
 def test_all_that_a_device_can_change_is_within_the_scale_of_the_noise_and_the_law_is_the_promised_one(
@@ -75,6 +77,39 @@ def test_all_that_a_device_can_change_is_within_the_scale_of_the_noise_and_the_l
     assert p_value_discrete(drawn.sum(axis=0), stats.dlaplace(1 / float(noise.scale)).pmf) > 1e-8
     assert p_value_discrete(drawn[:14].sum(axis=0), stats.dlaplace(1 / float(noise.scale)).pmf) < 1e-8
     assert (task.vector() != task.vector()).any()
+
+
+def test_a_rows_noise_is_that_of_a_device_divided_by_the_cap_and_the_result_says_whose_it_is(tmp_path: Path) -> None:
+    """A row leaves its cell and comes into another one: that is two counts, by one each."""
+    play, unit = private(tmp_path, 5, options={"epsilon_unit": "row"}), {"epsilon": 8.0, "epsilon_unit": "row"}
+    task: Any = registry.load(NAME).task(play.announced.manifest, play.rows[0])  # type: ignore[attr-defined]
+    assert task._noise.scale == Fraction(2, 8)
+    assert registry.load(NAME).spends(play.announced.manifest) == (8.0, "row", 0.0, 0.0)
+    play.write()
+    play.to_the_end()
+    assert play.read(1).settings.items() >= {**unit, "noise_scale": 0.25}.items()
+
+
+def test_units_of_no_fleet_and_of_sites_are_refused_in_requests_and_manifests(tmp_path: Path) -> None:
+    play, plugin = private(tmp_path, 5), registry.load(NAME)
+    manifest, changed = play.announced.manifest, msgspec.structs.replace
+    sites = {"fleet": None, "parties": ("a", "b")}
+    for unit in ("label", "", 1):
+        options = {"epsilon": 8.0, "epsilon_unit": unit}
+        with pytest.raises(InputError, match="must be device or row in a fleet"):
+            plugin.plan(replace(play.request, options=options))
+        with pytest.raises(InputError, match="must be device or row in a fleet"):
+            play.device(0, announced=replace(play.announced, manifest=changed(manifest, options=options))).submit(
+                play.rows[0], b""
+            )
+    for unit in ("device", "row"):
+        options = {"epsilon": 8.0, "epsilon_unit": unit}
+        with pytest.raises(InputError, match="no option 'epsilon_unit'"):
+            plugin.plan(replace(play.request, options=options, row_caps=None, **sites))
+        of_sites = plugin.manifest_of(replace(play.request, options={"epsilon": 8.0}, row_caps=None, **sites))
+        data = replace(play.rows[0], name="a")
+        with pytest.raises(InputError, match="no option 'epsilon_unit'"):
+            plugin.task(changed(of_sites, options=options), data)  # type: ignore[attr-defined]
 
 
 def test_who_lacks_a_devices_pad_sees_uniform_numbers_and_the_server_sees_the_noisy_sum_alone(
@@ -128,8 +163,10 @@ def test_a_fleet_has_no_exact_counts_and_no_other_plan(tmp_path: Path) -> None:
         registry.load("histogram-federated").plan_of(federated)
 
 
-def test_a_device_takes_part_up_to_its_own_budget(tmp_path: Path) -> None:
-    play = private(tmp_path, 5)
+def test_a_device_takes_part_up_to_its_own_budget_and_takes_a_rows_for_none(tmp_path: Path) -> None:
+    play, rows = private(tmp_path / "a", 5), private(tmp_path / "b", 5, options={"epsilon_unit": "row"})
     play.device(0, Floor(4, 0.25, epsilon=8.0))
     with pytest.raises(InputError, match="has epsilon = 8 a device"):
         play.device(0, Floor(4, 0.25, epsilon=1.0))
+    with pytest.raises(InputError, match="has epsilon = 8 a row"):  # which is up to 96 a device
+        rows.device(0, Floor(4, 0.25, epsilon=9.0))

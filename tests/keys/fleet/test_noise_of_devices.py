@@ -17,20 +17,26 @@ from scipy import stats
 
 from fhe_auc.base.errors import CapacityError, DeserialisationError, InputError, ResultCheckError
 from fhe_auc.base.serialise import encode
+from fhe_auc.question.score_bins import bins_of
 from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.rlwe.modular import signed
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request
+from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.device import Floor
+from fhe_auc_keys.fleet.session import opened_part, opened_sums
 from fhe_auc_protocols import noise_shares
-from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
+from fhe_auc_protocols.exact_auc.auc_sums import counts_name
+from fhe_auc_protocols.exact_auc.computations import ExactComputation
+from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy, possible
 from fhe_auc_protocols.exact_auc.exact_plan import ExactPlan
 from fhe_auc_protocols.exact_sampling import SeededExperiment
 from fhe_auc_protocols.result_warnings import UNPROVED
 from tests.support.discrete_laplace import p_value_discrete
 from tests.support.exact_sessions import pairs_of, slow
-from tests.support.fleet_sessions import CAP, Play
+from tests.support.fleet_sessions import CAP, GRID, Play
 
 UNITS = ("device", "row")
 Rows = tuple[tuple[int, int], ...]  # label and bin of each row of a device
@@ -280,6 +286,54 @@ def test_a_device_takes_part_up_to_its_own_budget_and_not_without_one(tmp_path: 
     ):
         with pytest.raises(InputError, match=message):
             each.device(0, Floor(4, 0.25, epsilon=floor))
+
+
+# A server that lies, and has a device that reads the result.
+
+
+def positives_in(counted: list[PartyData], bins: list[int]) -> list[int]:
+    """How many positives lie in each of these bins."""
+    found = np.concatenate([bins_of(each.y_score[each.labels == 1], GRID) for each in counted])
+    return [int((found == own).sum()) for own in bins]
+
+
+def test_a_server_that_lies_reads_past_epsilon_as_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Positives in three bins, exactly: it adds far more negatives to these than noise is large, so T multiplies them.
+
+    Its device opens the sums. It knows all other rows but those of one device, whose counts that leaves.
+    """
+    play, honest, room = private(tmp_path, 5, options={"epsilon": 0.1}), ExactComputation.sketches, 20
+    plan, manifest, target = play.computation.plan, play.announced.manifest, play.rows[3]
+    (prime,), privacy = plan.parameters.plain_moduli, privacy_of(play)
+    bins = np.argsort(positives_in(play.rows, [*range(len(GRID) - 1)]))[-3:].tolist()
+
+    def lying(self: ExactComputation, totals: Any) -> list[Any]:
+        (pooled,) = honest(self, totals)
+        negatives = plan.releases[0].sketch.split(made := pooled.copy())[counts_name(0, 0, 0)]
+        for place, own in enumerate(bins):
+            negatives[own] = (int(negatives[own]) + 2 ** (room + 6 * place)) % prime
+        return [made]
+
+    play.until_opened()
+    with monkeypatch.context() as patched:
+        patched.setattr(ExactComputation, "sketches", lying)
+        result = play.add()
+    play.decrypt(result)
+    key = opened_part(play.submitted[0].response_key, play.parts()[0], manifest.digest, 0)
+    sums = tables.read_file(play.place("answers/sums"))
+    _, (numbers,) = opened_sums(sums, play.helper.helper.signing_key, key, manifest.digest)
+    ties = int(signed(numbers, prime)[1]) + 2 ** (room - 1) >> room
+    pooled = [ties >> 6 * place & 63 for place in range(3)]  # 5·12 rows at most
+    others = positives_in([each for each in play.rows if each is not target], bins)
+    assert np.subtract(pooled, others).tolist() == positives_in([target], bins) != [0, 0, 0]
+    # An honest T tells next to nothing: its noise is 20 times as large as what 60 rows can make of it.
+    channel = privacy.channels[1]
+    assert channel.ties
+    assert privacy.variance(channel, 5) ** 0.5 > 20 * possible(channel, 60)[1]
+    with pytest.raises(ResultCheckError, match="none that rows and noise can give"):  # and it has been read
+        play.read(1)
 
 
 # Plans.
