@@ -404,7 +404,7 @@ def evaluate(
     warnings, told = tuple[str, ...](), dict[str, str]()
     asked = Asked(analysis=analysis, interval=interval, protocol=protocol, options=dict(options))
     if isinstance(thresholds, QuantileThresholds):
-        warnings, thresholds = thresholds.warnings, thresholds.grid
+        warnings, thresholds = thresholds.told_with(options), thresholds.grid
     if thresholds is None:
         thresholds, chosen = default_thresholds(parties, analysis, plugin.options, options)
         told = {"grid": chosen} if " " in chosen else {}

@@ -171,7 +171,7 @@ def report_of(
     elif thresholds is not None:
         if isinstance(thresholds, QuantileThresholds):
             specification = f"quantile:{len(thresholds.grid)}"
-            before, thresholds = thresholds.warnings, thresholds.grid
+            before, thresholds = thresholds.told_with(asked.report.options if asked.report else {}), thresholds.grid
             specification = specification or f"quantile:{len(thresholds)}"
         grid = grids.resolve(thresholds)
         own = Grids((grid,) * len(asked.analysis.models), grid)

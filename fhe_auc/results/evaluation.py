@@ -367,6 +367,9 @@ def verified_as_dict(
     return found
 
 
+_NOT_COVERED = "the bin edges are exact quantiles of scores, which epsilon does not cover: each tells of rows near it"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class QuantileThresholds(Outcome):
     """Thresholds with about equally many pooled rows between them, found by a session of their own.
@@ -392,6 +395,11 @@ class QuantileThresholds(Outcome):
         """Return one line: number and range of the thresholds, protocol and parties."""
         span = f"{len(self.grid):,} from {self.grid[0]:g} to {self.grid[-1]:g}"
         return f"<QuantileThresholds: {span}; protocol {self.protocol}, {self.parties_text}>"
+
+    def told_with(self, options: Mapping[str, object]) -> tuple[str, ...]:
+        """Return the warnings of an evaluation at these thresholds, with these options."""
+        exact = options.get("epsilon") is not None and "epsilon" not in self.settings
+        return self.warnings + (_NOT_COVERED,) * exact
 
     def require(self, grid: ArrayLike, *, party: str) -> None:
         """Check the thresholds of an evaluation's manifest, which its key holder has made, against these.

@@ -13,7 +13,7 @@ of NB. (It is that of the c_k = 1 − s_k at most U = 1 − V.) A table holds fo
 lies, and the first 64 bits of U say that 2^64·V lies between two integers. Two binary searches compare these, and where
 both find the same number, that is it. Otherwise exact arithmetic decides, with 64 bits of U more as long as it takes:
 no rounding and no cut tail changes the law. It happens in about scale·(scale/n + 2)·2^-48 draws (`_table`), below
-2^-30 up to scales of 500·√n and 2^16; all others take two binary searches in one table, whatever comes out. (These are
+2^-30 up to scales of 500·√n; all others take two binary searches in one table, whatever comes out. (These are
 numpy's: branches and caches make a thousand equal draws faster than different ones, by less than a millisecond.)
 """
 
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError
 from fhe_auc_protocols.exact_sampling import Source, secure
 
-MOST_SCALE = 2**20  # a table of so large a scale takes 2 GB, and some seconds
+MOST_SCALE = 2**16  # a table of so large a scale takes 130 MB, and half a second
 
 _WORD = 64
 _BEYOND = 2.0**10  # of 2^64: a table ends where all that is beyond it is less
@@ -44,7 +44,7 @@ def polya(size: int, scale: float | Fraction, parties: int, source: Source | Non
     whole noise. Without a source, words come from a secure one. The first call for a scale makes its table, of about
     50·scale entries: 0.1 ms for a scale of 100, 1 ms for 1,000.
 
-    Raises `InputError`: the scale is not positive, or above 2^20, or another number is out of range.
+    Raises `InputError`: the scale is not positive, or above 2^16, or another number is out of range.
     """
     if size < 0 or parties < 1:
         raise InputError(f"there must be at least 0 shares of at least 1 party, got {size} of {parties}")

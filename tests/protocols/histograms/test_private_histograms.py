@@ -456,3 +456,13 @@ def test_who_makes_a_session_cannot_have_rows_count_more_than_the_noise_is_for(n
             lie = msgspec.structs.replace(manifest, options={**manifest.options, "interval": level})
             with pytest.raises(InputError, match="level of an interval"):
                 plugin.task(lie, rows)
+
+
+def test_edges_from_exact_quantiles_are_said_to_be_outside_of_epsilon() -> None:
+    rows = random_sites(3, 300)
+    exact, noisy = federated_thresholds(rows, 5), federated_thresholds(rows, 5, protocol=BOUNDARIES, epsilon=30.0)
+    for found, told in ((exact, True), (noisy, False)):
+        evaluation = federated_auc(rows, protocol=NAME, thresholds=found, epsilon=30.0)
+        report = federated_report(rows, thresholds=found, epsilon=30.0)
+        for warnings in (evaluation.warnings, report.warnings):
+            assert any("which epsilon does not cover" in text for text in warnings) == told
