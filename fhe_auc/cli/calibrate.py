@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
     from fhe_auc.metrics.histogram import Histogram
     from fhe_auc.metrics.updating import ScoreMap
+    from fhe_auc.results.private_measures import PrivateNumbers
     from fhe_auc.rows.csv_files import TextFormat
 
 _METHODS = ("slope-intercept", "intercept", "isotonic", "bbq")
+_NO_BBQ = "--method bbq takes noise on counts for what scores mean: with noise take another method"
 _LOWERED = 0.001  # an AUC that the map lowers by more is told
 _SHOWN = ("expected_calibration_error", "brier", "log_loss", "observed_expected_ratio", "calibration_slope", "roc_auc")
 _HEADER = ("method", "calibration error", "Brier", "log loss", "O:E", "slope", "AUC", "order of scores")
@@ -71,7 +73,10 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, method: str, out: Pat
     FILE may also be a site's result of a report between machines (.json): the map is of its histogram, of two models of
     that whose --score-column this is. With weights, or at a horizon, there is no other way.
     """
+    from fhe_auc.metrics.private_curves import CountNoise
     from fhe_auc.results import calibration_file
+    from fhe_auc.results.private_measures import private_numbers
+    from fhe_auc.results.report_card import DIGITS
 
     inputs.check_out_file(out, force=force, suffix=".json")
     if files.result is not None:
@@ -81,25 +86,30 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, method: str, out: Pat
         session, grid, said = replace(session, of_rows=False), session.thresholds, session.specification
         if not isinstance(grid, str) and (grid[0] < 0 or grid[-1] > 1):
             raise _no_map(f"bin edges {said!r}")
+        if method == "bbq" and "epsilon" in session.options:
+            raise InputError(_NO_BBQ)  # before it is spent
         evaluation, _ = session.run(files.read())
     histogram = evaluation.histogram
     if histogram is None:
         raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
-    min_cell = 1 if math.isnan(evaluation.binning_error) else DEFAULT_MIN_CELL  # noise hides rows itself
+    private, min_cell = None, DEFAULT_MIN_CELL
+    if math.isnan(evaluation.binning_error):
+        level = DEFAULT_LEVEL if method == "slope-intercept" else None
+        private = private_numbers(histogram, CountNoise.of(evaluation.settings, evaluation.parties), level)
+        histogram, min_cell = private.spread, 1  # bins are wide: rows lie inside as in reports; noise hides single ones
     if min(*histogram.real.sum(axis=1), *histogram.effective) < min_cell:
         raise EvaluationError(f"a map of fewer than {min_cell} rows of a label would tell of them, and mend nothing")
-    if math.isnan(evaluation.binning_error):
-        from fhe_auc.results.private_measures import refined
-
-        histogram = refined(histogram)  # bins are few, and their middles no scores of the rows
-    maps = {each: _map(histogram, each, min_cell) for each in _METHODS}
-    if isinstance(calibration := maps[method], FheAucError):
+    maps = {each: _map(histogram, each, min_cell) for each in _METHODS if not (private and each == "bbq")}
+    if isinstance(calibration := maps.get(method, InputError(_NO_BBQ)), FheAucError):
         raise calibration
     found = {each: _measured(histogram, own, min_cell) for each, own in {"none": None, **maps}.items()}
     calibration_file.save_map(out, calibration, method)
-    doubts = _slope_warnings(histogram) if method == "slope-intercept" else []
+    doubts = _slope_warnings(histogram, private) if method == "slope-intercept" else []
     rows = float(histogram.cleaned().real.sum() + (0 if histogram.unknown is None else histogram.unknown.sum()))
     warnings = [*evaluation.warnings, *_ranking_warnings(found["none"], found[method]), *doubts]
+    for each in found.values():
+        if private is not None and each["order"] == "kept":
+            each["roc_auc"] = round(private.fit.auc, DIGITS)  # the report's, of the same curve
     if as_json:
         output.print_json(
             {
@@ -108,6 +118,7 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, method: str, out: Pat
                 "protocol": evaluation.protocol,
                 "parties": evaluation.parties,
                 "rows": rows,
+                "noise_deviation": private.noise.deviation if private else None,
                 "verified": verified_as_dict(evaluation.verified),
                 _SHOWN[0]: {"before": found["none"][_SHOWN[0]], "after": found[method][_SHOWN[0]]},
                 "methods": found,
@@ -115,12 +126,14 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, method: str, out: Pat
             }
         )
         return
+    about, noise = ("about ", ", counts with privacy noise") if private else ("", "")
+    of = f"of {evaluation.parties:,} parties, by {evaluation.protocol}, bins {said}{noise}"
     numbers = [f"{name} {each}" for name, each in calibration.as_dict().items() if isinstance(each, float)]
     output.print_table(
         [
             ("map", str(out), "apply it with fhe-auc calibrate apply"),
             ("method", method, ", ".join(numbers) or "steps"),
-            ("rows", f"{rows:,.0f}", f"of {evaluation.parties:,} parties, by {evaluation.protocol}, bins {said}"),
+            ("rows", f"{about}{rows:,.0f}", of),
         ]
     )
     output.print_text()
@@ -252,16 +265,20 @@ def apply(
         output.print_text(f"{len(scores):,} rows, with the calibrated score in column {column!r}: {out}")
 
 
-def _slope_warnings(histogram: Histogram) -> list[str]:
+def _slope_warnings(histogram: Histogram, private: PrivateNumbers | None) -> list[str]:
     """Warn where the rows do not show that events are more where scores are higher."""
     from fhe_auc.results.report_measures import calibration_measures
 
     measures = calibration_measures(histogram, DEFAULT_LEVEL, smooth=False)
-    (slope,) = (each for each in measures if each.name == "calibration_slope")
-    if slope.interval is None or slope.interval.low > 0:
+    (interval,) = (each.interval for each in measures if each.name == "calibration_slope")
+    if private is not None:
+        interval = private.intervals.get("calibration_slope")
+        if interval is None:
+            return [f"the slope has no interval: {private.why_none}; --method intercept leaves it as it is"]
+    if interval is None or interval.low > 0:
         return []
     return [
-        f"the slope's {slope.interval.heading}, {ends(slope.interval)}, does not lie above 0: these rows do not show "
+        f"the slope's {interval.heading}, {ends(interval)}, does not lie above 0: these rows do not show "
         "that higher scores mean more events; take --method intercept, which leaves the slope as it is"
     ]
 

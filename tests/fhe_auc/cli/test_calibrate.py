@@ -5,6 +5,7 @@ import json
 import math
 import re
 import reprlib
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,14 +21,18 @@ from fhe_auc.cli.session_options import SessionOptions
 from fhe_auc.metrics import calibration, small_cells, updating
 from fhe_auc.metrics.calibration import CalibrationMap
 from fhe_auc.metrics.histogram import Histogram
+from fhe_auc.metrics.private_curves import CountNoise
 from fhe_auc.metrics.updating import LogisticMap
 from fhe_auc.question import thresholds
-from fhe_auc.results import calibration_file
+from fhe_auc.results import calibration_file, result_file
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.results.report_card import report_card
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.table_writer import add_column
-from tests.support import command_line
+from tests.support import command_line, private_sets
 from tests.support.command_line import assert_fails, assert_refused, write_csv
+from tests.support.evaluations import made_evaluation
 from tests.support.lazy import Lazy
 
 expit = Lazy("scipy.special").expit
@@ -213,6 +218,81 @@ def test_a_map_that_turns_the_scores_around_says_so_and_one_that_fits_none_names
     said = told("fit", parted, "--method", "intercept", "--out", "no.json")
     assert said["methods"]["slope-intercept"]["brier"] is None
     assert "no slope fits" in said["methods"]["slope-intercept"]["order"]
+
+
+@pytest.fixture
+def noisy(folder: Path) -> Evaluation:
+    """A site's result, private.json, of 20,000 rows at ε = 4, with noise of a seed; in.csv has the rows."""
+    random = np.random.default_rng(38)
+    labels = random.random(20_000) < 0.1
+    scores = expit(0.8 * (random.normal(size=20_000) + labels) - 2.9)
+    write_csv("in.csv", y_true=labels, y_score=scores)
+    found = private_sets.released(private_sets.counted(labels, scores), 4.0, random)
+    assert found is not None
+    histogram, noise = found
+    settings = {"epsilon": 4.0, "noise_deviation": noise.deviation, "noise_scale": noise.scale, "noise_shares": 9}
+    known = {"protocol": "histogram-distributed-dp", "parties": 10, "binning_error": math.nan, "settings": settings}
+    evaluation = made_evaluation(histogram=histogram, **known)
+    said = {"party": "north", "session": "s", "version": "1", "time": "2026-11-30T00:00:00+00:00"}
+    Path("private.json").write_text(json.dumps({**said, **result_file.as_plain(evaluation)}))
+    return evaluation
+
+
+def test_a_map_of_counts_with_noise_is_near_that_of_the_rows_and_agrees_with_the_report(noisy: Evaluation) -> None:
+    """At the middles of bins, of which the last is wide, rows would have another slope."""
+    exact = told("fit", "in.csv", "--out", "exact.json")["methods"]["none"]
+    said = told("fit", "private.json", "--out", "private-map.json")
+    for name, most in (("slope", 0.05), ("intercept", 0.1)):
+        found, of_rows = (json.loads(Path(f"{kind}.json").read_text())[name] for kind in ("private-map", "exact"))
+        assert abs(found - of_rows) < most
+        assert abs(updating.METHODS["slope-intercept"](noisy.histogram, 1).as_dict()[name] - of_rows) > 3 * most
+    assert said["noise_deviation"] == noisy.settings["noise_deviation"]
+    none = said["methods"]["none"]
+    assert all(none[name] == pytest.approx(exact[name], rel=0.1) for name in ("brier", "log_loss", "roc_auc"))
+    noise = CountNoise.of(noisy.settings, 10)
+    card = report_card(noisy.histogram, noise=noise, level=None)
+    in_report = {each.name: each.estimate for each in (*card.measures, *card.calibration_measures)}
+    assert none == {"order": "kept"} | {name: round(in_report[name].value, 4) for name in none if name != "order"}
+    shown = " ".join(printed("fit", "private.json", "--method", "isotonic", "--out", "steps.json").split())
+    assert "rows about 19,999 of" in shown
+    assert "counts with privacy noise" in shown
+    steps = calibration_file.load_map("steps.json")
+    line = calibration_file.load_map("exact.json")
+    assert np.abs(np.subtract(*(each(np.linspace(0.02, 0.3, 50)) for each in (steps, line)))).mean() < 0.03
+
+
+def test_of_files_with_epsilon_the_map_is_made_as_of_a_result(
+    noisy: Evaluation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SessionOptions, "run", lambda *_: (noisy, 0.0))
+    of_files, of_result = (
+        told("fit", *asked, "--method", "intercept", "--out", f"{asked[0]}-map.json")
+        for asked in (("in.csv", "--epsilon", "4"), ("private.json",))
+    )
+    assert of_files | {"map": ""} == of_result | {"map": ""}
+
+
+def test_bbq_is_refused_with_noise_before_epsilon_is_spent(noisy: Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SessionOptions, "run", lambda *_: pytest.fail("a session was run"))
+    for asked in (
+        ("in.csv", "--epsilon", "4"),
+        ("in.csv", "--model", "local-dp", "-o", "epsilon=4"),
+        ("private.json",),
+    ):
+        assert_refused(call("fit", *asked, "--method", "bbq", "--out", "map.json"), "with noise take another method")
+    assert not Path("map.json").exists()
+
+
+def test_of_noise_as_large_as_the_rows_the_slope_is_doubted(noisy: Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = Histogram([0, 0.05, 0.1, 0.2, 1], [9, 14, 2, 5], [60, 70, 12, 26])
+    for settings, says in (
+        ({"noise_deviation": 2.0}, "does not lie above 0"),
+        ({}, "its protocol does not say how large the noise is; --method intercept leaves it"),
+    ):
+        evaluation = replace(noisy, histogram=few, settings=settings)
+        monkeypatch.setattr(SessionOptions, "run", lambda *_, found=evaluation: (found, 0.0))
+        warnings = told("fit", "in.csv", "--epsilon", "4", "--out", "map.json", "--force")["warnings"]
+        assert any(says in each for each in warnings), warnings
 
 
 @pytest.mark.parametrize("option", [("--weight-column", "w=5"), ("--horizon", "365")])
