@@ -297,7 +297,7 @@ def checked_bins(options: Mapping[str, object], height: int, *, by_itself: bool 
     if by_itself and (bins is None or is_whole(bins, range(1))):
         return 0
     if not is_whole(bins, range(MIN_SIZE, 2**height + 1)):
-        raise InputError(f"quantile thresholds number from {MIN_SIZE} to 2^{height} = {2**height:,} here, not {bins!r}")
+        raise InputError(f"quantile:SIZE takes a size from {MIN_SIZE} to 2^{height} = {2**height:,} here, not {bins!r}")
     return bins
 
 

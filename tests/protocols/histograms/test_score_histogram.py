@@ -315,7 +315,7 @@ def test_protocols_without_a_private_way_to_quantiles_refuse_them() -> None:
 
 def test_a_number_of_thresholds_that_is_none_or_too_many_for_the_cells_is_refused() -> None:
     for bins in (None, 1, 0, -3, 2**14 + 1, 20.0, True, "20"):
-        with pytest.raises(InputError, match=r"quantile thresholds number from 2 to 2\^14 = 16,384 here, not"):
+        with pytest.raises(InputError, match=r"quantile:SIZE takes a size from 2 to 2\^14 = 16,384 here, not"):
             of.QuantilesFederated().prepare(wished(options={"bins": bins}))
     assert checked_bins({"bins": 2**14}, 14) == 2**14
 
