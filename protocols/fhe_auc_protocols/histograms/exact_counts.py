@@ -5,7 +5,7 @@ and sees uniform numbers; the parties get the pooled counts, with two tags that 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 import numpy as np
@@ -87,9 +87,7 @@ class ExactCounts(ReadoutProtocol[R]):
 
     def planned(self, request: Request) -> VectorPlan:
         """Return the parameters for a sum of every count."""
-        parties, fleet = request.size, request.fleet
-        least = parties if request.min_parties is None else request.min_parties
-        noise = self.noise(request.options, len(request.thresholds), parties, least, replaced(request))
+        parties, fleet, noise = request.size, request.fleet, self.noise(request)
         if fleet is not None and (noise is None or self.yields is not Evaluation):
             raise InputError(NO_FLEET.format(self.name))
         times = self.readout.times(request.analysis)
@@ -115,14 +113,12 @@ class ExactCounts(ReadoutProtocol[R]):
             raise InputError(NO_FLEET.format(self.name))
         return plan
 
-    def noise(self, options: Mapping[str, Any], thresholds: int, *of: int) -> SharedNoise | None:
-        """Return the noise on counts; None where they are exact. Raises `InputError` for a bad budget.
-
-        It is of so many parties, of which so many must take part, where so many rows are replaced.
-        """
+    def noise(self, asked: Request | Manifest) -> SharedNoise | None:
+        """Return the noise on counts; None where they are exact. Raises `InputError` for a bad budget."""
         if not isinstance(self.readout, PrivateReadout):
             return None
-        return SharedNoise.of(self.readout, options, thresholds, *of)
+        least = asked.size if asked.min_parties is None else asked.min_parties
+        return SharedNoise.of(self.readout, asked.options, len(asked.thresholds), asked.size, least, replaced(asked))
 
     def soundness(self, manifest: Manifest) -> float | None:
         """Return the proved bound of the session, over all its parties."""
@@ -132,11 +128,9 @@ class ExactCounts(ReadoutProtocol[R]):
         """Return a party's computation on its own rows; raise `InputError` where the manifest is of another kind."""
         self.readout.check_manifest(manifest, self.name)
         self.plan_of(manifest)
-        analysis, parties = self.analysis_of(manifest), manifest.size
-        of = parties, manifest.min_parties, replaced(manifest)
-        noise = self.noise(manifest.options, len(manifest.thresholds), *of)
+        analysis, noise = self.analysis_of(manifest), self.noise(manifest)
         times, most = self.readout.times(analysis), int(manifest.options.get(MAX_ROWS, 0))
-        readout = self.readout.of(analysis, manifest.options, bounds(analysis.units, most, parties, times)[1])
+        readout = self.readout.of(analysis, manifest.options, bounds(analysis.units, most, manifest.size, times)[1])
         task = CountsTask(readout, manifest, data, noise, times, most)
         check_names(self.takes(manifest), self.name, set(manifest.options) - {ANALYSIS, MAX_ROWS, INTERVAL})
         return task

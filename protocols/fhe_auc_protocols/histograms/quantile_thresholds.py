@@ -98,11 +98,7 @@ class _Quantiles(Readout[QuantileThresholds]):
 
 
 class ExactQuantiles(_Quantiles):
-    """Of exact counts.
-
-    Thresholds are for all models of the evaluation to come: of several, all models' scores count, in half as many
-    cells.
-    """
+    """Of exact counts; of several models all scores count, in half as many cells."""
 
     why_fewer = _TIES
 
@@ -147,9 +143,7 @@ class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
         """Return the height asked for."""
         height = options.get("height", self.default_height)
         if not is_whole(height, self.heights):
-            raise InputError(
-                f"height must be a whole number from {self.heights[0]} to {self.heights[-1]}, got {height!r}"
-            )
+            raise InputError(f"height must be a whole number from 1 to {self.heights[-1]}, got {height!r}")
         return height
 
     def completed(self, request: Request) -> Request:

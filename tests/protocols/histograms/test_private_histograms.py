@@ -186,7 +186,7 @@ def test_a_session_that_finds_thresholds_by_itself_needs_noise(protocol: str) ->
         rarer = min(positives := found.settings["noisy_positives"], 6000 - positives)
         assert abs(len(found.grid) - 0.5 * math.sqrt(rarer)) < 4
     else:
-        with pytest.raises(InputError, match="quantile:SIZE takes a size from 2 to 2.8 = 256 here, not 0"):
+        with pytest.raises(InputError, match="quantile:SIZE takes a size from 2 to"):
             federated_thresholds(parties, 0, protocol=protocol)
 
 
@@ -217,7 +217,7 @@ def test_protocols_without_noise_or_with_each_rows_own_do_not_say_how_many_thres
     for protocol in ("exact", "verified", "semi-honest", "histogram-federated"):
         with pytest.raises(InputError, match="adds no noise that says how many thresholds are best: say how many"):
             federated_auc(random_sites(), protocol=protocol, thresholds="quantile")
-    with pytest.raises(InputError, match="quantile:SIZE takes a size from 2 to 2.8 = 256 here, not 0"):
+    with pytest.raises(InputError, match="quantile:SIZE takes a size from 2 to"):
         federated_auc(random_sites(), protocol="histogram-local-dp", epsilon=4.0, thresholds="quantile")
 
 

@@ -93,8 +93,9 @@ def noise_of(parties: list[PartyData], answering: int, size: int, **changes: Any
 
 
 def test_shares_are_for_one_party_fewer_than_must_take_part_and_fewer_give_no_result() -> None:
-    for least, shares in (1, 1), (2, 1), (3, 2), (10, 9):
-        assert PRIVATE["histogram-distributed-dp"].noise({"epsilon": 1.0}, 20, 10, least).shares == shares
+    asked = Request(parties=tuple("abcdefghij"), thresholds=thresholds.uniform(20), options={"epsilon": 1.0})
+    for least, shares in (1, 1), (2, 1), (3, 2), (10, 9), (None, 9):
+        assert PRIVATE["histogram-distributed-dp"].noise(replace(asked, min_parties=least)).shares == shares
     with pytest.raises(EvaluationError, match="at least 3 are needed"):
         noise_of(sites(4), 2, 20, min_parties=3)
 
