@@ -25,7 +25,7 @@ _BY_ITSELF = {"boundaries-distributed-dp": 0}  # it finds as many as rows and no
 )
 @inputs.party_files
 @inputs.option("--own-rows", "Without a session, from these rows alone: docs/guide/study.md.")
-@inputs.whole_number("--bins", 0, about="How many. Default: 200, or what shares of noise allow.")
+@inputs.whole_number("--bins", 2, about="How many. Default: 200, or what shares of noise allow.")
 @inputs.option("--protocol NAME", "See `fhe-auc protocols`.", default="boundaries-federated")
 @inputs.protocol_options
 @inputs.setup_options

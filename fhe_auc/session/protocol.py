@@ -194,8 +194,8 @@ class Protocol(Generic[R]):
         """Return what makes each kind of keys that the protocol has, by `Request.keys`; most load much."""
         return {}
 
-    def takes(self, request: Request) -> Options:
-        """Return the options that a request may have."""
+    def takes(self, request: Request | Manifest) -> Options:
+        """Return the options that a request, or a manifest, may have."""
         return self.options
 
     def completed(self, request: Request) -> Request:

@@ -64,13 +64,7 @@ def _epsilon(text: str) -> float:
 )
 @inputs.party_files
 @_list("protocols", _PROTOCOLS, _name, "names of protocols", help="Which to compare; fedcurve is quoted.")
-@_list(
-    "epsilons",
-    "1,8",
-    _epsilon,
-    "positive numbers",
-    help="Budgets of what adds noise; verified is taken without, too.",
-)
+@_list("epsilons", "1,8", _epsilon, "positive numbers", help="Budgets of noise; verified is taken without, too.")
 @click.option(
     "--delta",
     metavar="D",

@@ -137,8 +137,7 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         shares = max(1, least - 1) - int(asked["colluders"])
         if shares < 1:
             raise InputError(f"of {least} parties that must take part, {asked['colluders']} cannot collude")
-        unit = cast("Unit", asked["epsilon_unit"])
-        epsilon = float(asked["epsilon"])
+        epsilon, unit = float(asked["epsilon"]), cast("Unit", asked["epsilon_unit"])
         return cls(epsilon=epsilon, unit=unit, rows=tuple(rows), models=models, shares=shares, members=members)
 
     def for_rows(self, rows: int) -> Privacy:

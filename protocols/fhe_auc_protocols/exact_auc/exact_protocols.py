@@ -90,7 +90,7 @@ class Exact(Protocol[Evaluation]):
             raise InputError(_NO_OTHERS)
         return replace(request, thresholds=own)
 
-    def takes(self, request: Request) -> Options:
+    def takes(self, request: Request | Manifest) -> Options:
         """Return the options of a request: a fleet's devices have noise, too."""
         return self.options if request.fleet is None else options_of.VERIFIED
 

@@ -5,16 +5,17 @@ and sees uniform numbers; the parties get the pooled counts, with two tags that 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, ResultCheckError
-from fhe_auc.base.options import Options, check_names
+from fhe_auc.base.options import check_names
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.weights import Units
+from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.ring_parameters import SECURITY_BITS
@@ -39,7 +40,7 @@ from fhe_auc_protocols.histograms.readout import (
 
 ANALYSIS = "analysis"  # option of the manifest: whose scores are counted, in which groups, and weights, as JSON
 MAX_ROWS = "max_rows"  # with weights
-NO_FLEET = "a fleet adds up counts with noise alone, as {} has none: give --protocol exact, or histogram-distributed-dp"
+NO_FLEET = "a fleet adds up noisy histograms alone, as {} has none: give --protocol exact, or histogram-distributed-dp"
 OF_WEIGHTS = ("weights", "follow_up", "at")  # fields of an analysis
 
 
@@ -56,10 +57,6 @@ class ExactCounts(ReadoutProtocol[R]):
         from fhe_auc_keys.roles.helped import HelperKeys
 
         return HelperKeys(VectorComputation, self.task)
-
-    def takes(self, request: Request | Manifest) -> Options:
-        """Return the options of a request, or a manifest."""
-        return self.options
 
     def counted(self, analysis: Analysis) -> Analysis:
         """Return what of an analysis matters to counts."""
@@ -90,10 +87,8 @@ class ExactCounts(ReadoutProtocol[R]):
 
     def planned(self, request: Request) -> VectorPlan:
         """Return the parameters for a sum of every count."""
-        parties, fleet = request.size, request.fleet
-        least = parties if request.min_parties is None else request.min_parties
-        noise = self.noise(request.options, len(request.thresholds), parties, least, replaced(request))
-        if fleet is not None and noise is None:
+        parties, fleet, noise = request.size, request.fleet, self.noise(request)
+        if fleet is not None and (noise is None or self.yields is not Evaluation):
             raise InputError(NO_FLEET.format(self.name))
         times = self.readout.times(request.analysis)
         rows = request.max_rows if fleet is None else fleet.row_cap * parties
@@ -102,7 +97,7 @@ class ExactCounts(ReadoutProtocol[R]):
         return VectorPlan(
             keys=cast("Keys", request.keys),  # which has been checked
             thresholds=len(request.thresholds),
-            entries=entries(readout, len(request.thresholds)),
+            entries=sum(readout.levels(len(request.thresholds))),
             parties=parties,
             max_total=most * times + (0 if noise is None else noise.room),
             fleet=fleet is not None,
@@ -111,18 +106,19 @@ class ExactCounts(ReadoutProtocol[R]):
     def plan_of(self, manifest: Manifest) -> VectorPlan:
         """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
         plan = manifest.decoded_plan(VectorPlan)
-        if plan.entries != entries(self.readout.of(self.analysis_of(manifest), manifest.options), plan.thresholds):
+        readout = self.readout.of(self.analysis_of(manifest), manifest.options)
+        if plan.entries != sum(readout.levels(plan.thresholds)):
             raise InputError(f"the session's manifest is not one for {self.readout.purpose}")
-        if manifest.fleet is not None and not isinstance(self.readout, PrivateReadout):
+        if manifest.fleet is not None and not (isinstance(self.readout, PrivateReadout) and self.yields is Evaluation):
             raise InputError(NO_FLEET.format(self.name))
         return plan
 
-    def noise(self, options: Mapping[str, Any], thresholds: int, *of: int) -> SharedNoise | None:
-        """Return the noise on counts; None where they are exact. Raises `InputError` for a bad budget.
-
-        It is of so many parties, of which so many must take part, where so many rows are replaced.
-        """
-        return None
+    def noise(self, asked: Request | Manifest) -> SharedNoise | None:
+        """Return the noise on counts; None where they are exact. Raises `InputError` for a bad budget."""
+        if not isinstance(self.readout, PrivateReadout):
+            return None
+        least = asked.size if asked.min_parties is None else asked.min_parties
+        return SharedNoise.of(self.readout, asked.options, len(asked.thresholds), asked.size, least, replaced(asked))
 
     def soundness(self, manifest: Manifest) -> float | None:
         """Return the proved bound of the session, over all its parties."""
@@ -132,11 +128,9 @@ class ExactCounts(ReadoutProtocol[R]):
         """Return a party's computation on its own rows; raise `InputError` where the manifest is of another kind."""
         self.readout.check_manifest(manifest, self.name)
         self.plan_of(manifest)
-        analysis, parties = self.analysis_of(manifest), manifest.size
-        of = parties, manifest.min_parties, replaced(manifest)
-        noise = self.noise(manifest.options, len(manifest.thresholds), *of)
+        analysis, noise = self.analysis_of(manifest), self.noise(manifest)
         times, most = self.readout.times(analysis), int(manifest.options.get(MAX_ROWS, 0))
-        readout = self.readout.of(analysis, manifest.options, bounds(analysis.units, most, parties, times)[1])
+        readout = self.readout.of(analysis, manifest.options, bounds(analysis.units, most, manifest.size, times)[1])
         task = CountsTask(readout, manifest, data, noise, times, most)
         check_names(self.takes(manifest), self.name, set(manifest.options) - {ANALYSIS, MAX_ROWS, INTERVAL})
         return task
@@ -222,8 +216,3 @@ def bounds(units: Units | None, rows: int, parties: int, times: int) -> tuple[in
     total, room = rows * units.per * 1001 // 1000, VectorSums(1, parties).largest // times - parties
     square = -(-total * units.most // max(room, 1))
     return max(total, total * units.most // square + parties), square
-
-
-def entries(readout: Readout[R], thresholds: int) -> int:
-    """Return how many integers the counts of all levels are."""
-    return sum(readout.levels(thresholds))

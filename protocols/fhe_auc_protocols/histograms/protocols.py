@@ -1,8 +1,7 @@
 """The plug-ins: each a way of counting, and what is read off the counts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.options import Options
@@ -15,11 +14,9 @@ from fhe_auc.session.party import R
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.histograms.censored_rows import CensoredRows
-from fhe_auc_protocols.histograms.distributed_noise import SharedNoise
 from fhe_auc_protocols.histograms.exact_counts import OF_WEIGHTS, ExactCounts
 from fhe_auc_protocols.histograms.local_randomisation import LocalRandomisation
 from fhe_auc_protocols.histograms.quantile_thresholds import ExactQuantiles, PrivateQuantiles, TreeQuantiles
-from fhe_auc_protocols.histograms.readout import PrivateReadout
 from fhe_auc_protocols.histograms.replicates import ReplicateCounts
 from fhe_auc_protocols.histograms.score_histogram import (
     Cells,
@@ -31,8 +28,6 @@ from fhe_auc_protocols.histograms.score_histogram import (
 
 class DistributedNoise(ExactCounts[R]):
     """Base of the plug-ins that add up counts and shares of noise."""
-
-    readout: PrivateReadout[R]
 
     def analysis_of(self, manifest: Manifest) -> Analysis:
         """Return whose scores are counted; `InputError` where a row may count more than once, or by a weight.
@@ -48,10 +43,6 @@ class DistributedNoise(ExactCounts[R]):
         """Return the options: a fleet's say what epsilon protects, of sites it is a row."""
         more = {} if request.fleet is None else options_of.OF_FLEET
         return replace(self.options, known={**self.options.known, **more})
-
-    def noise(self, options: Mapping[str, Any], thresholds: int, *of: int) -> SharedNoise:
-        """Return the noise on counts."""
-        return SharedNoise.of(self.readout, options, thresholds, *of)
 
 
 class HistogramFederated(ExactCounts[Evaluation]):

@@ -98,11 +98,7 @@ class _Quantiles(Readout[QuantileThresholds]):
 
 
 class ExactQuantiles(_Quantiles):
-    """Of exact counts.
-
-    Thresholds are for all models of the evaluation to come: of several, all models' scores count, in half as many
-    cells.
-    """
+    """Of exact counts; of several models all scores count, in half as many cells."""
 
     why_fewer = _TIES
 
@@ -147,9 +143,7 @@ class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
         """Return the height asked for."""
         height = options.get("height", self.default_height)
         if not is_whole(height, self.heights):
-            raise InputError(
-                f"height must be a whole number from {self.heights[0]} to {self.heights[-1]}, got {height!r}"
-            )
+            raise InputError(f"height must be a whole number from 1 to {self.heights[-1]}, got {height!r}")
         return height
 
     def completed(self, request: Request) -> Request:
@@ -297,7 +291,7 @@ def checked_bins(options: Mapping[str, object], height: int, *, by_itself: bool 
     if by_itself and (bins is None or is_whole(bins, range(1))):
         return 0
     if not is_whole(bins, range(MIN_SIZE, 2**height + 1)):
-        raise InputError(f"quantile thresholds number from {MIN_SIZE} to 2^{height} = {2**height:,} here, not {bins!r}")
+        raise InputError(f"quantile:SIZE takes a size from {MIN_SIZE} to 2^{height} = {2**height:,} here, not {bins!r}")
     return bins
 
 

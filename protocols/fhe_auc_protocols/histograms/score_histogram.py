@@ -13,8 +13,8 @@ censored before. Parties learn them all: where weights have few values, how many
 
 **One budget for two sessions.** A session before may find quantile thresholds. Both look at the same rows, so that
 their budgets add up; ``epsilon`` is that of both together, in requests, manifests and settings. ``boundaries_epsilon``
-is the part that the first spends, and that the second counts as spent. It is small, because thresholds need not be
-good: bins that hold a little more or fewer rows cost the AUC little, noise on the counts costs it directly.
+is the part that the first spends, and that the second counts as spent. It is small: bins that hold a little more or
+fewer rows cost the AUC little, noise on the counts costs it directly.
 
 **The AUC of noisy counts** is that of the curve through few bins (`fhe_auc.metrics.private_curves`), with an interval
 that contains the noise (`fhe_auc.results.noise_intervals`).
@@ -57,7 +57,6 @@ _MOST_CELLS = 2**21  # of a grid of 2^20 thresholds, without groups
 _LOUD = 0.1  # noise above this share of the rarer class's rows is worth a warning
 SHARE = 0.11  # of epsilon, for the thresholds; docs/evidence/noise.md has measurements
 _HEIGHT = "height"
-
 
 NO_ROWS = (
     "with privacy noise the pooled histogram holds no row of one class, so there is no AUC; more rows of both labels "

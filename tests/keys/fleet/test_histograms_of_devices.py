@@ -151,15 +151,17 @@ def test_a_fleet_has_no_exact_counts_and_no_other_plan(tmp_path: Path) -> None:
     play = private(tmp_path, 5)
     request, changed = replace(play.request, options={}), msgspec.structs.replace
     for name in ("histogram-federated", "counts-federated"):
-        with pytest.raises(InputError, match=f"with noise alone, as {name} has none"):
+        with pytest.raises(InputError, match=f"noisy histograms alone, as {name} has none"):
             registry.load(name).plan(request)
+    with pytest.raises(InputError, match="noisy histograms alone, as boundaries-distributed-dp has none"):
+        registry.load("boundaries-distributed-dp").plan(play.request)
     manifest = play.announced.manifest
     plan = msgspec.to_builtins(manifest.decoded_plan(VectorPlan)) | {"fleet": False}
     other = changed(manifest, plan=EncodedPlan(VectorPlan.kind, encode(plan)))
     with pytest.raises(InputError, match="for sites where a fleet takes part"):
         registry.load(NAME).key_kinds()["helper"]().computation(other)  # type: ignore[attr-defined]
     federated = changed(manifest, protocol="histogram-federated", options={})
-    with pytest.raises(InputError, match="with noise alone"):
+    with pytest.raises(InputError, match="noisy histograms alone"):
         registry.load("histogram-federated").plan_of(federated)
 
 

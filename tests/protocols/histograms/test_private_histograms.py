@@ -186,7 +186,7 @@ def test_a_session_that_finds_thresholds_by_itself_needs_noise(protocol: str) ->
         rarer = min(positives := found.settings["noisy_positives"], 6000 - positives)
         assert abs(len(found.grid) - 0.5 * math.sqrt(rarer)) < 4
     else:
-        with pytest.raises(InputError, match="number from 2 to"):
+        with pytest.raises(InputError, match="quantile:SIZE takes a size from 2 to"):
             federated_thresholds(parties, 0, protocol=protocol)
 
 
@@ -217,7 +217,7 @@ def test_protocols_without_noise_or_with_each_rows_own_do_not_say_how_many_thres
     for protocol in ("exact", "verified", "semi-honest", "histogram-federated"):
         with pytest.raises(InputError, match="adds no noise that says how many thresholds are best: say how many"):
             federated_auc(random_sites(), protocol=protocol, thresholds="quantile")
-    with pytest.raises(InputError, match="number from 2 to"):
+    with pytest.raises(InputError, match="quantile:SIZE takes a size from 2 to"):
         federated_auc(random_sites(), protocol="histogram-local-dp", epsilon=4.0, thresholds="quantile")
 
 
@@ -351,7 +351,7 @@ def test_a_manifest_for_thresholds_of_another_tree_is_refused_before_a_row_is_co
         with pytest.raises(InputError, match=r"its own are not the cells of \[0, 1\]"):
             plugin.task(other, data)
     for bins in (-1, 1, 1025, True, 2.0, "2"):
-        with pytest.raises(InputError, match="quantile thresholds number from 2 to"):
+        with pytest.raises(InputError, match="quantile:SIZE takes a size from 2 to"):
             plugin.prepare(replace(request, options={"epsilon": 1.0, "bins": bins}))
 
 

@@ -93,8 +93,9 @@ def noise_of(parties: list[PartyData], answering: int, size: int, **changes: Any
 
 
 def test_shares_are_for_one_party_fewer_than_must_take_part_and_fewer_give_no_result() -> None:
-    for least, shares in (1, 1), (2, 1), (3, 2), (10, 9):
-        assert PRIVATE["histogram-distributed-dp"].noise({"epsilon": 1.0}, 20, 10, least).shares == shares
+    asked = Request(parties=tuple("abcdefghij"), thresholds=thresholds.uniform(20), options={"epsilon": 1.0})
+    for least, shares in (1, 1), (2, 1), (3, 2), (10, 9), (None, 9):
+        assert PRIVATE["histogram-distributed-dp"].noise(replace(asked, min_parties=least)).shares == shares
     with pytest.raises(EvaluationError, match="at least 3 are needed"):
         noise_of(sites(4), 2, 20, min_parties=3)
 
@@ -315,7 +316,7 @@ def test_protocols_without_a_private_way_to_quantiles_refuse_them() -> None:
 
 def test_a_number_of_thresholds_that_is_none_or_too_many_for_the_cells_is_refused() -> None:
     for bins in (None, 1, 0, -3, 2**14 + 1, 20.0, True, "20"):
-        with pytest.raises(InputError, match=r"quantile thresholds number from 2 to 2\^14 = 16,384 here, not"):
+        with pytest.raises(InputError, match=r"quantile:SIZE takes a size from 2 to 2\^14 = 16,384 here, not"):
             of.QuantilesFederated().prepare(wished(options={"bins": bins}))
     assert checked_bins({"bins": 2**14}, 14) == 2**14
 
