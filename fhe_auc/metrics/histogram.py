@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from fhe_auc.base.errors import InputError, UndefinedAucError
 from fhe_auc.question.score_bins import bins_of, numbers
 from fhe_auc.rows.party_data import PartyData
+
+Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,13 +25,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.metrics.histogram import Histogram, with_both_labels
+from fhe_auc.metrics.histogram import Floats, Histogram, with_both_labels
 from fhe_auc.metrics.ranking import of_one_score
 from fhe_auc.question.score_bins import of_one_number, with_bins_of
 from fhe_auc.question.thresholds import TREE_HEIGHT, cell_starts
 
 _REACH, _STEPS = 8.0, 1000  # the curve is known at so many deviates, up to so far: 6e-16 of the rows
-_LEAST_ROWS = 0.25  # at or above an edge, and below it
+LEAST_ROWS = 0.25  # of a label at or above an edge, and below it, where its rate counts
 _UNSURE = 0.5  # rows
 _APART = 1e-6  # deviates
 _SLOPES = 0.2, 5.0  # of the lines beyond the edges
@@ -55,7 +55,7 @@ class CountNoise:
         scale, shares = float(settings.get("noise_scale", 0)), float(settings.get("noise_shares", parties))
         return cls(float(settings.get("noise_deviation", 0)), scale, parties / shares)
 
-    def drawn(self, random: np.random.Generator, *shape: int) -> NDArray[np.float64]:
+    def drawn(self, random: np.random.Generator, *shape: int) -> Floats:
         """Draw noise of that law, for experiments: it protects nobody."""
         if not self.scale:
             return np.asarray(random.normal(0.0, self.deviation, shape))
@@ -70,11 +70,11 @@ class RocFit:
     `fitted` raises `UndefinedAucError` where noise, or the rows, leave a label no row.
     """
 
-    u: NDArray[np.float64]  # shape (n,)
-    tpr_at: NDArray[np.float64]  # ascending
+    u: Floats  # shape (n,)
+    tpr_at: Floats  # ascending
     positives: float
     negatives: float
-    tied: NDArray[np.float64]  # true positive rates before and after each bin of one number, ascending, shape (k, 2)
+    tied: Floats  # true positive rates before and after each bin of one number, ascending, shape (k, 2)
     bend: float  # of the whole curve, in deviates a square deviate, beyond what is noise: what lines beyond edges lack
 
     @classmethod
@@ -94,17 +94,17 @@ class RocFit:
         ends = np.stack([t[:-1], t[1:]], axis=1)[tied]
         return cls(u[order], np.maximum.accumulate(tpr[order]), ones, zeros, ends, bend)
 
-    def tpr(self, fpr: NDArray[np.float64]) -> NDArray[np.float64]:
+    def tpr(self, fpr: Floats) -> Floats:
         """Return the true positive rate at false positive rates from 0 to 1."""
         found = np.interp(rates_to_deviates(fpr), self.u, self.tpr_at)
         return np.where(fpr <= 0, 0.0, np.where(fpr >= 1, 1.0, found))
 
-    def fpr(self, tpr: NDArray[np.float64]) -> NDArray[np.float64]:
+    def fpr(self, tpr: Floats) -> Floats:
         """Return the least false positive rate at true positive rates from 0 to 1."""
         found = deviates_to_rates(np.interp(-tpr, -self.tpr_at[::-1], self.u[::-1]))
         return np.where(tpr <= 0, 0.0, found)
 
-    def precision(self, recall: NDArray[np.float64]) -> NDArray[np.float64]:
+    def precision(self, recall: Floats) -> Floats:
         """Return the precision at recalls above 0 and up to 1."""
         true, false = recall * self.positives, self.fpr(recall) * self.negatives
         return np.asarray(true / np.maximum(true + false, 1e-300))
@@ -135,12 +135,12 @@ _OF_DEVIATES = np.array([math.erfc(-each / math.sqrt(2)) / 2 for each in _DEVIAT
 _GRID, _RATES = _DEVIATES[::16], _OF_DEVIATES[::16]
 
 
-def rates_to_deviates(rates: NDArray[np.float64]) -> NDArray[np.float64]:
+def rates_to_deviates(rates: Floats) -> Floats:
     """Return Φ⁻¹ within the reach of the curve, to 1e-6 below 5."""
     return np.asarray(np.interp(rates, _OF_DEVIATES, _DEVIATES))
 
 
-def deviates_to_rates(deviates: NDArray[np.float64]) -> NDArray[np.float64]:
+def deviates_to_rates(deviates: Floats) -> Floats:
     """Return Φ within the reach of the curve, to 1e-5 of itself."""
     return np.asarray(np.interp(deviates, _DEVIATES, _OF_DEVIATES))
 
@@ -163,11 +163,9 @@ def _known(edges: bytes) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     return of_one_score(histogram) | one_cell, ~single & listed
 
 
-def _smooth(
-    f: NDArray[np.float64], t: NDArray[np.float64], ones: float, zeros: float, noise: float, bent: float
-) -> tuple[NDArray[np.float64], float]:
+def _smooth(f: Floats, t: Floats, ones: float, zeros: float, noise: float, bent: float) -> tuple[Floats, float]:
     """Return the rates at `_GRID` of the curve through edges, and its bend; `noise` is a count's variance."""
-    inner = [rate * of > _LEAST_ROWS for rate, of in ((t, ones), (1 - t, ones), (f, zeros), (1 - f, zeros))]
+    inner = [rate * of > LEAST_ROWS for rate, of in ((t, ones), (1 - t, ones), (f, zeros), (1 - f, zeros))]
     place, bins = np.flatnonzero(np.logical_and.reduce(inner)), len(f) - 1
     if not len(place):  # a model that is perfect, or nearly so: of the edge that tells it best half a row is unsure
         if bins < 2:
@@ -193,7 +191,7 @@ def _smooth(
     return np.maximum.accumulate(deviates_to_rates(line)), _bend(u, v, known / 2)
 
 
-def _bend(u: NDArray[np.float64], v: NDArray[np.float64], known: NDArray[np.float64]) -> float:
+def _bend(u: Floats, v: Floats, known: Floats) -> float:
     """Return the square term of v as a parabola of u, less its noise; `_OWN` where fewer than three edges tell it."""
     about = u - known @ u / known.sum()
     square = about**2 - known @ about**2 / known.sum()
@@ -205,13 +203,7 @@ def _bend(u: NDArray[np.float64], v: NDArray[np.float64], known: NDArray[np.floa
 
 
 def _slopes(
-    u: NDArray[np.float64],
-    v: NDArray[np.float64],
-    t: NDArray[np.float64],
-    density: NDArray[np.float64],
-    known: NDArray[np.float64],
-    noise: float,
-    ones: float,
+    u: Floats, v: Floats, t: Floats, density: Floats, known: Floats, noise: float, ones: float
 ) -> tuple[float, float]:
     """Return the slopes of v before the first of the ascending u, and after the last; `noise` is a count's variance."""
     if len(u) < 2:
@@ -232,7 +224,7 @@ def _slopes(
     return end(0, 1, 0), end(-2, -1, -1)
 
 
-def monotone_cubic(x: NDArray[np.float64], y: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float64]:
+def monotone_cubic(x: Floats, y: Floats, at: Floats) -> Floats:
     """Return at numbers from the first to the last x the monotone cubic through the points, as scipy's PCHIP.
 
     A base install has no scipy, and neither have devices.

@@ -89,10 +89,8 @@ def operating_points(
     if alert_rate is not None:
         titles.append(f"At most {100 * alert_rate:.4g}% flagged")
     chosen = chosen_thresholds(histogram, cost_ratio, alert_rate)
-    for (name, threshold), title in zip(chosen.items(), titles, strict=True):
-        made = (
-            None if threshold is None else decision(histogram, title, threshold, level, min_cell=min_cell, noise=noise)
-        )
+    for (name, at), title in zip(chosen.items(), titles, strict=True):
+        made = None if at is None else decision(histogram, title, at, level, min_cell=min_cell, noise=noise)
         yield OperatingPoint(name, title, made)
 
 
@@ -139,11 +137,12 @@ def decision(
         squares = dict(zip(counts, (*above.sum(axis=1), *below.sum(axis=1)), strict=True))
         coarse = min_cell > 1
     rates = {name: share(counts, squares, *of, coarse=coarse) for name, of in _RATES.items()}
+    jaccard = share(counts, squares, *_JACCARD)
     rows = {name: of for name, (_, of) in rates.items()}
-    rows |= {"f1": share(counts, squares, *_JACCARD)[1], "balanced_accuracy": min(rows["recall"], rows["specificity"])}
+    rows |= {"f1": jaccard[1], "balanced_accuracy": min(rows["recall"], rows["specificity"])}
     found = precision_recall.decision_metrics(histogram, threshold)
-    rates |= {"f1": share(counts, squares, *_JACCARD)} if noise else {}
-    by_noise = _by_noise(histogram, threshold, noise, rates) if noise else {}
+    rates |= {"f1": jaccard} if noise else {}
+    by_noise = _by_noise(histogram, threshold, noise, rates)
     why = few and f"{NOT_SHOWN}: from 1 to {min_cell - 1} {few} rows lie on one side, or up to another threshold"
     measures = []
     for name, texts in _OF_DECISIONS.items():

@@ -14,56 +14,60 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import UndefinedAucError
-from fhe_auc.metrics.histogram import Histogram, with_both_labels
+from fhe_auc.metrics import private_curves
+from fhe_auc.metrics.histogram import Floats, Histogram, with_both_labels
 from fhe_auc.metrics.private_curves import CountNoise, RocFit, deviates_to_rates, rates_to_deviates, without_gaps
 from fhe_auc.results.intervals import Interval, quantile
 
 RUNS = 400
 METHOD = "percentiles of replicates of rows and noise"
+PLACES: Floats = np.arange(1, 200, dtype=np.float64) / 200  # rates at which the curve is told
 
-_RATES = np.arange(1, 200, dtype=np.float64) / 200
-_LEAST_ROWS = 0.25  # on either side: a simultaneous band counts places with so many
 _BIASED = 0.5  # standard errors
 _FEWEST = 0.95 * RUNS
 _MOST_BINS = 5000
 
 
-@dataclass(frozen=True, eq=False)
-class Bands:
-    """The curves of noisy counts with pointwise and simultaneous ends, all of shape (n,).
+class Curve(NamedTuple):
+    """A curve of noisy counts, at `PLACES`, and its bands.
 
-    With the level's probability the true curve is within the pointwise ends at any one place, within the simultaneous
-    ones at all.
+    With the level's probability the true curve is within the pointwise ends, `low` and `high`, at any one place, and
+    within the simultaneous ones, `lowest` and `highest`, at all.
     """
 
-    fpr: NDArray[np.float64]  # ascending, inside (0, 1)
-    tpr: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    lowest: NDArray[np.float64]  # simultaneous
-    highest: NDArray[np.float64]
-    recall: NDArray[np.float64]  # ascending, inside (0, 1)
-    precision: NDArray[np.float64]
-    precision_low: NDArray[np.float64]
-    precision_high: NDArray[np.float64]
-    precision_lowest: NDArray[np.float64]
-    precision_highest: NDArray[np.float64]
+    at: Floats
+    value: Floats
+    low: Floats
+    high: Floats
+    lowest: Floats
+    highest: Floats
 
 
-def resampled(histogram: Histogram, noise: CountNoise, runs: int = RUNS) -> list[Histogram]:
-    """Return replicates of noisy counts, the same ones each time; raise `UndefinedAucError` as `RocFit.fitted`."""
+class Bands(NamedTuple):
+    """True positive rate by false positive rate, and precision by recall."""
+
+    roc: Curve
+    precision_recall: Curve
+
+
+def resampled(histogram: Histogram, noise: CountNoise) -> list[Histogram]:
+    """Return replicates of noisy counts, the same ones each time; none of very many bins, which would take long.
+
+    Raises `UndefinedAucError` as `RocFit.fitted`.
+    """
     shares, random = with_both_labels(without_gaps(histogram)).sides.ravel(), _random(histogram)
-    counts = random.multinomial(round(shares.sum()), shares / shares.sum(), runs) + noise.drawn(
-        random, runs, len(shares)
-    )
-    return [Histogram(histogram.edges, *each.reshape(2, -1)) for each in counts]
+    if histogram.bins > _MOST_BINS:
+        return []
+    counts = random.multinomial(round(shares.sum()), shares / shares.sum(), RUNS)
+    noisy = counts + noise.drawn(random, *counts.shape)
+    return [Histogram(histogram.edges, *each.reshape(2, -1)) for each in noisy]
 
 
 def auc_interval(histogram: Histogram, noise: CountNoise, level: float) -> tuple[float | None, Interval | None]:
@@ -89,8 +93,7 @@ def measure_intervals(
 
     It does where the mean of replicates lies more than half a standard error from the value, as of maxima.
     """
-    drawn = resampled(histogram, noise) if histogram.bins <= _MOST_BINS else []
-    return _intervals(measure(histogram), [measure(each) for each in drawn], level, _BIASED)
+    return _intervals(measure(histogram), [measure(each) for each in resampled(histogram, noise)], level, _BIASED)
 
 
 def bands(histogram: Histogram, noise: CountNoise, level: float) -> Bands:
@@ -98,12 +101,13 @@ def bands(histogram: Histogram, noise: CountNoise, level: float) -> Bands:
     own, fits = _fits(histogram, noise)
     if len(fits) < _FEWEST:
         raise UndefinedAucError("noise is too large beside these rows, or bins are too many, for bands of the curve")
-    tpr, precision = own.tpr(_RATES), own.precision(_RATES)
-    some = np.minimum(tpr, 1 - tpr) * own.positives > _LEAST_ROWS
-    low, high, lowest, highest = _ends(tpr, np.stack([each.tpr(_RATES) for each in fits]), some, level)
-    lowest, highest = np.maximum.accumulate(lowest), np.minimum.accumulate(highest[::-1])[::-1]  # the true curve rises
-    of_precision = _ends(precision, np.stack([each.precision(_RATES) for each in fits]), np.ones_like(some), level)
-    return Bands(_RATES, tpr, low, high, lowest, highest, _RATES, precision, *of_precision)
+    tpr, precision = own.tpr(PLACES), own.precision(PLACES)
+    some = np.minimum(tpr, 1 - tpr) * own.positives > private_curves.LEAST_ROWS
+    roc = _curve(tpr, np.stack([each.tpr(PLACES) for each in fits]), some, level)
+    lowest, highest = np.maximum.accumulate(roc.lowest), np.minimum.accumulate(roc.highest[::-1])[::-1]
+    of_precision = np.stack([each.precision(PLACES) for each in fits])
+    rising = roc._replace(lowest=lowest, highest=highest)  # as the true curve
+    return Bands(rising, _curve(precision, of_precision, np.ones_like(some), level))
 
 
 def _random(histogram: Histogram) -> np.random.Generator:
@@ -120,7 +124,7 @@ def _fits(histogram: Histogram, noise: CountNoise) -> tuple[RocFit, Sequence[Roc
 def _fits_of(edges: bytes, sides: bytes, noise: CountNoise) -> tuple[RocFit, Sequence[RocFit]]:
     histogram = Histogram(np.frombuffer(edges), *np.frombuffer(sides).reshape(2, -1))
     own, found = RocFit.fitted(histogram, noise), list[RocFit]()
-    drawn = resampled(histogram, noise) if histogram.bins <= _MOST_BINS else []
+    drawn = resampled(histogram, noise)
     bends = own.bend * _random(histogram).normal(size=len(drawn))
     for each, bend in zip(drawn, bends.tolist(), strict=True):
         try:
@@ -143,22 +147,19 @@ def _intervals(
     return found
 
 
-def _percentiles(
-    value: NDArray[np.float64] | np.float64, drawn: NDArray[np.float64], level: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _percentiles(value: Floats | np.float64, drawn: Floats, level: float) -> tuple[Floats, Floats]:
     """Return the ends, the value between them."""
     quantile(level)  # checks it
     low, high = np.quantile(drawn, ((1 - level) / 2, (1 + level) / 2), axis=0, method="weibull")
     return np.minimum(low, value), np.maximum(high, value)
 
 
-def _ends(
-    value: NDArray[np.float64], drawn: NDArray[np.float64], some: NDArray[np.bool_], level: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return pointwise and simultaneous ends, on the deviates' scale; the latter have regard to `some` places."""
+def _curve(value: Floats, drawn: Floats, some: NDArray[np.bool_], level: float) -> Curve:
+    """Return a curve with its bands, on the deviates' scale; the simultaneous one has regard to `some` places."""
     low, high = _percentiles(value, drawn, level)
     centre, others, lower, upper = (rates_to_deviates(each) for each in (value, drawn, low, high))
     below, above = np.maximum(centre - lower, 1e-9), np.maximum(upper - centre, 1e-9)
     reach = np.maximum((centre - others) / below, (others - centre) / above)[:, some].max(axis=1, initial=1.0)
     factor = float(np.quantile(reach, level, method="weibull"))
-    return low, high, deviates_to_rates(centre - factor * below), deviates_to_rates(centre + factor * above)
+    ends = deviates_to_rates(centre - factor * below), deviates_to_rates(centre + factor * above)
+    return Curve(PLACES, value, low, high, *ends)

@@ -15,24 +15,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, UndefinedAucError
 from fhe_auc.base.special_functions import expit
-from fhe_auc.metrics import calibration, probabilities
+from fhe_auc.metrics import calibration, private_curves, probabilities
 from fhe_auc.metrics.binning_error import WIDENED
-from fhe_auc.metrics.histogram import Estimate, Histogram, with_both_labels
+from fhe_auc.metrics.histogram import Estimate, Floats, Histogram, with_both_labels
 from fhe_auc.metrics.private_curves import CountNoise, RocFit, deviates_to_rates, monotone_cubic, rates_to_deviates
 from fhe_auc.metrics.recalibration import fitted_line, intercept, logit
 from fhe_auc.metrics.smooth_calibration import smooth_calibration
 from fhe_auc.question.score_bins import of_one_number
 from fhe_auc.results.intervals import Interval, quantile
-from fhe_auc.results.noise_intervals import METHOD, Bands, bands, curve_intervals, measure_intervals
+from fhe_auc.results.noise_intervals import METHOD, PLACES, Bands, bands, curve_intervals, measure_intervals
 from fhe_auc.results.report_measures import HELD, MAX_FPR, Measure
 
 NOISE_LAW = "law of the noise"
 BANDS = f"{METHOD}, of this point", f"{METHOD}, of the whole curve"
-PLACES: NDArray[np.float64] = np.linspace(0.005, 0.995, 199, dtype=np.float64)  # rates at which the curve is told
 _AXES = {"roc": ("fpr", "tpr"), "precision_recall": ("recall", "precision")}
 _BY_CHANCE = "above 0 by chance and by noise: an interval would leave a true 0 out"
 _NO_INTERVAL = {
@@ -50,7 +48,6 @@ _WIDENED = {
 
 _TOO_LARGE = "too much noise, or too few rows, for an interval"
 _NO_LAW = "its protocol does not say how large the noise is"
-_LEAST_ROWS = 0.25  # below an edge, and above it, as `RocFit` has it
 _APART = 1e-6  # log odds
 _LOG_ODDS = np.linspace(-18.0, 18.0, 241, dtype=np.float64)  # as far as scores have such, about
 
@@ -69,18 +66,15 @@ class PrivateNumbers:
     why_none: str  # why a value has no interval, where `_NO_INTERVAL` has no other reason
 
     @property
-    def curves(self) -> dict[str, dict[str, NDArray[np.float64]]]:
+    def curves(self) -> dict[str, dict[str, Floats]]:
         """The interpolated curves, "roc" and "precision_recall": both axes, and ends of bands if there are such.
 
         "low" and "high" are of the pointwise band, "lowest" and "highest" of that for the whole curve.
         """
-        halves = [PLACES, self.fit.tpr(PLACES)], [PLACES, self.fit.precision(PLACES)]
-        if self.bands is not None:
-            every = [getattr(self.bands, each) for each in Bands.__dataclass_fields__]
-            halves = every[:6], every[6:]
+        found = self.bands or ((PLACES, self.fit.tpr(PLACES)), (PLACES, self.fit.precision(PLACES)))
         return {
-            name: dict(zip((*axes, "low", "high", "lowest", "highest"), half, strict=False))
-            for (name, axes), half in zip(_AXES.items(), halves, strict=True)
+            name: dict(zip((*axes, "low", "high", "lowest", "highest"), each, strict=False))
+            for (name, axes), each in zip(_AXES.items(), found, strict=True)
         }
 
     def told(self, measures: Iterable[Measure]) -> tuple[Measure, ...]:
@@ -92,18 +86,14 @@ class PrivateNumbers:
         found = self.intervals.get(measure.name, measure.interval)
         no_interval = measure.no_interval or (_NO_INTERVAL if self.level else {}).get(measure.name, self.why_none)
         if found is not None:
-            low, high = found.low, found.high
+            low, high, width = found.low, found.high, found.high - found.low
+            least, most = _WIDENED.get(measure.name, (0.0, 1.0))
             if measure.name in _WIDENED:
                 low, high = low - max(value - counted.low, 0), high + max(counted.high - value, 0)
                 found = replace(found, method=found.method + WIDENED)
-            least, most = _WIDENED.get(measure.name, (0.0, 1.0))
-            open_too_far = high - low > _MOST_OPEN * (found.high - found.low)
-            no_interval = _OPEN * open_too_far
-            found = (
-                None
-                if open_too_far
-                else replace(found, low=min(max(low, least), most), high=max(min(high, most), least))
-            )
+            found = replace(found, low=min(max(low, least), most), high=max(min(high, most), least))
+            no_interval = _OPEN * (high - low > _MOST_OPEN * width)
+            found = None if no_interval else found
         return replace(measure, estimate=Estimate(value, -math.inf, math.inf), interval=found, no_interval=no_interval)
 
 
@@ -185,7 +175,7 @@ def refined(histogram: Histogram) -> Histogram:
     for side in usable.sides:
         counted = usable.edges[: usable.bins + 1 - top], np.append(0.0, np.cumsum(side[: usable.bins - top]))
         below = np.interp(own, *counted)
-        some = apart & (np.minimum(below, side.sum() - below) > _LEAST_ROWS)
+        some = apart & (np.minimum(below, side.sum() - below) > private_curves.LEAST_ROWS)
         if some.sum() < 2:
             inside = np.interp(edges, *counted)
         else:

@@ -37,21 +37,21 @@ def coverage(population: Population | Data, epsilon: float, runs: int, seed: int
         if (result := released(rows, epsilon, random)) is None:
             continue
         try:
-            shown = bands(*result, LEVEL)
+            roc, by_recall = bands(*result, LEVEL)
         except UndefinedAucError:
             continue
-        tpr, precision = np.interp(shown.fpr, RATES, true.tpr), np.interp(shown.recall, RATES[1:], true.precision)
-        inside = (shown.low <= tpr) & (tpr <= shown.high)
-        of_recall = (shown.precision_low <= precision) & (precision <= shown.precision_high)
+        tpr, precision = np.interp(roc.at, RATES, true.tpr), np.interp(by_recall.at, RATES[1:], true.precision)
+        inside = (roc.low <= tpr) & (tpr <= roc.high)
+        of_recall = (by_recall.low <= precision) & (precision <= by_recall.high)
         known = np.minimum(tpr, 1 - tpr) * population.positives > 0.25
-        whole = (shown.lowest <= tpr) & (tpr <= shown.highest)
-        whole_pr = (shown.precision_lowest <= precision) & (precision <= shown.precision_highest)
+        whole = (roc.lowest <= tpr) & (tpr <= roc.highest)
+        whole_pr = (by_recall.lowest <= precision) & (precision <= by_recall.highest)
         _, auc = auc_interval(*result, LEVEL)
         area = curve_intervals(*result, LEVEL, lambda fit: {"": fit.average_precision}).get("")
         found.append(
             [
-                *(bool(inside[np.isclose(shown.fpr, each)].all()) for each in FPR),
-                *(bool(of_recall[np.isclose(shown.recall, each)].all()) for each in RECALL),
+                *(bool(inside[np.isclose(roc.at, each)].all()) for each in FPR),
+                *(bool(of_recall[np.isclose(by_recall.at, each)].all()) for each in RECALL),
                 *(bool(whole[known].all()), bool(whole_pr.all())),
                 auc is not None and auc.low <= true.auc <= auc.high,
                 area is not None and area.low <= true.average_precision <= area.high,
