@@ -189,13 +189,12 @@ def _of_model(
     added = np.setdiff1d(histogram.edges[:-1], grid).tolist() if report.threshold else ()
     level, least = asked.interval, report.min_cell
     card = report_card(histogram, wanted=report, added=added, level=level, min_cell=least, noise=noise)
-    ends = () if noise else words.end_warnings(histogram, card.min_cell)
-    own = [*evaluation.own_warnings, *(() if noise else words.end_warnings(histogram, 1, card.min_cell))]
+    own = [*evaluation.own_warnings, *words.end_warnings(card, histogram, 1, card.min_cell)]
     warnings = [
         *(warning for warning in evaluation.warnings if warning not in evaluation.own_warnings),
         *words.cell_warnings(card, histogram),
         *words.interval_warnings(card, level),
-        *ends,
+        *words.end_warnings(card, histogram, card.min_cell),
     ]
     named = asked.thresholds if isinstance(asked.thresholds, str) else "of one's own"
     said = str(evaluation.settings.get("grid", said or named))

@@ -124,21 +124,18 @@ def interval_warnings(card: ReportCard, wanted: float | None) -> Iterator[str]:
         return
     if card.private and card.level and not card.private.intervals["positive_rows"].low > 0:
         yield "noise may be all that there is of positive rows: there may be none"
-    if card.interval is None and card.private is not None:
-        yield f"the AUC has no confidence interval: {card.private.why_none}"
-        return
     if card.interval is None:
-        yield "the AUC has no confidence interval: a label has fewer than two rows, or all scores are tied"
-        return
-    if card.interval.high < 0.5:
+        why = card.private.why_none if card.private else "a label has fewer than two rows, or all scores are tied"
+        yield f"the AUC has no confidence interval: {why}"
+    elif card.interval.high < 0.5:
         yield f"the AUC: {BELOW_HALF}, so {REVERSED}"
 
 
-def end_warnings(histogram: Histogram, least: float, below: float = math.inf) -> Iterator[str]:
-    """Warn where so many rows lie at an end: of fewer than are shown, the page does not say so."""
-    usable = histogram.cleaned()
+def end_warnings(card: ReportCard, counted: Histogram, least: float, below: float = math.inf) -> Iterator[str]:
+    """Warn where so many rows lie at an end: of fewer than are shown, the page does not say so; noise hides them."""
+    usable = counted.cleaned()
     near = usable.real[:, np.minimum(usable.centres, 1 - usable.centres) < NEAREST_END].sum()
-    if of_probabilities(usable) and least <= near < below:
+    if of_probabilities(usable) and least <= near < below and not card.noisy:
         yield (
             f"scores nearer than {NEAREST_END:.0e} to 0 or 1 count as {NEAREST_END:.0e} away from it in slope, "
             "intercept and calibration in the large, which depend on that"

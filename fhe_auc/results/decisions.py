@@ -28,7 +28,6 @@ _RATES = {
 """Rates with Wilson's intervals: which rows, of which."""
 
 _JACCARD = "TP", "TP FP FN"  # J; F1 is 2J/(1 + J)
-_OF = {**_RATES, "f1": _JACCARD}
 _OF_BOTH = "none: both its parts have theirs"
 _LABELS_OF = {"recall": LABELS[:1], "specificity": LABELS[1:]}
 """Rows of which label tell a rate at a threshold; others are told by both together."""
@@ -132,17 +131,18 @@ def decision(
     )
     (tn, fp), (fn, tp) = exact
     counts, squares, coarse = {"TP": tp, "FP": fp, "FN": fn, "TN": tn}, None, False
+    below = histogram.bin_of(threshold)
     if histogram.squares is not None:
-        below, above = np.split(histogram.squares, [histogram.bin_of(threshold)], axis=1)
-        squares = dict(zip(counts, (*above.sum(axis=1), *below.sum(axis=1)), strict=True))
+        of_zero, of_one = np.split(histogram.squares, [below], axis=1)
+        squares = dict(zip(counts, (*of_one.sum(axis=1), *of_zero.sum(axis=1)), strict=True))
         coarse = min_cell > 1
-    rates = {name: share(counts, squares, *of, coarse=coarse) for name, of in _RATES.items()}
-    jaccard = share(counts, squares, *_JACCARD)
+    of_rates = {**_RATES, "f1": _JACCARD} if noise else _RATES
+    rates = {name: share(counts, squares, *of, coarse=coarse) for name, of in of_rates.items()}
     rows = {name: of for name, (_, of) in rates.items()}
-    rows |= {"f1": jaccard[1], "balanced_accuracy": min(rows["recall"], rows["specificity"])}
+    rows |= {"f1": share(counts, squares, *_JACCARD)[1], "balanced_accuracy": min(rows["recall"], rows["specificity"])}
     found = precision_recall.decision_metrics(histogram, threshold)
-    rates |= {"f1": jaccard} if noise else {}
-    by_noise = _by_noise(histogram, threshold, noise, rates)
+    bins = {"TP": histogram.bins - below, "FP": histogram.bins - below, "FN": below, "TN": below}
+    by_noise = {name: _by_noise(rates[name], *share(bins, None, *of), noise) for name, of in of_rates.items()}
     why = few and f"{NOT_SHOWN}: from 1 to {min_cell - 1} {few} rows lie on one side, or up to another threshold"
     measures = []
     for name, texts in _OF_DECISIONS.items():
@@ -164,17 +164,9 @@ def decision(
     return Decision(title, float(threshold), tuple(measures), (of_negative, of_positive), why)
 
 
-def _by_noise(
-    histogram: Histogram, threshold: float, noise: float, rates: Mapping[str, tuple[float, float]]
-) -> dict[str, float]:
-    """Return for each rate the variance that `wilson` takes; `noise` is that of one count."""
-    below = histogram.bin_of(threshold)
-    bins = {"TP": histogram.bins - below, "FP": histogram.bins - below, "FN": below, "TN": below}
-    found = dict[str, float]()
-    for name, (hit, rows) in rates.items():
-        hits, among = share(bins, None, *_OF[name])
-        found[name] = float(noise_of_rate(hit / max(rows, 1), hits * noise, (among - hits) * noise))
-    return found
+def _by_noise(rate: tuple[float, float], hits: float, among: float, noise: float) -> float:
+    """Return the variance that `wilson` takes of a rate, of so many noisy counts; `noise` is that of one."""
+    return float(noise_of_rate(rate[0] / max(rate[1], 1), hits * noise, (among - hits) * noise))
 
 
 def share(

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.metrics import ranking, small_cells
 from fhe_auc.metrics.calibration import CALIBRATION_BINS, CalibrationCurve, calibration_curve
-from fhe_auc.metrics.histogram import Estimate, Histogram
+from fhe_auc.metrics.histogram import Estimate, Floats, Histogram
 from fhe_auc.metrics.precision_recall import DecisionCurve, best_f1_threshold, decision_curve, net_benefit_error
 from fhe_auc.metrics.private_curves import CountNoise
 from fhe_auc.metrics.probabilities import BrierDecomposition, brier_decomposition, of_probabilities
@@ -174,12 +174,10 @@ def report_card(
     """
     counted = histogram.cleaned()
     fine = usable = merged = counted if noise else small_cells.joined(counted, added)
-    private, variance = None, 0.0
-    if noise is not None:
-        private, variance = private_numbers(histogram, noise, level), noise.deviation**2
-    of_rates = private.level if private else None if (fine.real % 1).any() else level
+    private, variance = (private_numbers(histogram, noise, level), noise.deviation**2) if noise else (None, 0.0)
     if private or (fine.real % 1).any():
-        level, min_cell = None, 1
+        level, min_cell = private.level if private else None, 1
+    of_curves = None if private else level
     bins = [counted.bin_of(threshold) for threshold in wanted.threshold]
     probabilities, calibration = of_probabilities(fine), None
     hidden = [""] * len(bins)
@@ -211,8 +209,8 @@ def report_card(
     roc, of_label = ranking.roc_curve(usable), counted.bins * variance
     heavy = usable.spread.sum(axis=1) / usable.sides.sum(axis=1)  # Σw²/Σw of each label; 1 without weights
     curve = decision_curve(usable) if probabilities else None
-    of_share: NDArray[np.float64] = np.zeros(1)
-    of_benefit: NDArray[np.float64] = np.zeros(1)
+    of_share: ArrayLike = 0.0
+    of_benefit: ArrayLike = 0.0
     known: Callable[[Iterable[Measure]], tuple[Measure, ...]] = private.told if private else tuple
     if private is not None and curve is not None:
         # A threshold asked for may leave few rows beside an edge, which are no group.
@@ -227,28 +225,28 @@ def report_card(
         histogram=usable,
         fine_bins=counted.bins if min_cell > 1 else fine.bins,
         min_cell=min_cell,
-        level=of_rates,
-        measures=known(score_measures(fine, merged, level, min_cell)),
-        calibration_measures=known(calibration_measures(fine, level)),
+        level=level,
+        measures=known(score_measures(fine, merged, of_curves, min_cell)),
+        calibration_measures=known(calibration_measures(fine, of_curves)),
         brier=brier_decomposition(usable, mean_scores) if probabilities and not private else None,
-        best=decision(merged, "Best F1", best_f1_threshold(merged), of_rates, min_cell=min_cell, noise=variance),
+        best=decision(merged, "Best F1", best_f1_threshold(merged), level, min_cell=min_cell, noise=variance),
         chosen=tuple(
-            decision(counted, "Asked for", threshold, of_rates, few=few, min_cell=min_cell, noise=variance)
+            decision(counted, "Asked for", threshold, level, few=few, min_cell=min_cell, noise=variance)
             for threshold, few in zip(wanted.threshold, hidden, strict=True)
         ),
         operating_points=tuple(
-            operating_points(merged, of_rates, wanted.cost_ratio, wanted.alert_rate, min_cell, variance)
+            operating_points(merged, level, wanted.cost_ratio, wanted.alert_rate, min_cell, variance)
         ),
         roc=roc,
         precision_recall=ranking.precision_recall_curve(usable),
         calibration=calibration,
         decision_curve=curve,
-        tpr_band=_band(roc.tpr, positives, level, heavy[[0, 0]]),
-        fpr_band=_band(roc.fpr, negatives, level, heavy[[1, 1]]),
-        observed_band=calibration and _band(calibration.prob_true, calibration.rows, of_rates, heavy, of_share),
-        net_benefit_band=curve and _around(curve.model, np.hypot(net_benefit_error(usable), of_benefit), of_rates),
+        tpr_band=_band(roc.tpr, positives, of_curves, heavy[[0, 0]]),
+        fpr_band=_band(roc.fpr, negatives, of_curves, heavy[[1, 1]]),
+        observed_band=calibration and _band(calibration.prob_true, calibration.rows, level, heavy, of_share),
+        net_benefit_band=curve and _around(curve.model, np.hypot(net_benefit_error(usable), of_benefit), level),
         prevalence_estimate=in_steps_of_rows(prevalence, of_all[1]) if coarse else prevalence,
-        prevalence_interval=rate_interval(*of_all, of_rates, float(noise_of_rate(share_of, of_label, of_label))),
+        prevalence_interval=rate_interval(*of_all, level, float(noise_of_rate(share_of, of_label, of_label))),
         private=private,
     )
 
@@ -259,11 +257,7 @@ def _around(values: NDArray[np.float64], errors: NDArray[np.float64], level: flo
 
 
 def _band(
-    rates: NDArray[np.float64],
-    rows: NDArray[np.float64] | float,
-    level: float | None,
-    heavy: NDArray[np.float64],
-    noise: ArrayLike = 0.0,
+    rates: Floats, rows: Floats | float, level: float | None, heavy: Floats, noise: ArrayLike = 0.0
 ) -> Band | None:
     """Return Wilson's intervals of rates of so many rows; `heavy` is Σw²/Σw of hits, and of others."""
     if level is None:
