@@ -264,12 +264,9 @@ def _decisions(card: ReportCard) -> Iterator[tuple[str, ...]]:
     points = {point.decision: point.interval for point in card.operating_points if point.name in _PRINTED}
     for decision in (*card.chosen, card.best, *filter(None, points)):
         values = {measure.name: report_tables.value_text(measure) for measure in decision.measures}
-        if card.noisy:  # rates of exact counts have theirs on the page
-            values |= {
-                each.name: f"{values[each.name][:-1]} ({result_tables.ends(each.interval, '.2f')})"
-                for each in decision.measures
-                if each.interval
-            }
+        for each in decision.measures if card.noisy else ():  # rates of exact counts have theirs on the page
+            if each.interval:
+                values[each.name] = f"{values[each.name][:-1]} ({result_tables.ends(each.interval, '.2f')})"
         title, _, _ = decision.title.partition(" (")
         title = title if title.startswith("Youden") else title[0].lower() + title[1:]
         note = f"cut-off {result_tables.ends(found, '.4g')}" if (found := points.get(decision)) else ""

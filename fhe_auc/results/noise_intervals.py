@@ -50,13 +50,6 @@ class Curve(NamedTuple):
     highest: Floats
 
 
-class Bands(NamedTuple):
-    """True positive rate by false positive rate, and precision by recall."""
-
-    roc: Curve
-    precision_recall: Curve
-
-
 def resampled(histogram: Histogram, noise: CountNoise) -> list[Histogram]:
     """Return replicates of noisy counts, the same ones each time; none of very many bins, which would take long.
 
@@ -96,8 +89,8 @@ def measure_intervals(
     return _intervals(measure(histogram), [measure(each) for each in resampled(histogram, noise)], level, _BIASED)
 
 
-def bands(histogram: Histogram, noise: CountNoise, level: float) -> Bands:
-    """Return both curves with their bands; `UndefinedAucError` where there are none; errors as of `quantile`."""
+def bands(histogram: Histogram, noise: CountNoise, level: float) -> dict[str, Curve]:
+    """Return "roc" and "precision_recall"; raise `UndefinedAucError` where there are no bands, and as `quantile`."""
     own, fits = _fits(histogram, noise)
     if len(fits) < _FEWEST:
         raise UndefinedAucError("noise is too large beside these rows, or bins are too many, for bands of the curve")
@@ -105,9 +98,9 @@ def bands(histogram: Histogram, noise: CountNoise, level: float) -> Bands:
     some = np.minimum(tpr, 1 - tpr) * own.positives > private_curves.LEAST_ROWS
     roc = _curve(tpr, np.stack([each.tpr(PLACES) for each in fits]), some, level)
     lowest, highest = np.maximum.accumulate(roc.lowest), np.minimum.accumulate(roc.highest[::-1])[::-1]
-    of_precision = np.stack([each.precision(PLACES) for each in fits])
     rising = roc._replace(lowest=lowest, highest=highest)  # as the true curve
-    return Bands(rising, _curve(precision, of_precision, np.ones_like(some), level))
+    of_precision = np.stack([each.precision(PLACES) for each in fits])
+    return {"roc": rising, "precision_recall": _curve(precision, of_precision, np.ones_like(some), level)}
 
 
 def _random(histogram: Histogram) -> np.random.Generator:

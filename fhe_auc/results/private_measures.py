@@ -26,7 +26,7 @@ from fhe_auc.metrics.recalibration import fitted_line, intercept, logit
 from fhe_auc.metrics.smooth_calibration import smooth_calibration
 from fhe_auc.question.score_bins import of_one_number
 from fhe_auc.results.intervals import Interval, quantile
-from fhe_auc.results.noise_intervals import METHOD, PLACES, Bands, bands, curve_intervals, measure_intervals
+from fhe_auc.results.noise_intervals import METHOD, PLACES, Curve, bands, curve_intervals, measure_intervals
 from fhe_auc.results.report_measures import HELD, MAX_FPR, Measure
 
 NOISE_LAW = "law of the noise"
@@ -59,7 +59,7 @@ class PrivateNumbers:
     noise: CountNoise
     level: float | None  # of the intervals; None: there are none
     fit: RocFit
-    bands: Bands | None
+    bands: Mapping[str, Curve] | None
     spread: Histogram  # cleaned counts; of probabilities in narrow bins (`refined`)
     values: Mapping[str, float]
     intervals: Mapping[str, Interval]
@@ -71,11 +71,10 @@ class PrivateNumbers:
 
         "low" and "high" are of the pointwise band, "lowest" and "highest" of that for the whole curve.
         """
-        found = self.bands or ((PLACES, self.fit.tpr(PLACES)), (PLACES, self.fit.precision(PLACES)))
-        return {
-            name: dict(zip((*axes, "low", "high", "lowest", "highest"), each, strict=False))
-            for (name, axes), each in zip(_AXES.items(), found, strict=True)
-        }
+        values = {"roc": self.fit.tpr(PLACES), "precision_recall": self.fit.precision(PLACES)}
+        found: Mapping[str, tuple[Floats, ...]] = self.bands or {name: (PLACES, each) for name, each in values.items()}
+        ends = "low", "high", "lowest", "highest"
+        return {name: dict(zip((*axes, *ends), found[name], strict=False)) for name, axes in _AXES.items()}
 
     def told(self, measures: Iterable[Measure]) -> tuple[Measure, ...]:
         """Return measures with the values and intervals here, if there are such, and else why there is none."""
@@ -100,8 +99,7 @@ class PrivateNumbers:
 def private_numbers(histogram: Histogram, noise: CountNoise, level: float | None) -> PrivateNumbers:
     """Return what noisy counts tell; raise `UndefinedAucError` where noise, or the rows, leave a label no row."""
     fit = RocFit.fitted(histogram, noise)
-    values, found = dict(_of_curve(fit)), None
-    fine = histogram.cleaned()
+    values, found, fine = dict(_of_curve(fit)), None, histogram.cleaned()
     if probabilities.of_probabilities(histogram):
         fine = refined(histogram)
         values |= _of_scores(histogram)

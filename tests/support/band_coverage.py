@@ -37,7 +37,7 @@ def coverage(population: Population | Data, epsilon: float, runs: int, seed: int
         if (result := released(rows, epsilon, random)) is None:
             continue
         try:
-            roc, by_recall = bands(*result, LEVEL)
+            roc, by_recall = bands(*result, LEVEL).values()
         except UndefinedAucError:
             continue
         tpr, precision = np.interp(roc.at, RATES, true.tpr), np.interp(by_recall.at, RATES[1:], true.precision)

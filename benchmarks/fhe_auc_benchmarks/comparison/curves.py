@@ -76,7 +76,7 @@ def lines(made_up: MadeUp, epsilons: tuple[float, ...], seed: int = 69) -> Itera
             found["verified", epsilon, 0].append((float(np.abs(aucs - truth.auc).mean()),))
             for run in islice(private_histogram(rows, _PARTIES, epsilon, random), draw < _BANDS):
                 if run is not None:
-                    band = bands(*run[:2], 0.95).roc
+                    band = bands(*run[:2], 0.95)["roc"]
                     found["band", epsilon, 0].append((float(np.interp(0.1, band.at, band.high - band.low)) / 2,))
     means = {key: np.mean(each, axis=0) for key, each in found.items()}
     name = f"{made_up.rows:,}, {made_up.positives:,}, {made_up.auc:g}"

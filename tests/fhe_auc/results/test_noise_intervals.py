@@ -46,8 +46,8 @@ def test_more_noise_makes_wider_intervals_and_all_of_them_hold_the_value() -> No
     for each in (QUIET, noise, CountNoise(5 * noise.deviation)):
         shown, (_, interval) = bands(counts, each, 0.95), auc_interval(counts, each, 0.95)
         assert interval is not None
-        widths.append([interval.high - interval.low, (shown.roc.high - shown.roc.low).mean()])
-        for at, value, low, high, lowest, highest in shown:
+        widths.append([interval.high - interval.low, (shown["roc"].high - shown["roc"].low).mean()])
+        for at, value, low, high, lowest, highest in shown.values():
             ordered = [np.zeros_like(at), lowest, low, value, high, highest, np.ones_like(at)]
             assert (np.diff(ordered, axis=0) >= -1e-6).all()  # rates and deviates are rounded to that
     assert (np.diff(widths, axis=0) > 0).all()
@@ -65,7 +65,7 @@ def test_equal_counts_have_the_same_intervals_each_time() -> None:
 
 def test_a_lower_level_has_narrower_bands() -> None:
     counts, noise = histogram("2,000")
-    wide, narrow = bands(counts, noise, 0.95).roc, bands(counts, noise, 0.8).roc
+    wide, narrow = bands(counts, noise, 0.95)["roc"], bands(counts, noise, 0.8)["roc"]
     assert (narrow.high - narrow.low <= wide.high - wide.low).all()
     assert (narrow.highest - narrow.lowest < wide.highest - wide.lowest).mean() > 0.99
 
@@ -73,8 +73,8 @@ def test_a_lower_level_has_narrower_bands() -> None:
 def test_beyond_the_outermost_edges_a_bent_curve_has_wider_bands() -> None:
     counts, noise = histogram("heavy tails")
     first = counts.cleaned().negatives[-1] / counts.negatives.sum()
-    wide = bands(counts, noise, 0.95).roc
-    narrow = bands(*histogram("2,000"), 0.95).roc
+    wide = bands(counts, noise, 0.95)["roc"]
+    narrow = bands(*histogram("2,000"), 0.95)["roc"]
     by_rows = np.sqrt(np.array([500, 105]))  # positives
     at = [np.argmin(np.abs(wide.at - each)) for each in (0.005, first)]
     beyond, inside = ([(each.high - each.low)[k] for each in (wide, narrow)] * by_rows for k in at)
