@@ -14,8 +14,6 @@ from fhe_auc.rows.default_thresholds import LEAST_OWN_ROWS, of_scores
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Setup
 
-_BY_ITSELF = {"boundaries-distributed-dp": 0}  # it finds as many as rows and noise allow
-
 
 @inputs.command(
     "fhe-auc thresholds north.csv south.csv west.csv --out edges.txt",
@@ -51,9 +49,12 @@ def thresholds(
     """
     grids.check_savable(out)
     inputs.check_out_file(out, force=force)
-    check_names(registry.finding(protocol).options, protocol, options)
+    possible = registry.finding(protocol).options
+    check_names(possible, protocol, options)
     if "bins" in options:
         raise InputError("bins is given with --bins, not with -o")
+    if bins is None:
+        bins = 200 if possible.known["bins"].default is None else 0
     parties = files.read()
     if own_rows:
         rows = sum(data.rows for data in parties)
@@ -68,7 +69,7 @@ def thresholds(
     with output.progress("Keys and parties") as report:
         found = federated_thresholds(
             parties,
-            _BY_ITSELF.get(protocol, 200) if bins is None else bins,
+            bins,
             protocol=protocol,
             progress=report,
             keys=setup.keys,

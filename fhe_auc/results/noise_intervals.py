@@ -1,13 +1,11 @@
 """Intervals and bands of noisy counts: they contain the noise, the rows' sampling, and what no edge tells of the curve.
 
-They rest on replicates of the released counts alone, and so cost no privacy: rows are drawn anew from these counts,
-independently, and noise from its law. Each replicate is fitted as the counts are. Between edges the fit's own error is
-far below the noise. Beyond the outermost ones it is not: lines there are bent in each replicate, up or down, by a
-normal variable with the whole curve's bend for a standard deviation.
+They rest on replicates of the released counts alone, and so cost no privacy: rows are drawn anew from these counts, and
+noise from its law; each replicate is fitted as the counts are. Beyond the outermost edges, where the fit's own error is
+not far below the noise, its lines are bent by a normal variable with the whole curve's bend for standard deviation.
 
-Intervals lie between percentiles of replicates: of intervals of 95 % at ε = 2, these held most evenly near 95 %, in
-simulated studies; standard errors and percentiles turned round less so (docs/evidence/noise.md). A simultaneous band is
-the pointwise one made wider by one factor, which leaves the level's share of replicates inside everywhere.
+Intervals lie between percentiles of replicates, which held most evenly in simulated studies (docs/evidence/noise.md). A
+simultaneous band is the pointwise one, wider by one factor: the level's share of replicates is inside everywhere.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 - **Rates at a threshold**, an edge, are those of the counts, with intervals by Wilson and the noise; so is net benefit.
 
 Where replicates of noise and rows give no interval, or it would mislead, there is none, and `Measure.no_interval` says
-why. Of numbers of rows the law of the noise gives one: they are no estimates of anything else.
+why. Of numbers of rows the law of the noise gives one.
 """
 
 from __future__ import annotations
