@@ -301,3 +301,13 @@ def test_scores_of_a_confident_model_and_ties_have_a_report(top: list[float]) ->
             assert each.interval.low <= each.estimate.value <= each.interval.high, each.name
         if each.name in ("ks", "ici", "emax") and each.estimate:
             assert 0 <= each.estimate.value <= 1
+
+
+def test_a_reversed_model_has_a_ks_statistic_of_0_inside_its_interval() -> None:
+    positives, negatives = np.zeros(6), np.full(6, 300.0)
+    positives[0], negatives[0] = 100, 0
+    found = report.report_card(Histogram(np.linspace(0, 1, 7), positives, negatives), noise=NOISE)
+    ks = next(each for each in found.measures if each.name == "ks")
+    assert ks.estimate is not None
+    assert ks.estimate.value == 0
+    assert ks.interval is None or ks.interval.low <= 0 <= ks.interval.high

@@ -142,3 +142,15 @@ def test_bands_of_95_percent_hold_the_true_rates_in_93_to_97_percent_of_runs(nam
     assert 0.93 <= found["AUC"] <= 0.97
     assert 0.93 <= found["AP"] <= 0.975
     assert found["ROC"] >= 0.93
+
+
+def test_bands_of_the_whole_curve_rise_as_true_curves_do() -> None:
+    """Of points, whose noise is large beside some values, the factor of the pointwise band would let them fall."""
+    edges, points = np.append(parse("values:0:9"), 10.0), np.arange(1.0, 11.0)
+    random, noise = np.random.default_rng(3), CountNoise(2.8, 2.0)
+    for _ in range(6):
+        counts = noise.drawn(random, 2, len(edges) - 1)
+        counts[:, 1::2][:, :10] += random.multinomial([60, 900], np.stack([points, points[::-1]]) / points.sum())
+        curve = bands(Histogram(edges, *counts), noise, 0.95)["roc"]
+        assert (np.diff(curve.lowest) >= 0).all()
+        assert (np.diff(curve.highest) >= 0).all()
