@@ -159,6 +159,6 @@ def test_flare_s_guide_gives_each_site_the_fraction_of_all_rows(walk: Carried, p
     walk.type(server, ('south = "site-2"', 'south = "site-2"\nwest = "site-3"'), ("hours = 8", "every = 2"))
     walk.take(Step(ALL, "$HOME/startup/start.sh > $HOME/flare.log 2>&1"))
     connected = "nvflare --format json system status --startup-kit $HOME/admin@example.org"
-    walk.take(Step(("server",), connected, until="site-1.*site-2.*site-3"))
+    walk.take(Step(("server",), connected, until="(?=.*site-1)(?=.*site-2).*site-3"))
     walk.type(submit)
     walk.check()
