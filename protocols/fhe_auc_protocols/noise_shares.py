@@ -57,6 +57,11 @@ def polya(size: int, scale: float | Fraction, parties: int, source: Source | Non
     return drawn[:size] - drawn[size:]
 
 
+def variance(scale: float | Fraction, ratio: float) -> float:
+    """Return that of a sum of shares, so many times (`ratio`) those that make up the whole noise of this scale."""
+    return 2 * ratio * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2
+
+
 def _negative_binomial(source: Source, size: int, scale: Fraction, parties: int) -> NDArray[np.int64]:
     (lowest, highest), words = _table(scale, parties), source.words(size)
     least = (~words).astype(np.float64)  # 2^64·V lies above it, and at most 1 higher

@@ -59,7 +59,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import Parameter
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.exact_sampling import Source, integers, secure
-from fhe_auc_protocols.noise_shares import MOST_SCALE, polya
+from fhe_auc_protocols.noise_shares import MOST_SCALE, polya, variance
 from fhe_auc_protocols.options import checked_epsilon, is_whole
 from fhe_auc_protocols.result_warnings import UNPROVED
 
@@ -236,7 +236,7 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def variance(self, channel: Channel, parties: int) -> float:
         """Return that of the noise of so many counted parties."""
-        of_steps = 2 * parties / self.shares * math.exp(-1 / channel.scale) / math.expm1(-1 / channel.scale) ** 2
+        of_steps = variance(channel.scale, parties / self.shares)
         return channel.grain**2 * of_steps + parties * (channel.grain**2 - 1) / 12
 
     def describe(self) -> list[Parameter]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError
 from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.histograms.readout import PrivateReadout
-from fhe_auc_protocols.noise_shares import MOST_SCALE, polya
+from fhe_auc_protocols.noise_shares import MOST_SCALE, polya, variance
 
 _OVERFLOW = 2.0**-40
 """Probability that some count's noise exceeds the room for it, in one session: then a share is cut, or no result."""
@@ -60,12 +60,8 @@ class SharedNoise:
         return np.clip(counts + polya(counts.size, self.scale, self.shares, source), -most, most)
 
     def settings(self, parties: int) -> dict[str, float]:
-        """Return what there is to say of the noise of so many parties: s/n times the noise promised.
-
-        Its deviation is √(2 p s/n)/(1 − p), p = e^(−1/scale).
-        """
-        rate = float(1 / self.scale)
-        deviation = math.sqrt(2 * parties / self.shares * math.exp(-rate)) / -math.expm1(-rate)
+        """Return what there is to say of the noise of so many parties: s/n times the noise promised."""
+        deviation = math.sqrt(variance(self.scale, parties / self.shares))
         return {"noise_deviation": deviation, "noise_scale": float(self.scale), "noise_shares": self.shares}
 
 
