@@ -1,0 +1,83 @@
+"""The AUC from random pairs of a positive and a negative row, each compared once and with noise ([USTAT] §5).
+
+Labels are public, so that pairs are of a positive row with a negative one. (The paper pairs any two users: of balanced
+classes half of its pairs would be of one class, which says nothing of the AUC.) Each of P public pairings matches the
+m rows of the smaller class with m different ones of the L rows of the larger class, all choices being as likely.
+
+**The law of an answer** is the paper's variant for kernels of few values: randomised response over f in {0, ½, 1}, the
+positive's score being below, equal or above. A step's budget is ε/P, as a row is in at most P pairs:
+
+    y = 2f + z mod 3        z = 0 with probability 1 - 2β/3, else 1 or 2 with β/3 each        (β/3)·e^(ε/P) >= 1 - 2β/3
+
+z is an entry, drawn uniformly, of a table of M, which has ceil(M / (e^(ε/P) + 2)) each of 1 and 2. Probabilities are so
+rounded to the private side; beyond ln(M - 2), about 8, a larger budget changes nothing. As E[y/2] = (1 - β)·f + β/2,
+(y/2 - β/2) / (1 - β) is an unbiased estimate of f; of variance β/6 / (1 - β)² where f is ½, (5β/12 - β²/4) / (1 - β)²
+where it is 0 or 1. Their mean over all P·m pairs is the estimate of the AUC, unbiased given the rows.
+
+**Its mean squared error**, against the AUC that rows are drawn from, where ζ₂ = Var f, ζ_s and ζ_l are the variances of
+E[f | row] over rows of the smaller and the larger class, and σ² is the mean variance of a step:
+
+    MSE = (ζ₂ + (P-1) (ζ₂/L + (1 - 1/L) ζ_s + (m-1)/L ζ_l) + σ²) / (P m)
+
+which is theorem 5 for two classes: an answer meets in another pairing its own pair with probability 1/L, one of its
+row in the smaller class otherwise, and one of its row in the larger class with probability (m-1)/L. Laplace noise of
+scale P/ε has σ² = 2 (P/ε)²: in balanced classes, m = n/2, it adds 4P/(n ε²), where the theorem prints 2P/(n ε²).
+
+Against the rows' own AUC it is at most Var y' / (P m), y' the estimate of one random pair: within a pairing, answers of
+different rows are not positively correlated, as f falls with the negative's score whatever the positive.
+"""
+
+import hashlib
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.keystream import KeyStream
+from fhe_auc.base.serialise import encode
+from fhe_auc_protocols.u_statistics.mechanisms import AucEstimate, Floats, Integers
+
+_VALUES = np.array([0, 0.5, 1])
+
+
+class PairResponse:
+    """The law of a step with a budget, from a table of noise of so many entries; `InputError`: they are too few."""
+
+    def __init__(self, epsilon: float, entries: int) -> None:
+        others = math.ceil(entries / (math.exp(epsilon) + 2))
+        zeros = entries - 2 * others
+        if zeros <= others:
+            raise InputError(f"epsilon is {epsilon:g} for each pairing of a row: too little for pairs to say anything")
+        self.table = np.repeat([0, 1, 2], [zeros, others, others])
+        self.beta, self.kept = 3 * others / entries, (zeros - others) / entries  # and 1 - β
+        self.variances: Floats = np.array([5 / 12 - self.beta / 4, 1 / 6, 5 / 12 - self.beta / 4])
+        """Of the estimate from one answer, given f = 0, ½ or 1; shape (3,)."""
+        self.variances *= self.beta / self.kept**2
+
+    def auc(self, tally: Integers) -> AucEstimate:
+        """Return what counts of the answers 0, 1 and 2 say, shape (3,), of one at least."""
+        pairs, bound = int(tally.sum()), 1 / 4 + float(self.variances.max())
+        estimates = (_VALUES - self.beta / 2) / self.kept
+        auc = float(tally @ estimates) / pairs
+        spread = float(tally @ (estimates - auc) ** 2) / (pairs - 1) if pairs > 1 else bound
+        variance = max(spread, float(self.variances.min()))  # few answers may all be alike
+        tied = int(tally[1]) / pairs
+        ties_error = math.sqrt(tied * (1 - tied) / max(pairs - 1, 1)) / self.kept
+        ties = (tied - self.beta / 3) / self.kept
+        return AucEstimate(auc, bound / pairs, math.sqrt(variance / pairs), ties / 2, ties_error / 2)
+
+
+def matched(session: bytes, positives: Sequence[int], negatives: Sequence[int], pairings: int) -> Integers:
+    """Return the session's pairs: shape (2, P, m), of the indices of positive rows, then of negative ones.
+
+    Positives and negatives are those of each party, whose rows are counted one party after the other. All who know the
+    numbers find the same pairs, whatever their version of numpy.
+    """
+    sizes = sum(positives), sum(negatives)
+    found = np.empty((2, pairings, min(sizes)), np.int64)
+    for number in range(pairings):
+        seed = encode(("ustat-pairs", session, tuple(positives), tuple(negatives), number))
+        drawn = KeyStream(hashlib.sha256(seed).digest()).words(max(sizes)).argsort(kind="stable")[: min(sizes)]
+        found[:, number] = (np.arange(min(sizes)), drawn)[:: 1 if sizes[0] <= sizes[1] else -1]
+    return found
