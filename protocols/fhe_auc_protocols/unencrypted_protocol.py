@@ -62,35 +62,23 @@ class ClearSums(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
         raise NotImplementedError
 
 
-class UnencryptedProtocol(Protocol[R], Generic[R, T, S]):
-    """Base of the protocols that encrypt nothing: `prepare`, the check of another's manifest, and the roles."""
+class KeylessProtocol(Protocol[R], Generic[R, T]):
+    """Base of the protocols without keys of a session: `prepare`, and the check of another's manifest."""
 
     encrypts = False
-    sums: type[S]  # of the messages
     beside: ClassVar[frozenset[str]] = frozenset()  # what manifests' options hold beside the protocol's own
 
     @abstractmethod
     def terms(self, options: Mapping[str, object], thresholds: int) -> T:
         """Return what a session with these options and so many thresholds computes with; raise `InputError` if none."""
 
-    def check_party(self, terms: T, data: PartyData) -> None:
-        """Raise `InputError` where a party with these rows, whose scores are checked, cannot take part."""
-
-    @abstractmethod
-    def submission(self, manifest: Manifest, terms: T, data: PartyData) -> S:
-        """Return what a party with these rows sends: noisy or randomised anew."""
-
-    @abstractmethod
-    def told(self, manifest: Manifest, terms: T, sums: S) -> R:
-        """Return the result from checked sums; raise `EvaluationError` where it is undefined."""
-
     def prepare(self, request: Request) -> Session:
         """Check the options and name the session; `InputError`: a wrong option, or one that only encryption has."""
         check_names(self.options, self.name, request.options)
         if request.backend is not None:
-            raise InputError(f"protocol {self.name!r} encrypts nothing: backend does not apply")
+            raise InputError(f"protocol {self.name!r} takes no encryption library: backend does not apply")
         if request.keys != "sealed":  # the default
-            raise InputError(f"protocol {self.name!r} encrypts nothing: keys {request.keys!r} do not apply")
+            raise InputError(f"protocol {self.name!r} has no keys: keys {request.keys!r} do not apply")
         request = self.completed(request)
         manifest = new_manifest(self, request, options=self.agreed(request))
         self.checked(manifest)
@@ -101,21 +89,9 @@ class UnencryptedProtocol(Protocol[R], Generic[R, T, S]):
         if manifest.protocol != self.name:
             raise InputError(f"the session's manifest is of protocol {manifest.protocol!r}, not {self.name!r}")
         if manifest.keys != "none":
-            raise InputError(f"the session's manifest is not one of {self.name!r}, which encrypts nothing")
+            raise InputError(f"the session's manifest is not one of {self.name!r}, which has no keys")
         check_names(self.options, self.name, set(manifest.options) - self.beside)
         return self.terms(manifest.options, len(manifest.thresholds))
-
-    def message_bytes(self, manifest: Manifest, terms: T) -> int:
-        """Return the length of every submission, which the sums do not exceed."""
-        return _FRAME_BYTES + _INTEGER_BYTES * self.sums.integers(manifest, terms)
-
-    def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
-        """Return the aggregator; `material` is empty."""
-        return Aggregator(manifest, SummingAggregator(self, manifest))
-
-    def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
-        """Return the party whose rows are `data`; `material` is empty."""
-        return Party(manifest, data.name, SummingParty(self, manifest, data))
 
     def evaluation(self, manifest: Manifest, auc: float, parties: int, **said: Any) -> Evaluation:
         """Return that of an estimate, moved into [0, 1], with other fields; nothing bounds its error for certain."""
@@ -130,6 +106,35 @@ class UnencryptedProtocol(Protocol[R], Generic[R, T, S]):
             security_bits=0,
             **said,
         )
+
+
+class UnencryptedProtocol(KeylessProtocol[R, T], Generic[R, T, S]):
+    """Base of those that encrypt nothing, whose parties send counts."""
+
+    sums: type[S]  # of the messages
+
+    def check_party(self, terms: T, data: PartyData) -> None:
+        """Raise `InputError` where a party with these rows, whose scores are checked, cannot take part."""
+
+    @abstractmethod
+    def submission(self, manifest: Manifest, terms: T, data: PartyData) -> S:
+        """Return what a party with these rows sends: noisy or randomised anew."""
+
+    @abstractmethod
+    def told(self, manifest: Manifest, terms: T, sums: S) -> R:
+        """Return the result from checked sums; raise `EvaluationError` where it is undefined."""
+
+    def message_bytes(self, manifest: Manifest, terms: T) -> int:
+        """Return the length of every submission, which the sums do not exceed."""
+        return _FRAME_BYTES + _INTEGER_BYTES * self.sums.integers(manifest, terms)
+
+    def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
+        """Return the aggregator; `material` is empty."""
+        return Aggregator(manifest, SummingAggregator(self, manifest))
+
+    def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
+        """Return the party whose rows are `data`; `material` is empty."""
+        return Party(manifest, data.name, SummingParty(self, manifest, data))
 
 
 class SummingAggregator(AggregatorSide, Generic[R, T, S]):

@@ -108,8 +108,8 @@ def test_a_result_that_no_session_could_have_is_refused_and_the_right_one_is_rea
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"backend": "tenseal"}, "encrypts nothing: backend does not apply"),
-        ({"keys": "helper"}, "encrypts nothing: keys 'helper' do not apply"),
+        ({"backend": "tenseal"}, "takes no encryption library: backend does not apply"),
+        ({"keys": "helper"}, "has no keys: keys 'helper' do not apply"),
         ({"min_parties": 1}, "min_parties must lie between 2 and 3"),
         ({"options": {"bins": 3}}, "epsilon has no default; give a privacy budget|no option 'bins'"),
     ],

@@ -29,8 +29,15 @@ from fhe_auc.session.protocol import Request, Spending
 from fhe_auc_protocols import exact_sampling, result_warnings
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.options import is_whole, privacy_budget
-from fhe_auc_protocols.u_statistics.mechanisms import HadamardTree, Mechanism, RandomisedResponse, bins_by_rule
-from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, UnencryptedProtocol
+from fhe_auc_protocols.u_statistics.mechanisms import (
+    AucEstimate,
+    HadamardTree,
+    Integers,
+    Mechanism,
+    RandomisedResponse,
+    bins_by_rule,
+)
+from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, KeylessProtocol, T, UnencryptedProtocol
 
 
 class Tallies(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -52,13 +59,8 @@ class Tallies(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=Tru
                 raise DeserialisationError(f"{name}: these are not {size} counts of no more than 2^62 reports")
 
 
-class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism, Tallies]):
-    """Base of both plug-ins."""
-
-    sums = Tallies
-    trust = "nobody with the scores, which are randomised row by row; all with the labels, which are public"
-
-    source = staticmethod(exact_sampling.secure)  # and nothing else where it protects someone
+class PrivateScores(KeylessProtocol[Evaluation, T]):
+    """What all have in common whose epsilon is of a score: labels are public."""
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return the manifest's options; raise `InputError` for a wrong one."""
@@ -68,32 +70,16 @@ class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism, Tallies]):
         """Return the budget of the scores: labels are public here."""
         return Spending(privacy_budget(manifest.options), "score")
 
-    def submission(self, manifest: Manifest, terms: Mechanism, data: PartyData) -> Tallies:
-        """Return tallies of reports, of rows that are randomised one by one."""
-        # Neighbouring thresholds' bins are merged where the mechanism has fewer.
-        bins = bins_of(data.y_score, manifest.thresholds).astype(np.int64) * terms.bins // len(manifest.thresholds)
-        source = self.source()
-        tallies = (terms.tally(bins[rows], source) for rows in (data.y_true, ~data.y_true))
-        return Tallies(1, *(tuple(tally.ravel().tolist()) for tally in tallies))
-
-    def told(self, manifest: Manifest, terms: Mechanism, sums: Tallies) -> Evaluation:
-        """Return the estimate; raise `UndefinedAucError` where all rows have one label."""
-        positives, negatives = (np.reshape(tally, terms.shape) for tally in (sums.positives, sums.negatives))
-        if not positives.any() or not negatives.any():
-            raise UndefinedAucError(result_warnings.ONE_CLASS)
-        estimate = terms.auc(positives, negatives)
+    def estimated(self, manifest: Manifest, estimate: AucEstimate, bins: int, parties: int) -> Evaluation:
+        """Return what is said of an estimate over so many bins."""
         warnings = [
             "labels are public: the aggregator learns how many rows of each class every party has",
             result_warnings.BUDGETS_ADD_UP,
-            *result_warnings.of_parties(manifest, sums.parties),
+            *result_warnings.of_parties(manifest, parties),
         ]
         if not 0 <= estimate.auc <= 1:
             warnings.append(f"the estimate is {estimate.auc:.4g}, outside [0, 1], because of noise; it is clipped")
-        settings = {
-            "epsilon": manifest.options["epsilon"],
-            "bins": terms.bins,
-            "standard error": estimate.standard_error,
-        }
+        settings = {**manifest.options, "bins": bins, "standard error": estimate.standard_error}
         if not math.isnan(estimate.squared_error):
             settings["standard error bound"] = math.sqrt(estimate.squared_error)
         if estimate.undecided:
@@ -103,8 +89,35 @@ class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism, Tallies]):
                 f"bins leave the AUC undecided by {estimate.undecided:.2g}, more than noise does: take more bins, or "
                 "thresholds that fit the scores"
             )
-        said = {"thresholds": terms.bins, "settings": settings, "warnings": tuple(warnings)}
-        return self.evaluation(manifest, estimate.auc, sums.parties, **said)
+        said = {"thresholds": bins, "settings": settings, "warnings": tuple(warnings)}
+        return self.evaluation(manifest, estimate.auc, parties, **said)
+
+
+def merged_bins(data: PartyData, manifest: Manifest, bins: int) -> Integers:
+    """Return each row's bin of so many, made of neighbouring thresholds' where these are more; shape (n,)."""
+    return bins_of(data.y_score, manifest.thresholds).astype(np.int64) * bins // len(manifest.thresholds)
+
+
+class LocalProtocol(PrivateScores[Mechanism], UnencryptedProtocol[Evaluation, Mechanism, Tallies]):
+    """Base of the plug-ins whose rows are randomised one by one."""
+
+    sums = Tallies
+    trust = "nobody with the scores, which are randomised row by row; all with the labels, which are public"
+
+    source = staticmethod(exact_sampling.secure)  # and nothing else where it protects someone
+
+    def submission(self, manifest: Manifest, terms: Mechanism, data: PartyData) -> Tallies:
+        """Return tallies of reports, of rows that are randomised one by one."""
+        bins, source = merged_bins(data, manifest, terms.bins), self.source()
+        tallies = (terms.tally(bins[rows], source) for rows in (data.y_true, ~data.y_true))
+        return Tallies(1, *(tuple(tally.ravel().tolist()) for tally in tallies))
+
+    def told(self, manifest: Manifest, terms: Mechanism, sums: Tallies) -> Evaluation:
+        """Return the estimate; raise `UndefinedAucError` where all rows have one label."""
+        positives, negatives = (np.reshape(tally, terms.shape) for tally in (sums.positives, sums.negatives))
+        if not positives.any() or not negatives.any():
+            raise UndefinedAucError(result_warnings.ONE_CLASS)
+        return self.estimated(manifest, terms.auc(positives, negatives), terms.bins, sums.parties)
 
 
 class UstatKrr(LocalProtocol):
