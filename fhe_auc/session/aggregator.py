@@ -37,6 +37,7 @@ class AggregatorSide(ABC):
     """What an aggregator makes of submissions; it has a computation, and the keys that an aggregator has."""
 
     rounds: Rounds
+    protection: Protection | None = None  # the aggregator's, once it has started, for what parties tell each other
     refusals: Mapping[str, str] = {}  # parties that it has left out, and why, beyond those whose submissions it refused
 
     @abstractmethod
@@ -93,7 +94,7 @@ class Aggregator:
         """
         if self.round:
             raise EvaluationError("the session has already been started; every session runs once")
-        require_protection(self.manifest, self.protection)
+        self._side.protection = require_protection(self.manifest, self.protection)
         message = self._begin(self._earlier_message() or self._message(b""))
         while self.journal is not None:
             self._goes_on = True

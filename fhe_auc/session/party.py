@@ -41,6 +41,7 @@ class WhoCounts:
 
     def __init__(self, manifest: Manifest, name: str) -> None:
         self._manifest, self._name = manifest, name
+        self.protection: Protection | None = None  # this role's, for what parties tell each other
         self.listed: tuple[str, ...] = ()  # in signed sessions, as it was told last; a helper, as it decided
         self.earlier: Sequence[Collection[str]] = ()  # lists that this one is compared with (`too_near`)
         self.unpadded: tuple[str, ...] = ()  # of a helper: the parties whose pads its last answer took off
@@ -185,6 +186,7 @@ class Party(Generic[R]):
         number, protection = parsed.round, self.protection
         content = parsed.unsealed if protection is None else parsed.unseal(protection, self.name if self._helps else "")
         last, payload, before = number == self._rounds.number, b"", self.who.listed
+        self.who.protection = protection
         try:
             left_out = self._side.left_out(content) if last else ""
             if protection is not None and self._rounds.lists(number) and not left_out:

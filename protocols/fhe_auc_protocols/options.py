@@ -118,6 +118,13 @@ USTAT_KRR = Options(
     }
 )
 
+USTAT_PAIRS = Options(
+    {
+        **USTAT_HIERARCHY.known,
+        "pairings": Option(int, "how many pairs a row is in, 1 to 16, each of which gets epsilon/pairings", 1),
+    }
+)
+
 
 def positive_number(options: Mapping[str, object], name: str, advice: str = "") -> float:
     """Return an option without default; `InputError`: missing (`advice` is added), or not positive and finite."""

@@ -68,16 +68,16 @@ class PairResponse:
         return AucEstimate(auc, bound / pairs, math.sqrt(variance / pairs), ties / 2, ties_error / 2)
 
 
-def matched(session: bytes, positives: Sequence[int], negatives: Sequence[int], pairings: int) -> Integers:
-    """Return the session's pairs: shape (2, P, m), of the indices of positive rows, then of negative ones.
+def matched(session: bytes, sizes: Sequence[tuple[int, int]], pairings: int) -> Integers:
+    """Return a session's pairs, of the indices of positive rows, then of negative ones: shape (2, P, m).
 
-    Positives and negatives are those of each party, whose rows are counted one party after the other. All who know the
-    numbers find the same pairs, whatever their version of numpy.
+    Sizes are the numbers of either of each party, whose rows are counted one party after the other. All who know them
+    find the same pairs, whatever their version of numpy.
     """
-    sizes = sum(positives), sum(negatives)
-    found = np.empty((2, pairings, min(sizes)), np.int64)
+    classes = [sum(own) for own in zip(*sizes, strict=True)]
+    found = np.empty((2, pairings, min(classes)), np.int64)
     for number in range(pairings):
-        seed = encode(("ustat-pairs", session, tuple(positives), tuple(negatives), number))
-        drawn = KeyStream(hashlib.sha256(seed).digest()).words(max(sizes)).argsort(kind="stable")[: min(sizes)]
-        found[:, number] = (np.arange(min(sizes)), drawn)[:: 1 if sizes[0] <= sizes[1] else -1]
+        key = hashlib.sha256(encode(("ustat-pairs", session, tuple(sizes), number))).digest()
+        drawn = KeyStream(key).words(max(classes)).argsort(kind="stable")[: min(classes)]
+        found[:, number] = (np.arange(min(classes)), drawn)[:: 1 if classes[0] <= classes[1] else -1]
     return found

@@ -1,0 +1,271 @@
+"""The AUC from random pairs of rows, as a protocol, ``ustat-pairs``; `pairs` and `two_party` say what it promises.
+
+    1    party -> how many negatives it has, its public key, and P requests for each of its positives
+    2    all parties' numbers, keys and requests -> replies, for the pairs whose negative is its own
+    3    all parties' replies -> how many of its own requests gave each answer, 0, 1 and 2
+    4    the sums of these -> the result
+
+Who has which pair follows from the numbers and the session's name (`pairs.matched`): whatever numbers a party is told,
+each of its rows is in at most P pairs. Pairs within one party go the same way. The secret key is for one session.
+
+What parties tell each other is signed for each other, too: an aggregator that put a key and requests of its own in the
+place of a party's would be a lying holder of positives for all negatives, and one that made up replies would read
+positives off the numbers of answers. So it can leave out parties, but not speak for them.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fhe_auc.base.errors import DeserialisationError, InputError, UndefinedAucError
+from fhe_auc.base.serialise import SecretStruct, decode, encode
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.rlwe.ciphertexts import SEED_BYTES
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.aggregator import Aggregator, AggregatorSide
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.messages import Protection, Rounds
+from fhe_auc.session.party import Party, PartySide, WhoCounts
+from fhe_auc.session.protocol import Request
+from fhe_auc_protocols import options as options_of
+from fhe_auc_protocols import result_warnings
+from fhe_auc_protocols.options import is_whole, privacy_budget
+from fhe_auc_protocols.u_statistics import two_party
+from fhe_auc_protocols.u_statistics.mechanisms import Integers
+from fhe_auc_protocols.u_statistics.pairs import PairResponse, matched
+from fhe_auc_protocols.u_statistics.sessions import PrivateScores, merged_bins
+from fhe_auc_protocols.u_statistics.two_party import REPLY_BYTES, REQUEST_BYTES, RING_DIMENSION, First, Second
+
+MOST_BINS, MOST_PAIRINGS, MOST_REQUESTS, MOST_NEGATIVES = 1024, 16, 4096, 2**20
+_FRAME_BYTES = 1024  # more than a name, a signature and lengths take
+_OFFER_BYTES = _FRAME_BYTES + (MOST_REQUESTS + 1) * REQUEST_BYTES
+_TOLD = b"told parties 1"  # the purpose of signatures on what parties tell each other
+_ROUNDS = Rounds(4)
+
+
+class Terms(NamedTuple):
+    """What a session computes with."""
+
+    bins: int
+    pairings: int
+    response: PairResponse
+
+
+class UstatPairs(PrivateScores[Terms]):
+    """Plug-in ``ustat-pairs``."""
+
+    name = "ustat-pairs"
+    summary = "random pairs, compared under noise by the two parties that have them; for small samples, unbiased AUC"
+    trust = (
+        "the party with the other row of a pair, to follow the protocol: if it lies it reads an exact comparison; "
+        "nobody else with the scores; all with the labels, which are public"
+    )
+    options = options_of.USTAT_PAIRS
+
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
+        """Return the manifest's options."""
+        return {**super().agreed(request), "pairings": request.options.get("pairings", 1)}  # type: ignore[dict-item]
+
+    def terms(self, options: Mapping[str, object], thresholds: int) -> Terms:
+        """Return bins, pairings and the law of an answer; raise `InputError` for a wrong option."""
+        if not is_whole(pairings := options.get("pairings"), range(1, MOST_PAIRINGS + 1)):
+            raise InputError(f"pairings must be a whole number from 1 to {MOST_PAIRINGS}, got {pairings!r}")
+        bins = min(thresholds, MOST_BINS)
+        return Terms(bins, pairings, PairResponse(privacy_budget(options) / pairings, RING_DIMENSION - bins))
+
+    def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
+        """Return the aggregator; `material` is empty."""
+        return Aggregator(manifest, PairsAggregator(self, manifest))
+
+    def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[Evaluation]:
+        """Return the party; `material` is empty. `InputError`: it has too many rows."""
+        return Party(manifest, data.name, PairsParty(self, manifest, data))
+
+
+class PairsAggregator(AggregatorSide):
+    """Passes on what parties tell each other, and adds up their answers."""
+
+    rounds = _ROUNDS
+
+    def __init__(self, protocol: UstatPairs, manifest: Manifest) -> None:
+        self._manifest, self._pairings = manifest, protocol.checked(manifest).pairings
+        self._sizes: dict[str, tuple[int, int]] = {}
+        self._told: list[dict[str, bytes]] = [{}, {}, {}]  # payloads of each round
+        self._pairs: dict[str, tuple[int, int]] = {}  # of how many a party has the positive, and the negative
+
+    def limit(self, number: int) -> int:
+        """Return the largest payload of an answer in a round, in bytes."""
+        return _OFFER_BYTES if number == 1 else _FRAME_BYTES + REPLY_BYTES * max(own for _, own in self._pairs.values())
+
+    def accept(self, number: int, party: str, payload: bytes) -> None:
+        """Take what a party tells the others, or its tally."""
+        if number == 1:
+            content = _told(number, party, payload, self.protection)
+            self._sizes[party], sent = _offer(content, self._pairings)
+            for ciphertext in sent:
+                two_party.check_request(ciphertext)
+        elif number == 2:
+            for reply in _split(_told(number, party, payload, self.protection), REPLY_BYTES, self._pairs[party][1]):
+                two_party.checked_reply(reply)
+        else:
+            _tally(payload, self._pairs[party][0])
+        self._told[number - 1][party] = payload
+
+    def counts(self, number: int, parties: tuple[str, ...]) -> tuple[str, ...]:
+        """Return all parties; after the first round it is known who has which pairs."""
+        if number == 1:
+            owners = _pairs(self._manifest, [self._sizes[party] for party in parties], self._pairings)[1]
+            numbers = [np.bincount(own, minlength=len(parties)).tolist() for own in owners]
+            self._pairs = dict(zip(parties, zip(*numbers, strict=True), strict=True))
+        return parties
+
+    def close(self, number: int, counted: tuple[str, ...], keep: object) -> bytes:
+        """Return what all have told, or the sum of their tallies."""
+        told = [self._told[number - 1][party] for party in counted]
+        if number < 3:
+            return encode(tuple(zip(counted, told, strict=True)))
+        return _bytes(np.sum([np.frombuffer(tally, "<i8") for tally in told], axis=0))
+
+
+class PairsParty(PartySide[Evaluation]):
+    """Compares its rows with those of others; `InputError`: it has too many."""
+
+    rounds = _ROUNDS
+
+    def __init__(self, protocol: UstatPairs, manifest: Manifest, data: PartyData) -> None:
+        self._protocol, self._manifest, self._name = protocol, manifest, data.name
+        self._terms, self.download_limit = protocol.checked(manifest), manifest.size * _OFFER_BYTES
+        bins, most = merged_bins(data, manifest, self._terms.bins), MOST_REQUESTS // self._terms.pairings
+        self._positives, self._negatives = bins[data.y_true].tolist(), bins[~data.y_true].tolist()
+        if len(self._positives) > most or len(self._negatives) > MOST_NEGATIVES:
+            raise InputError(
+                f"party {data.name!r} has {len(self._positives):,} positive rows and {len(self._negatives):,} others, "
+                f"{protocol.name} takes {most:,} and {MOST_NEGATIVES:,}: give fewer pairings, or take ustat-hierarchy",
+                party=data.name,
+            )
+        self._kept = _Kept(secrets.token_bytes(SEED_BYTES))
+
+    def answer(self, number: int, payload: bytes, who: WhoCounts) -> bytes:
+        """Return requests, replies, or the tally of the answers."""
+        if number == 3:
+            return self._tally(_heard(2, payload, who))
+        content = self._offer() if number == 1 else self._replies(_heard(1, payload, who))
+        signature = who.protection.sign(_TOLD, _digest(number, content)) if who.protection else b""
+        return encode((content, signature))
+
+    def _offer(self) -> bytes:
+        first, rows = First(self._kept.seed), self._positives * self._terms.pairings
+        requests = [first.request(row, self._terms.bins) for row in rows]
+        return encode((len(self._negatives), b"".join([first.public_key(), *requests])))
+
+    def _replies(self, heard: dict[str, bytes]) -> bytes:
+        pairings, offers = self._terms.pairings, [_offer(content, self._terms.pairings) for content in heard.values()]
+        kept = _Kept(self._kept.seed, tuple(heard), tuple(sizes for sizes, _ in offers))
+        own = kept.counted.index(self._name)
+        if kept.sizes[own] != (len(self._positives), len(self._negatives)):
+            raise DeserialisationError(f"party {self._name!r} has other numbers of rows")
+        asked: list[list[tuple[Second, bytes]]] = [[] for _ in range(pairings)]  # of all positives, by pairing
+        for (positives, _), (key, *requests) in offers:
+            second = Second(key, self._terms.response.table)
+            for number, each in enumerate(asked):
+                each += [(second, request) for request in requests[number * positives :][:positives]]
+        before, replies = sum(negatives for _, negatives in kept.sizes[:own]), []
+        for each, *pairs in zip(asked, *matched(self._manifest.session, kept.sizes, pairings), strict=True):
+            for positive, negative in zip(*pairs, strict=True):
+                if 0 <= negative - before < len(self._negatives):
+                    second, request = each[positive]
+                    replies.append(second.reply(request, self._negatives[negative - before]))
+        self._kept = kept
+        return b"".join(replies)
+
+    def _tally(self, heard: dict[str, bytes]) -> bytes:
+        kept = self._kept
+        if tuple(heard) != kept.counted:
+            raise DeserialisationError("the parties that count are not those of the round before")
+        owners = _pairs(self._manifest, kept.sizes, self._terms.pairings)[1]
+        numbers = np.bincount(owners[1], minlength=len(heard)).tolist()
+        contents = zip(heard.values(), numbers, strict=True)
+        replies = [reply for content, number in contents for reply in _split(content, REPLY_BYTES, number)]
+        places = owners[1].argsort(kind="stable").argsort()  # of the pairs' replies, which come party after party
+        first, own = First(kept.seed), owners[0] == kept.counted.index(self._name)
+        answers = [first.answer(replies[place]) for place in places[own]]
+        return _bytes(np.bincount(answers, minlength=3))
+
+    def read(self, payload: bytes, who: WhoCounts) -> Evaluation:
+        """Return what all answers say; raise `UndefinedAucError` where there is no pair."""
+        kept, terms = self._kept, self._terms
+        who.check(kept.counted)
+        tally = _tally(payload, len(_pairs(self._manifest, kept.sizes, terms.pairings)[0][0]))
+        if not tally.any():
+            raise UndefinedAucError(result_warnings.ONE_CLASS)
+        return self._protocol.estimated(self._manifest, terms.response.auc(tally), terms.bins, len(kept.counted))
+
+    def kept(self) -> bytes:
+        """Return the seed of the secret key, and who has how many rows."""
+        return encode(self._kept)
+
+    def restore(self, kept: bytes) -> None:
+        """Take it back."""
+        self._kept = decode(kept, _Kept, "party's state")
+
+
+class _Kept(SecretStruct, frozen=True):
+    seed: bytes  # of the secret key
+    counted: tuple[str, ...] = ()
+    sizes: tuple[tuple[int, int], ...] = ()  # how many positives and negatives they have
+
+
+def _pairs(manifest: Manifest, sizes: Sequence[tuple[int, int]], pairings: int) -> tuple[Integers, Integers]:
+    """Return the pairs' rows, as of `matched`, and whose these are, by index; both of shape (2, pairs)."""
+    rows = matched(manifest.session, sizes, pairings).reshape(2, -1)
+    owners = [np.repeat(np.arange(len(sizes)), own)[of] for own, of in zip(np.transpose(sizes), rows, strict=True)]
+    return rows, np.array(owners)
+
+
+def _digest(number: int, content: bytes) -> bytes:
+    return bytes([number]) + hashlib.sha256(content).digest()
+
+
+def _told(number: int, party: str, payload: bytes, protection: Protection | None) -> bytes:
+    """Return what a party tells in a round; `DeserialisationError` where it is malformed or not signed by it."""
+    content, signature = decode(payload, tuple[bytes, bytes], "submission")
+    if protection is not None:
+        protection.check(party, _TOLD, _digest(number, content), signature)
+    return content
+
+
+def _heard(number: int, payload: bytes, who: WhoCounts) -> dict[str, bytes]:
+    """Return what the parties that count tell in a round, by name; errors as `_told`, or where others count."""
+    told = decode(payload, tuple[tuple[str, bytes], ...], "what parties tell")
+    who.check(tuple(party for party, _ in told))
+    return {party: _told(number, party, sent, who.protection) for party, sent in told}
+
+
+def _offer(content: bytes, pairings: int) -> tuple[tuple[int, int], list[bytes]]:
+    """Return the numbers of positives and negatives, and the public key before all requests, by pairing."""
+    negatives, sent = decode(content, tuple[int, bytes], "offer")
+    positives = (len(sent) // REQUEST_BYTES - 1) // pairings
+    if positives * pairings > MOST_REQUESTS or not 0 <= negatives <= MOST_NEGATIVES:
+        raise DeserialisationError(f"{positives:,} positive and {negatives:,} negative rows are too many")
+    return (positives, negatives), _split(sent, REQUEST_BYTES, 1 + positives * pairings)
+
+
+def _split(content: bytes, size: int, number: int) -> list[bytes]:
+    """Return so many ciphertexts of a size; `DeserialisationError`: there are others."""
+    if len(content) != size * number:
+        raise DeserialisationError(f"expected {number:,} ciphertexts of {size:,} bytes, got {len(content):,} bytes")
+    return [content[start : start + size] for start in range(0, len(content), size)]
+
+
+def _bytes(tally: Integers) -> bytes:
+    return np.asarray(tally, "<i8").tobytes()
+
+
+def _tally(payload: bytes, pairs: int) -> Integers:
+    """Return how many of so many pairs gave each answer, shape (3,); `DeserialisationError`: this does not say it."""
+    if len(payload) != 24 or (tally := np.frombuffer(payload, "<i8")).min() < 0 or sum(tally.tolist()) != pairs:
+        raise DeserialisationError(f"these are not the answers of {pairs:,} pairs")
+    return tally.astype(np.int64)
