@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# cryptography 50.0.2: a private key of HPKE's MLKEM768-X25519 (KEM 0x647a) is two keys, of 64 and 32 bytes. The draft's,
-# draft-ietf-hpke-pq, is 32 bytes, from which SHAKE-256 draws these two. No function of cryptography takes the draft's or
-# gives it, and neither half of the hybrid's objects can be read back.
+# cryptography 50.0.2: a private key of HPKE's MLKEM768-X25519 (KEM 0x647a) is two keys, of 64 and 32 bytes. The
+# draft's, draft-ietf-hpke-pq, is 32 bytes, from which SHAKE-256 draws these two. No function of cryptography takes the
+# draft's or gives it, and neither half of the hybrid's objects can be read back.
 #
-# Seen: the published private key, expanded by hand, has the published public key; a key that was generated has no 32 bytes
-# at all, as nobody finds what SHAKE-256 would draw two given keys from. The objects have one method: `public_key`.
-# Why it matters: keys of other HPKE libraries can be taken over, and those made as cryptography's documentation makes them
-# never leave it. Who may have to change the library draws 32 bytes first and keeps them.
+# Seen: the published private key, expanded by hand, has the published public key; a key that was generated has no 32
+# bytes at all, as nobody finds what SHAKE-256 would draw two given keys from. The objects have one method:
+# `public_key`.
+# Why it matters: keys of other HPKE libraries can be taken over, and those made as cryptography's documentation makes
+# them never leave it. Who may have to change the library draws 32 bytes first and keeps them.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# cryptography-vectors 50.0.2 has two files of HPKE's test vectors, with the same names of fields: RFC 9180's, and those of
-# draft-ietf-hpke-pq. `info` and `pt` of the latter are hex of hex; `aad`, keys and ciphertexts are hex once, as in the
-# former.
+# cryptography-vectors 50.0.2 has two files of HPKE's test vectors, with the same names of fields: RFC 9180's, and those
+# of draft-ietf-hpke-pq. `info` and `pt` of the latter are hex of hex; `aad`, keys and ciphertexts are hex once, as in
+# the former.
 #
 # Seen: RFC 9180's info is "Ode on a Grecian Urn", the draft's "4f6465206f6e2061…", which is what went into its keys.
 # Why it matters: a reader of either file that turns all fields into bytes finds the draft's right. One that takes the
@@ -19,7 +19,7 @@ from pathlib import Path
 import cryptography_vectors
 
 folder = Path(cryptography_vectors.__file__).parent / "HPKE"
-standard, draft = (json.loads((folder / name).read_text()) for name in ("test-vectors.json", "hpke-pq-test-vectors.json"))
+standard, draft = (json.loads((folder / f"{name}test-vectors.json").read_text()) for name in ("", "hpke-pq-"))
 
 
 def texts(vectors, unhexed):
@@ -29,7 +29,8 @@ def texts(vectors, unhexed):
 def base_nonce(own, info):
     """RFC 9180's key schedule in base mode, HKDF-SHA256, ChaCha20-Poly1305."""
     def labelled(label):
-        return b"HPKE-v1HPKE" + b"".join(own[name].to_bytes(2, "big") for name in ("kem_id", "kdf_id", "aead_id")) + label
+        suite = b"".join(own[name].to_bytes(2, "big") for name in ("kem_id", "kdf_id", "aead_id"))
+        return b"HPKE-v1HPKE" + suite + label
 
     def extract(salt, label, material):
         return hmac.digest(salt or bytes(32), labelled(label) + material, "sha256")
