@@ -1,10 +1,9 @@
 """Sealing bytes to one recipient, or under the keys of several; and the private keys that unseal, and sign.
 
 To one recipient: HPKE (RFC 9180), base mode, HKDF-SHA256, ChaCha20-Poly1305. The KEM is MLKEM768-X25519
-(draft-ietf-hpke-pq; it is X-Wing, draft-connolly-cfrg-xwing-kem): who records what is sealed and gets a better machine
-years later has to break ML-KEM-768 and X25519 both. It is a draft, and its labels may change:
-tests/test_wire_formats.py unseals bytes that were sealed before. Base mode does not say who sealed; the sender's
-signature (Ed25519) over the whole does.
+(draft-ietf-hpke-pq-05; it is X-Wing, draft-connolly-cfrg-xwing-kem-10): who records what is sealed and gets a better
+machine years later has to break ML-KEM-768 and X25519 both. Nothing sealed says of which draft it is, so
+`require_hybrid` opens a text of this one. Base mode does not say who sealed; the sender's signature (Ed25519) does.
 
 Under the secret keys of several: encrypted once under a content key, which is encrypted under each. ChaCha20-Poly1305
 commits to no key: a sender can make a ciphertext that decrypts to two texts under two keys, and give one to some, the
@@ -45,9 +44,16 @@ _KEY_BYTES = _COMMITMENT_BYTES = 32
 _NONCE = bytes(12)  # every key encrypts one text
 _HYBRID = Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 
+# To keys of zeros, for "start": a ciphertext of ML-KEM that is implicitly rejected, X25519's base point, a text's seal.
+_OF_THIS_DRAFT = bytes(1088) + b"\x09" + bytes(31) + bytes.fromhex("f1a651d88e1598f5099486f80f349bb3bba73e65")
+
 NO_HYBRID = (
     "the installed `cryptography` cannot seal with ML-KEM-768 and X25519, and nothing is sealed to less. Its wheels "
     "for Linux, Apple silicon and Windows on x86-64 can; those for Intel Macs and Windows on Arm are missing"
+)
+OTHER_DRAFT = (
+    "the installed `cryptography` seals by another draft of HPKE than this fhe-auc, so that nobody else could open it: "
+    "install the version that fhe-auc asks for"
 )
 
 
@@ -203,14 +209,16 @@ def unsealed_once(content_key: bytes, ciphertext: bytes, *, associated: bytes) -
 
 @lru_cache(maxsize=1)
 def require_hybrid() -> None:
-    """Seal and open once; raise `KeysError` where the installed library cannot, rather than seal to less than both."""
+    """Seal and open once; raise `KeysError` where the installed library cannot, or seals by another draft."""
     try:
-        keys = PrivateKeys(Ed25519PrivateKey.generate(), MLKEM768PrivateKey.generate(), X25519PrivateKey.generate())
-        works = keys.unseal(seal(keys.encryption_key, b"once", info=b"start"), info=b"start") == b"once"
+        ml_kem, x25519 = MLKEM768PrivateKey.from_seed_bytes(bytes(64)), X25519PrivateKey.from_private_bytes(bytes(32))
+        keys = PrivateKeys(Ed25519PrivateKey.generate(), ml_kem, x25519)
+        for sealed in (seal(keys.encryption_key, b"", info=b"start"), _OF_THIS_DRAFT):
+            keys.unseal(sealed, info=b"start")
+    except TamperedError:
+        raise KeysError(OTHER_DRAFT) from None
     except (UnsupportedAlgorithm, KeysError, AttributeError):
-        works = False
-    if not works:
-        raise KeysError(NO_HYBRID)
+        raise KeysError(NO_HYBRID) from None
 
 
 def _settle() -> None:

@@ -2,7 +2,9 @@
 
 import hashlib
 import hmac
+import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitError
@@ -23,17 +26,19 @@ INFO, SECRET = b"Ode on a Grecian Urn", b"Beauty is truth, truth beauty"
 SEALED = seal(KEY.encryption_key, SECRET, info=INFO)
 
 
-def written_out(ml_kem: bytes, x25519: bytes, sealed: bytes, info: bytes) -> bytes:
-    """Open by the drafts' own steps: X-Wing's combiner, then RFC 9180's key schedule, base mode."""
+VECTORS = json.loads((Path(__file__).parent / "vectors" / "hpke.json").read_text("utf-8"))
+
+
+def shared_secret(keys: PrivateKeys, enc: bytes) -> bytes:
+    """X-Wing's combiner."""
+    _, (ml_kem, x25519) = keys.components
     lattice, curve = MLKEM768PrivateKey.from_seed_bytes(ml_kem), X25519PrivateKey.from_private_bytes(x25519)
-    first, second, ciphertext = sealed[:1088], sealed[1088:1120], sealed[1120:]
-    shared = hashlib.sha3_256(
-        lattice.decapsulate(first)
-        + curve.exchange(X25519PublicKey.from_public_bytes(second))
-        + second
-        + curve.public_key().public_bytes_raw()
-        + b"\\.//^\\"
-    ).digest()
+    both = lattice.decapsulate(enc[:1088]) + curve.exchange(X25519PublicKey.from_public_bytes(enc[1088:]))
+    return hashlib.sha3_256(both + enc[1088:] + curve.public_key().public_bytes_raw() + b"\\.//^\\").digest()
+
+
+def key_and_nonce(shared: bytes, info: bytes) -> tuple[bytes, bytes]:
+    """RFC 9180's key schedule, base mode."""
     suite = b"HPKE" + bytes.fromhex("647a 0001 0003")
 
     def extract(salt: bytes, label: bytes, material: bytes) -> bytes:
@@ -45,13 +50,40 @@ def written_out(ml_kem: bytes, x25519: bytes, sealed: bytes, info: bytes) -> byt
 
     context = b"\0" + extract(b"", b"psk_id_hash", b"") + extract(b"", b"info_hash", info)
     secret = extract(shared, b"secret", b"")
-    key, nonce = expand(secret, b"key", context, 32), expand(secret, b"base_nonce", context, 12)
-    return ChaCha20Poly1305(key).decrypt(nonce, ciphertext, b"")
+    return expand(secret, b"key", context, 32), expand(secret, b"base_nonce", context, 12)
 
 
 def test_it_is_the_hybrid_of_the_drafts_in_the_key_schedule_of_the_standard() -> None:
-    assert written_out(*KEY.components[1], SEALED, INFO) == SECRET
+    key, nonce = key_and_nonce(shared_secret(KEY, SEALED[:1120]), INFO)
+    assert ChaCha20Poly1305(key).decrypt(nonce, SEALED[1120:], b"") == SECRET
     assert (len(SEALED), OVERHEAD, len(KEY.encryption_key)) == (len(SECRET) + 1136, 1136, 1216)
+
+
+@pytest.mark.parametrize("told", [*VECTORS["HPKE"], *VECTORS["X-Wing"]], ids=lambda told: str(told["draft"]))
+def test_what_the_drafts_publish_is_unsealed(told: dict[str, str]) -> None:
+    """With no associated data: theirs, which HPKE's vectors have, is never used here."""
+    own = {name: bytes.fromhex(value) for name, value in told.items() if name != "draft"}
+    drawn = hashlib.shake_256(own["seed"]).digest(96)
+    keys = PrivateKeys.from_components(bytes(32), (drawn[:64], drawn[64:]))
+    assert keys.encryption_key == own["public"]
+    assert shared_secret(keys, own["enc"]) == own["shared"]
+    info, text = own.get("info", INFO), own.get("text", SECRET)
+    key, nonce = key_and_nonce(own["shared"], info)
+    if "key" in own:
+        assert (key, nonce) == (own["key"], own["nonce"])
+        assert ChaCha20Poly1305(key).encrypt(nonce, text, own["aad"]) == own["ciphertext"]
+    assert keys.unseal(own["enc"] + ChaCha20Poly1305(key).encrypt(nonce, text, b""), info=info) == text
+
+
+def test_a_library_that_seals_by_another_draft_makes_and_reads_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It opens what it has sealed itself: but for the known text, two sites would each tell the other of damage."""
+    other = Suite(KEM.MLKEM768_X25519, KDF.SHAKE256, AEAD.CHACHA20_POLY1305)
+    monkeypatch.setattr(sealing, "_HYBRID", other)
+    assert KEY.unseal(seal(KEY.encryption_key, SECRET, info=INFO), info=INFO) == SECRET
+    sealing.require_hybrid.cache_clear()
+    for make in (PrivateKeys.generate, lambda: PrivateKeys.from_components(*KEY.components)):
+        with pytest.raises(KeysError, match="by another draft"):
+            make()
 
 
 def test_no_two_sealings_are_alike() -> None:
