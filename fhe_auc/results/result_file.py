@@ -57,7 +57,7 @@ KINDS: Mapping[str, type[Outcome]] = {
 ERROR = "error"
 _ARRAYS: Mapping[type[Outcome], Mapping[str, type[np.generic] | None]] = {
     QuantileThresholds: {"grid": np.float64},
-    CellCounts: dict.fromkeys(("positives", "negatives", "squares", "rows", "unknown")),  # of integers, unless weighted
+    CellCounts: {"positives": None, "negatives": None, "squares": None, "rows": np.int64, "unknown": np.int64},
     CensoringCurve: {"counts": np.int64},
     Replicates: {"grid": np.float64, "counts": np.float64},
 }
@@ -191,7 +191,9 @@ def _of_plain(told: Mapping[str, Any]) -> Outcome:
     said = found["verified"]
     found["verified"] = said["aggregation"]
     found["study"] = None if found["study"] is None else Study.from_dict(found["study"])
+    weighted = np.float64 if found.get("squares") else None  # sums that another tool has written as integers, too
     for array, dtype in _ARRAYS.get(kind, {}).items():
+        dtype = dtype or weighted
         found[array] = None if found[array] is None else np.array(found[array], dtype)
     if kind is not Evaluation:
         return kind(**found)

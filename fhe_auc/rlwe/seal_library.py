@@ -66,8 +66,8 @@ def save(item: Any) -> bytes:
         item.save(path)
         with open(path, "rb") as stream:
             data = stream.read()
-    magic, header_size, major, minor, compression, reserved, _ = _HEADER.unpack_from(data)
-    if magic != _MAGIC or header_size != _HEADER.size or compression != _ZSTD:
+    magic, header_size, major, minor, compression, reserved, size = _HEADER.unpack_from(data)
+    if (magic, header_size, compression, size) != (_MAGIC, _HEADER.size, _ZSTD, len(data)):  # a part would unpack, too
         raise DeserialisationError("SEAL wrote a format that this version of fhe-auc does not know")
     body = zstandard.ZstdDecompressor().decompressobj().decompress(data[_HEADER.size :])
     size = _HEADER.size + len(body)

@@ -63,7 +63,9 @@ class MemoryTable:
 
     def _column(self, name: str) -> NDArray[Any]:
         """Return a column as an array, shape (n,), in which every entry is one value."""
-        array = one_dimensional(self._values(name), self.title, name)
+        values = self._values(name)
+        _refuse_lazy_or_grouped(values, f"{self.title}: {name}", "read all columns together, as one table")
+        array = one_dimensional(values, self.title, name)
         entries = array.tolist() if array.dtype == object else []
         if odd := set(map(type, entries)) & {list, tuple, dict, set, np.ndarray}:
             row, got = next((row, type(entry).__name__) for row, entry in enumerate(entries) if type(entry) in odd)
@@ -199,13 +201,15 @@ _NOT_READ = (
 """Methods that read the rows of a query or a source of rows; tables in memory have none of them."""
 
 
-def _refuse_lazy_or_grouped(rows: Any, what: str) -> None:
-    """Raise `InputError` for a table whose rows are still to be read or computed, and for one that is cut up."""
+def _refuse_lazy_or_grouped(rows: Any, what: str, remedy: str = "give what .{}() returns") -> None:
+    """Raise `InputError` for rows that are still to be read or computed, and for a table that is cut up."""
     if "groupby" in type(rows).__name__.lower():
         raise InputError(
             f"{what}: the table is grouped: give it as it was, and the column that it was grouped by as site=COLUMN"
         )
-    for name in _NOT_READ:
-        if hasattr(type(rows), name):  # of its type: an object may have columns of any name
-            kind = type(rows).__name__
-            raise InputError(f"{what}: {kind} holds no rows before they are read: give what .{name}() returns")
+    of_ray = ("to_pandas",) * callable(getattr(type(rows), "columns", None))
+    for name in (*_NOT_READ, *of_ray):
+        # Of its type: an object may have columns of any name. An array of xarray may be computed.
+        if hasattr(type(rows), name) and getattr(rows, "__dask_graph__", bool)() is not None:
+            told = f"{type(rows).__name__} holds no rows before they are read: {remedy.format(name)}"
+            raise InputError(f"{what}: {told}")

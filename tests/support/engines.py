@@ -47,6 +47,10 @@ def die(part: Range, folder: Path, deaths: int) -> int:
     return part.number
 
 
+def drawn(_: str) -> bytes:
+    return os.urandom(16)
+
+
 def unsealed(_: str, sealed: bytes, keys: OwnKeys) -> tuple[str, int]:
     return keys.identity().unseal(sealed, info=b"").decode(), os.getpid()
 
@@ -74,10 +78,15 @@ def what_kills_every_worker_is_named_and_not_what_waited_beside_it(workers: Work
     assert len(list(folder.iterdir())) == MOST_DEATHS
 
 
+def equal_tasks_are_each_done_and_draw_anew(workers: Workers, _: Path) -> None:
+    assert len(set(workers.map(drawn, [("range-0.parquet",)] * 6))) == 6
+
+
 CLAIMS: tuple[Callable[[Workers, Path], None], ...] = (
     results_come_in_order_and_errors_as_they_are,
     what_a_worker_dies_with_is_done_again_and_counted_once,
     what_kills_every_worker_is_named_and_not_what_waited_beside_it,
+    equal_tasks_are_each_done_and_draw_anew,
 )
 
 

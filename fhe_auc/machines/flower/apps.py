@@ -31,6 +31,16 @@ TYPE = "query.fhe_auc"
 REFUSED = 101
 """Flower error code of a site that could not answer: the reason is the kind of error, never its text."""
 
+_IN_WORDS = {
+    1: "it could not load the app: it needs this fhe-auc, with flwr",
+    3: "a letter or its answer was lost, and goes again",
+    5: "it is away",
+    7: "it takes apps of its --trusted-entities alone",
+    8: "its app ended before it answered, as where memory is short",
+    REFUSED: "it could not answer: its log says why",
+}
+"""What Flower's error codes say of a node: `flwr.common.constant.ErrorCode`."""
+
 _RECORD, _ARRAY = "fhe-auc", "letter"
 _POLL, _RARE = 0.5, 5.0  # seconds between looks, while a letter is out and else
 _EVERY = 300.0  # seconds between letters: each takes a process at the node
@@ -100,9 +110,8 @@ def carry(grid: Grid, config: Mapping[str, Any]) -> None:
         for reply in replies:
             node, _ = out.pop(reply.metadata.reply_to_message_id, ("", 0.0))
             if node and reply.has_error():
-                hub.failed(
-                    node, f"it could not answer: Flower's error {reply.error.code}, {str(reply.error.reason)[:80]}"
-                )
+                code, reason = reply.error.code, str(reply.error.reason)[:80]
+                hub.failed(node, f"{_IN_WORDS.get(code, 'it could not answer')} (Flower's error {code}: {reason})")
             elif node:
                 hub.take(node, unpacked(reply))
         for sent_id, (node, until) in list(out.items()):

@@ -2,14 +2,17 @@
 
     {…, "time": "2026-11-23T18:50:01+00:00", "signature": {"signer": "north", "members": 3, "ed25519": base64}}
 
-Everything but ``ed25519`` is signed, in the canonical form of RFC 8785: blanks and the order of names do not matter.
+Everything but ``ed25519`` is signed, in the canonical form of RFC 8785: blanks and the order of names do not matter,
+nor whether 1e16 has all its digits, as JavaScript writes it.
 """
 
 import base64
 import copy
 import json
+import math
 from collections.abc import Mapping
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, NoReturn
 
 import rfc8785
@@ -39,7 +42,9 @@ def sign_json(identity: Identity, purpose: bytes, value: Mapping[str, Any]) -> d
 def parse(data: bytes | str) -> dict[str, Any]:
     """Return a JSON object, unverified; raise `TamperedError` where it is none, or readers could differ about it."""
     try:
-        found = json.loads(data, object_pairs_hook=_distinct, parse_constant=_no_constant)
+        found = json.loads(
+            data, object_pairs_hook=_distinct, parse_int=_read, parse_float=_read, parse_constant=_no_constant
+        )
         _check_depth(found, _DEEPEST)
     except (ValueError, RecursionError):
         raise TamperedError("it is not one well-formed JSON object") from None
@@ -69,7 +74,8 @@ def verified_signer(value: Mapping[str, Any], purpose: bytes, members: Members, 
         raise TamperedError("its time is in the future")
     found = members.signer(name, version, time)
     if not has_signed(found.signing_key, purpose, signed, signature):
-        raise TamperedError(f"it is not what {found.name!r} has signed: it was changed since")
+        why = "it was changed since, if only by a tool that rounds numbers, or makes text of them"
+        raise TamperedError(f"it is not what {found.name!r} has signed: {why}")
     return found
 
 
@@ -88,6 +94,20 @@ def _integer(text: str) -> int | str:
     return text if abs(int(text)) > _LARGEST else int(text)
 
 
+def _read(text: str) -> float:
+    # RFC 8785 writes the float 1e16 with all its digits, 2^60 with zeros for its last ones, and refuses the integers
+    # that Python reads there.
+    near = float(text)
+    if math.isfinite(near):
+        if not text.lstrip("-").isdigit():
+            return near
+        if abs(whole := int(text)) <= _LARGEST:
+            return whole
+        if whole in (int(near), Decimal(repr(near))):
+            return near
+    raise TamperedError(f"the number {text[:32]} in it is not the same to every reader of JSON")
+
+
 def _check_depth(value: Any, left: int) -> None:
     if not left:
         raise ValueError("too deep")
@@ -98,9 +118,9 @@ def _check_depth(value: Any, left: int) -> None:
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a name is there twice")
+        raise TamperedError("a name is in it twice")
     return found
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
+    raise TamperedError(f"{name} is in it, which is not JSON")

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import rfc8785
 
 from fhe_auc import federated_report
 from fhe_auc.base.errors import InputError, ResultCheckError
@@ -173,18 +174,21 @@ def test_at_a_horizon_page_and_json_say_what_is_counted_and_what_not() -> None:
         federated_report(FOLLOWED, **AT, horizon=[10, 20], thresholds=GRID)
 
 
-def test_a_file_of_a_result_holds_weighted_counts_as_they_are() -> None:
+@pytest.mark.parametrize("weights", [((1234, 5), (2001, 999)), ((1000, 3000), (2000, 2000))])
+def test_a_file_of_a_result_holds_weighted_counts_as_they_are_by_whichever_tool_it_was_rewritten(weights) -> None:
     plugins = {name: registry.load(name) for name in ("histogram-federated", "counts-federated")}
     asked = Request(parties=("a", "b"), thresholds=GRID, max_rows=40, analysis=Analysis(weights=WEIGHTS))
-    sites = [party("a", [1234, 5]), party("b", [2001, 999])]
+    sites = [party(name, list(own)) for name, own in zip("ab", weights, strict=True)]
     for plugin in plugins.values():
         outcome = one_process.run(plugin, asked, sites, None)
-        again = _of_plain(json.loads(json.dumps(as_plain(outcome))))
-        before, after = ((each.histogram if isinstance(each, Evaluation) else each) for each in (outcome, again))
         assert isinstance(outcome, (Evaluation, CellCounts))
-        for name in ("positives", "negatives", "squares", "rows"):
-            np.testing.assert_array_equal(getattr(before, name), getattr(after, name))
-        assert before.unknown is after.unknown is None
+        for write in (json.dumps, rfc8785.dumps):  # as JavaScript does, the latter writes 3.0 as 3
+            again = _of_plain(json.loads(write(json.loads(json.dumps(as_plain(outcome))))))
+            before, after = ((each.histogram if isinstance(each, Evaluation) else each) for each in (outcome, again))
+            for name in ("positives", "negatives", "squares", "rows"):
+                np.testing.assert_array_equal(getattr(before, name), getattr(after, name))
+                assert getattr(before, name).dtype == getattr(after, name).dtype, (name, write)
+            assert before.unknown is after.unknown is None
 
 
 @pytest.mark.parametrize("how", [pytest.param("weights", marks=pytest.mark.slow), "horizon"])

@@ -11,7 +11,7 @@ from typing import Any
 import _sealapi_cpp as seal
 import pytest
 
-from fhe_auc.base.errors import BackendUnavailableError, InputError
+from fhe_auc.base.errors import BackendUnavailableError, DeserialisationError, InputError
 from fhe_auc.rlwe import seal_library
 from fhe_auc.rlwe.ring_parameters import choose_backend
 from tests.support.platforms import needs_linux
@@ -113,3 +113,16 @@ def test_a_temporary_folder_that_seal_cannot_use_on_windows_is_named(
 def test_on_linux_no_key_meets_the_disk(generator: seal.KeyGenerator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/nowhere")
     assert seal_library.save(generator.secret_key())
+
+
+@pytest.mark.parametrize("missing", [1, 1000])
+def test_a_key_of_which_seal_has_written_a_part_alone_is_refused(generator: seal.KeyGenerator, missing: int) -> None:
+    """As on a full disk: what there is of a stream unpacks without an error."""
+
+    class CutOff:
+        def save(self, path: str) -> None:
+            generator.secret_key().save(path)
+            os.truncate(path, os.path.getsize(path) - missing)
+
+    with pytest.raises(DeserialisationError, match="SEAL wrote a format"):
+        seal_library.save(CutOff())

@@ -166,13 +166,18 @@ def test_what_is_no_party_column_or_entry_is_refused_with_remedy(rows: Any, more
         federated_auc(rows, **more, **CHEAP)
 
 
-class Dask:
-    """What dask's tables have, as dask is none of our extras: columns by name, computed when asked for."""
+class RayDataset:
+    """What a table of Ray Data has: columns as a method, and rows once they are asked for."""
 
-    columns = ("hospital", "died", "risk")
+    def columns(self) -> list[str]:
+        return ["hospital", "died", "risk"]
 
-    def compute(self) -> pd.DataFrame:
+    def to_pandas(self) -> pd.DataFrame:
         return patients()
+
+
+def of_dask(frame: pd.DataFrame) -> Any:
+    return pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3)
 
 
 GROUPED = "the table is grouped: give it as it was, and the column that it was grouped by as site=COLUMN"
@@ -185,7 +190,8 @@ GROUPED = "the table is grouped: give it as it was, and the column that it was g
         (lambda frame: pl.DataFrame(frame.to_dict("list")).lazy(), r"LazyFrame .* give what \.collect\(\) returns"),
         (lambda frame: dataset.dataset(pa.Table.from_pandas(frame)), r"Dataset .* give what \.to_table\(\) returns"),
         (lambda frame: pa.Table.from_pandas(frame).to_reader(), r"Reader .* give what \.read_all\(\) returns"),
-        (lambda frame: Dask(), r"Dask .* give what \.compute\(\) returns"),
+        (of_dask, r"DataFrame .* give what \.compute\(\) returns"),
+        (lambda frame: RayDataset(), r"RayDataset .* give what \.to_pandas\(\) returns"),
         (lambda frame: frame.groupby("hospital"), GROUPED),
         (lambda frame: pa.Table.from_pandas(frame).group_by("hospital"), GROUPED),
         (lambda frame: pl.DataFrame(frame.to_dict("list")).group_by("hospital"), GROUPED),
@@ -196,6 +202,26 @@ def test_lazy_or_grouped_tables_are_refused(make: Callable[[pd.DataFrame], Any],
         federated_auc(make(patients()), **{**COLUMNS, "site": site}, **CHEAP)
     with pytest.raises(InputError, match=f"^party 'north': .*{remedy}"):
         federated_auc({"north": make(patients())}, label="died", score="risk", **CHEAP)
+
+
+@pytest.mark.parametrize("whole", ["pair", "table"])
+def test_columns_that_are_computed_one_by_one_are_refused_as_their_rows_may_differ(whole: str) -> None:
+    """Of a random step each draws anew: scores of one order would meet labels of another, and nothing would show it."""
+    frame = of_dask(patients()).map_partitions(lambda part: part.sample(frac=1))
+    for died, risk in ((frame.died, frame.risk), (frame.died.to_dask_array(), frame.risk.to_dask_array())):
+        given = (died, risk) if whole == "pair" else {"y_true": died, "y_score": risk}
+        with pytest.raises(InputError, match=r"^party 'north': y_true: \w+ holds no rows .* together, as one table$"):
+            federated_auc({"north": given}, **CHEAP)
+
+
+class DataArray(list[float]):
+    """As xarray's, which is computed: no graph is left of it."""
+
+    __dask_graph__ = compute = lambda self: None
+
+
+def test_arrays_that_are_computed_are_read_whatever_they_could_do_before() -> None:
+    assert 0 <= federated_auc([(DataArray([0, 1, 1]), DataArray([0.1, 0.2, 0.3]))] * 2, **CHEAP).auc <= 1
 
 
 BANDS = ["<1", "1-4", "5-11", "12-17", "18+"]

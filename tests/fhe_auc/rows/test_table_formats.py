@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 from click.testing import CliRunner
 
 from fhe_auc.base.errors import InputError
@@ -329,6 +330,27 @@ def test_gzip_is_read_under_any_name(folder: Path, pipe: Any, platform: str, mon
     Path("b.csv.gz").write_text(table())
     for file in ("a.csv", "b.csv.gz", "-"):
         assert read(file) == (LABELS, SCORES)
+
+
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.jsonl.gz", "a.parquet", "a.feather", "a.npz", "-"])
+def test_of_a_file_that_was_cut_off_no_row_is_read(folder: Path, name: str, pipe: Callable[[bytes], None]) -> None:
+    """Readers of streams, as zstandard's and zlib's, may return the first part of one, and say nothing."""
+    labels, scores = np.tile(LABELS, 500), np.random.default_rng(5).random(2000)
+    write_table(whole := "b.csv.gz" if name == "-" else f"b{name[1:]}", died=labels, risk=scores)
+    if "json" in name:
+        lines = (json.dumps({"died": int(y), "risk": s}) + "\n" for y, s in zip(labels, scores.tolist(), strict=True))
+        Path(whole).write_bytes(gzip.compress("".join(lines).encode()))
+    data = Path(whole).read_bytes()
+    for cut in np.linspace(len(data) // 50, len(data), 50).astype(int).tolist():
+        pipe(data[:cut]) if name == "-" else Path(name).write_bytes(data[:cut])
+        if cut == len(data):
+            assert len(read(name)[0]) == 2000
+        else:
+            with pytest.raises(InputError, match="cannot be read"):
+                read(name)
+    Path("a.csv").write_bytes(zstandard.compress(b"died,risk\n1,0.5\n0,0.25\n"))
+    with pytest.raises(InputError, match=r"it is a compressed file: unpack it, or use gzip"):
+        read("a.csv")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

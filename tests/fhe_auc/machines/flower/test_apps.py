@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
 
 from flwr.app import Array, ArrayRecord, Error, Message, MetricRecord, RecordDict
+from flwr.common.constant import ErrorCode
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.machines.flower import apps
@@ -120,6 +121,30 @@ def test_a_node_that_answers_wrongly_holds_up_nobody_and_is_written_to_again(
     told = [record.getMessage() for record in caplog.records if "node 2" in record.getMessage()]
     assert len(told) == 2  # that it is wrong, once, and that it is right again
     assert all(len(line) < 200 and "\n" not in line for line in told)
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (ErrorCode.LOAD_CLIENT_APP_EXCEPTION, "it could not load the app: it needs this fhe-auc"),
+        (ErrorCode.MESSAGE_UNAVAILABLE, "a letter or its answer was lost, and goes again"),
+        (ErrorCode.NODE_UNAVAILABLE, "it is away"),
+        (ErrorCode.INVALID_FAB, "it takes apps of its --trusted-entities alone"),
+        (ErrorCode.CLIENT_APP_CRASHED, "its app ended before it answered"),
+        (REFUSED, "it could not answer: its log says why"),
+        (ErrorCode.UNKNOWN, "it could not answer"),
+    ],
+)
+def test_flowers_error_codes_are_told_in_sentences(
+    world: Path, code: int, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    right, wrongs = node(world, "south"), iter([Error(code, "why\nnot")])
+
+    def spoilt(message: Message) -> Message | None:
+        return right(message) if (wrong := next(wrongs, None)) is None else Message(wrong, reply_to=message)
+
+    run(world, {1: node(world, "north"), 2: spoilt}, lambda: have(world))
+    assert re.search(rf"node 2: {told}.* \(Flower's error {code}: why.+not\)$", caplog.text, re.MULTILINE)
 
 
 def test_a_letter_that_nobody_answers_is_given_up_and_written_again(
