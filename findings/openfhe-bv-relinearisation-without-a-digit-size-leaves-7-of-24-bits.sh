@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# OpenFHE 1.6.1: CKKS products that `KeySwitchTechnique.BV` relinearises are right to 7 bits, where HYBRID, and BV with a
-# digit size, give 24; and with a first prime of 60 bits, the usual one, to 3 bits. No warning is given.
+# OpenFHE 1.6.1: CKKS products that are relinearised by `BV` key switching are right to 7 bits, where HYBRID, and BV with
+# a digit size, give 24; with a first prime of 60 bits, the usual one, they are right to 3. No warning is given.
 #
-# The digit size of BV is 0 unless told, which means whole primes: the noise of a switch is as large as the largest prime
-# (56 bits here) times that of a key, and the product's scale is 2^70. EvalMultNoRelin alone is right to 24 bits.
-# Why it matters: BV is the way that has no special modulus, which makes rings half as large and ciphertexts smaller (4096
-# against 8192 here). Whoever takes it for that must set SetDigitSize, or not relinearise.
+# The digit size of BV is 0 unless told, which means whole primes: what a switch adds is as large as the largest prime
+# (2^56 here) times a key's errors, and the product's scale is 2^70. EvalMultNoRelin alone is right to 24 bits.
+# Why it matters: BV is the way without a special modulus, which halves the ring (4096, not 8192, here) and so the
+# ciphertexts. Whoever takes it for that must call SetDigitSize, or not relinearise.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 # OpenFHE's wheels are for one Python each, whatever their tags say: 3.10, and 3.12 with glibc 2.38.
 for python in "${PYTHON:-python3}" python3.10 python3.12 ~/.pyenv/versions/3.1[02].*/bin/python; do
-    version=$("$python" -c 'import sys; print("1.6.1.0.%d.4" % {10: 22, 12: 24}[sys.version_info[1]])' 2>/dev/null) || continue
+    wheel=$("$python" -c 'import sys; print({10: 22, 12: 24}[sys.version_info[1]])' 2>/dev/null) || continue
     rm -rf "$folder/venv"
     "$python" -m venv "$folder/venv"
-    "$folder/venv/bin/pip" install --quiet --disable-pip-version-check "openfhe==$version" 2>/dev/null || continue
+    "$folder/venv/bin/pip" install --quiet --disable-pip-version-check "openfhe==1.6.1.0.$wheel.4" 2>/dev/null || continue
     "$folder/venv/bin/python" -c 'import openfhe' 2>/dev/null && break
 done
 "$folder/venv/bin/python" - <<'PY'

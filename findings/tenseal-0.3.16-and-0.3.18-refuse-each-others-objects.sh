@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# TenSEAL 0.3.16 and 0.3.18: neither reads a key or a vector that the other wrote. Both say "incompatible version", and of
-# what. 0.3.17 and 0.3.18 read each other's.
+# TenSEAL 0.3.16 and 0.3.18: neither reads a key or a vector that the other wrote. Both say "incompatible version".
+# 0.3.17 and 0.3.18 read each other's.
 #
 # 0.3.16 carries SEAL 4.1, and 0.3.17 SEAL 4.3. SEAL writes its version before every object and reads no other.
 # Why it matters: pip takes 0.3.16 on Python 3.10, which later ones have no wheels for, and 0.3.18 on 3.11. So two sites
