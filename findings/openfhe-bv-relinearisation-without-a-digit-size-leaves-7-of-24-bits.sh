@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# OpenFHE 1.6.1: CKKS products that are relinearised by `BV` key switching are right to 7 bits, where HYBRID, and BV with
+# OpenFHE 1.6.1: CKKS products relinearised by `BV` key switching are right to 7 bits, where HYBRID, and BV with
 # a digit size, give 24; with a first prime of 60 bits, the usual one, they are right to 3. No warning is given.
 #
 # The digit size of BV is 0 unless told, which means whole primes: what a switch adds is as large as the largest prime
@@ -14,7 +14,8 @@ for python in "${PYTHON:-python3}" python3.10 python3.12 ~/.pyenv/versions/3.1[0
     wheel=$("$python" -c 'import sys; print({10: 22, 12: 24}[sys.version_info[1]])' 2>/dev/null) || continue
     rm -rf "$folder/venv"
     "$python" -m venv "$folder/venv"
-    "$folder/venv/bin/pip" install --quiet --disable-pip-version-check "openfhe==1.6.1.0.$wheel.4" 2>/dev/null || continue
+    "$folder/venv/bin/pip" install --quiet --disable-pip-version-check "openfhe==1.6.1.0.$wheel.4" 2>/dev/null ||
+        continue
     "$folder/venv/bin/python" -c 'import openfhe' 2>/dev/null && break
 done
 "$folder/venv/bin/python" - <<'PY'

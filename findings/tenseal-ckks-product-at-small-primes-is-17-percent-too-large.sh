@@ -2,7 +2,7 @@
 # TenSEAL 0.3.18 (0.3.16 too): a CKKS product at primes of 21 bits is 17 % too large in every slot: 100·100 is 11743,
 # 1·1 is 1.17. At 20 bits and N = 16384 it is 33 %, at 25 bits 0.05 %; at 40 bits nothing shows.
 #
-# A product is divided by the next prime q. TenSEAL then labels it with `global_scale`, whatever q was, so that it is too
+# A product is divided by the next prime q. TenSEAL then labels it with `global_scale`, whatever q was: it is too
 # large by global_scale/q. A prime must be 1 modulo 2N, and few of these are near 2^21: the one of here is 0.85·2^21.
 # Why it matters: all values are wrong by one factor, so that ratios, ranks and correlations look right. Whoever takes
 # small primes has to divide by the real ones, not by the power of two that was asked for.
