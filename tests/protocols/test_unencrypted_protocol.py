@@ -20,12 +20,13 @@ from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import options as of
 from fhe_auc_protocols.dpauc.roc import Curve
+from fhe_auc_protocols.unencrypted_protocol import UnencryptedProtocol
 from tests.suite.sessions import OPTIONS as EVERY
 from tests.support.random_sites import sites
 from tests.support.roles import SessionRoles, unencrypted
 from tests.support.wire import changed, payload_of
 
-OPTIONS = {name: options for name, options in EVERY.items() if not registry.load(name).encrypts}
+OPTIONS = {name: own for name, own in EVERY.items() if isinstance(registry.load(name), UnencryptedProtocol)}
 OPTIONS["boundaries-local-dp"] = {"bins": 3, "epsilon": 4.0, "height": 2}  # of two levels
 SITES, GRID = sites(), np.linspace(0, 1, 16)
 every = pytest.mark.parametrize("name", OPTIONS)

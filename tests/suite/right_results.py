@@ -27,6 +27,7 @@ NOISY = (
     "dpauc-gaussian",
     "histogram-local-dp",
     "ustat-hierarchy",
+    "ustat-pairs",
 )
 """Protocols whose noise is never small: all that is known is that every party has the same result."""
 

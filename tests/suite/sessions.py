@@ -74,6 +74,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "replicates-federated": {"replicates": 100},
     "ustat-hierarchy": {"epsilon": 30.0},
     "ustat-krr": {"epsilon": 30.0, "bins": 8},
+    "ustat-pairs": {"epsilon": 30.0, "pairings": 2},
 }
 """Budgets are so large that there is next to no noise: the right result is known. Other tests are about noise."""
 
@@ -106,8 +107,8 @@ class Case:
 
     @property
     def echoes(self) -> bool:
-        """Whether parties compare what they were told: then nobody who counts may leave before the last round."""
-        return self.keys == "sealed" and self.protocol in ("verified", "malicious")
+        """Whether parties take part in more than one round: then nobody who counts may leave before the last round."""
+        return (self.keys == "sealed" and self.protocol in ("verified", "malicious")) or self.protocol == "ustat-pairs"
 
     def plugin(self) -> Protocol[Any]:
         return Nothing() if self.protocol == "nothing" else registry.load(self.protocol)

@@ -46,6 +46,7 @@ CASES = [
     Case("dpauc-rr", least=2),
     Case("ustat-hierarchy", least=2),
     Case("ustat-krr", least=3),
+    Case("ustat-pairs", least=3),
 ]
 
 
@@ -65,6 +66,7 @@ SIGNED = [
     slow(Case("semi-honest", "sealed", 2, way="signed")),
     slow(Case("histogram-federated", "helper", 2, way="signed")),
     Case("dpauc-rr", least=2, way="signed"),
+    Case("ustat-pairs", least=3, way="signed"),
 ]
 CARRIED = [
     Case("verified", "helper", 2, "proofs", way="folder"),

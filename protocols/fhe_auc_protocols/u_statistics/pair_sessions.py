@@ -248,8 +248,8 @@ def _offer(content: bytes, pairings: int) -> tuple[tuple[int, int], list[bytes]]
     """Return the numbers of positives and negatives, and the public key before all requests, by pairing."""
     negatives, sent = decode(content, tuple[int, bytes], "offer")
     positives = (len(sent) // REQUEST_BYTES - 1) // pairings
-    if positives * pairings > MOST_REQUESTS or not 0 <= negatives <= MOST_NEGATIVES:
-        raise DeserialisationError(f"{positives:,} positive and {negatives:,} negative rows are too many")
+    if not 0 <= positives * pairings <= MOST_REQUESTS or not 0 <= negatives <= MOST_NEGATIVES:
+        raise DeserialisationError(f"a party cannot have {positives:,} positive and {negatives:,} negative rows")
     return (positives, negatives), _split(sent, REQUEST_BYTES, 1 + positives * pairings)
 
 
