@@ -21,10 +21,9 @@ zero, whatever q_i and the seeds are, and has b·(C + N − 1) roots at most: so
 **Zero knowledge.** As the N points are distinct and outside 1 … C, values of f_j there are uniform, as its N seeds are.
 What q_i is there follows from them, as Z(z_i) is not zero. At a point in 1 … C the values would *be* digits.
 
-All N proofs have the f_j in common, so that they have N seeds each, and N proofs less than twice the size of one. The
-values at integers are products with constant matrices (Lagrange); no root of unity is needed.
-
-Arrays hold residues modulo a prime t of up to 50 bits.
+All N proofs have the f_j in common, so that they have N seeds each, and N proofs less than twice the size of one.
+Values at integers are products with constant matrices (Lagrange). Arrays hold residues modulo a prime t of up to 50
+bits.
 """
 
 from __future__ import annotations

@@ -9,8 +9,7 @@ Proofs are padded as digits are, by what follows in the same pad. All have one l
 
     aggregator's part 32 | helper's part 32 | blind 32 | padded proof
 
-The helper learns of each party whether its proofs hold, and the aggregator of the helper. "The proof did not hold" does
-not say who lied: either server can make an honest proof fail.
+The helper tells the aggregator whose proofs hold, not who lied: either server can make an honest one fail.
 
 **Joint randomness.** What a party's proofs hang on follows from all that the party has shared, before there is a proof.
 
@@ -20,11 +19,9 @@ not say who lied: either server can make an honest proof fail.
     weights                  ChaCha20 under the seed
 
 A party could choose its digits by the weights otherwise. Both parts go into one hash, from which the weights of all
-proofs come: who wants one of them to pass by luck has t tries to make, and has then to pass the other proofs as well.
-(With a seed for each proof, a liar would look for one after the other.)
-
-The helper alone weighs. Each server works out its own part, and the helper compares the seed that the aggregator has
-found with its own. A party that told the helper another part than the aggregator could choose the weights by it.
+proofs come: who wants one of them to pass by luck has t tries to make, and has then to pass the others as well. (With a
+seed for each, a liar would look for one after the other.) The helper alone weighs, and compares the seed that the
+aggregator has found with its own: a party that told them two parts could choose the weights by one.
 
 The helper knows the pad, and would try counts until a part fits: so the aggregator's part is blinded by 32 bytes that
 the party gives to it alone. The helper's hangs on the pad's seed, which nobody guesses.

@@ -95,10 +95,7 @@ class Equations:
             raise InputError("an equation has a number twice, or none of it: its sum could wrap around")
 
     def room(self, base: int, lengths: NDArray[np.int64]) -> float:
-        """Return what no equation of numbers of such lengths exceeds, nor with a constant as long as the longest.
-
-        Exactly, below 2^53.
-        """
+        """Return what no equation of such lengths exceeds, nor with the longest constant; exact below 2^53."""
         sizes = float(base) ** lengths
         sums = np.bincount(self.equations_of, np.abs(self.multiples) * sizes[self.terms])
         return float(sums.max(initial=0) + sizes.max())

@@ -239,6 +239,7 @@ def test_the_best_shape_is_the_shortest_that_is_safe(most: int, entries: int) ->
             sizes.append(digits + PROOFS * -(-digits // calls) + PROOFS * (degree - calls + 1))
     assert shape.digits + shape.size == min(sizes)
     assert shape.error(REAL) ** (PROOFS - 1) <= 2.0**-FORGERY_BITS
+    assert (shape.error(REAL) + 1 / REAL) ** PROOFS <= 2.0**-133  # draft-irtf-cfrg-vdaf-20, section 9.7, asks for -128
 
 
 @pytest.mark.parametrize("prime", PRIMES[:2])
