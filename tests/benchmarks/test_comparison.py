@@ -185,3 +185,31 @@ def test_the_shortcut_has_the_law_of_noise_by_party(mechanism: str, options: dic
     noise = (draw(0.0, budget.noise_scale, (parties, *exact.shape)).sum(axis=0) for _ in range(2000))
     slow = np.array([simulation.estimated(exact + total, budget) for total in noise])
     assert stats.kstest(fast, slow).pvalue > 1e-4 > stats.kstest(wrong, slow).pvalue
+
+
+def test_u_statistics_are_compared_by_their_law_with_an_epsilon_of_a_score_and_the_cost_of_one_session() -> None:
+    names, parties = ("ustat-pairs", "ustat-krr", "ustat-hierarchy"), sites(120)
+    rows = compare(parties, asked(protocols=names, epsilons=(8.0,), runs=400))
+    assert {(row.epsilon_unit, row.privacy) for row in rows[1:]} == {("score", "ε = 8 of a score")}
+    found = {name: of(rows, name) for name in names}
+    for row in found.values():
+        assert row.runs == 400
+        assert row.seconds > 0
+        assert row.error > 0
+    # Pairs and randomised response are unbiased, but for clipping, which is rare at this budget.
+    for name in names[:2]:
+        own = found[name]
+        assert abs(own.auc - of(rows, SKLEARN).auc) < own.threshold_error + 5 * own.deviation / math.sqrt(400)
+    # A request of 34 kB for each positive row, a reply of 17 kB for each of its pairs.
+    positives = sum(int(data.y_true.sum()) for data in parties)
+    sent = found["ustat-pairs"].upload_bytes_per_party
+    assert 30_000 * positives / 3 / 2 < sent < 60_000 * positives
+    assert found["ustat-krr"].upload_bytes_per_party < 1000
+
+
+def test_a_session_for_its_cost_that_is_refused_leaves_the_simulated_numbers() -> None:
+    labels = np.arange(4200) < 4100
+    rows = [PartyData.from_arrays("north", labels, np.random.default_rng(0).random(4200))]
+    row = of(compare(rows, asked(protocols=("ustat-pairs",), epsilons=(8.0,), runs=5)), "ustat-pairs")
+    assert row.runs == 5
+    assert "'north' has 4,100 positive rows" in row.note

@@ -63,7 +63,7 @@ def test_an_unknown_argument_is_answered_with_the_keyword_that_is_near_or_means_
         (
             federated_auc,
             {"epsilon": 1.0, "protocol": "semi-honest"},
-            "; it is an option of .*dpauc-laplace, .*ustat-krr, verified$",
+            "; it is an option of .*dpauc-laplace, .*ustat-pairs, verified$",
         ),
         (federated_auc, {"round_score": 1}, "; did you mean round_scores( or .*)?\\?"),
         (

@@ -8,6 +8,7 @@ find their own. Of fedcurve there is no session.
 **One ε.** It is of a row replaced, label and score. fedcurve's own is of a row added or removed, and a row replaced is
 one of either: it gets half. [DPAUC]'s is of a label. At each threshold a row replaced moves two of its counts by 1, as
 a flipped label does, so its noise holds for a row, too (twice what that takes, as published); flipped labels do not.
+That of U-statistics is of a score.
 
 [DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
 """
@@ -41,10 +42,11 @@ from fhe_auc_protocols.dpauc.dpauc_protocols import DpaucProtocol
 from fhe_auc_protocols.dpauc.roc import estimate, statistics
 from fhe_auc_protocols.exact_auc.exact_protocols import Verified
 from fhe_auc_protocols.histograms.protocols import HistogramDistributedDp
+from fhe_auc_protocols.u_statistics.sessions import PrivateScores
 
 SKLEARN = "scikit-learn"  # method of the rows that state the truth
 FEDCURVE = "fedcurve"  # among protocols: it is quoted, and no plug-in
-ROW, LABEL = "row", "label"  # what an epsilon protects
+ROW, LABEL, SCORE = "row", "label", "score"  # what an epsilon protects
 _BAND = (10, 90)  # percentiles
 
 
@@ -89,7 +91,7 @@ class ProtocolComparison:
                     budgets = [self._budget(plugin.mechanism, epsilon, size, len(grid)) for epsilon in self.epsilons]
                 elif isinstance(plugin, Verified):
                     budgets += self.epsilons
-                elif plugin is None or finds:
+                elif plugin is None or finds or isinstance(plugin, PrivateScores):
                     budgets = [*self.epsilons]
                 if not finds or size == self.thresholds[0]:
                     found += [_Measured(name, None if finds else size, grid, budget) for budget in budgets]
@@ -245,7 +247,7 @@ def _row(sample: _Sample, asked: ProtocolComparison, measured: _Measured) -> Row
         row["roc_error"], row["pr_error"] = np.mean([run.errors(sample.curves)[1:] for run in runs], axis=0).tolist()
     try:
         row |= _session(sample, asked, measured, options)[1] if asked.costs and options else {}
-    except EvaluationError as refusal:
+    except (EvaluationError, InputError) as refusal:
         row.setdefault("note", f"the session run for its cost gave no number: {refusal}")
     return Row(**row, **spread(np.array([run.auc for run in runs]), sample.truth))
 
@@ -269,6 +271,12 @@ def _simulated(
     if measured.protocol == FEDCURVE:
         told |= {"method": "fedcurve (rebuilt)", "privacy": f"ε = {epsilon:g}"}
         return fedcurve(rows, measured.size or 0, epsilon / 2, random), told, {}
+    plugin = registry.load(measured.protocol)
+    if isinstance(plugin, PrivateScores):
+        bins, drawn = simulated.score_aucs(plugin, rows, measured.grid, epsilon, random)
+        told |= {"epsilon_unit": SCORE, "privacy": f"ε = {epsilon:g} of a score"}
+        told["threshold_error"] = abs(float(roc_auc_score(rows.y_true, bins)) - sample.truth)
+        return map(Curves, drawn), told, {"epsilon": epsilon, "min_rows": sample.rows}
     told["privacy"] = f"ε = {epsilon:g}, encrypted, aggregation verified"
     if measured.size is None:
         runs = private_histogram(rows, parties, epsilon, random)

@@ -15,18 +15,25 @@ scales above 1 that changes a variance by less than 1/6: by 0.3 % at most in the
 released is read as parties read it. Pads, authenticators and encryption change nothing, and are left out.
 """
 
-from typing import NamedTuple
+import itertools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc.question.score_bins import bins_of
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.dpauc.budget import LAPLACE, Budget
 from fhe_auc_protocols.dpauc.roc import estimate, statistics_of_bins
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.epsilon_sums import PrivateReading
 from fhe_auc_protocols.exact_sampling import SeededExperiment
+from fhe_auc_protocols.u_statistics.mechanisms import Mechanism
+from fhe_auc_protocols.u_statistics.pairs import matched
+from fhe_auc_protocols.u_statistics.sessions import PrivateScores, merged_bins
 
 
 def dpauc_sums(
@@ -104,3 +111,25 @@ def read_aucs(released: NDArray[np.int64], privacy: Privacy) -> NDArray[np.float
             for own in released.tolist()
         ]
     )
+
+
+def score_aucs(
+    plugin: PrivateScores[Any], rows: PartyData, grid: NDArray[np.float64], epsilon: float, random: np.random.Generator
+) -> tuple[NDArray[np.int64], Iterator[float]]:
+    """Return each row's bin in a `ustat-…` session, and AUCs of sessions without end, whose law is the real roles'."""
+    request = Request(parties=("all",), thresholds=grid, min_rows=rows.rows, options={"epsilon": epsilon})
+    manifest = plugin.prepare(request).manifest
+    terms, source = plugin.checked(manifest), SeededExperiment(random)
+    bins = merged_bins(rows, manifest, terms.bins)
+    classes = bins[rows.y_true], bins[~rows.y_true]
+
+    def drawn() -> float:
+        if isinstance(terms, Mechanism):
+            return terms.auc(*(terms.tally(own, source) for own in classes)).auc
+        pairs = matched(random.bytes(16), [(len(classes[0]), len(classes[1]))], terms.pairings).reshape(2, -1)
+        positives, negatives = (own[chosen] for own, chosen in zip(classes, pairs, strict=True))
+        noise = random.choice(terms.response.table, len(positives))
+        auc: float = terms.response.auc(np.bincount((np.sign(positives - negatives) + 1 + noise) % 3, minlength=3)).auc
+        return auc
+
+    return bins, (min(max(drawn(), 0.0), 1.0) for _ in itertools.count())

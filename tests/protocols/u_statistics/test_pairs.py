@@ -5,14 +5,19 @@ Random numbers are seeded. A mean of squares over 5,000 runs is off by 2 % (one 
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 from scipy.stats import chisquare
 
 from fhe_auc.base.errors import InputError
+from fhe_auc_protocols.exact_sampling import SeededExperiment
+from fhe_auc_protocols.u_statistics.mechanisms import RandomisedResponse, bins_by_rule
 from fhe_auc_protocols.u_statistics.pairs import PairResponse, matched
+from tests.support.lazy import Lazy
+
+roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 
 RUNS, ENTRIES = 5000, 4096 - 20
 
@@ -165,3 +170,40 @@ def test_in_balanced_classes_the_formula_has_the_form_of_theorem_5(size: int, pa
     printed = (pairings - 1) * (1 - 2 / n) * (one + other) + (1 + (pairings - 1) * 2 / n) * both
     found = squared_error((size, size), pairings, (both, one, other), 0.0)
     assert found == pytest.approx(2 / (pairings * n) * printed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rows", "share"), [(1000, 0.5), (10_000, 0.5), (10_000, 0.1)])
+def test_at_small_budgets_pairs_have_smaller_errors_than_randomised_response_and_at_large_ones_larger(
+    rows: int, share: float
+) -> None:
+    """[USTAT]'s figure 4, which is of Kendall's tau on 36 values, for AUCs around 0.75: 36 bins, and the rule's."""
+    generator = np.random.default_rng(7)
+    labels = generator.random(rows) < share
+    scores = 1 / (1 + np.exp(-(generator.normal(size=rows) + 0.95 * labels)))
+    truth, source = roc_auc_score(labels, scores), SeededExperiment(generator)
+
+    def error(estimate: Callable[[np.ndarray, np.ndarray], float], bins: int) -> float:
+        binned = (scores * bins).astype(np.int64)
+        return float(np.mean([abs(estimate(binned[labels], binned[~labels]) - truth) for _ in range(200)]))
+
+    def of_reports(epsilon: float, bins: int) -> float:
+        response = RandomisedResponse(bins, epsilon)
+        return error(lambda *classes: response.auc(*(response.tally(own, source) for own in classes)).auc, bins)
+
+    def of_pairs(epsilon: float, pairings: int) -> float:
+        response = PairResponse(epsilon / pairings, 4096 - 512)
+
+        def estimate(*classes: np.ndarray) -> float:
+            pairs = matched(generator.bytes(16), [(len(classes[0]), len(classes[1]))], pairings).reshape(2, -1)
+            kernel = compared(*(own[chosen] for own, chosen in zip(classes, pairs, strict=True)))
+            answers = (kernel + generator.choice(response.table, len(kernel))) % 3
+            return response.auc(np.bincount(answers, minlength=3)).auc
+
+        return error(estimate, 512)
+
+    for epsilon in (0.5, 1.0, 2.0):
+        assert of_pairs(epsilon, 1) < of_reports(epsilon, bins_by_rule(rows, epsilon))
+        assert of_pairs(epsilon, 1) < of_pairs(epsilon, 4)
+    assert of_pairs(1.0, 1) < of_reports(1.0, 36) / 5
+    assert of_pairs(8.0, 1) > of_reports(8.0, bins_by_rule(rows, 8.0))
