@@ -239,13 +239,15 @@ def _best_starts(sums: tuple[_Below, ...], low: int, high: int, least: int) -> l
     the best merged bin may be missed.
     """
     own = [_Below(*(each[low : high + 1] - each[low] for each in below)) for below in sums]
-    p, n = (each.rows for each in own)
+    most = math.prod(int(each.rows[-1]) for each in own)  # which no sum of costs exceeds
+    kind: Any = np.int64 if most < 2**63 else object
+    p, n = (each.rows.astype(kind) for each in own)
     # For each edge, the nearest one below with enough rows of either class between, or the first edge.
     needed = [least * max(1.0, s[-1] * q[-1] / w[-1] ** 2) if s[-1] else least for s, w, q in own]
     starts = (np.searchsorted(s, s - rows, side="right") for s, rows in zip((p, n), needed, strict=True))
     back = np.maximum(np.minimum(*starts) - 1, 0)
     edges = high - low + 1
-    cost, bins, start = (np.zeros(edges, np.int64) for _ in range(3))
+    cost, bins, start = (np.zeros(edges, own) for own in (kind, np.int64, np.int64))
     reached = np.zeros(edges, bool)
     reached[0] = True
     last = np.zeros(edges, np.int64)  # for each edge, the nearest one at or below it that is reached

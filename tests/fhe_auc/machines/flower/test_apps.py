@@ -3,6 +3,7 @@
 What letters may do is `test_postman.py`; over Flower itself: `test_deployment.py`.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from flwr.common.constant import ErrorCode
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.machines.flower import apps
-from fhe_auc.machines.flower.apps import REFUSED, TYPE, carry, packed, query
+from fhe_auc.machines.flower.apps import REFUSED, TYPE, VIRTUAL_SITES, carry, packed, query
 from tests.support.exchanges import have
 
 Answer = Callable[[Message], "Message | None"]
@@ -179,6 +180,26 @@ def test_of_what_fails_at_a_site_its_kind_alone_leaves_it(world: Path, capfd: py
     )
     assert {(reply.error.code, reply.error.reason) for reply in told} == {(REFUSED, "InputError")}
     assert "secret-name" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("simulated", [True, False])
+def test_virtual_sites_of_one_process_answer_each_from_its_own_exchange_and_between_machines_there_are_none(
+    world: Path, simulated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = [{"exchange": str(world / name), "name": name} for name in ("north", "south")]
+    (file := world / "sites.json").write_text(json.dumps(told))
+    contexts: Any = [SimpleNamespace(node_config={"partition-id": number}) for number in (0, 1)]
+    if simulated:
+        monkeypatch.setenv(VIRTUAL_SITES, str(file))
+    before, replies = dict(vars(apps)), list[Message]()
+
+    def virtual(message: Message) -> Message:
+        replies.append(query(message, contexts[message.metadata.dst_node_id - 1]))
+        return replies[-1]
+
+    run(world, {1: virtual, 2: virtual}, lambda: have(world) if simulated else len(replies) > 3)
+    assert {reply.error.reason for reply in replies if reply.has_error()} == (set() if simulated else {"KeyError"})
+    assert vars(apps) == before  # nothing of one site is left for the next
 
 
 @pytest.mark.parametrize(
