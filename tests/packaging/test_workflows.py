@@ -153,6 +153,17 @@ def test_a_workflow_that_does_more_is_noticed(old: str, new: str, fault: str) ->
     assert any(fault in found for found in faults("release", RELEASE.replace(old, new, 1)))
 
 
+def test_every_python_that_installs_runs_the_tests_and_the_demo_before_a_change_lands() -> None:
+    found = yaml.safe_load(WORKFLOWS["checks"])
+    job = found["jobs"]["tests"]
+    assert {"push", "pull_request"} <= set(found[True])
+    assert [step["run"] for step in job["steps"] if "run" in step] == ["make test PYTHON=python", "make demo"]
+    assert {"python-version": "${{ matrix.python }}"} in [step.get("with") for step in job["steps"]]
+    asked = re.search(r'requires-python = ">=3\.(\d+),<3\.(\d+)"', (ROOT / "pyproject.toml").read_text("utf-8"))
+    assert asked
+    assert {f"3.{minor}" for minor in range(*map(int, asked.groups()))} <= set(job["strategy"]["matrix"]["python"])
+
+
 def test_a_release_is_built_by_tools_that_are_locked_by_hash() -> None:
     assert TARGETS["release"].startswith(" ##"), "make release needs no other target, such as .venv"
     for name in ("scripts/make_release.sh", "Dockerfile"):

@@ -13,7 +13,7 @@ import pytest
 
 from fhe_auc.base.errors import BackendUnavailableError, DeserialisationError, InputError
 from fhe_auc.rlwe import seal_library
-from fhe_auc.rlwe.ring_parameters import choose_backend
+from fhe_auc.rlwe.ring_parameters import KEY_CHAIN, choose_backend
 from tests.support.platforms import needs_linux
 
 _TAKEN = """
@@ -51,6 +51,15 @@ def test_openfhe_of_another_version_or_that_does_not_load_gives_way_to_seal_and_
     assert (available, chosen) == (["tenseal"], "tenseal")
     assert found.startswith("backend 'openfhe' cannot be imported here (available: tenseal on Python 3.")
     assert found.endswith(f"): {told}")
+
+
+@pytest.mark.openfhe
+def test_openfhe_makes_no_evaluation_key_by_which_products_would_lose_most_of_their_bits() -> None:
+    from fhe_auc.rlwe.openfhe_library import Scheme
+
+    context = Scheme(KEY_CHAIN).context
+    with pytest.raises(RuntimeError, match="EvalMultKeyGen operation has not been enabled"):
+        context.EvalMultKeyGen(context.KeyGen().secretKey)
 
 
 @pytest.mark.parametrize("name", ["palisade", "", "OpenFHE"])
