@@ -1,4 +1,4 @@
-# Needs only a POSIX shell and a Python from 3.10 to 3.13, best 3.12 (scripts/choose_python.sh says why).
+# Needs only a POSIX shell and a Python from 3.10 to 3.14, best 3.12 (scripts/choose_python.sh says why).
 # Another interpreter: make PYTHON=/path/to/python …     Some of the tests: make test ARGS='tests/fhe_auc/rows/test_counts.py -k ties'
 
 BIN := .venv/bin

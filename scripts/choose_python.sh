@@ -37,8 +37,8 @@ def missing():
 
 NEEDS = {(3, 10): ((2, 34), "GLIBCXX_3.4.29"), (3, 12): ((2, 38), "GLIBCXX_3.4.32")}
 name = platform.python_implementation().replace("CPython", "Python") + " " + platform.python_version()
-if sys.implementation.name != "cpython" or not (3, 10) <= sys.version_info[:2] <= (3, 13):
-    print("no", "-", name + " is not CPython 3.10 to 3.13", sep="\n")
+if sys.implementation.name != "cpython" or not (3, 10) <= sys.version_info[:2] <= (3, 14):
+    print("no", "-", name + " is not CPython 3.10 to 3.14", sep="\n")
     sys.exit()
 try:
     import ensurepip, venv
@@ -108,9 +108,9 @@ if [ -n "${PYTHON:-}" ]; then
     exit 1
 fi
 
-search anything 3.12 3.13 3.11 3.10
+search anything 3.12 3.13 3.14 3.11 3.10
 cat >&2 <<EOF
-fhe-auc: found no Python from 3.10 to 3.13 to make .venv with.$refused
+fhe-auc: found no Python from 3.10 to 3.14 to make .venv with.$refused
 Install one, 3.12 for choice (\`pyenv install 3.12\`, \`uv python install 3.12\`), or name one: make PYTHON=/path/to/python
 EOF
 exit 1

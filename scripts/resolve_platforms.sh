@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 export MACOSX_DEPLOYMENT_TARGET=14.0
 status=0
 for platform in x86_64-manylinux_2_28 aarch64-manylinux_2_28 aarch64-apple-darwin x86_64-pc-windows-msvc; do
-    for minor in 10 11 12 13; do
+    for minor in 10 11 12 13 14; do
         printf '%-24s 3.%s ' "$platform" "$minor"
         if found=$(.venv/bin/uv pip compile --quiet --only-binary :all: --no-annotate --no-header \
             --python-platform "$platform" --python-version "3.$minor" --constraint constraints.txt \

@@ -10,7 +10,7 @@ printf 'died,risk\n1,0.875\n0,0.25\n' >"$folder/north.csv"
 printf 'died,risk\n1,0.625\n0,0.375\n0,0.125\n' >"$folder/south.csv"
 printf 'died,risk\n1,0.3125\n1,0.75\n0,0.5\n' >"$folder/west.csv"
 
-for version in 3.11 3.12 3.13; do
+for version in 3.11 3.12 3.13 3.14; do
     found=
     for python in "$(command -v "python$version" || true)" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python; do
         # A shim of pyenv is there even where its Python is not.

@@ -48,7 +48,7 @@ _KINDS = (  # how they begin; the first that fits
     (rb"PAR[1E][^\t\n\r -~]", FileKind("a Parquet file", (".parquet",))),
     (rb"ARROW1\0", FileKind("a Feather file", (".feather", ".arrow"))),
     (rb"SQLite format 3\0", FileKind("an SQLite database", (), "name it as sqlite:///FILE, with a --query")),
-    (rb".{8}DUCK.\0", FileKind("a DuckDB database", (), "name it as duckdb:///FILE, with a --query")),
+    (rb".{8}DUCK..\0{6}", FileKind("a DuckDB database", (), "name it as duckdb:///FILE, with a --query")),
     (rb"\0{12}\xc2\xea\x81", FileKind("a SAS file", (".sas7bdat",))),
     (rb"HEADER RECORD\*{7}LIB", FileKind("a SAS transport file", (".xpt",))),
     (rb"\$FL[23]", FileKind("an SPSS file", (".sav", ".zsav"))),

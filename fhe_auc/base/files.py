@@ -223,7 +223,7 @@ def read_toml(file: Path, shape: type[T], what: str) -> T:
     import msgspec  # takes longer to load than all else here
 
     try:
-        return msgspec.toml.decode(read_text(file), type=shape)
+        return msgspec.toml.decode(read_text(file).decode(), type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError, InputError) as error:
         why = f"{error}: save it as UTF-8" if isinstance(error, UnicodeDecodeError) else error
         raise InputError(f"{what} file {str(file)!r}: {why}", file=str(file)) from None

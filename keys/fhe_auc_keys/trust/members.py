@@ -324,7 +324,7 @@ def _parsed(data: bytes) -> Metadata[Root]:
         raise TamperedError(f"a members' file has at most {MAX_BYTES:,} bytes")
     try:  # tuf takes 50 times a file's length of memory, and seconds: first whether that is for what a file says
         file = msgspec.json.decode(data, type=_File)
-    except (msgspec.DecodeError, DeserialisationError, RecursionError):
+    except (ValueError, DeserialisationError, RecursionError):  # msgspec 0.22 has Python's own for what is no UTF-8
         raise TamperedError("this is no members' file, or a damaged one") from None
     if (most := max(len(file.signed.members.lines), len(file.signed.keys))) > MAX_MEMBERS:
         raise UnfitError(f"a members' file has at most {MAX_MEMBERS:,} members, got {most:,}")

@@ -32,6 +32,11 @@ def _duckdb(path: Path) -> None:
     duckdb.connect(str(path)).close()
 
 
+def _newer_duckdb(path: Path) -> None:
+    """As DuckDB 2.0.1 begins one: its version of the format is 999."""
+    path.write_bytes(bytes.fromhex("8f48304d8c8ddbd9") + b"DUCK" + (999).to_bytes(8, "little") + bytes(32))
+
+
 def _workbook(path: Path) -> None:
     import openpyxl
 
@@ -65,6 +70,7 @@ def _statistics(kind: str, **how: Any) -> Callable[[Path], None]:
         (lambda path: path.write_bytes(pa.compress(b"a", "zstd", asbytes=True)), "a compressed file", ""),
         (_database, "an SQLite database", ""),
         (_duckdb, "a DuckDB database", ""),
+        (_newer_duckdb, "a DuckDB database", ""),
         (_workbook, "an Excel workbook", ".xlsx"),
         (_statistics("sav"), "an SPSS file", ".sav"),
         (_statistics("sav", compress=True), "an SPSS file", ".zsav"),

@@ -126,7 +126,7 @@ def test_what_is_no_number_is_none(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "entry", [None, float("nan"), Decimal("NaN"), Decimal("sNaN"), np.datetime64("NaT"), pa.scalar(None)]
+    "entry", [None, float("nan"), Decimal("NaN"), Decimal("sNaN"), np.datetime64("NaT", "s"), pa.scalar(None)]
 )
 def test_what_stands_for_nothing_is_missing_and_a_site_may_be_called_so(entry: object) -> None:
     assert canonical(entry) is None

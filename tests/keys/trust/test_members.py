@@ -121,6 +121,8 @@ def test_other_bytes_and_a_first_file_that_its_own_coordinators_have_not_signed_
     for data in (b"", b"{}", b"[]", b"[" * 100_000, b"\xff", b'{"signed": {"_type": "root"}}', b"null"):
         with pytest.raises(TamperedError):
             kept.newer(data)
+    with pytest.raises(TamperedError):  # a name in it that is no UTF-8, where all else is a file's
+        kept.newer(kept.files[0].replace(b'"keys":{"', b'"keys":{"\xff', 1))
     with pytest.raises(TamperedError, match="at most 33,554,432 bytes"):  # else no members' file
         kept.newer(bytes(members.MAX_BYTES + 1))
     with pytest.raises(TamperedError, match="0 genuine signatures"):

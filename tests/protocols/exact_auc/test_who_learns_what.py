@@ -392,7 +392,7 @@ def test_a_key_holder_that_encrypts_a_false_opening_shifts_the_auc_and_every_par
     pads = computation.sketches(computation.sum_of_pads(enumerate(map(play.session.seeds.get, NAMES))))
     (pad,), (prime,) = pads, play.plan.parameters.plain_moduli
     tags = Authenticator(play.plan.release, own.common_secret, play.manifest.digest, 0, prime)
-    slope, at = more * pow(int(tags._point), -1, prime), release.evaluate(pad, prime)
+    slope, at = more * pow(tags._point.item(), -1, prime), release.evaluate(pad, prime)
     vectors = [monomials(total, at, prime) for total in release.sums]
     for total, numbers in zip(release.sums, vectors, strict=True):
         if total.name.startswith("difference at "):
