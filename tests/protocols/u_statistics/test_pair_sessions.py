@@ -80,13 +80,11 @@ class Play:
     def exact(self) -> np.ndarray:
         """What comparisons without noise give of each party's positives, shape (parties, 3)."""
         rows = [np.minimum((data.y_score * (BINS - 1) + 1e-9).astype(int), BINS - 1) for data in self.data]
-        bins = [np.concatenate([own[data.y_true == label] for own, data in zip(rows, self.data, strict=True)])
-                for label in (True, False)]  # fmt: skip
-        sizes = [(int(data.y_true.sum()), int((~data.y_true).sum())) for data in self.data]
-        positive, negative = matched(self.manifest.session, sizes, self.pairings).reshape(2, -1)
-        owner = np.repeat(np.arange(len(sizes)), [size for size, _ in sizes])[positive]
+        classes = [(own[data.y_true], own[~data.y_true]) for own, data in zip(rows, self.data, strict=True)]
+        sizes = [(len(positives), len(negatives)) for positives, negatives in classes]
         found = np.zeros((len(sizes), 3), np.int64)
-        np.add.at(found, (owner, np.sign(bins[0][positive] - bins[1][negative]) + 1), 1)
+        for party, row, other, negative in zip(*matched(self.manifest.session, sizes, self.pairings), strict=True):
+            found[party, np.sign(classes[party][0][row] - classes[other][1][negative]) + 1] += 1
         return found
 
 
