@@ -10,7 +10,8 @@ each of its rows is in at most P pairs. Pairs within one party go the same way. 
 
 What parties tell each other is signed for each other, too: an aggregator that put a key and requests of its own in the
 place of a party's would be a lying holder of positives for all negatives, and one that made up replies would read
-positives off the numbers of answers. So it can leave out parties, but not speak for them.
+positives off the numbers of answers. So it can leave out parties, but not speak for them. Parties that follow the
+protocol and tell the aggregator all they have learn what the noisy answers say of other parties' rows: epsilon holds.
 """
 
 import hashlib
