@@ -126,10 +126,10 @@ def score_aucs(
     def drawn() -> float:
         if isinstance(terms, Mechanism):
             return terms.auc(*(terms.tally(own, source) for own in classes)).auc
-        pairs = matched(random.bytes(16), [(len(classes[0]), len(classes[1]))], terms.pairings).reshape(2, -1)
-        positives, negatives = (own[chosen] for own, chosen in zip(classes, pairs, strict=True))
-        noise = random.choice(terms.response.table, len(positives))
-        auc: float = terms.response.auc(np.bincount((np.sign(positives - negatives) + 1 + noise) % 3, minlength=3)).auc
+        pairs = matched(random.bytes(16), [(len(classes[0]), len(classes[1]))], terms.pairings)
+        order = np.sign(classes[0][pairs.positive] - classes[1][pairs.negative])
+        answers = (order + 1 + random.choice(terms.response.table, len(order))) % 3
+        auc: float = terms.response.auc(np.bincount(answers, minlength=3)).auc
         return auc
 
     return bins, (min(max(drawn(), 0.0), 1.0) for _ in itertools.count())

@@ -10,12 +10,13 @@ each of its rows is in at most P pairs. Pairs within one party go the same way. 
 
 What parties tell each other is signed for each other, too: an aggregator that put a key and requests of its own in the
 place of a party's would be a lying holder of positives for all negatives, and one that made up replies would read
-positives off the numbers of answers. So it can leave out parties, but not speak for them.
+positives off the numbers of answers. So it can leave out parties, but not speak for them. Parties that follow the
+protocol and tell the aggregator all they have learn what the noisy answers say of other parties' rows: epsilon holds.
 """
 
 import hashlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -35,7 +36,7 @@ from fhe_auc_protocols import result_warnings
 from fhe_auc_protocols.options import is_whole, privacy_budget
 from fhe_auc_protocols.u_statistics import two_party
 from fhe_auc_protocols.u_statistics.mechanisms import Integers
-from fhe_auc_protocols.u_statistics.pairs import PairResponse, matched
+from fhe_auc_protocols.u_statistics.pairs import PairResponse, Pairs, matched
 from fhe_auc_protocols.u_statistics.sessions import PrivateScores, merged_bins
 from fhe_auc_protocols.u_statistics.two_party import REPLY_BYTES, REQUEST_BYTES, RING_DIMENSION, First, Second
 
@@ -85,41 +86,49 @@ class UstatPairs(PrivateScores[Terms]):
         return Party(manifest, data.name, PairsParty(self, manifest, data))
 
 
+class _Kept(SecretStruct, frozen=True):
+    seed: bytes  # of the secret key
+    counted: tuple[str, ...] = ()
+    sizes: tuple[tuple[int, int], ...] = ()  # how many positives and negatives they have
+
+
 class PairsAggregator(AggregatorSide):
-    """Passes on what parties tell each other, and adds up their answers."""
+    """Passes on what parties tell each other, and adds up their tallies."""
 
     rounds = _ROUNDS
 
     def __init__(self, protocol: UstatPairs, manifest: Manifest) -> None:
-        self._manifest, self._pairings = manifest, protocol.checked(manifest).pairings
-        self._sizes: dict[str, tuple[int, int]] = {}
+        self._session, self._pairings = manifest.session, protocol.checked(manifest).pairings
         self._told: list[dict[str, bytes]] = [{}, {}, {}]  # payloads of each round
-        self._pairs: dict[str, tuple[int, int]] = {}  # of how many a party has the positive, and the negative
+        self._sizes: dict[str, tuple[int, int]] = {}
+        self._asked: dict[str, tuple[int, int]] = {}  # how many replies a party makes, and how many it decrypts
 
     def limit(self, number: int) -> int:
         """Return the largest payload of an answer in a round, in bytes."""
-        return _OFFER_BYTES if number == 1 else _FRAME_BYTES + REPLY_BYTES * max(own for _, own in self._pairs.values())
+        most = max((replies for replies, _ in self._asked.values()), default=0)
+        return _OFFER_BYTES if number == 1 else _FRAME_BYTES + most * REPLY_BYTES
 
     def accept(self, number: int, party: str, payload: bytes) -> None:
         """Take what a party tells the others, or its tally."""
         if number == 1:
-            content = _told(number, party, payload, self.protection)
-            self._sizes[party], sent = _offer(content, self._pairings)
+            sizes, sent = _offer(_told(number, party, payload, self.protection), self._pairings)
             for ciphertext in sent:
                 two_party.check_request(ciphertext)
+            self._sizes[party] = sizes
         elif number == 2:
-            for reply in _split(_told(number, party, payload, self.protection), REPLY_BYTES, self._pairs[party][1]):
+            for reply in _split(_told(number, party, payload, self.protection), REPLY_BYTES, self._asked[party][0]):
                 two_party.checked_reply(reply)
         else:
-            _tally(payload, self._pairs[party][0])
+            _tally(payload, self._asked[party][1])
         self._told[number - 1][party] = payload
 
     def counts(self, number: int, parties: tuple[str, ...]) -> tuple[str, ...]:
-        """Return all parties; after the first round it is known who has which pairs."""
+        """Return all parties; after the first round it is known what each is asked for."""
         if number == 1:
-            owners = _pairs(self._manifest, [self._sizes[party] for party in parties], self._pairings)[1]
-            numbers = [np.bincount(own, minlength=len(parties)).tolist() for own in owners]
-            self._pairs = dict(zip(parties, zip(*numbers, strict=True), strict=True))
+            pairs = matched(self._session, [self._sizes[party] for party in parties], self._pairings)
+            for index, party in enumerate(parties):
+                of_party = pairs.negative_party == index, pairs.positive_party == index
+                self._asked[party] = (int(of_party[0].sum()), int(of_party[1].sum()))
         return parties
 
     def close(self, number: int, counted: tuple[str, ...], keep: object) -> bytes:
@@ -127,7 +136,7 @@ class PairsAggregator(AggregatorSide):
         told = [self._told[number - 1][party] for party in counted]
         if number < 3:
             return encode(tuple(zip(counted, told, strict=True)))
-        return _bytes(np.sum([np.frombuffer(tally, "<i8") for tally in told], axis=0))
+        return sum((np.frombuffer(tally, "<i8") for tally in told), np.zeros(3, "<i8")).tobytes()
 
 
 class PairsParty(PartySide[Evaluation]):
@@ -151,57 +160,52 @@ class PairsParty(PartySide[Evaluation]):
     def answer(self, number: int, payload: bytes, who: WhoCounts) -> bytes:
         """Return requests, replies, or the tally of the answers."""
         if number == 3:
-            return self._tally(_heard(2, payload, who))
-        content = self._offer() if number == 1 else self._replies(_heard(1, payload, who))
-        signature = who.protection.sign(_TOLD, _digest(number, content)) if who.protection else b""
-        return encode((content, signature))
+            return self._tallied(_heard(2, payload, who))
+        content = self._offered() if number == 1 else self._replied(_heard(1, payload, who))
+        return encode((content, who.protection.sign(_TOLD, _digest(number, content)) if who.protection else b""))
 
-    def _offer(self) -> bytes:
+    def _offered(self) -> bytes:
         first, rows = First(self._kept.seed), self._positives * self._terms.pairings
         requests = [first.request(row, self._terms.bins) for row in rows]
         return encode((len(self._negatives), b"".join([first.public_key(), *requests])))
 
-    def _replies(self, heard: dict[str, bytes]) -> bytes:
-        pairings, offers = self._terms.pairings, [_offer(content, self._terms.pairings) for content in heard.values()]
-        kept = _Kept(self._kept.seed, tuple(heard), tuple(sizes for sizes, _ in offers))
-        own = kept.counted.index(self._name)
-        if kept.sizes[own] != (len(self._positives), len(self._negatives)):
+    def _replied(self, heard: dict[str, bytes]) -> bytes:
+        pairings, table = self._terms.pairings, self._terms.response.table
+        sizes, sent = zip(*[_offer(content, pairings) for content in heard.values()], strict=True)
+        kept = _Kept(self._kept.seed, tuple(heard), sizes)
+        own, seconds = kept.counted.index(self._name), [Second(key, table) for key, *_ in sent]
+        if sizes[own] != (len(self._positives), len(self._negatives)):
             raise DeserialisationError(f"party {self._name!r} has other numbers of rows")
-        asked: list[list[tuple[Second, bytes]]] = [[] for _ in range(pairings)]  # of all positives, by pairing
-        for (positives, _), (key, *requests) in offers:
-            second = Second(key, self._terms.response.table)
-            for number, each in enumerate(asked):
-                each += [(second, request) for request in requests[number * positives :][:positives]]
-        before, replies = sum(negatives for _, negatives in kept.sizes[:own]), []
-        for each, *pairs in zip(asked, *matched(self._manifest.session, kept.sizes, pairings), strict=True):
-            for positive, negative in zip(*pairs, strict=True):
-                if 0 <= negative - before < len(self._negatives):
-                    second, request = each[positive]
-                    replies.append(second.reply(request, self._negatives[negative - before]))
+        pairs, replies = self._pairs(kept), []
+        for pair in np.flatnonzero(pairs.negative_party == own).tolist():
+            party, pairing = pairs.positive_party[pair], pair * pairings // len(pairs.positive)
+            request = sent[party][1 + pairing * sizes[party][0] + pairs.positive[pair]]
+            replies.append(seconds[party].reply(request, self._negatives[pairs.negative[pair]]))
         self._kept = kept
         return b"".join(replies)
 
-    def _tally(self, heard: dict[str, bytes]) -> bytes:
-        kept = self._kept
+    def _tallied(self, heard: dict[str, bytes]) -> bytes:
+        kept, pairs = self._kept, self._pairs(self._kept)
         if tuple(heard) != kept.counted:
             raise DeserialisationError("the parties that count are not those of the round before")
-        owners = _pairs(self._manifest, kept.sizes, self._terms.pairings)[1]
-        numbers = np.bincount(owners[1], minlength=len(heard)).tolist()
-        contents = zip(heard.values(), numbers, strict=True)
+        contents = zip(heard.values(), np.bincount(pairs.negative_party, minlength=len(heard)).tolist(), strict=True)
         replies = [reply for content, number in contents for reply in _split(content, REPLY_BYTES, number)]
-        places = owners[1].argsort(kind="stable").argsort()  # of the pairs' replies, which come party after party
-        first, own = First(kept.seed), owners[0] == kept.counted.index(self._name)
+        places = pairs.negative_party.argsort(kind="stable").argsort()  # of the pairs among these
+        first, own = First(kept.seed), pairs.positive_party == kept.counted.index(self._name)
         answers = [first.answer(replies[place]) for place in places[own]]
-        return _bytes(np.bincount(answers, minlength=3))
+        return np.bincount(answers, minlength=3).astype("<i8").tobytes()
+
+    def _pairs(self, kept: _Kept) -> Pairs:
+        return matched(self._manifest.session, kept.sizes, self._terms.pairings)
 
     def read(self, payload: bytes, who: WhoCounts) -> Evaluation:
         """Return what all answers say; raise `UndefinedAucError` where there is no pair."""
-        kept, terms = self._kept, self._terms
-        who.check(kept.counted)
-        tally = _tally(payload, len(_pairs(self._manifest, kept.sizes, terms.pairings)[0][0]))
+        who.check(self._kept.counted)
+        tally = _tally(payload, len(self._pairs(self._kept).positive))
         if not tally.any():
             raise UndefinedAucError(result_warnings.ONE_CLASS)
-        return self._protocol.estimated(self._manifest, terms.response.auc(tally), terms.bins, len(kept.counted))
+        estimate, parties = self._terms.response.auc(tally), len(self._kept.counted)
+        return self._protocol.estimated(self._manifest, estimate, self._terms.bins, parties)
 
     def kept(self) -> bytes:
         """Return the seed of the secret key, and who has how many rows."""
@@ -210,19 +214,6 @@ class PairsParty(PartySide[Evaluation]):
     def restore(self, kept: bytes) -> None:
         """Take it back."""
         self._kept = decode(kept, _Kept, "party's state")
-
-
-class _Kept(SecretStruct, frozen=True):
-    seed: bytes  # of the secret key
-    counted: tuple[str, ...] = ()
-    sizes: tuple[tuple[int, int], ...] = ()  # how many positives and negatives they have
-
-
-def _pairs(manifest: Manifest, sizes: Sequence[tuple[int, int]], pairings: int) -> tuple[Integers, Integers]:
-    """Return the pairs' rows, as of `matched`, and whose these are, by index; both of shape (2, pairs)."""
-    rows = matched(manifest.session, sizes, pairings).reshape(2, -1)
-    owners = [np.repeat(np.arange(len(sizes)), own)[of] for own, of in zip(np.transpose(sizes), rows, strict=True)]
-    return rows, np.array(owners)
 
 
 def _digest(number: int, content: bytes) -> bytes:
@@ -258,10 +249,6 @@ def _split(content: bytes, size: int, number: int) -> list[bytes]:
     if len(content) != size * number:
         raise DeserialisationError(f"expected {number:,} ciphertexts of {size:,} bytes, got {len(content):,} bytes")
     return [content[start : start + size] for start in range(0, len(content), size)]
-
-
-def _bytes(tally: Integers) -> bytes:
-    return np.asarray(tally, "<i8").tobytes()
 
 
 def _tally(payload: bytes, pairs: int) -> Integers:

@@ -30,6 +30,7 @@ different rows are not positively correlated, as f falls with the negative's sco
 import hashlib
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -68,16 +69,30 @@ class PairResponse:
         return AucEstimate(auc, bound / pairs, math.sqrt(variance / pairs), ties / 2, ties_error / 2)
 
 
-def matched(session: bytes, sizes: Sequence[tuple[int, int]], pairings: int) -> Integers:
-    """Return a session's pairs, of the indices of positive rows, then of negative ones: shape (2, P, m).
+class Pairs(NamedTuple):
+    """Pairs, pairing after pairing: the party and the row there of each one's positive and negative; shape (pairs,)."""
 
-    Sizes are the numbers of either of each party, whose rows are counted one party after the other. All who know them
-    find the same pairs, whatever their version of numpy.
+    positive_party: Integers
+    positive: Integers
+    negative_party: Integers
+    negative: Integers
+
+
+def matched(session: bytes, sizes: Sequence[tuple[int, int]], pairings: int) -> Pairs:
+    """Return a session's pairs, from how many positives and negatives each party has.
+
+    All who know these numbers find the same pairs, whatever their version of numpy.
     """
-    classes = [sum(own) for own in zip(*sizes, strict=True)]
-    found = np.empty((2, pairings, min(classes)), np.int64)
+    classes = np.array(sizes).T
+    totals = classes.sum(axis=1).tolist()
+    rows = np.empty((2, pairings, min(totals)), np.int64)  # counted one party after the other
     for number in range(pairings):
         key = hashlib.sha256(encode(("ustat-pairs", session, tuple(sizes), number))).digest()
-        drawn = KeyStream(key).words(max(classes)).argsort(kind="stable")[: min(classes)]
-        found[:, number] = (np.arange(min(classes)), drawn)[:: 1 if classes[0] <= classes[1] else -1]
-    return found
+        drawn = KeyStream(key).words(max(totals)).argsort(kind="stable")[: min(totals)]
+        rows[:, number] = (np.arange(min(totals)), drawn)[:: 1 if totals[0] <= totals[1] else -1]
+    found = []
+    for own, of_class in zip(classes, rows.reshape(2, -1), strict=True):
+        ends = own.cumsum()
+        party = ends.searchsorted(of_class, side="right")
+        found += [party, of_class - (ends - own)[party]]
+    return Pairs(*found)

@@ -22,10 +22,10 @@ distance of X/B < 2^-45: of the 16 pairs at most that a row is in, 2^-41. The ot
 **B fills the room there is.** X + B, and N roundings in the switch, worth less than N·q₁, stay below Q/6: decryption is
 always right. And a *lying* first one, whose ciphertext may be anything, sees but one number modulo Q, of which no value
 is more than Q/(2B + 1) < 3.0001 times as likely as if it told nothing: a pair makes no guess at a row more than 3.0001
-times as good. Not less either: without u in the ciphertext, sign(i - j) shows without noise. A lying second one makes
-y what it likes, and may leave out w.
+times as good. Not less either: without u in the ciphertext, sign(i - j) shows without noise. A lying second one may
+leave out w, or make y what it likes.
 
-u and w are good for one pair: two replies to one request, with the same w, would add up.
+u, w and f are for one pair: a second reply to a request would spend the budget once more.
 """
 
 import math

@@ -30,8 +30,9 @@ LIMIT = 2**30
 
 
 def asked(parties: list[PartyData], **options: Any) -> Request:
-    names = tuple(data.name for data in parties)
-    return Request(parties=names, thresholds=np.linspace(0, 1, BINS), options={"epsilon": 1.0, **options})
+    names, least = tuple(data.name for data in parties), min(len(parties), 2)
+    options = {"epsilon": 1.0, **options}
+    return Request(parties=names, thresholds=np.linspace(0, 1, BINS), min_parties=least, options=options)
 
 
 class Play:
@@ -68,6 +69,8 @@ class Play:
 
     def told(self) -> dict[str, tuple[bytes, bytes]]:
         """What parties tell each other in the message of this round: content and signature."""
+        if self.aggregator.round > 3:
+            return {}
         payloads = decode(payload(self.message), tuple[tuple[str, bytes], ...], "")
         return {name: decode(sent, tuple[bytes, bytes], "") for name, sent in payloads}
 
@@ -80,13 +83,11 @@ class Play:
     def exact(self) -> np.ndarray:
         """What comparisons without noise give of each party's positives, shape (parties, 3)."""
         rows = [np.minimum((data.y_score * (BINS - 1) + 1e-9).astype(int), BINS - 1) for data in self.data]
-        bins = [np.concatenate([own[data.y_true == label] for own, data in zip(rows, self.data, strict=True)])
-                for label in (True, False)]  # fmt: skip
-        sizes = [(int(data.y_true.sum()), int((~data.y_true).sum())) for data in self.data]
-        positive, negative = matched(self.manifest.session, sizes, self.pairings).reshape(2, -1)
-        owner = np.repeat(np.arange(len(sizes)), [size for size, _ in sizes])[positive]
+        classes = [(own[data.y_true], own[~data.y_true]) for own, data in zip(rows, self.data, strict=True)]
+        sizes = [(len(positives), len(negatives)) for positives, negatives in classes]
         found = np.zeros((len(sizes), 3), np.int64)
-        np.add.at(found, (owner, np.sign(bins[0][positive] - bins[1][negative]) + 1), 1)
+        for party, row, other, negative in zip(*matched(self.manifest.session, sizes, self.pairings), strict=True):
+            found[party, np.sign(classes[party][0][row] - classes[other][1][negative]) + 1] += 1
         return found
 
 
@@ -181,6 +182,22 @@ def test_an_aggregator_cannot_put_requests_or_replies_of_its_own_in_the_place_of
             play.parties["site 0"].respond(play.lie(left_out))
     play.next_round()
     assert len({found.auc for found in play.results()}) == 1
+
+
+def test_who_counts_and_a_partys_own_numbers_do_not_change_on_the_way(parties: list[PartyData]) -> None:
+    play = Play(parties)
+    play.next_round()
+    told, party = play.told(), play.parties["site 0"]
+    with pytest.raises(MessageError, match="'site 0' has other numbers of rows"):
+        party.respond(play.lie({**told, "site 0": told["site 1"]}))
+    play = Play(parties, signed=True)
+    play.next_round()
+    for _ in range(2):
+        play.next_round()
+        lie = play.lie({name: play.told()[name] for name in ("site 0", "site 1")}) if play.told() else play.message
+        fewer = msgspec.structs.replace(parsed(lie), submissions=parsed(lie).submissions[:2])
+        with pytest.raises(MessageError, match="not those"):
+            play.parties["site 0"].respond(fewer.protected(play.aggregator.protection).to_bytes())  # type: ignore[arg-type]
 
 
 def test_what_a_party_told_in_one_round_is_not_told_in_another(parties: list[PartyData]) -> None:

@@ -47,21 +47,29 @@ def squared_error(sizes: tuple[int, int], pairings: int, zetas: tuple[float, flo
 @pytest.mark.parametrize("pairings", [1, 3])
 def test_a_row_is_in_one_pair_of_a_pairing_and_all_of_the_smaller_class_are(sizes: list, pairings: int) -> None:
     found = matched(b"session", sizes, pairings)
-    classes = [sum(each) for each in zip(*sizes, strict=True)]
-    assert found.shape == (2, pairings, min(classes))
-    for rows, size in zip(found, classes, strict=True):
-        for of_pairing in rows:
-            assert len(set(of_pairing)) == min(classes)
-            assert set(of_pairing) <= set(range(size))
+    smaller = min(sum(positives for positives, _ in sizes), sum(negatives for _, negatives in sizes))
+    for parties, rows, of_class in (
+        (found.positive_party, found.positive, 0),
+        (found.negative_party, found.negative, 1),
+    ):
+        assert len(rows) == pairings * smaller
+        for pairing in np.array_split(np.array([parties, rows]).T, pairings):
+            assert len({tuple(row) for row in pairing}) == smaller
+            assert all(0 <= row < sizes[party][of_class] for party, row in pairing)
+
+
+def test_parties_of_all_versions_find_the_same_pairs() -> None:
+    found = matched(bytes(range(16)), [(2, 1), (1, 4)], 2)
+    assert [each.tolist() for each in found] == [[0, 0, 1] * 2, [0, 1, 0] * 2, [1] * 6, [0, 3, 2, 3, 1, 2]]
 
 
 def test_every_matching_is_as_likely_and_another_session_has_another() -> None:
-    found = [matched(number.to_bytes(16, "big"), [(1, 0), (1, 3)], 2)[1] for number in range(6000)]
-    for pairing in range(2):
-        seen = np.bincount([3 * each[pairing, 0] + each[pairing, 1] for each in found], minlength=9)
+    found = np.array([matched(number.to_bytes(16, "big"), [(1, 0), (1, 3)], 2).negative for number in range(6000)])
+    for of_pairing in (found[:, :2], found[:, 2:]):
+        seen = np.bincount(of_pairing @ [3, 1], minlength=9)
         assert not seen[[0, 4, 8]].any()  # no negative twice
         assert chisquare(seen[[1, 2, 3, 5, 6, 7]]).pvalue > 1e-7
-    assert np.mean([each[0, 0] == each[1, 0] for each in found]) == pytest.approx(1 / 3, abs=0.035)
+    assert (found[:, 0] == found[:, 2]).mean() == pytest.approx(1 / 3, abs=0.035)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 4.0, 8.0, 32.0])
@@ -110,8 +118,9 @@ def test_over_5_000_runs_the_estimate_is_unbiased_and_its_squared_error_is_the_f
     generator = np.random.default_rng(6)
     response = PairResponse(2.0 / pairings, ENTRIES)
     rows = [generator.choice(4, (RUNS, size), p=shares) for size, shares in zip(sizes, SHARES, strict=True)]
-    pairs = [matched(run.to_bytes(16, "big"), [sizes], pairings).reshape(2, -1) for run in range(RUNS)]
-    scores = [np.take_along_axis(each, chosen, 1) for each, chosen in zip(rows, np.stack(pairs, axis=1), strict=True)]
+    pairs = [matched(run.to_bytes(16, "big"), [sizes], pairings) for run in range(RUNS)]
+    chosen = np.array([pair.positive for pair in pairs]), np.array([pair.negative for pair in pairs])
+    scores = [np.take_along_axis(each, places, 1) for each, places in zip(rows, chosen, strict=True)]
     answers = (compared(*scores) + generator.choice(response.table, scores[0].shape)) % 3
     tallies = np.stack([(answers == answer).sum(axis=1) for answer in range(3)], axis=1)
     found = [response.auc(tally) for tally in tallies]
@@ -195,8 +204,8 @@ def test_at_small_budgets_pairs_have_smaller_errors_than_randomised_response_and
         response = PairResponse(epsilon / pairings, 4096 - 512)
 
         def estimate(*classes: np.ndarray) -> float:
-            pairs = matched(generator.bytes(16), [(len(classes[0]), len(classes[1]))], pairings).reshape(2, -1)
-            kernel = compared(*(own[chosen] for own, chosen in zip(classes, pairs, strict=True)))
+            pairs = matched(generator.bytes(16), [(len(classes[0]), len(classes[1]))], pairings)
+            kernel = compared(classes[0][pairs.positive], classes[1][pairs.negative])
             answers = (kernel + generator.choice(response.table, len(kernel))) % 3
             return response.auc(np.bincount(answers, minlength=3)).auc
 

@@ -12,6 +12,8 @@ import pytest
 from scipy.stats import chisquare, kstest
 
 from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.rlwe.ciphertexts import check_not_small, divided
+from fhe_auc.rlwe.polynomials import coefficients_of, values_of
 from fhe_auc.rlwe.ring_parameters import MAX_MODULUS_BITS
 from fhe_auc_protocols.u_statistics import two_party
 from fhe_auc_protocols.u_statistics.pairs import PairResponse
@@ -78,6 +80,19 @@ def test_without_flooding_the_noise_stays_below_its_bound(first: First, second: 
         seen = phase(first, second.reply(first.request(4, BINS), 9, drawing(0, FLOODING)))
         third = HALF.moduli[0] / 3
         assert abs(seen - third * round(seen / third)) < NOISE / HALF.moduli[1] + RING_DIMENSION / 2 + 2
+
+
+def test_the_rest_of_a_reply_does_not_show_the_row_to_who_guesses_all_that_made_it(
+    first: First, second: Second
+) -> None:
+    """Who knew no more than the request could try each bin and each w, 83,000 of them."""
+    request, w = first.request(4, BINS), 1000
+    _, words = np.split(two_party._SEEDED.expand(request), 2)
+    b = two_party._for_the_constant(np.append(np.sign(np.arange(BINS) - 9), np.roll(second._table, -w)))
+    guess = coefficients_of(HALF, HALF.multiply(words, values_of(HALF, b)))
+    left = two_party.checked_reply(second.reply(request, 9, drawing(w, FLOODING)))[:, 1:]
+    two_party._SECOND.subtract_in_place(left, divided(HALF, guess, 1))
+    check_not_small(two_party._SECOND, left)
 
 
 def test_a_lying_first_user_reads_one_exact_comparison_of_each_pair_and_no_more(first: First, second: Second) -> None:
