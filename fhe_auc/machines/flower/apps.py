@@ -38,8 +38,7 @@ _IN_WORDS = {
     7: "it takes apps of its --trusted-entities alone",
     8: "its app ended before it answered, as where memory is short",
     REFUSED: "it could not answer: its log says why",
-}
-"""What Flower's error codes say of a node: `flwr.common.constant.ErrorCode`."""
+}  # what Flower's error codes (`flwr.common.constant.ErrorCode`) say of a node
 
 _RECORD, _ARRAY = "fhe-auc", "letter"
 _POLL, _RARE = 0.5, 5.0  # seconds between looks, while a letter is out and else

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, NoReturn
+from typing import Any
 
 import rfc8785
 
@@ -42,9 +42,7 @@ def sign_json(identity: Identity, purpose: bytes, value: Mapping[str, Any]) -> d
 def parse(data: bytes | str) -> dict[str, Any]:
     """Return a JSON object, unverified; raise `TamperedError` where it is none, or readers could differ about it."""
     try:
-        found = json.loads(
-            data, object_pairs_hook=_distinct, parse_int=_read, parse_float=_read, parse_constant=_no_constant
-        )
+        found = json.loads(data, object_pairs_hook=_distinct, parse_int=_read, parse_float=_read, parse_constant=_read)
         _check_depth(found, _DEEPEST)
     except (ValueError, RecursionError):
         raise TamperedError("it is not one well-formed JSON object") from None
@@ -74,8 +72,7 @@ def verified_signer(value: Mapping[str, Any], purpose: bytes, members: Members, 
         raise TamperedError("its time is in the future")
     found = members.signer(name, version, time)
     if not has_signed(found.signing_key, purpose, signed, signature):
-        why = "it was changed since, if only by a tool that rounds numbers, or makes text of them"
-        raise TamperedError(f"it is not what {found.name!r} has signed: {why}")
+        raise TamperedError(f"it is not what {found.name!r} has signed: it was changed since, if only a few digits")
     return found
 
 
@@ -95,15 +92,13 @@ def _integer(text: str) -> int | str:
 
 
 def _read(text: str) -> float:
-    # RFC 8785 writes the float 1e16 with all its digits, 2^60 with zeros for its last ones, and refuses the integers
-    # that Python reads there.
+    # RFC 8785 has the float 1e16 with all its digits, 2^60 with zeros for the last ones; its library refuses integers.
     near = float(text)
     if math.isfinite(near):
-        if not text.lstrip("-").isdigit():
-            return near
-        if abs(whole := int(text)) <= _LARGEST:
+        whole = int(text) if text.lstrip("-").isdigit() else None
+        if whole is not None and abs(whole) <= _LARGEST:
             return whole
-        if whole in (int(near), Decimal(repr(near))):
+        if whole in (None, int(near), Decimal(repr(near))):
             return near
     raise TamperedError(f"the number {text[:32]} in it is not the same to every reader of JSON")
 
@@ -120,7 +115,3 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise TamperedError("a name is in it twice")
     return found
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise TamperedError(f"{name} is in it, which is not JSON")
