@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # fedbiomed 6.4.1: RECALL, PRECISION and F1_SCORE of labels 0 and 1 are those of label 0, the first one in order, unless
-# pos_label is told. Its docstring says that 1 is the default. At a node whose rows all have label 1 they are those of 1.
+# pos_label is told. Its docstring says that 1 is the default. At a node whose rows all have label 1 they are those of
+# 1.
 #
-# Seen: of 10 ill patients 2 are found, of 90 healthy ones 89: RECALL 0.989, F1_SCORE 0.952; with pos_label=1 0.2 and 0.308.
-# Five ill patients alone, 2 found: 0.4.
+# Seen: of 10 ill patients 2 are found, of 90 healthy ones 89: RECALL 0.989, F1_SCORE 0.952; with pos_label=1 0.2 and
+# 0.308. Five ill patients alone, 2 found: 0.4.
 # Why it matters: a model that misses four of five is validated as nearly perfect, and the average over nodes mixes
 # sensitivity with specificity.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-for python in "${PYTHON:-python3}" python3.11 python3.10 ~/.pyenv/versions/3.1[01].*/bin/python; do # those it takes
+# It has wheels for Python 3.10 and 3.11.
+for python in "${PYTHON:-python3}" python3.11 python3.10 ~/.pyenv/versions/3.1[01].*/bin/python; do
   "$python" -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))' 2>/dev/null && break
 done
 "$python" -m venv "$folder/venv"

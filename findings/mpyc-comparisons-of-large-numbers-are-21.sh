@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# mpyc 0.11: secure integers hold and add numbers far beyond the 32 bits of SecInt(), and sums come back right. Compared,
-# they are not refused: "9e10 > 5" is neither 1 nor 0 but 21, "9e10 < 5" is -20.
+# mpyc 0.11: secure integers hold and add numbers far beyond the 32 bits of SecInt(), and sums come back right.
+# Compared, they are not refused: "9e10 > 5" is neither 1 nor 0 but 21, "9e10 < 5" is -20.
 #
 # Seen: 5 * 10^9 > 5: 2; 9 * 10^10 > 5: 21; 10^12 > 5: 233; in SecInt(64) each is 1.
-# Why it matters: an AUC counts pairs by comparisons. Scores in units of 10^-10, or counts of pairs that are compared with
-# a bound, give sums that look like counts. The length has to be set by hand, and nothing checks it.
+# Why it matters: an AUC counts pairs by comparisons. Scores in units of 10^-10, or counts of pairs that are compared
+# with a bound, give sums that look like counts. The length has to be set by hand, and nothing checks it.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

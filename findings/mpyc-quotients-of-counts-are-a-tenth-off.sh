@@ -2,8 +2,8 @@
 # mpyc 0.11: a quotient of secure fixed-point numbers is a product with a reciprocal of 16 binary digits, so the larger
 # both numbers are, the fewer of its digits are right. It also falls by chance, another time otherwise.
 #
-# Seen, SecFxp() of 32 bits, 40 quotients each: 76 / 100 is 0.760 or 0.761; 7,600 / 10,000 is 0.696 or 0.812;
-# 20,000 / 30,000 is 0.610 or 0.916. With SecFxp(64) 760,000,000 / 1,000,000,000 is 0.708 or 0.885.
+# Seen, SecFxp() of 32 bits, 40 quotients each: 76 / 100 is 0.760 or 0.761; 7,600 / 10,000 is 0.696 or 0.812; 20,000 /
+# 30,000 is 0.610 or 0.916. With SecFxp(64) 760,000,000 / 1,000,000,000 is 0.708 or 0.885.
 # Why it matters: a rate or an AUC that is divided in secret shares is off by more than any interval. Open both counts,
 # or scale them to less than 1 first.
 set -euo pipefail

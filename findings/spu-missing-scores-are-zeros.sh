@@ -8,7 +8,8 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-for python in "${PYTHON:-python3}" python3.11 python3.10 ~/.pyenv/versions/3.1[01].*/bin/python; do # spu has wheels for these
+# It has wheels for Python 3.10 and 3.11.
+for python in "${PYTHON:-python3}" python3.11 python3.10 ~/.pyenv/versions/3.1[01].*/bin/python; do
   "$python" -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))' 2>/dev/null && break
 done
 "$python" -m venv "$folder/venv"
@@ -26,7 +27,8 @@ clear = float(jnp.nanmean(scores))
 shared = float(simulation.sim_jax(parties, lambda x: jnp.nanmean(x))(scores))
 missing = [bool(each) for each in simulation.sim_jax(parties, lambda x: jnp.isnan(x))(scores)]
 back = simulation.sim_jax(parties, lambda x: x)(np.float32([np.nan, np.inf]))
-print(f"nanmean of NaN, 1, 3: in the clear {clear}, in SPU {shared:.3f}; isnan {missing}; NaN and inf are {back.tolist()}")
+print(f"nanmean of NaN, 1, 3: in the clear {clear}, in SPU {shared:.3f}; isnan {missing}")
+print("NaN and inf are", back.tolist())
 assert clear == 2.0 and round(shared, 3) == 1.333
 assert missing == [False, False, False] and back[0] == 0 and np.isfinite(back[1])
 PY

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # vantage6-algorithm-tools 5.0.3 with pandas 3.1.1, which it admits: impute fills nothing in. It replaces values in a
-# copy, as pandas 3 makes it, and returns the column as it was; the node logs a warning, the task is "completed".
+# copy, as pandas 3 makes it, and returns the column as it was; a warning is printed, no error raised.
 #
 # Seen: a column 2, NaN, 4 at one site, 2, NaN, 9 at another, over its MockNetwork: the mean is asked for, and NaN is
 # still there at both. So also with missing_values "nan" of type float; without that, it looks for the text "None". With

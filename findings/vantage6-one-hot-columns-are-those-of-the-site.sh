@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# vantage6-algorithm-tools 5.0.3: one_hot_encode takes the list of all categories, since a node may lack
-# some, and still makes columns for those alone that the node has. The list only tells which others are "unknown".
+# vantage6-algorithm-tools 5.0.3: one_hot_encode takes the list of all categories, since a node may lack some, and still
+# makes columns for those alone that the node has. The list only tells which others are "unknown".
 #
 # Seen: categories f, m, x; a site with f and m gets columns f, m; one with f alone gets f; a site with another category
 # gets "unknown". Columns are in the order of the alphabet, not of the list.
