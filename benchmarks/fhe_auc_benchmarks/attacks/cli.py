@@ -9,6 +9,9 @@ from fhe_auc.base.extras import require
 from fhe_auc.cli import inputs, output
 from fhe_auc_benchmarks.attacks.laboratory import CONFIDENCE, PASSED, known
 
+_WHOM = "Whom to attack; beside malicious also semi-honest, and beside verified also exact."
+_KEYS = "Who decrypts: each party (sealed), or a helper; with one, helper and parties may lie, too (verified only)."
+
 
 @click.command(
     epilog=output.examples(
@@ -19,21 +22,11 @@ from fhe_auc_benchmarks.attacks.laboratory import CONFIDENCE, PASSED, known
         "fhe-auc attack --protocol verified --keys helper  … and a helper or a party that lies, too",
     )
 )
-@click.option(
-    "--protocol",
-    type=click.Choice(("malicious", "verified")),
-    default="malicious",
-    help="Whom to attack; beside malicious also semi-honest, and beside verified also exact.",
-)
-@click.option(
-    "--keys",
-    type=click.Choice(("sealed", "helper")),
-    default="sealed",
-    help="Who decrypts: each party, or a helper; with one, helper and parties may lie, too (verified only).",
-)
-@click.option("--attack", "names", metavar="NAME", multiple=True, help="May be repeated. Default: all.")
-@click.option("--trials", metavar="N", type=click.IntRange(min=1), default=2, help="Trials of each attack.")
-@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Repeat with it.")
+@inputs.option("--protocol NAME", _WHOM, type=click.Choice(("malicious", "verified")), default="malicious")
+@inputs.option("--keys WHO", _KEYS, type=click.Choice(("sealed", "helper")), default="sealed")
+@inputs.option("--attack NAME", "May be repeated. Default: all.", name="names", multiple=True)
+@inputs.whole_number("--trials", 1, default=2, about="Trials of each attack.")
+@inputs.whole_number("--seed", 0, default=0, about="Repeat with it.")
 @output.json_option
 def attack(protocol: str, keys: str, names: tuple[str, ...], trials: int, seed: int, as_json: bool) -> None:
     """Attack the encrypted protocols as somebody who lies.

@@ -8,6 +8,7 @@ import click
 
 from fhe_auc.base.files import read_text, write_atomically
 from fhe_auc.cli import output
+from fhe_auc.cli.inputs import option
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.store.audit import read_trail
 from fhe_auc_keys.store.vault import Vault
@@ -26,7 +27,7 @@ _DETAILS = ("rows", "spent", "exact", "limit", "by", "outcome", "error", "counte
     "fhe-auc audit --store keystore --copy audit.jsonl                       to keep elsewhere",
 )
 @click.argument("file", metavar="[FILE]", required=False, type=common.FILE)
-@click.option("--copy", metavar="FILE", type=common.NEW_FILE, help="Write the key store's trail, as it is, to FILE.")
+@option("--copy FILE", "Write the key store's trail, as it is, to FILE.", type=common.NEW_FILE)
 @common.members_option
 @common.reported
 def audit(file: Path | None, copy: Path | None, vault: Vault | None, members: Members | None) -> common.Report:

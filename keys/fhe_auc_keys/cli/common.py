@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ import click
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli import failures, output
+from fhe_auc.cli.inputs import option
 from fhe_auc.session.manifest import SESSION_BYTES
 from fhe_auc_keys.errors import about
 from fhe_auc_keys.store import known_members
@@ -22,6 +24,10 @@ from fhe_auc_keys.trust.members import Members
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+_STORE = "Key store: a folder that only you can read."
+_PASSPHRASE = f"Read the passphrase from FILE (mode 600), which lies beside the store. Without: {PASSPHRASE_VARIABLE}."
+_MEMBERS = "Folder of the consortium's members' files (1.json, 2.json, …), in place of a key store's."
 
 Rows: TypeAlias = "list[tuple[Any, ...]]"  # of a table: texts, and the values that `_cell` writes
 
@@ -140,6 +146,11 @@ def agreed(question: str, *, nobody: str = "") -> bool:
         return False
 
 
+def absolute(place: str) -> str:
+    """Return a file or folder as processes find it that stand elsewhere; a URL is one already."""
+    return place if "://" in place else os.path.abspath(place)
+
+
 def file_stem(name: str) -> str:
     """Return a party's name as a file name's beginning: names may hold blanks, slashes and the like, or be long."""
     return re.sub(r"[^\w.@-]+", "_", name).lstrip(".")[:40] or "party"
@@ -148,21 +159,8 @@ def file_stem(name: str) -> str:
 def key_store(command: Callable[..., Any], *, required: bool = True) -> Callable[..., Any]:
     """Decorate a command: it receives ``vault``, a `Vault`, or None where none is `required`."""
 
-    @click.option(
-        "--store",
-        metavar="DIR",
-        type=click.Path(file_okay=False, path_type=Path),
-        envvar=STORE_VARIABLE,
-        show_envvar=True,
-        required=required,
-        help="Key store: a folder that only you can read.",
-    )
-    @click.option(
-        "--passphrase-file",
-        metavar="FILE",
-        type=FILE,
-        help=f"Read the passphrase from FILE (mode 600), which lies beside the store. Without: {PASSPHRASE_VARIABLE}.",
-    )
+    @option("--store DIR", _STORE, type=FOLDER, envvar=STORE_VARIABLE, show_envvar=True, required=required)
+    @option("--passphrase-file FILE", _PASSPHRASE, type=FILE)
     @functools.wraps(command)
     def with_store(*args: Any, store: Path | None, passphrase_file: Path | None, **options: Any) -> Any:
         vault = None if store is None else Vault(store, passphrase_file)
@@ -175,13 +173,7 @@ def members_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a command that changes nothing: it receives ``vault``, and ``members``, which it or a folder has."""
 
     @functools.partial(key_store, required=False)
-    @click.option(
-        "--members",
-        "members_folder",
-        metavar="DIR",
-        type=click.Path(exists=True, file_okay=False, path_type=Path),
-        help="Folder of the consortium's members' files (1.json, 2.json, …), in place of a key store's.",
-    )
+    @option("--members DIR", _MEMBERS, name="members_folder", type=click.Path(True, file_okay=False, path_type=Path))
     @functools.wraps(command)
     def with_members(*args: Any, vault: Vault | None, members_folder: Path | None, **options: Any) -> Any:
         members: Members | None = None

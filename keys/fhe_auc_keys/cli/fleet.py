@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable
 from functools import wraps
@@ -85,11 +84,6 @@ def _with_workers(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_pool
 
 
-def _absolute(place: str) -> str:
-    """Return a file or folder as workers find it, who may stand elsewhere; a URL is one already."""
-    return place if "://" in place else os.path.abspath(place)
-
-
 def _step(*examples: str, places: str = "", shared: bool = True) -> Callable[..., Any]:
     """Decorate a role's step: it receives ``session`` and ``vault``, `places`, and ``pool`` where workers share it."""
 
@@ -111,7 +105,7 @@ def _step(*examples: str, places: str = "", shared: bool = True) -> Callable[...
         step = common.key_store(_with_workers(reported) if shared else reported)
         step = inputs.option("--holder NAME", _HOLDER, required=True)(step)
         for place in reversed(places.split()):
-            step = click.argument(place, callback=lambda _, __, value: _absolute(value))(step)
+            step = click.argument(place, callback=lambda _, __, value: common.absolute(value))(step)
         step = click.argument("session_file", metavar="SESSION", type=common.FILE)(step)
         shown = (f"fhe-auc fleet {each} --holder vendor --store keystore" for each in examples)
         return common.command(None, *shown, name=examples[0].split()[0])(step)
@@ -210,14 +204,14 @@ def open_pads(places: tuple[str, ...], nothing: bool, session: FleetSession, vau
     """
     if len(places) != (1 if nothing else 3):
         raise click.UsageError("give KEYS, BLOBS and ANSWERS; or ANSWERS and --nothing")
-    answers = _absolute(places[-1])
+    answers = common.absolute(places[-1])
     opening = tables.within(answers, aggregator.OPENING_FILE)
     told = f"nothing is opened and the session has ended: {opening!r} says so to its devices"
     if nothing:
         with vault.open() as store:
             tables.write_file(opening, helper.end(session, store, at=common.now()))
         return common.Report({"opened": False}, [("ended", told)]), "ended unopened"
-    keys, blobs = map(_absolute, places[:-1])
+    keys, blobs = map(common.absolute, places[:-1])
     found = helper.open_pads(session, vault, keys, blobs, answers, pool, at=common.now())
     where = f"the answers, for the aggregator, are in {answers!r}" if found.opened else f"too few count, so {told}"
     return _verdicts(found.verdicts, where, opened=found.opened), "opened" if found.opened else "ended unopened"
@@ -281,7 +275,7 @@ def _verdicts(found: dict[str, int], where: str, *, opened: bool = True) -> comm
 @inputs.whole_number("--parties", 2, default=1000, about="Devices.")
 @inputs.option("--thresholds SPEC", "As of `fhe-auc evaluate`.", default=_THRESHOLDS)
 @_with_workers
-@inputs.option("--folder DIR", _FOLDER, type=click.Path(file_okay=False, path_type=Path))
+@inputs.option("--folder DIR", _FOLDER, type=common.FOLDER)
 @inputs.option("--no-proofs", "Nobody proves its row cap.")
 @inputs.option("--epsilon E", "Privacy budget of a device: its noise. Default: none.", type=float)
 @common.reported

@@ -11,7 +11,7 @@ import click
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli import output
-from fhe_auc.cli.inputs import whole_number
+from fhe_auc.cli.inputs import option, whole_number
 from fhe_auc.cli.serve import serve
 from fhe_auc.exchange.exchange import make_folder, place_of
 from fhe_auc.exchange.remote import open_exchange
@@ -29,12 +29,10 @@ from fhe_auc_keys.trust.public_keys import check_name, printable
 from fhe_auc_keys.trust.published import Published
 
 days_option = whole_number("--days", 1, MAX_DAYS, default=365, about="How long the file counts.")
-compared_option = click.option(
-    "--compared",
-    metavar="TEXT",
-    multiple=True,
-    help="The 16 characters that the other side has read out, in place of being asked. May be repeated.",
-)
+_COMPARED = "The 16 characters that the other side has read out, in place of being asked. May be repeated."
+compared_option = option("--compared TEXT", _COMPARED, multiple=True)
+_ROLE = "What it does in sessions: site, aggregator or helper."
+_FOLDER = "The role's own folder: key store, passphrase, configuration, state. Default: one that is called as it."
 
 
 def _makes_role(command: Callable[..., tuple[str, dict[str, Any], common.Rows]]) -> Callable[..., common.Report]:
@@ -44,17 +42,10 @@ def _makes_role(command: Callable[..., tuple[str, dict[str, Any], common.Rows]])
     """
 
     @click.argument("name", metavar="NAME")
-    @click.option(
-        "--role", type=click.Choice(("site", "aggregator", "helper")), default="site", help="What it does in sessions."
-    )
-    @click.option("--data", metavar="PATH", help="A site's rows; it may be written into the configuration later.")
-    @click.option(
-        "--folder",
-        metavar="DIR",
-        type=click.Path(file_okay=False, path_type=Path),
-        help="The role's own folder: key store, passphrase, configuration, state. Default: one that is called as it.",
-    )
-    @click.option("--no-start", is_flag=True, help="Start no process; `fhe-auc serve CONFIG` does.")
+    @option("--role ROLE", _ROLE, type=click.Choice(("site", "aggregator", "helper")), default="site")
+    @option("--data PATH", "A site's rows; it may be written into the configuration later.")
+    @option("--folder DIR", _FOLDER, type=common.FOLDER)
+    @option("--no-start", "Start no process; `fhe-auc serve CONFIG` does.")
     @wraps(command)
     def with_role(
         *args: Any, name: str, role: str, data: str | None, folder: Path | None, no_start: bool, **options: Any
@@ -91,7 +82,7 @@ def new(exchange: str, role: NewRole, days: int) -> tuple[str, dict[str, Any], c
     the exchange is, and the fingerprint of the first members' file, but gives no access. Done again it goes on where it
     was.
     """
-    where = _absolute(exchange)
+    where = common.absolute(exchange)
     if "://" not in where:
         make_folder(Path(where))
     published = Published(open_exchange(where))
@@ -119,7 +110,7 @@ def new(exchange: str, role: NewRole, days: int) -> tuple[str, dict[str, Any], c
 @click.argument("link", metavar="LINK")
 @common.reported
 @_makes_role
-@click.option("--study", metavar="FILE", type=common.FILE, help="A study that came with the link: agree to it here.")
+@option("--study FILE", "A study that came with the link: agree to it here.", type=common.FILE)
 @compared_option
 def join(
     link: str, role: NewRole, study: Path | None, compared: tuple[str, ...]
@@ -135,8 +126,7 @@ def join(
     Done again it goes on where it was.
     """
     where, root = split_link(link)
-    where = _absolute(where)
-    exchange = open_exchange(where)
+    exchange = open_exchange(where := common.absolute(where))
     published = Published(exchange)
     known = published.joined(root)
     warn_of(published)
@@ -186,7 +176,3 @@ def _agreed(file: Path, name: str) -> Study:
     if not common.agreed("Answer the sessions that this study makes from now on?", nobody=nobody):
         raise KeysError("the study is not agreed to: join without it, or ask its maker to change it")
     return study
-
-
-def _absolute(exchange: str) -> str:
-    return exchange if "://" in exchange else str(Path(exchange).absolute())

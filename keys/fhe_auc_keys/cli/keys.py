@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from fhe_auc.cli import output
+from fhe_auc.cli.inputs import option
 from fhe_auc.cli.settings import CommandGroup
 from fhe_auc_keys.bundles.announcement import claimed
 from fhe_auc_keys.bundles.sealed_bundles import Kept
@@ -33,6 +34,17 @@ everybody     close                destroys the keys of sessions that have ended
 Private keys stay in key stores, which a passphrase encrypts; `fhe-auc members` and `fhe-auc join` make them. Whatever
 is sent is public or sealed to one recipient.
 """
+_DELTA = "With --limit: most delta that they may spend together. Default: anything below 1 over the rows put in."
+_DATA_SET = "Rows that --limit is for, as data-set in the site's configuration names them."
+_ACKNOWLEDGE = "Say that somebody has looked into why this session's result was refused. Needs --by."
+_RECONCILE = (
+    "Say that somebody has looked into what the ledger of a restored key store lacks, and has set limits so that they "
+    "are right: from now on it counts. Needs --by."
+)
+_LOSE_RESULT = (
+    "Also where there is no result yet: this site then gets none, nor does anybody where all must answer, or where "
+    "this is the helper's store."
+)
 
 
 @click.group(
@@ -54,33 +66,12 @@ def keys() -> None:
     'fhe-auc keys budget --acknowledge SESSION --by "Ada Osei" --store keystore',
 )
 @common.key_store
-@click.option(
-    "--limit", type=click.FloatRange(min=0, max=1e6), help="Most epsilon that all sessions may spend together."
-)
-@click.option(
-    "--delta",
-    type=click.FloatRange(min=0, max=1, max_open=True),
-    help="With --limit: most delta that they may spend together. Default: anything below 1 over the rows put in.",
-)
-@click.option(
-    "--data-set",
-    default=budgets.DEFAULT_DATA_SET,
-    show_default=True,
-    help="Rows that --limit is for, as data-set in the site's configuration names them.",
-)
-@click.option(
-    "--acknowledge",
-    metavar="SESSION",
-    type=common.SessionId(),
-    help="Say that somebody has looked into why this session's result was refused. Needs --by.",
-)
-@click.option(
-    "--reconcile",
-    is_flag=True,
-    help="Say that somebody has looked into what the ledger of a restored key store lacks, and has set limits so that "
-    "they are right: from now on it counts. Needs --by.",
-)
-@click.option("--by", "who", metavar="NAME", help="Who has looked into it; stands in the audit trail.")
+@option("--limit EPSILON", "Most epsilon that all sessions may spend together.", type=click.FloatRange(0, 1e6))
+@option("--delta DELTA", _DELTA, type=click.FloatRange(0, 1, max_open=True))
+@option("--data-set NAME", _DATA_SET, default=budgets.DEFAULT_DATA_SET)
+@option("--acknowledge SESSION", _ACKNOWLEDGE, type=common.SessionId())
+@option("--reconcile", _RECONCILE)
+@option("--by NAME", "Who has looked into it; stands in the audit trail.", name="who")
 @common.reported
 def budget(
     vault: Vault,
@@ -160,7 +151,7 @@ def _note(store: KeyStore, event: str, facts: Mapping[str, Any]) -> None:
     "fhe-auc keys show --store keystore --check --json | jq .problems",
 )
 @common.key_store
-@click.option("--check", is_flag=True, help="Verify all of it instead; exit status 1 where anything is wrong.")
+@option("--check", "Verify all of it instead; exit status 1 where anything is wrong.")
 @common.reported
 def show(vault: Vault, check: bool) -> common.Report:
     """Show whose key store it is, which members it knows, and what has become of its sessions; never a secret.
@@ -234,12 +225,7 @@ def _session(store: KeyStore, session: bytes) -> tuple[dict[str, Any], str]:
 )
 @click.argument("sessions", metavar="SESSION...", nargs=-1, required=True, type=common.SessionId())
 @common.key_store
-@click.option(
-    "--lose-result",
-    is_flag=True,
-    help="Also where there is no result yet: this site then gets none, nor does anybody where all must answer, or "
-    "where this is the helper's store.",
-)
+@option("--lose-result", _LOSE_RESULT)
 @common.reported
 def close(sessions: tuple[bytes, ...], vault: Vault, lose_result: bool) -> common.Report:
     """Destroy the keys of each SESSION, named by its id, in the key store.

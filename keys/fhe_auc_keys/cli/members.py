@@ -13,6 +13,7 @@ import click
 from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.files import read_config
 from fhe_auc.cli import output
+from fhe_auc.cli.inputs import option, whole_number
 from fhe_auc.cli.settings import CommandGroup
 from fhe_auc.exchange.exchange import place_of
 from fhe_auc.exchange.remote import open_exchange
@@ -43,6 +44,10 @@ everybody     members show     shows who is in, and who waits
 The coordinator is one of the members. A change counts for everybody once their process has seen the new file, which
 lies in the exchange.
 """
+_FLEET = (
+    "Name the fleet whose Ed25519 keys are here, in place of others: Parquet files with a column key of 32 bytes, "
+    "ascending from file to file."
+)
 
 
 @click.group(cls=CommandGroup, help=_HELP, short_help="Say who is in a consortium.")
@@ -165,11 +170,7 @@ def admit(own: _Own, names: tuple[str, ...], compared: tuple[str, ...], days: in
 )
 @_with_own
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.option(
-    "--stolen",
-    is_flag=True,
-    help="Its keys are in wrong hands: nothing signed with them counts any more, results of before neither.",
-)
+@option("--stolen", "Its keys are in wrong hands: nothing signed with them counts any more, results of before neither.")
 @days_option
 @common.reported
 def remove(own: _Own, names: tuple[str, ...], stolen: bool, days: int) -> common.Report:
@@ -187,14 +188,9 @@ def remove(own: _Own, names: tuple[str, ...], stolen: bool, days: int) -> common
     "fhe-auc members renew north/config.toml --coordinator north --coordinator south --coordinator west --signatures 2",
 )
 @_with_own
-@click.option("--coordinator", "coordinators", metavar="NAME", multiple=True, help="All who may sign from now on.")
-@click.option("--signatures", type=click.IntRange(1), metavar="N", help="How many of them must sign.")
-@click.option(
-    "--fleet",
-    metavar="FOLDER",
-    help="Name the fleet whose Ed25519 keys are here, in place of others: Parquet files with a column key of 32 bytes, "
-    "ascending from file to file.",
-)
+@option("--coordinator NAME", "All who may sign from now on.", name="coordinators", multiple=True)
+@whole_number("--signatures", 1, about="How many of them must sign.")
+@option("--fleet FOLDER", _FLEET)
 @days_option
 @common.reported
 def renew(
@@ -211,7 +207,7 @@ def renew(
 
 @common.command("Sign what another coordinator has changed.", "fhe-auc members sign south/config.toml")
 @_with_own
-@click.option("--yes", is_flag=True, help="In place of being asked: you know what it changes.")
+@option("--yes", "In place of being asked: you know what it changes.")
 @common.reported
 def sign(own: _Own, yes: bool) -> common.Report:
     """Show what the next members' file changes, and sign it, where it still lacks signatures."""

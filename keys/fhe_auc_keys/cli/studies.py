@@ -11,6 +11,7 @@ import click
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_config, write_atomically
 from fhe_auc.cli import output
+from fhe_auc.cli.inputs import option
 from fhe_auc.cli.serve import CONFIG
 from fhe_auc.cli.settings import CommandGroup
 from fhe_auc.exchange.remote import open_exchange
@@ -41,7 +42,7 @@ def session() -> None:
 )
 @click.argument("study_file", metavar="STUDY", type=common.FILE)
 @click.argument("config", metavar="CONFIG", type=CONFIG)
-@click.option("--again", is_flag=True, help="Make this turn's sessions once more; at each site a person is asked.")
+@option("--again", "Make this turn's sessions once more; at each site a person is asked.")
 @common.reported
 def make(study_file: Path, config: Path, again: bool) -> common.Report:
     """Make the session that STUDY asks for now, as its maker, the site that CONFIG is for.
@@ -90,8 +91,8 @@ session.add_command(make)
     "fhe-auc pending south.toml --no 31c4ce5c      refuses the session; or takes back an agreement to a study",
 )
 @click.argument("config", metavar="CONFIG", type=CONFIG)
-@click.option("--yes", metavar="ID", help="Agree: an id in the list, or how it begins.")
-@click.option("--no", metavar="ID", help="Refuse; also the id of a study that was agreed to.")
+@option("--yes ID", "Agree: an id in the list, or how it begins.")
+@option("--no ID", "Refuse; also the id of a study that was agreed to.")
 @common.reported
 def pending(config: Path, yes: str | None, no: str | None) -> common.Report:
     """Show the sessions that wait for a person at the site or helper of CONFIG, and the studies agreed to; or decide.

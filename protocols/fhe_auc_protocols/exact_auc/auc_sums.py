@@ -239,11 +239,8 @@ class AucSums(ReleasePart):
     @property
     def merged(self) -> Sequence[MergedVectors]:
         """The same vectors over merged bins."""
-        return (
-            [MergedVectors(self.starts, tuple([(merged_name(name), name) for name in self._counts]))]
-            if self.starts
-            else []
-        )
+        named = tuple([(merged_name(name), name) for name in self._counts])
+        return [MergedVectors(self.starts, named)] if self.starts else []
 
     @property
     def sums(self) -> Sequence[Sum]:

@@ -202,16 +202,11 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         parts = plan.parts if plan.caps else ()
         headline, exactly = next((own.headline, own.binning_error) for own in said if own.headline is not None)
         weighted = plan.analysis.units is not None
-        estimates, comparisons = (
-            [row for own in said for row in own.estimates],
-            [row for own in said for row in own.comparisons],
-        )
+        estimates = [row for own in said for row in own.estimates]
+        comparisons = [row for own in said for row in own.comparisons]
         if weighted:
-            headline, estimates, comparisons = (
-                few_digits(headline),
-                [*map(few_digits, estimates)],
-                [*map(few_digits, comparisons)],
-            )
+            headline = few_digits(headline)
+            estimates, comparisons = [*map(few_digits, estimates)], [*map(few_digits, comparisons)]
         first: dict[str, Any] = {name: getattr(headline, name) for name in _OF_HEADLINE}
         settings = {name: value for name, value in options.items() if name != INTERVAL}
         settings |= {"primes": plan.primes, "flooding_bits": round(plan.flooding_margin, 1)}
