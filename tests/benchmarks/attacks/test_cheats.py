@@ -103,9 +103,8 @@ def test_the_demo_shows_who_lies_and_that_it_is_left_out() -> None:
 
 def test_a_lie_that_cannot_be_told_is_refused_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets, "load", None)
-    assert "there is no attack 'nonsense' on this protocol; known are scale-all, " in demo(
-        "--protocol", "semi-honest", "--cheat", "nonsense", status=2
-    )
-    assert "no attacks on protocol 'histogram-federated' are installed" in demo(
-        "--protocol", "histogram-federated", "--cheat", "scale-all", status=2
-    )
+    for protocol, cheat, message in (
+        ("semi-honest", "nonsense", "there is no attack 'nonsense' on this protocol; known are scale-all, "),
+        ("histogram-federated", "scale-all", "no attacks on protocol 'histogram-federated' are installed"),
+    ):
+        assert message in demo("--protocol", protocol, "--cheat", cheat, status=2)

@@ -114,15 +114,19 @@ def test_thresholds_are_not_written_where_they_should_not_be(truth: float) -> No
     assert len(thresholds.parse("there.txt")) == 3
 
 
+WITHOUT_QUANTILES = "dpauc-laplace", "dpauc-gaussian -o delta=1e-6", "dpauc-rr", "ustat-krr", "ustat-hierarchy"
 EXACT = ("evaluate absent.csv", "report absent.csv --out new", "calibrate fit absent.csv --out a.json", "plan")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            "evaluate absent.csv --thresholds quantile:20 --protocol dpauc-laplace -o epsilon=1",
-            "'dpauc-laplace' has no private way to find quantile thresholds; give thresholds that no data",
+        *(
+            (
+                f"evaluate absent.csv --thresholds quantile:20 -o epsilon=1 --protocol {name}",
+                f"'{name.split()[0]}' has no private way to find quantile thresholds; give thresholds that no data",
+            )
+            for name in WITHOUT_QUANTILES
         ),
         (
             "evaluate absent.csv --protocol boundaries-federated",

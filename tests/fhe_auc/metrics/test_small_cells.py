@@ -140,10 +140,8 @@ def test_bins_are_halved_between_thresholds_shown_whatever_their_number(bins: in
     """As halves of a number of bins that is a power of two, with empty ones beyond."""
     fine = histogram([(3, number % 7) for number in range(bins)])
     at = [each for each in at if each < bins]
-    expected, roots = (
-        [0, bins],
-        [0, *(each for each in at if min(fine.counts[:each].sum(), fine.counts[each:].sum()) >= 20)],
-    )
+    expected = [0, bins]
+    roots = [0, *(each for each in at if min(fine.counts[:each].sum(), fine.counts[each:].sum()) >= 20)]
     for low, high in zip(roots, [*roots[1:], bins], strict=True):
         counts = np.append(fine.counts[low:high], np.zeros(2**12 - (high - low)))
         expected += [low, *(low + edge for edge in halved(counts, 0, 2**12, 20)[0])]

@@ -131,12 +131,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [np.concatenate([getattr(party, name) for party in parties]) for name in ("y_true", "y_score")]
     pool = PartyData.from_arrays("pool", *rows)
     edges = quantile_edges(pool.y_score, 50, 10)
-    card, names = (
-        report.report_card(
-            Histogram.from_rows(pool, edges), wanted=report.ReportAsked(threshold=tuple(edges[[20, 30, 40]]))
-        ),
-        ("x" * 40, "y" * 40),
-    )
+    wanted, names = report.ReportAsked(threshold=tuple(edges[[20, 30, 40]])), ("x" * 40, "y" * 40)
+    card = report.report_card(Histogram.from_rows(pool, edges), wanted=wanted)
     benefits = net_benefits(names, Histogram(np.arange(5) / 4, [10, 20, 30, 40], [400, 30, 20, 10]), 0.3, 0.95, 1)
     comparison = Comparison(first=names[0], second=names[1], difference=0.0, binning_error=0.1, missing=_HOSTILE)
     facts = report.Facts(

@@ -94,10 +94,8 @@ def test_page_notebook_and_figures_name_both_as_text(report: Report, assert_text
     html = report.html()
     assert "<b>_old" not in html + report._repr_html_()
     assert "model $&lt;b&gt;_old: ROC curve" in html
-    words, values = (
-        Page(html).words,
-        [f"{each.estimate.value:.4f}" for each in report.facts.net_benefits if each.estimate],
-    )
+    words = Page(html).words
+    values = [f"{each.estimate.value:.4f}" for each in report.facts.net_benefits if each.estimate]
     assert f"Net benefit, $<b>_old minus risk {values[2]} CI" in words
     assert "small" in report.facts.privacy
     assert [*report.cards] == BOTH["score"]

@@ -275,10 +275,8 @@ def test_with_a_helper_each_party_gets_the_common_secret_sealed_to_it_alone_and_
 ) -> None:
     """Who records the bundles today, and breaks X25519 years later, still does not know what results are checked by."""
     request = Request(parties=PARTIES, thresholds=np.linspace(0, 1, 4), keys="helper")
-    sealed, secrets = (
-        consortium.seal(registry.load("verified").prepare(request), holder="north", helper="stranger"),
-        set(),
-    )
+    sealed = consortium.seal(registry.load("verified").prepare(request), holder="north", helper="stranger")
+    secrets = set()
     for name, bundle in sealed.parties.items():
         material, identity = consortium.open(sealed, name), consortium.identities[name]
         secrets.add(decode(material, PartySecrets, "").common_secret)

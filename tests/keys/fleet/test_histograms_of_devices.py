@@ -17,7 +17,6 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.vector_computation import VectorPlan
-from fhe_auc_keys.fleet.device import Floor
 from fhe_auc_protocols.histograms.distributed_noise import SharedNoise
 from fhe_auc_protocols.result_warnings import UNPROVED
 from tests.support.discrete_laplace import p_value_discrete
@@ -76,7 +75,7 @@ def test_all_that_a_device_can_change_is_within_the_scale_of_the_noise_and_the_l
     drawn = noise.added(counts, 10**6).reshape(29, 3000)
     assert p_value_discrete(drawn.sum(axis=0), stats.dlaplace(1 / float(noise.scale)).pmf) > 1e-8
     assert p_value_discrete(drawn[:14].sum(axis=0), stats.dlaplace(1 / float(noise.scale)).pmf) < 1e-8
-    assert (task.vector() != task.vector()).any()
+    assert len({task.vector().tobytes() for _ in range(100)}) > 1  # a share is often 0 in all 24 cells
 
 
 def test_a_rows_noise_is_that_of_a_device_divided_by_the_cap_and_the_result_says_whose_it_is(tmp_path: Path) -> None:
@@ -163,12 +162,3 @@ def test_a_fleet_has_no_exact_counts_and_no_other_plan(tmp_path: Path) -> None:
     federated = changed(manifest, protocol="histogram-federated", options={})
     with pytest.raises(InputError, match="noisy histograms alone"):
         registry.load("histogram-federated").plan_of(federated)
-
-
-def test_a_device_takes_part_up_to_its_own_budget_and_takes_a_rows_for_none(tmp_path: Path) -> None:
-    play, rows = private(tmp_path / "a", 5), private(tmp_path / "b", 5, options={"epsilon_unit": "row"})
-    play.device(0, Floor(4, 0.25, epsilon=8.0))
-    with pytest.raises(InputError, match="has epsilon = 8 a device"):
-        play.device(0, Floor(4, 0.25, epsilon=1.0))
-    with pytest.raises(InputError, match="has epsilon = 8 a row"):  # which is up to 96 a device
-        rows.device(0, Floor(4, 0.25, epsilon=9.0))

@@ -275,9 +275,12 @@ def test_a_device_that_shows_noise_that_none_draws_spoils_the_result(
         play.read(3)
 
 
-def test_a_device_takes_part_up_to_its_own_budget_and_not_without_one(tmp_path: Path) -> None:
-    play, exact = private(tmp_path / "a", 5), Play(tmp_path / "b", 5)
-    rows = private(tmp_path / "c", 5, options={"epsilon_unit": "row"})
+@pytest.mark.parametrize("histogram", [False, True])
+def test_a_device_takes_part_up_to_its_own_budget_and_not_without_one(tmp_path: Path, histogram: bool) -> None:
+    """Of a row it takes none: that is up to the cap times as much a device."""
+    kind: dict[str, Any] = {"protocol": "histogram-distributed-dp", "proofs": False} if histogram else {}
+    play, exact = private(tmp_path / "a", 5, **kind), Play(tmp_path / "b", 5)
+    rows = private(tmp_path / "c", 5, options={"epsilon_unit": "row"}, **kind)
     play.device(0, Floor(4, 0.25, epsilon=1.0))
     for each, floor, message in (
         (play, 0.5, "has epsilon = 1 a device, and this device takes part up to epsilon = 0.5"),

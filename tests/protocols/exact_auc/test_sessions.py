@@ -104,14 +104,6 @@ def test_a_manifest_that_rounds_to_other_scores_than_its_thresholds_is_refused(p
         play.party(play.sites[0], manifest)
 
 
-def test_numbers_may_be_numpys() -> None:
-    numbers = {"max_rows": np.int64(1000), "min_rows": np.uint8(2), "round_scores": np.int32(2)}
-    found = federated_auc(rows(2, 12), protocol="verified", **numbers)  # type: ignore[arg-type]
-    assert found.fraction == federated_auc(rows(2, 12), protocol="verified", round_scores=2).fraction
-    with pytest.raises(InputError, match=r"max_rows must be a whole number, got 2\.5"):
-        federated_auc(rows(2, 12), protocol="verified", max_rows=2.5)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(("protocol", "error"), [slow("exact", ResultCheckError), ("verified", VerificationError)])
 def test_more_rows_together_give_no_number_and_just_as_many_do(protocol: str, error: type[Exception]) -> None:
     data = rows(20, 10)

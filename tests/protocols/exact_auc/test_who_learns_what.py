@@ -128,11 +128,8 @@ def test_the_helper_decrypts_slots_that_are_uniform_but_for_their_sums(monkeypat
     monkeypatch.setattr(Layout, "mask", recording)
     result = decode(payload_of(play.until(3)), Result, "")
     keys = play.helper._side._computation.secret(play.helper._side._kept.context)
-    (part,), (prime,), (layout,) = (
-        decode(result.content, tuple[bytes, ...], ""),
-        play.plan.parameters.plain_moduli,
-        play.plan.layouts,
-    )
+    (prime,), (layout,) = play.plan.parameters.plain_moduli, play.plan.layouts
+    (part,) = decode(result.content, tuple[bytes, ...], "")
     slots = keys.decrypt(part, 0, play.plan.kept)
     several = np.repeat(layout.widths, layout.widths) > 1
     assert stats.kstest(slots[: len(several)][several] / prime, "uniform").pvalue > 1e-7

@@ -307,13 +307,6 @@ def test_a_key_holder_who_announces_other_thresholds_is_found_out() -> None:
         one_process.run(OtherThresholds(), asked, sites, None, found=found)
 
 
-def test_protocols_without_a_private_way_to_quantiles_refuse_them() -> None:
-    for protocol in ("dpauc-laplace", "dpauc-gaussian", "dpauc-rr", "ustat-krr", "ustat-hierarchy"):
-        options = {"epsilon": 1.0, **({"delta": 1e-6} if protocol == "dpauc-gaussian" else {})}
-        with pytest.raises(InputError, match=f"'{protocol}' has no private way to find quantile thresholds; give"):
-            federated_auc(random_sites(), protocol=protocol, thresholds="quantile:20", **options)
-
-
 def test_a_number_of_thresholds_that_is_none_or_too_many_for_the_cells_is_refused() -> None:
     for bins in (None, 1, 0, -3, 2**14 + 1, 20.0, True, "20"):
         with pytest.raises(InputError, match=r"quantile:SIZE takes a size from 2 to 2\^14 = 16,384 here, not"):
