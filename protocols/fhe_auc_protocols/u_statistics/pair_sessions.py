@@ -14,6 +14,8 @@ positives off the numbers of answers. So it can leave out parties, but not speak
 protocol and tell the aggregator all they have learn what the noisy answers say of other parties' rows: epsilon holds.
 """
 
+from __future__ import annotations
+
 import hashlib
 import secrets
 from collections.abc import Mapping
@@ -88,8 +90,10 @@ class UstatPairs(PrivateScores[Terms]):
 
 class _Kept(SecretStruct, frozen=True):
     seed: bytes  # of the secret key
+    negatives: tuple[int, ...]  # bins of these rows, until they have been compared
+    told: bytes = b""  # digest of what it has told first
     counted: tuple[str, ...] = ()
-    sizes: tuple[tuple[int, int], ...] = ()  # how many positives and negatives they have
+    sizes: tuple[tuple[int, int], ...] = ()  # how many positives and negatives those have
 
 
 class PairsAggregator(AggregatorSide):
@@ -148,14 +152,14 @@ class PairsParty(PartySide[Evaluation]):
         self._protocol, self._manifest, self._name = protocol, manifest, data.name
         self._terms, self.download_limit = protocol.checked(manifest), manifest.size * _OFFER_BYTES
         bins, most = merged_bins(data, manifest, self._terms.bins), MOST_REQUESTS // self._terms.pairings
-        self._positives, self._negatives = bins[data.y_true].tolist(), bins[~data.y_true].tolist()
-        if len(self._positives) > most or len(self._negatives) > MOST_NEGATIVES:
+        self._positives, negatives = bins[data.y_true].tolist(), tuple(bins[~data.y_true].tolist())
+        if len(self._positives) > most or len(negatives) > MOST_NEGATIVES:
             raise InputError(
-                f"party {data.name!r} has {len(self._positives):,} positive rows and {len(self._negatives):,} others, "
+                f"party {data.name!r} has {len(self._positives):,} positive rows and {len(negatives):,} others, "
                 f"{protocol.name} takes {most:,} and {MOST_NEGATIVES:,}: give fewer pairings, or take ustat-hierarchy",
                 party=data.name,
             )
-        self._kept = _Kept(secrets.token_bytes(SEED_BYTES))
+        self._kept = _Kept(secrets.token_bytes(SEED_BYTES), negatives)
 
     def answer(self, number: int, payload: bytes, who: WhoCounts) -> bytes:
         """Return requests, replies, or the tally of the answers."""
@@ -167,20 +171,22 @@ class PairsParty(PartySide[Evaluation]):
     def _offered(self) -> bytes:
         first, rows = First(self._kept.seed), self._positives * self._terms.pairings
         requests = [first.request(row, self._terms.bins) for row in rows]
-        return encode((len(self._negatives), b"".join([first.public_key(), *requests])))
+        content = encode((len(self._kept.negatives), b"".join([first.public_key(), *requests])))
+        self._kept = _Kept(self._kept.seed, self._kept.negatives, _digest(1, content))
+        return content
 
     def _replied(self, heard: dict[str, bytes]) -> bytes:
         pairings, table = self._terms.pairings, self._terms.response.table
         sizes, sent = zip(*[_offer(content, pairings) for content in heard.values()], strict=True)
-        kept = _Kept(self._kept.seed, tuple(heard), sizes)
+        kept, negatives = _Kept(self._kept.seed, (), self._kept.told, tuple(heard), sizes), self._kept.negatives
         own, seconds = kept.counted.index(self._name), [Second(key, table) for key, *_ in sent]
-        if sizes[own] != (len(self._positives), len(self._negatives)):
-            raise DeserialisationError(f"party {self._name!r} has other numbers of rows")
+        if _digest(1, heard[self._name]) != kept.told:
+            raise DeserialisationError(f"party {self._name!r} has told something else")
         pairs, replies = self._pairs(kept), []
         for pair in np.flatnonzero(pairs.negative_party == own).tolist():
             party, pairing = pairs.positive_party[pair], pair * pairings // len(pairs.positive)
             request = sent[party][1 + pairing * sizes[party][0] + pairs.positive[pair]]
-            replies.append(seconds[party].reply(request, self._negatives[pairs.negative[pair]]))
+            replies.append(seconds[party].reply(request, negatives[pairs.negative[pair]]))
         self._kept = kept
         return b"".join(replies)
 
@@ -208,7 +214,7 @@ class PairsParty(PartySide[Evaluation]):
         return self._protocol.estimated(self._manifest, estimate, self._terms.bins, parties)
 
     def kept(self) -> bytes:
-        """Return the seed of the secret key, and who has how many rows."""
+        """Return what later rounds need, in which the rows may not be there."""
         return encode(self._kept)
 
     def restore(self, kept: bytes) -> None:

@@ -53,7 +53,7 @@ COUNTS_READ = "bin_negatives", "bin_positives", "fp", "tp"
 NUMBERS = [f"{order}{kind}" for order in "<>" for kind in ("u1", "u2", "u4", "u8", "f4", "f8")]
 EXACT = "exact", "verified"
 NOISY = (
-    *("dpauc-gaussian", "dpauc-laplace", "dpauc-rr", "ustat-krr", "ustat-hierarchy"),
+    *("dpauc-gaussian", "dpauc-laplace", "dpauc-rr", "ustat-krr", "ustat-hierarchy", "ustat-pairs"),
     *("histogram-distributed-dp", "histogram-local-dp"),
 )
 TOLD = "histogram-federated", "counts-federated"  # to each site, the pooled counts
@@ -158,8 +158,11 @@ class Watched:
         self, payload: bytes, message: Message, protection: object, recipient: str = "", mac_key: object = None
     ) -> None:
         self.seen[recipient or OUTSIDE].add(payload)
-        if message.round == 1 and message.sender in self.sites:
-            some = payload[48:][:SEED_BYTES]  # behind an echo's key; with a key, or the pad, it tells counts
+        hides = 3 if message.protocol == "ustat-pairs" else 1  # pairs: the tally; what comes before is for all parties
+        if message.round == hides and message.sender in self.sites:
+            some = (
+                payload[-24:] if hides == 3 else payload[48:][:SEED_BYTES]
+            )  # behind an echo's key: with a key, or pad
             self.hidden[f"what {message.sender} has sent"] = of_bytes(some, message.sender, AGGREGATOR)
 
     def _unsealed(self, secret: bytes, helper: object, signed: Any) -> None:
