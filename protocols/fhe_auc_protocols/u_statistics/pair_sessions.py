@@ -63,8 +63,8 @@ class UstatPairs(PrivateScores[Terms]):
     name = "ustat-pairs"
     summary = "random pairs, compared under noise by the two parties that have them; for small samples, unbiased AUC"
     trust = (
-        "the party with the other row of a pair, to follow the protocol: if it lies it reads an exact comparison; "
-        "nobody else with the scores; all with the labels, which are public"
+        "the party with the other row of a pair, to follow the protocol: if it lies, it or the aggregator reads an "
+        "exact comparison; nobody else with the scores; all with the labels, which are public"
     )
     options = options_of.USTAT_PAIRS
 

@@ -282,6 +282,7 @@ def test_a_session_is_as_near_to_the_pooled_auc_as_it_says_and_says_what_it_spen
     assert (found.rounds, found.parties, found.backend, found.verified) == (4, 3, "none", False)
     assert "labels are public" in found.warnings[0]
     assert UstatPairs().spends(UstatPairs().prepare(asked(parties, epsilon=2.0)).manifest) == Spending(2.0, "score")
+    assert "if it lies, it or the aggregator reads an exact comparison" in UstatPairs.trust
     json.dumps(found.as_dict())
 
 
