@@ -35,7 +35,7 @@ _PHASES = {
 _KEYS = {
     "sealed": "each party can decrypt: a key holder has sealed the secret key to it",
     "helper": "a helper can decrypt, in place of the parties",
-    "none": "nothing is encrypted",
+    "none": "the session has none",
 }
 
 _PADS = {

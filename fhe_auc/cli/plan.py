@@ -90,7 +90,7 @@ def _plans(plugin: Protocol[Any], request: Request, unfit: dict[str, str]) -> di
             unfit[str(name)] = str(error)
             continue
         if found is None:
-            raise InputError(f"protocol {plugin.name!r} encrypts nothing: there is nothing to plan")
+            raise InputError(f"protocol {plugin.name!r} has no keys: there is nothing to plan")
         if found.parameters is None:  # the same whatever the library
             return {ONE_TIME_PADS: found}
         plans[found.parameters.backend] = found

@@ -43,6 +43,7 @@ from fhe_auc_protocols.u_statistics.sessions import PrivateScores, merged_bins
 from fhe_auc_protocols.u_statistics.two_party import REPLY_BYTES, REQUEST_BYTES, RING_DIMENSION, First, Second
 
 MOST_BINS, MOST_PAIRINGS, MOST_REQUESTS, MOST_NEGATIVES = 1024, 16, 4096, 2**20
+MOST_OF_ALL = 60_000  # requests: 2 GB, which one message carries
 _FRAME_BYTES = 1024  # more than a name, a signature and lengths take
 _OFFER_BYTES = _FRAME_BYTES + (MOST_REQUESTS + 1) * REQUEST_BYTES
 _TOLD = b"told parties 1"  # the purpose of signatures on what parties tell each other
@@ -63,8 +64,8 @@ class UstatPairs(PrivateScores[Terms]):
     name = "ustat-pairs"
     summary = "random pairs, compared under noise by the two parties that have them; for small samples, unbiased AUC"
     trust = (
-        "the party with the other row of a pair, to follow the protocol: if it lies it reads an exact comparison; "
-        "nobody else with the scores; all with the labels, which are public"
+        "the party with the other row of a pair, to follow the protocol: if it lies, it or the aggregator reads an "
+        "exact comparison; nobody else with the scores; all with the labels, which are public"
     )
     options = options_of.USTAT_PAIRS
 
@@ -102,7 +103,7 @@ class PairsAggregator(AggregatorSide):
     rounds = _ROUNDS
 
     def __init__(self, protocol: UstatPairs, manifest: Manifest) -> None:
-        self._session, self._pairings = manifest.session, protocol.checked(manifest).pairings
+        self._manifest, self._pairings = manifest, protocol.checked(manifest).pairings
         self._told: list[dict[str, bytes]] = [{}, {}, {}]  # payloads of each round
         self._sizes: dict[str, tuple[int, int]] = {}
         self._asked: dict[str, tuple[int, int]] = {}  # how many replies a party makes, and how many it decrypts
@@ -115,7 +116,7 @@ class PairsAggregator(AggregatorSide):
     def accept(self, number: int, party: str, payload: bytes) -> None:
         """Take what a party tells the others, or its tally."""
         if number == 1:
-            sizes, sent = _offer(_told(number, party, payload, self.protection), self._pairings)
+            sizes, sent = _offer(_told(number, party, payload, self.protection), self._manifest, self._pairings)
             for ciphertext in sent:
                 two_party.check_request(ciphertext)
             self._sizes[party] = sizes
@@ -129,7 +130,7 @@ class PairsAggregator(AggregatorSide):
     def counts(self, number: int, parties: tuple[str, ...]) -> tuple[str, ...]:
         """Return all parties; after the first round it is known what each is asked for."""
         if number == 1:
-            pairs = matched(self._session, [self._sizes[party] for party in parties], self._pairings)
+            pairs = matched(self._manifest.session, [self._sizes[party] for party in parties], self._pairings)
             for index, party in enumerate(parties):
                 of_party = pairs.negative_party == index, pairs.positive_party == index
                 self._asked[party] = (int(of_party[0].sum()), int(of_party[1].sum()))
@@ -151,7 +152,7 @@ class PairsParty(PartySide[Evaluation]):
     def __init__(self, protocol: UstatPairs, manifest: Manifest, data: PartyData) -> None:
         self._protocol, self._manifest, self._name = protocol, manifest, data.name
         self._terms, self.download_limit = protocol.checked(manifest), manifest.size * _OFFER_BYTES
-        bins, most = merged_bins(data, manifest, self._terms.bins), MOST_REQUESTS // self._terms.pairings
+        bins, most = merged_bins(data, manifest, self._terms.bins), _most_positives(manifest, self._terms.pairings)
         self._positives, negatives = bins[data.y_true].tolist(), tuple(bins[~data.y_true].tolist())
         if len(self._positives) > most or len(negatives) > MOST_NEGATIVES:
             raise InputError(
@@ -177,7 +178,7 @@ class PairsParty(PartySide[Evaluation]):
 
     def _replied(self, heard: dict[str, bytes]) -> bytes:
         pairings, table = self._terms.pairings, self._terms.response.table
-        sizes, sent = zip(*[_offer(content, pairings) for content in heard.values()], strict=True)
+        sizes, sent = zip(*[_offer(content, self._manifest, pairings) for content in heard.values()], strict=True)
         kept, negatives = _Kept(self._kept.seed, (), self._kept.told, tuple(heard), sizes), self._kept.negatives
         own, seconds = kept.counted.index(self._name), [Second(key, table) for key, *_ in sent]
         if _digest(1, heard[self._name]) != kept.told:
@@ -241,11 +242,15 @@ def _heard(number: int, payload: bytes, who: WhoCounts) -> dict[str, bytes]:
     return {party: _told(number, party, sent, who.protection) for party, sent in told}
 
 
-def _offer(content: bytes, pairings: int) -> tuple[tuple[int, int], list[bytes]]:
+def _most_positives(manifest: Manifest, pairings: int) -> int:
+    return min(MOST_REQUESTS, MOST_OF_ALL // manifest.size) // pairings
+
+
+def _offer(content: bytes, manifest: Manifest, pairings: int) -> tuple[tuple[int, int], list[bytes]]:
     """Return the numbers of positives and negatives, and the public key before all requests, by pairing."""
     negatives, sent = decode(content, tuple[int, bytes], "offer")
     positives = (len(sent) // REQUEST_BYTES - 1) // pairings
-    if not 0 <= positives * pairings <= MOST_REQUESTS or not 0 <= negatives <= MOST_NEGATIVES:
+    if not 0 <= positives <= _most_positives(manifest, pairings) or not 0 <= negatives <= MOST_NEGATIVES:
         raise DeserialisationError(f"a party cannot have {positives:,} positive and {negatives:,} negative rows")
     return (positives, negatives), _split(sent, REQUEST_BYTES, 1 + positives * pairings)
 

@@ -1,8 +1,9 @@
 """The AUC from random pairs of a positive and a negative row, each compared once and with noise ([USTAT] §5).
 
-Labels are public, so that pairs are of a positive row with a negative one. (The paper pairs any two users: of balanced
-classes half of its pairs would be of one class, which says nothing of the AUC.) Each of P public pairings matches the
-m rows of the smaller class with m different ones of the L rows of the larger class, all choices being as likely.
+Labels are public, so that pairs are of a positive row with a negative one: each of P public pairings matches the m rows
+of the smaller class with m different ones of the L rows of the larger class, all choices being as likely. The paper
+pairs any two of n users, about m L/n of which pairs would be of both classes, and the others of no use: for the same ε
+its variance would be n/L times as large, twice as large where classes are balanced, 1.1 times where one is a tenth.
 
 **The law of an answer** is the paper's variant for kernels of few values: randomised response over f in {0, ½, 1}, the
 positive's score being below, equal or above. A step's budget is ε/P, as a row is in at most P pairs:

@@ -60,7 +60,7 @@ def test_plan_tells_the_parameters_of_the_session_made_and_nothing_without_encry
     made = registry.load("malicious").prepare(request).manifest.decoded_plan(AucPlan)
     assert (shown["runs"], shown["precision"]) == (made.runs, error_bound(made))
     assert made.tolerance == 1e-4
-    assert_fails(call("plan", "--protocol", "dpauc-laplace"), 2, "'dpauc-laplace' encrypts nothing")
+    assert_fails(call("plan", "--protocol", "dpauc-laplace"), 2, "'dpauc-laplace' has no keys")
 
 
 def test_plan_of_a_private_report_is_that_of_the_most_bins_and_of_the_session_before() -> None:

@@ -282,6 +282,7 @@ def test_a_session_is_as_near_to_the_pooled_auc_as_it_says_and_says_what_it_spen
     assert (found.rounds, found.parties, found.backend, found.verified) == (4, 3, "none", False)
     assert "labels are public" in found.warnings[0]
     assert UstatPairs().spends(UstatPairs().prepare(asked(parties, epsilon=2.0)).manifest) == Spending(2.0, "score")
+    assert "if it lies, it or the aggregator reads an exact comparison" in UstatPairs.trust
     json.dumps(found.as_dict())
 
 
@@ -308,10 +309,12 @@ def test_options_that_cannot_be_met_are_refused(parties: list[PartyData], option
         UstatPairs().prepare(asked(parties, **options))
 
 
-def test_a_party_with_too_many_rows_is_told_how_many_there_may_be() -> None:
-    many = PartyData.from_arrays("north", np.ones(1366, bool), np.full(1366, 0.5))
-    manifest = UstatPairs().prepare(asked([many], pairings=3)).manifest
-    with pytest.raises(InputError, match=r"'north' has 1,366 positive rows .* takes 1,365 .*: give fewer pairings"):
+@pytest.mark.parametrize(("others", "most"), [(0, 1365), (99, 200)])  # 4,096 requests; 60,000 of 100 parties
+def test_a_party_with_too_many_rows_is_told_how_many_there_may_be(others: int, most: int) -> None:
+    many = PartyData.from_arrays("north", np.ones(most + 1, bool), np.full(most + 1, 0.5))
+    none = [PartyData.from_arrays(f"site {n}", [False], [0.5]) for n in range(others)]
+    manifest = UstatPairs().prepare(asked([many, *none], pairings=3)).manifest
+    with pytest.raises(InputError, match=f"'north' has {most + 1:,} positive rows .* takes {most:,} .*: give fewer"):
         UstatPairs().party(manifest, b"", many)
 
 
