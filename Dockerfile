@@ -4,9 +4,11 @@ FROM debian:trixie-slim AS build
 RUN apt-get update && apt-get install --yes --no-install-recommends python3 python3-venv
 WORKDIR /src
 COPY requirements requirements
-RUN python3 -m venv /opt/build && /opt/build/bin/pip install --no-cache-dir --require-hashes -r requirements/build.txt
+RUN python3 -m venv /opt/build && /opt/build/bin/pip install --no-cache-dir --only-binary :all: \
+    --require-hashes -r requirements/build.txt
 RUN python3 -m venv --without-pip /opt/fhe-auc \
-    && /opt/build/bin/pip --python /opt/fhe-auc/bin/python install --no-cache-dir --require-hashes -r requirements/sites.txt
+    && /opt/build/bin/pip --python /opt/fhe-auc/bin/python install --no-cache-dir \
+        --only-binary :all: --require-hashes -r requirements/sites.txt
 COPY . .
 RUN /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir dist . \
     && /opt/build/bin/pip --python /opt/fhe-auc/bin/python install --no-cache-dir --no-deps dist/*.whl

@@ -52,9 +52,17 @@ def test_every_requirement_has_a_hash_and_the_version_of_the_constraints(path: P
     assert not others or path.stem == "release"  # its tools are installed nowhere else
 
 
-def test_the_image_installs_what_is_locked_and_takes_no_other_file() -> None:
-    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-    assert re.findall(r"--require-hashes -r (\S+)", text) == ["requirements/build.txt", "requirements/sites.txt"]
+@pytest.mark.parametrize("name", ["README.md", "docs/guide/operations.md", "Dockerfile", "scripts/try_debian.sh"])
+def test_guide_and_image_install_what_is_locked_by_hash_and_from_wheels_alone(name: str) -> None:
+    text = re.sub(r" *\\\n *", " ", (ROOT / name).read_text(encoding="utf-8"))
+    installs = re.findall(r"^[^`\n]*\bpip\b.* install .*$", text, re.MULTILINE)
+    locked = [line for line in installs if "--no-deps" not in line]
+    files = [path for line in locked for path in re.findall(r"-r (\S+)", line)]
+    assert files == ["requirements/build.txt", "requirements/sites.txt"]
+    assert all(" --only-binary :all: --require-hashes -r " in line for line in locked)
+
+
+def test_the_image_takes_no_other_file() -> None:
     allowed = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
     assert all((ROOT / name).exists() for name in allowed)
 
