@@ -34,7 +34,7 @@ def installed(group: str) -> list[PlugIn]:
     if others or any(path.endswith(".egg") or os.path.isfile(path) for path in sys.path):
         from importlib.metadata import entry_points
 
-        return [PlugIn(point.name, point.value) for point in entry_points(group=group)]
+        return [PlugIn(point.name, _without_extras(point.value)) for point in entry_points(group=group)]
     first: dict[str, str] = {}
     for path in sys.path:
         with suppress(OSError):  # no folder
@@ -55,4 +55,8 @@ def _points(file: str, group: str) -> Iterator[PlugIn]:
                     section = line.strip("[]")
                 elif section == group and line and line[0] not in "#;":
                     name, _, value = line.partition("=")
-                    yield PlugIn(name.strip(), value.partition("[")[0].strip())  # extras are of no use any more
+                    yield PlugIn(name.strip(), _without_extras(value))
+
+
+def _without_extras(value: str) -> str:
+    return value.partition("[")[0].strip()  # they are of no use any more

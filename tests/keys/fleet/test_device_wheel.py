@@ -17,6 +17,7 @@ from tests.support import programs
 from tests.support.fleet_sessions import CAP, Play, fraction_of
 from tests.support.programs import output_of
 
+pytest.importorskip("tomllib", reason="the wheel is built on Python 3.11 or later")
 ROOT = Path(__file__).parents[3]
 NEEDED = "cryptography", "cffi", "msgspec", "numpy", "pycparser", "typing_extensions"
 DEVICE = """
