@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # flwr 1.42.0 with ray 2.55.1: a simulation plays several virtual nodes in one process, one after the other, and loads
-# the ClientApp's module once. What its globals, or a cache of its functions, keep of one node the next one finds. Between
-# machines each SuperNode starts processes of its own.
+# the ClientApp's module once. What its globals, or a cache of its functions, keep of one node the next one finds.
+# Between machines each SuperNode starts processes of its own.
 #
 # Seen: five nodes, each of which reads its rows once into a global: all five answer with the rows of one.
 # Why it matters: an evaluation "federated" in a simulation is of one site five times over, and no number looks odd;
