@@ -13,6 +13,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -193,6 +194,8 @@ def consortium(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(serve, "_RENEWAL", 0.5)
     monkeypatch.setattr(join_request, "_COST", 2**10)  # of a comparison, which people wait for
     monkeypatch.setattr(clock.Clock, "now", now)
+    if library := sys.modules.get("fhe_auc.rlwe.openfhe_library"):
+        monkeypatch.setattr(library, "_first_used_in", None)  # their processes are forks, which have not used it yet
     monkeypatch.setattr(common, "now", now)
     LATER.value = 0.0
     made, kind = Consortium(folder), getattr(request, "param", "folder")
