@@ -35,7 +35,7 @@ _PHASES = {
 _KEYS = {
     "sealed": "each party can decrypt: a key holder has sealed the secret key to it",
     "helper": "a helper can decrypt, in place of the parties",
-    "none": "the session has none",
+    "none": "nobody deals any",
 }
 
 _PADS = {
@@ -146,7 +146,7 @@ def _print_tables(
     rows += _session_rows(evaluation)
     if evaluation.positives is not None and len(evaluation.estimates) == 1:  # of several it stands below their table
         rows += [("parties learn", "pooled counts", "and these numbers"), ("aggregator learns", *_AGGREGATOR[before])]
-    if form.costs or evaluation.security_bits == 0:  # noise is to be named
+    if form.costs or evaluation.keys == "none":  # noise is to be named
         rows += _protection(evaluation)
     if form.costs:
         rows += _costs(evaluation, specification)

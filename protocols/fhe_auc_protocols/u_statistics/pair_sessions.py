@@ -1,17 +1,22 @@
 """The AUC from random pairs of rows, as a protocol, ``ustat-pairs``; `pairs` and `two_party` say what it promises.
 
     1    party -> how many negatives it has, its public key, and P requests for each of its positives
-    2    all parties' numbers, keys and requests -> replies, for the pairs whose negative is its own
+    2    all parties' numbers, keys and requests -> a digest of these; replies, for the pairs whose negative is its own
     3    all parties' replies -> how many of its own requests gave each answer, 0, 1 and 2
     4    the sums of these -> the result
 
-Who has which pair follows from the numbers and the session's name (`pairs.matched`): whatever numbers a party is told,
-each of its rows is in at most P pairs. Pairs within one party go the same way. The secret key is for one session.
+Who has which pair follows from the numbers and the session's name (`pairs.matched`). Pairs within one party go the same
+way. The secret key is for one session.
 
-What parties tell each other is signed for each other, too: an aggregator that put a key and requests of its own in the
-place of a party's would be a lying holder of positives for all negatives, and one that made up replies would read
-positives off the numbers of answers. So it can leave out parties, but not speak for them. Parties that follow the
-protocol and tell the aggregator all they have learn what the noisy answers say of other parties' rows: epsilon holds.
+**Epsilon holds among parties that follow the protocol**, whatever the aggregator does: what they tell each other is
+signed for each other, so that it can leave out parties, but not speak for them; and nobody counts replies of who was
+told another list, or other numbers, which would bring one positive into many pairs. It learns each party's counts of
+noisy answers, and tells all their sum.
+
+**Epsilon does not hold against a party that lies**, alone. One that has negatives answers its pairs with replies to any
+request of that party, by any functions, without noise: the sum says whole scores. A claim of many negatives brings it
+into nearly all pairs. One that has positives reads of a negative any function with three values in each of its P
+pairs at most, as a party replies once: of seven pairs the whole bin.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +33,7 @@ from fhe_auc.base.errors import DeserialisationError, InputError, UndefinedAucEr
 from fhe_auc.base.serialise import SecretStruct, decode, encode
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe.ciphertexts import SEED_BYTES
+from fhe_auc.rlwe.ring_parameters import SECURITY_BITS
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import Aggregator, AggregatorSide
 from fhe_auc.session.manifest import Manifest
@@ -42,7 +49,8 @@ from fhe_auc_protocols.u_statistics.pairs import PairResponse, Pairs, matched
 from fhe_auc_protocols.u_statistics.sessions import PrivateScores, merged_bins
 from fhe_auc_protocols.u_statistics.two_party import REPLY_BYTES, REQUEST_BYTES, RING_DIMENSION, First, Second
 
-MOST_BINS, MOST_PAIRINGS, MOST_REQUESTS, MOST_NEGATIVES = 1024, 16, 4096, 2**20
+MOST_BINS, MOST_PAIRINGS, MOST_REQUESTS = 1024, 16, 4096
+MOST_NEGATIVES = 2**20  # of all: drawing 16 pairings takes 2 s
 MOST_OF_ALL = 60_000  # requests: 2 GB, which one message carries
 _FRAME_BYTES = 1024  # more than a name, a signature and lengths take
 _OFFER_BYTES = _FRAME_BYTES + (MOST_REQUESTS + 1) * REQUEST_BYTES
@@ -64,9 +72,10 @@ class UstatPairs(PrivateScores[Terms]):
     name = "ustat-pairs"
     summary = "random pairs, compared under noise by the two parties that have them; for small samples, unbiased AUC"
     trust = (
-        "the party with the other row of a pair, to follow the protocol: if it lies, it or the aggregator reads an "
-        "exact comparison; nobody else with the scores; all with the labels, which are public"
+        "all parties, to follow the protocol: one that lies reads whole scores of others' rows, whatever epsilon is; "
+        "nobody else with the scores; all with the labels, which are public"
     )
+    counts_shown_to = "all parties, and who reads the exchange, learn"
     options = options_of.USTAT_PAIRS
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
@@ -78,7 +87,7 @@ class UstatPairs(PrivateScores[Terms]):
         if not is_whole(pairings := options.get("pairings"), range(1, MOST_PAIRINGS + 1)):
             raise InputError(f"pairings must be a whole number from 1 to {MOST_PAIRINGS}, got {pairings!r}")
         bins = min(thresholds, MOST_BINS)
-        return Terms(bins, pairings, PairResponse(privacy_budget(options) / pairings, RING_DIMENSION - bins))
+        return Terms(bins, pairings, PairResponse(privacy_budget(options), RING_DIMENSION - bins, pairings))
 
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator; `material` is empty."""
@@ -92,7 +101,7 @@ class UstatPairs(PrivateScores[Terms]):
 class _Kept(SecretStruct, frozen=True):
     seed: bytes  # of the secret key
     negatives: tuple[int, ...]  # bins of these rows, until they have been compared
-    told: bytes = b""  # digest of what it has told first
+    told: bytes = b""  # digest of what it has told first, then of what all have
     counted: tuple[str, ...] = ()
     sizes: tuple[tuple[int, int], ...] = ()  # how many positives and negatives those have
 
@@ -107,6 +116,8 @@ class PairsAggregator(AggregatorSide):
         self._told: list[dict[str, bytes]] = [{}, {}, {}]  # payloads of each round
         self._sizes: dict[str, tuple[int, int]] = {}
         self._asked: dict[str, tuple[int, int]] = {}  # how many replies a party makes, and how many it decrypts
+        self._digests: dict[str, bytes] = {}  # of what each party has told first
+        self._heard = b""  # digest of these
 
     def limit(self, number: int) -> int:
         """Return the largest payload of an answer in a round, in bytes."""
@@ -116,12 +127,14 @@ class PairsAggregator(AggregatorSide):
     def accept(self, number: int, party: str, payload: bytes) -> None:
         """Take what a party tells the others, or its tally."""
         if number == 1:
-            sizes, sent = _offer(_told(number, party, payload, self.protection), self._manifest, self._pairings)
+            content = _told(number, party, payload, self.protection)
+            sizes, sent = _offer(content, self._manifest, self._pairings)
             for ciphertext in sent:
                 two_party.check_request(ciphertext)
-            self._sizes[party] = sizes
+            self._sizes[party], self._digests[party] = sizes, _digest(1, content)
         elif number == 2:
-            for reply in _split(_told(number, party, payload, self.protection), REPLY_BYTES, self._asked[party][0]):
+            content = _told(number, party, payload, self.protection)
+            for reply in _replies(party, content, self._heard, self._asked[party][0]):
                 two_party.checked_reply(reply)
         else:
             _tally(payload, self._asked[party][1])
@@ -130,6 +143,7 @@ class PairsAggregator(AggregatorSide):
     def counts(self, number: int, parties: tuple[str, ...]) -> tuple[str, ...]:
         """Return all parties; after the first round it is known what each is asked for."""
         if number == 1:
+            self._heard = _digest_of_all({party: self._digests[party] for party in parties})
             pairs = matched(self._manifest.session, [self._sizes[party] for party in parties], self._pairings)
             for index, party in enumerate(parties):
                 of_party = pairs.negative_party == index, pairs.positive_party == index
@@ -152,12 +166,12 @@ class PairsParty(PartySide[Evaluation]):
     def __init__(self, protocol: UstatPairs, manifest: Manifest, data: PartyData) -> None:
         self._protocol, self._manifest, self._name = protocol, manifest, data.name
         self._terms, self.download_limit = protocol.checked(manifest), manifest.size * _OFFER_BYTES
-        bins, most = merged_bins(data, manifest, self._terms.bins), _most_positives(manifest, self._terms.pairings)
+        bins, most = merged_bins(data, manifest, self._terms.bins), _most(manifest, self._terms.pairings)
         self._positives, negatives = bins[data.y_true].tolist(), tuple(bins[~data.y_true].tolist())
-        if len(self._positives) > most or len(negatives) > MOST_NEGATIVES:
+        if len(self._positives) > most[0] or len(negatives) > most[1]:
             raise InputError(
                 f"party {data.name!r} has {len(self._positives):,} positive rows and {len(negatives):,} others, "
-                f"{protocol.name} takes {most:,} and {MOST_NEGATIVES:,}: give fewer pairings, or take ustat-hierarchy",
+                f"{protocol.name} takes {most[0]:,} and {most[1]:,}: give fewer pairings, or take ustat-hierarchy",
                 party=data.name,
             )
         self._kept = _Kept(secrets.token_bytes(SEED_BYTES), negatives)
@@ -179,24 +193,25 @@ class PairsParty(PartySide[Evaluation]):
     def _replied(self, heard: dict[str, bytes]) -> bytes:
         pairings, table = self._terms.pairings, self._terms.response.table
         sizes, sent = zip(*[_offer(content, self._manifest, pairings) for content in heard.values()], strict=True)
-        kept, negatives = _Kept(self._kept.seed, (), self._kept.told, tuple(heard), sizes), self._kept.negatives
+        digests, before = {party: _digest(1, content) for party, content in heard.items()}, self._kept
+        kept = _Kept(before.seed, (), _digest_of_all(digests), tuple(heard), sizes)
         own, seconds = kept.counted.index(self._name), [Second(key, table) for key, *_ in sent]
-        if _digest(1, heard[self._name]) != kept.told:
+        if digests[self._name] != before.told:
             raise DeserialisationError(f"party {self._name!r} has told something else")
         pairs, replies = self._pairs(kept), []
         for pair in np.flatnonzero(pairs.negative_party == own).tolist():
             party, pairing = pairs.positive_party[pair], pair * pairings // len(pairs.positive)
             request = sent[party][1 + pairing * sizes[party][0] + pairs.positive[pair]]
-            replies.append(seconds[party].reply(request, negatives[pairs.negative[pair]]))
+            replies.append(seconds[party].reply(request, before.negatives[pairs.negative[pair]]))
         self._kept = kept
-        return b"".join(replies)
+        return kept.told + b"".join(replies)
 
     def _tallied(self, heard: dict[str, bytes]) -> bytes:
         kept, pairs = self._kept, self._pairs(self._kept)
         if tuple(heard) != kept.counted:
             raise DeserialisationError("the parties that count are not those of the round before")
-        contents = zip(heard.values(), np.bincount(pairs.negative_party, minlength=len(heard)).tolist(), strict=True)
-        replies = [reply for content, number in contents for reply in _split(content, REPLY_BYTES, number)]
+        told = zip(heard.items(), np.bincount(pairs.negative_party, minlength=len(heard)).tolist(), strict=True)
+        replies = [reply for of_party, number in told for reply in _replies(*of_party, kept.told, number)]
         places = pairs.negative_party.argsort(kind="stable").argsort()  # of the pairs among these
         first, own = First(kept.seed), pairs.positive_party == kept.counted.index(self._name)
         answers = [first.answer(replies[place]) for place in places[own]]
@@ -212,7 +227,8 @@ class PairsParty(PartySide[Evaluation]):
         if not tally.any():
             raise UndefinedAucError(result_warnings.ONE_CLASS)
         estimate, parties = self._terms.response.auc(tally), len(self._kept.counted)
-        return self._protocol.estimated(self._manifest, estimate, self._terms.bins, parties)
+        found = self._protocol.estimated(self._manifest, estimate, self._terms.bins, parties)
+        return replace(found, backend="ring-LWE of its own", security_bits=SECURITY_BITS)
 
     def kept(self) -> bytes:
         """Return what later rounds need, in which the rows may not be there."""
@@ -225,6 +241,10 @@ class PairsParty(PartySide[Evaluation]):
 
 def _digest(number: int, content: bytes) -> bytes:
     return bytes([number]) + hashlib.sha256(content).digest()
+
+
+def _digest_of_all(digests: Mapping[str, bytes]) -> bytes:
+    return hashlib.sha256(encode(tuple(digests.items()))).digest()
 
 
 def _told(number: int, party: str, payload: bytes, protection: Protection | None) -> bytes:
@@ -242,17 +262,25 @@ def _heard(number: int, payload: bytes, who: WhoCounts) -> dict[str, bytes]:
     return {party: _told(number, party, sent, who.protection) for party, sent in told}
 
 
-def _most_positives(manifest: Manifest, pairings: int) -> int:
-    return min(MOST_REQUESTS, MOST_OF_ALL // manifest.size) // pairings
+def _most(manifest: Manifest, pairings: int) -> tuple[int, int]:
+    """Return how many positives and negatives a party may have."""
+    return min(MOST_REQUESTS, MOST_OF_ALL // manifest.size) // pairings, MOST_NEGATIVES // manifest.size
 
 
 def _offer(content: bytes, manifest: Manifest, pairings: int) -> tuple[tuple[int, int], list[bytes]]:
     """Return the numbers of positives and negatives, and the public key before all requests, by pairing."""
     negatives, sent = decode(content, tuple[int, bytes], "offer")
-    positives = (len(sent) // REQUEST_BYTES - 1) // pairings
-    if not 0 <= positives <= _most_positives(manifest, pairings) or not 0 <= negatives <= MOST_NEGATIVES:
+    positives, most = (len(sent) // REQUEST_BYTES - 1) // pairings, _most(manifest, pairings)
+    if not 0 <= positives <= most[0] or not 0 <= negatives <= most[1]:
         raise DeserialisationError(f"a party cannot have {positives:,} positive and {negatives:,} negative rows")
     return (positives, negatives), _split(sent, REQUEST_BYTES, 1 + positives * pairings)
+
+
+def _replies(party: str, content: bytes, heard: bytes, number: int) -> list[bytes]:
+    """Return what a party replies; `DeserialisationError` where it was not told what has this digest."""
+    if content[: len(heard)] != heard:
+        raise DeserialisationError(f"party {party!r} was told another list, or other numbers or requests, than here")
+    return _split(content[len(heard) :], REPLY_BYTES, number)
 
 
 def _split(content: bytes, size: int, number: int) -> list[bytes]:

@@ -25,7 +25,8 @@ row in the smaller class otherwise, and one of its row in the larger class with 
 scale P/ε has σ² = 2 (P/ε)²: in balanced classes, m = n/2, it adds 4P/(n ε²), where the theorem prints 2P/(n ε²).
 
 Against the rows' own AUC it is at most Var y' / (P m), y' the estimate of one random pair: within a pairing, answers of
-different rows are not positively correlated, as f falls with the negative's score whatever the positive.
+different rows are not positively correlated, as f falls with the negative's score whatever the positive. The variance
+is estimated with one answer more of each extreme, so that five wins of five are not certain.
 """
 
 import hashlib
@@ -44,13 +45,14 @@ _VALUES = np.array([0, 0.5, 1])
 
 
 class PairResponse:
-    """The law of a step with a budget, from a table of noise of so many entries; `InputError`: they are too few."""
+    """The law of a step, from a table of noise of so many entries; `InputError`: epsilon is too small for them."""
 
-    def __init__(self, epsilon: float, entries: int) -> None:
-        others = math.ceil(entries / (math.exp(epsilon) + 2))
+    def __init__(self, epsilon: float, entries: int, pairings: int = 1) -> None:
+        others = math.ceil(entries / (math.exp(epsilon / pairings) + 2))
         zeros = entries - 2 * others
         if zeros <= others:
-            raise InputError(f"epsilon is {epsilon:g} for each pairing of a row: too little for pairs to say anything")
+            least = pairings * math.log(entries / ((entries - 1) // 3) - 2)
+            raise InputError(f"epsilon = {epsilon:g} is too small: at least {least + 5e-5:.4f} for {pairings} pairings")
         self.table = np.repeat([0, 1, 2], [zeros, others, others])
         self.beta, self.kept = 3 * others / entries, (zeros - others) / entries  # and 1 - β
         self.variances: Floats = np.array([5 / 12 - self.beta / 4, 1 / 6, 5 / 12 - self.beta / 4])
@@ -62,8 +64,10 @@ class PairResponse:
         pairs, bound = int(tally.sum()), 1 / 4 + float(self.variances.max())
         estimates = (_VALUES - self.beta / 2) / self.kept
         auc = float(tally @ estimates) / pairs
-        spread = float(tally @ (estimates - auc) ** 2) / (pairs - 1) if pairs > 1 else bound
-        variance = max(spread, float(self.variances.min()))  # few answers may all be alike
+        softened = tally + np.array([1, 0, 1])  # few answers may all be alike
+        middle = float(softened @ estimates) / (pairs + 2)
+        spread = float(softened @ (estimates - middle) ** 2) / (pairs + 1)
+        variance = min(max(spread, float(self.variances.min())), bound)
         tied = int(tally[1]) / pairs
         ties_error = math.sqrt(tied * (1 - tied) / max(pairs - 1, 1)) / self.kept
         ties = (tied - self.beta / 3) / self.kept

@@ -22,8 +22,9 @@ distance of X/B < 2^-45: of the 16 pairs at most that a row is in, 2^-41. The ot
 **B fills the room there is.** X + B, and N roundings in the switch, worth less than N·q₁, stay below Q/6: decryption is
 always right. And a *lying* first one, whose ciphertext may be anything, sees but one number modulo Q, of which no value
 is more than Q/(2B + 1) < 3.0001 times as likely as if it told nothing: a pair makes no guess at a row more than 3.0001
-times as good. Not less either: without u in the ciphertext, sign(i - j) shows without noise. A lying second one may
-leave out w, or make y what it likes.
+times as good. Not less either: a ciphertext can hold any function of j with three values, without u, and seven of them
+all of 1,024 bins. A lying second one may reply to another request than the pair's, by any function of i and without w,
+as often as it has pairs with this first one: it reads all that the first one tells of its answers.
 
 u, w and f are for one pair: a second reply to a request would spend the budget once more.
 """
