@@ -29,7 +29,7 @@ cd /src
 "$PYTHON" -m venv /opt/fhe-auc
 /opt/fhe-auc/bin/pip install --quiet --only-binary :all: --require-hashes -r requirements/build.txt -r requirements/sites.txt
 /opt/fhe-auc/bin/pip install --quiet --no-deps --no-build-isolation .
-/opt/fhe-auc/bin/fhe-auc demo --json | tail -1 | cut -c1-60
+/opt/fhe-auc/bin/fhe-auc demo --json | /opt/fhe-auc/bin/python -c 'import json, sys; print("demo:", json.load(sys.stdin)["auc"])'
 /opt/fhe-auc/bin/python - <<'END'
 import importlib.metadata as installed, os, platform
 from fhe_auc.ckks import available_backends
