@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # DuckDB 2.0.1 and 1.5.6: a database that 2.0.1 makes has format 999 in its first header, and 69 in the two others;
-# 1.5.6 refuses it, and names 69. One made by 1.5.6 keeps its format, 64, when 2.0.1 writes to it, and both go on reading
-# it. `attach … (storage_version 'v1.5.0')` has 2.0.1 make one that 1.5.6 reads, of format 68.
+# 1.5.6 refuses it, and names 69. One made by 1.5.6 keeps its format, 64, when 2.0.1 writes to it, and both go on
+# reading it. `attach … (storage_version 'v1.5.0')` has 2.0.1 make one that 1.5.6 reads, of format 68.
 #
 # Seen: "new: 999, 69, IO Error: Trying to read a database file with version number 69, but we can only read versions
 # between 64 and 68."; "old, written to by 2.0.1: 64, 2 rows"; "attached: 68, 1 row".
-# Why it matters: a format of one byte was part of what tools know a DuckDB file by, and one such file was text to ours;
-# who is pinned to 1.5 cannot read what a hospital's newer DuckDB has made yesterday, though all older files go both ways.
+# Why it matters: tools know a DuckDB file by its first bytes, and a format of one byte was part of ours. Who is pinned to
+# 1.5 cannot read what a hospital's newer DuckDB made yesterday, though all older files go both ways.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# msgspec 0.22.0 and 0.23.0: text that is no UTF-8, in JSON, MessagePack and TOML, raises Python's UnicodeDecodeError with
-# 0.22.0, which is no msgspec.DecodeError (and no msgspec.MsgspecError), though all else that is wrong is; in 0.23.0 it is
-# one, and no UnicodeDecodeError any more.
+# msgspec 0.22.0 and 0.23.0: text that is no UTF-8, in JSON, MessagePack and TOML, raises Python's UnicodeDecodeError
+# with 0.22.0, which is no msgspec.DecodeError (and no msgspec.MsgspecError), though all else that is wrong is; in 0.23.0
+# it is one, and no UnicodeDecodeError any more.
 #
-# Seen: "0.22.0: json UnicodeDecodeError, msgpack UnicodeDecodeError, toml UnicodeDecodeError"; "0.23.0: json DecodeError,
-# msgpack DecodeError, toml DecodeError".
-# Why it matters: `except msgspec.DecodeError` around what others have sent let a file through that a Latin-1 editor had
-# saved, as an error of a bug; `except UnicodeDecodeError`, to say "save it as UTF-8", stops with the update to 0.23. Both
-# are a ValueError.
+# Seen: "0.22.0: json UnicodeDecodeError, msgpack UnicodeDecodeError, toml UnicodeDecodeError"; "0.23.0: json
+# DecodeError, msgpack DecodeError, toml DecodeError".
+# Why it matters: `except msgspec.DecodeError` around what others have sent lets a file through that a Latin-1 editor has
+# saved, as if it were an error of the program; `except UnicodeDecodeError`, to say "save it as UTF-8", stops with the
+# update to 0.23. Both are a ValueError.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
