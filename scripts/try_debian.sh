@@ -27,15 +27,17 @@ fi
 cat >"$root/root/try.sh" <<'EOF'
 cd /src
 "$PYTHON" -m venv /opt/fhe-auc
-/opt/fhe-auc/bin/pip install --quiet --only-binary :all: --require-hashes -r requirements/build.txt -r requirements/sites.txt
+/opt/fhe-auc/bin/pip install --quiet --only-binary :all: --require-hashes -r requirements/build.txt \
+    -r requirements/sites.txt
 /opt/fhe-auc/bin/pip install --quiet --no-deps --no-build-isolation .
-/opt/fhe-auc/bin/fhe-auc demo --json | tail -1 | cut -c1-60
+/opt/fhe-auc/bin/fhe-auc demo --json >/tmp/demo.json
 /opt/fhe-auc/bin/python - <<'END'
-import importlib.metadata as installed, os, platform
+import importlib.metadata as installed, json, os, platform
 from fhe_auc.ckks import available_backends
 version = lambda name: installed.version(name) if name != "openfhe" or len(available_backends()) > 1 else "–"
 names = "tenseal", "openfhe", "numpy", "pyarrow", "cryptography"
 system = f"{platform.freedesktop_os_release()['PRETTY_NAME']}, {os.confstr('CS_GNU_LIBC_VERSION')}"
+print("demo: auc =", json.load(open("/tmp/demo.json"))["auc"])
 print("", system, platform.python_version(), *map(version, names), "", sep=" | ")
 END
 EOF

@@ -31,7 +31,8 @@ from tests.support.processes import wait_for
 
 SITES, HOLDER, HELPER = ("north", "south", "west"), "north", "registry"
 PATIENCE = 600.0  # seconds; only a broken test waits for them
-MOST_MEMORY = 65e6  # bytes, of a role that waits, over a folder
+# Bytes, of a role that waits, over a folder: 70 to 72 MB on Python 3.14.8, whatever numpy's version.
+MOST_MEMORY = 75e6 if sys.version_info >= (3, 14) else 65e6
 HEAVY = ("flwr", "pandas", "pyarrow", "scipy", "sklearn", "_sealapi_cpp", "openfhe")
 PROGRAM = f"""
 import atexit, sys
