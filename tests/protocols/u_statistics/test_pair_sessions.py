@@ -272,7 +272,7 @@ def test_an_aggregator_refuses_replies_of_who_says_that_it_was_told_something_el
 
 
 def test_one_lying_holder_of_negatives_reads_the_bin_of_any_positive_off_what_all_are_told() -> None:
-    """Its accomplice is nobody, and its budget is none: it replies to one request for all pairs."""
+    """Nobody helps it, whatever epsilon is: it replies to one request for all pairs."""
     rows, wanted = np.random.default_rng(5).permutation(BINS)[:-1], 7
     victim = PartyData.from_arrays("a", np.ones(BINS - 1, bool), rows / (BINS - 1))
     play = Play(
