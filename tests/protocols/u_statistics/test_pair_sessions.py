@@ -1,5 +1,6 @@
 """Sessions of ``ustat-pairs``: who reads what by lying, what is refused, and that the pairs are the right ones."""
 
+import itertools
 import json
 import math
 import time
@@ -22,7 +23,7 @@ from fhe_auc_keys.trust.message_signatures import SessionProtection
 from fhe_auc_protocols.u_statistics import pair_sessions, two_party
 from fhe_auc_protocols.u_statistics.pair_sessions import UstatPairs
 from fhe_auc_protocols.u_statistics.pairs import matched
-from fhe_auc_protocols.u_statistics.two_party import HALF, REPLY_BYTES, REQUEST_BYTES, First
+from fhe_auc_protocols.u_statistics.two_party import HALF, REPLY_BYTES, REQUEST_BYTES, RING_DIMENSION, First, Second
 from tests.support.pooled import sklearns_auc
 from tests.support.random_sites import sites
 
@@ -212,8 +213,84 @@ def test_what_a_party_told_in_one_round_is_not_told_in_another(parties: list[Par
         play.parties["site 0"].respond(play.lie({**play.told(), "site 2": before["site 2"]}))
 
 
+@pytest.mark.parametrize("lie", ["lists of an aggregator", "offers of its accomplice"])
+def test_a_row_that_meets_many_others_as_each_was_told_something_else_is_in_no_tally(lie: str) -> None:
+    """The first row of `a` is to be compared with the row of each `b`, all of which would answer, signed, once."""
+    holders = [PartyData.from_arrays(f"b{number}", [False], [0.5]) for number in range(6)]
+    others = PartyData.from_arrays("a", np.ones(6, bool), np.full(6, 0.5)), PartyData.from_arrays("z", [False], [0.0])
+    play = Play([*others, *holders], signed=True)
+    play.next_round()
+    heard, listed = play.told(), dict(parsed(play.message).submissions)
+    (aggregator, z), session = (role.protection for role in (play.aggregator, play.parties["z"])), play.manifest.session
+    key = decode(heard["z"][0], tuple[int, bytes], "")[1]
+
+    def signed(number: int, content: bytes) -> tuple[bytes, bytes]:
+        return content, z.sign(pair_sessions._TOLD, pair_sessions._digest(number, content))
+
+    def offers() -> Any:
+        if lie.startswith("lists"):
+            for size in range(2, 8):
+                yield from ({name: heard[name] for name in names} for names in itertools.combinations(heard, size))
+        for positives, negatives in itertools.product(range(1, 9), range(30)):
+            yield {**heard, "z": signed(1, encode((negatives, key * (1 + positives))))}
+
+    def meets(told: dict[str, tuple[bytes, bytes]], name: str) -> bool:
+        sizes = [pair_sessions._offer(content, play.manifest, 1)[0] for content, _ in told.values()]
+        pairs, names = matched(session, sizes, 1), [*told]
+        first = (pairs.positive_party == names.index("a")) & (pairs.positive == 0)
+        return name in [names[party] for party in pairs.negative_party[first]]
+
+    def says(number: int, told: dict[str, tuple[bytes, bytes]], listed: dict[str, bytes]) -> bytes:
+        content, among = encode(tuple((name, encode(told[name])) for name in told)), tuple((n, listed[n]) for n in told)
+        return Message.of(
+            play.manifest, aggregator, number, AGGREGATOR, content, recipient="", submissions=among
+        ).to_bytes()
+
+    told = dict.fromkeys([data.name for data in holders])
+    told = {name: next(told for told in offers() if {"a", name} <= told.keys() and meets(told, name)) for name in told}
+    told["a"] = {**heard, "z": signed(1, encode((0, key)))}
+    if lie.startswith("lists"):
+        del told["a"]["z"]
+    answers = {name: parsed(play.parties[name].respond(says(2, told[name], listed))) for name in sorted(told)}
+    replies = {
+        name: decode(answer.unseal(aggregator, AGGREGATOR), tuple[bytes, bytes], "") for name, answer in answers.items()
+    }
+    assert {len(replies[name][0]) // REPLY_BYTES for name in replies if name != "a"} == {1}
+    if lie.startswith("offers"):
+        replies["z"] = signed(2, replies["a"][0])
+    listed |= {name: answer.digest for name, answer in answers.items()}
+    with pytest.raises(MessageError, match=r"party 'b\d' was told another list, or other numbers"):
+        play.parties["a"].respond(says(3, {name: replies[name] for name in told["a"]}, listed))
+
+
+def test_an_aggregator_refuses_replies_of_who_says_that_it_was_told_something_else(parties: list[PartyData]) -> None:
+    play = Play(parties)
+    play.next_round()
+    answers = play.answers()
+    content = content_of(answers["site 0"])
+    refuse(play, "site 0", answers, [encode((b"\x00" + content[1:], b""))])
+
+
+def test_one_lying_holder_of_negatives_reads_the_bin_of_any_positive_off_what_all_are_told() -> None:
+    """Nobody helps it, whatever epsilon is: it replies to one request for all pairs."""
+    rows, wanted = np.random.default_rng(5).permutation(BINS)[:-1], 7
+    victim = PartyData.from_arrays("a", np.ones(BINS - 1, bool), rows / (BINS - 1))
+    play = Play(
+        [victim, PartyData.from_arrays("z", np.zeros(BINS - 1, bool), np.zeros(BINS - 1))], signed=True, epsilon=0.1
+    )
+    play.next_round()
+    _, (key, *requests) = pair_sessions._offer(play.told()["a"][0], play.manifest, 1)
+    liar: Any = play.parties["z"]._side
+    second, honest = Second(key, np.zeros(RING_DIMENSION - BINS, np.int64)), liar._replied
+    replies = b"".join(second.reply(requests[wanted], row) for row in range(BINS - 1))
+    liar._replied = lambda heard: honest(heard)[:32] + replies
+    for _ in range(2):
+        play.next_round()
+    assert np.frombuffer(payload(play.message), "<i8")[2] == rows[wanted]
+
+
 @pytest.mark.parametrize("sizes", [(1, 0), (500, 0), (1, 100_000), (0, 3)])
-def test_whatever_numbers_others_claim_no_row_is_in_more_pairs_than_pairings(
+def test_whatever_numbers_others_claim_no_negative_is_compared_more_often_than_there_are_pairings(
     parties: list[PartyData], sizes: tuple[int, int]
 ) -> None:
     play = Play(parties, pairings=2)
@@ -222,7 +299,7 @@ def test_whatever_numbers_others_claim_no_row_is_in_more_pairs_than_pairings(
     request = own.request(0, BINS)
     offer = encode((sizes[1], own.public_key() + request * sizes[0] * 2)), b""
     answer = play.parties["site 0"].respond(play.lie({**play.told(), "site 1": offer}))
-    content = content_of(answer)
+    content = content_of(answer)[32:]
     assert len(content) % REPLY_BYTES == 0
     assert len(content) // REPLY_BYTES <= 2 * (~parties[0].y_true).sum()
     with pytest.raises(MessageError):  # asked once
@@ -240,8 +317,9 @@ def test_messages_that_no_party_can_have_sent_are_refused_in_its_name(parties: l
     refuse(play, "site 0", answers, bad)
     replies = play.answers()
     content = content_of(replies["site 0"])
-    small = content[:5] + bytes(REPLY_BYTES - 5) + content[REPLY_BYTES:]  # c₁ = 0
-    refuse(play, "site 0", replies, [encode((each, b"")) for each in (b"", content[:-1], content * 2, small)])
+    small = content[:37] + bytes(REPLY_BYTES - 5) + content[32 + REPLY_BYTES :]  # c₁ = 0
+    wrong = [b"", content[:32], content[:-1], content + content[32:], small]
+    refuse(play, "site 0", replies, [encode((each, b"")) for each in wrong])
     answers = play.answers()
     tally = np.frombuffer(payload(answers["site 0"]), "<i8")
     bad = [(tally + shift).astype("<i8").tobytes() for shift in ([0, 0, 1], [2**62, 2**62, 2**63 - 1], [-99, 99, 0])]
@@ -279,10 +357,10 @@ def test_a_session_is_as_near_to_the_pooled_auc_as_it_says_and_says_what_it_spen
     assert abs(found.auc - sklearns_auc(parties)) < 5.4 * found.settings["standard error"]
     assert 0 < found.settings["standard error"] < found.settings["standard error bound"] < 0.2
     assert (found.settings["epsilon"], found.settings["pairings"], found.settings["bins"]) == (30.0, 4, BINS)
-    assert (found.rounds, found.parties, found.backend, found.verified) == (4, 3, "none", False)
-    assert "labels are public" in found.warnings[0]
+    assert (found.rounds, found.parties, found.security_bits, found.verified) == (4, 3, 128, False)
+    assert "labels are public: all parties, and who reads the exchange, learn" in found.warnings[0]
     assert UstatPairs().spends(UstatPairs().prepare(asked(parties, epsilon=2.0)).manifest) == Spending(2.0, "score")
-    assert "if it lies, it or the aggregator reads an exact comparison" in UstatPairs.trust
+    assert "one that lies reads whole scores of others' rows" in UstatPairs.trust
     json.dumps(found.as_dict())
 
 
@@ -299,7 +377,7 @@ def test_without_a_pair_there_is_no_auc(parties: list[PartyData]) -> None:
     [
         *(({"pairings": wrong}, f"pairings must be a whole number from 1 to 16, got {wrong!r}")
           for wrong in (0, 17, True, 1.5)),
-        ({"epsilon": 0.01, "pairings": 16}, r"epsilon is 0\.000625 for each pairing of a row: too little"),
+        ({"epsilon": 0.01, "pairings": 16}, r"epsilon = 0\.01 is too small: at least 0\.0353 for 16 pairings"),
         ({"epsilon": 33}, r"must lie between 0\.000001 and 32"),
         ({"bins": 4}, "no option 'bins'"),
     ],

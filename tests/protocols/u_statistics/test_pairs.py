@@ -58,6 +58,10 @@ def test_a_row_is_in_one_pair_of_a_pairing_and_all_of_the_smaller_class_are(size
             assert all(0 <= row < sizes[party][of_class] for party, row in pairing)
 
 
+def test_who_claims_many_negatives_is_in_all_pairs_and_who_claims_too_many_is_refused_elsewhere() -> None:
+    assert (matched(b"session", [(15, 5), (0, 100_000)], 1).negative_party == 1).all()
+
+
 def test_parties_of_all_versions_find_the_same_pairs() -> None:
     found = matched(bytes(range(16)), [(2, 1), (1, 4)], 2)
     assert [each.tolist() for each in found] == [[0, 0, 1] * 2, [0, 1, 0] * 2, [1] * 6, [0, 3, 2, 3, 1, 2]]
@@ -88,8 +92,13 @@ def test_answers_of_a_table_are_private_and_hardly_more_than_asked(epsilon: floa
 
 
 def test_a_budget_that_says_nothing_is_refused() -> None:
-    with pytest.raises(InputError, match=r"epsilon is 0\.0005 for each pairing of a row: too little"):
-        PairResponse(0.0005, 4094)
+    for entries in (4094, 3072):  # of 2 and 1,024 bins
+        with pytest.raises(InputError, match="too small: at least") as caught:
+            PairResponse(0.005, entries, 16)
+        least = float(str(caught.value).split("at least ")[1].split()[0])
+        assert PairResponse(least, entries, 16).kept > 0
+        with pytest.raises(InputError):
+            PairResponse(least - 1e-4, entries, 16)
 
 
 @pytest.mark.parametrize("tally", [(0, 0, 1), (5, 0, 0), (0, 9, 0), (3, 4, 5)])
@@ -97,14 +106,33 @@ def test_an_estimate_says_no_less_than_the_noise_that_is_known_and_no_more_than_
     response = PairResponse(1.0, ENTRIES)
     found, pairs = response.auc(np.array(tally)), sum(tally)
     assert found.noise_bound == pytest.approx((0.25 + response.variances.max()) / pairs)
-    assert response.variances.min() / pairs * (1 - 1e-9) <= found.noise_error**2
+    assert response.variances.min() / pairs * (1 - 1e-9) <= found.noise_error**2 <= found.noise_bound * (1 + 1e-9)
     answers = (np.repeat([0, 0.5, 1], tally) - response.beta / 2) / response.kept
     assert found.auc == pytest.approx(answers.mean())
     if tally == (3, 4, 5):
-        assert found.noise_error == pytest.approx(answers.std(ddof=1) / math.sqrt(12))
+        softened = np.append(answers, (np.array([0, 1]) - response.beta / 2) / response.kept)
+        assert found.noise_error == pytest.approx(softened.std(ddof=1) / math.sqrt(12))
         assert found.ties == pytest.approx((4 / 12 - response.beta / 3) / response.kept / 2)
     if pairs == 1:
         assert found.noise_error**2 == pytest.approx(found.noise_bound)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0, 32.0])
+@pytest.mark.parametrize("size", [5, 20, 100])
+def test_two_standard_errors_hold_the_rows_own_auc_as_often_as_they_should_and_none_is_above_its_bound(
+    size: int, epsilon: float
+) -> None:
+    generator, response, runs = np.random.default_rng(3), PairResponse(epsilon, 3072), 2000
+    held = 0
+    for shift in (0.95, 3.0):  # of AUC 0.75, and of 0.98, where most answers are alike
+        for _ in range(runs // 2):
+            positives, negatives = generator.normal(size=size) + shift, generator.normal(size=size)
+            drawn = compared(positives, generator.permutation(negatives)) + generator.choice(response.table, size)
+            found = response.auc(np.bincount((drawn % 3).astype(int), minlength=3))
+            truth = compared(positives[:, None], negatives).mean() / 2
+            held += abs(found.auc - truth) <= 1.96 * found.standard_error
+            assert found.standard_error**2 <= found.squared_error * (1 + 1e-9)
+    assert held > 0.92 * runs
 
 
 SHARES = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1]])  # of bins among positives and negatives: 2 in 10 tie

@@ -95,12 +95,22 @@ def test_the_rest_of_a_reply_does_not_show_the_row_to_who_guesses_all_that_made_
     check_not_small(two_party._SECOND, left)
 
 
-def test_a_lying_first_user_reads_one_exact_comparison_of_each_pair_and_no_more(first: First, second: Second) -> None:
-    message = HALF.zeros()
-    message[:, 4] = [two_party._ONE % modulus for modulus in HALF.moduli]
-    lie = two_party._SEEDED.encrypt(first._secret, message, np.array([4], np.uint64))  # u is left out
-    for row in range(BINS):
-        assert first.answer(second.reply(lie, row)) == np.sign(4 - row) + 1
+def test_a_lying_first_user_reads_any_function_of_three_values_of_each_pair_and_no_more(
+    first: First, second: Second
+) -> None:
+    """Three pairs tell one of 20 bins exactly (seven one of 1,024): each asks for a digit to the base 3, without u."""
+    found, signs = np.zeros(BINS, int), np.sign(np.arange(BINS)[:, None] - np.arange(BINS))
+    for place in range(3):
+        digits, weights = np.arange(BINS) // 3**place, np.zeros(BINS, int)
+        for row in range(BINS - 1):  # from one bin of the other row to the next, the answer falls by both weights
+            weights[row + 1] = (digits[row] - digits[row + 1] - weights[row]) % 3
+        message = HALF.zeros()
+        for residues, modulus in zip(message, HALF.moduli, strict=True):
+            residues[:BINS] = weights * (two_party._ONE % modulus) % modulus
+        lie = two_party._SEEDED.encrypt(first._secret, message, np.arange(BINS, dtype=np.uint64))
+        answers = np.array([first.answer(second.reply(lie, row)) for row in range(BINS)])
+        found += (answers - 1 - weights @ signs[:, 0]) % 3 * 3**place
+    assert found.tolist() == list(range(BINS))
     assert Q / (2 * FLOODING + 1) < 3.0001  # values of one number modulo Q that are told apart, whatever it encrypts
 
 
