@@ -59,4 +59,4 @@ print(f"{len(walks['first'])} steps; one name: same {same}; another name: same {
 print("classes with source, two names: same", walks["fourth"] == walks["fifth"])
 assert same and not renamed and walks["fourth"] == walks["fifth"] and len(walks["first"]) >= 8
 PY
-"$folder/venv/bin/python" "$folder/walks.py"
+cd "$folder" && venv/bin/python walks.py

@@ -231,11 +231,10 @@ def test_many_scores_are_looked_up_in_the_bins_that_comparisons_with_each_thresh
         assert np.array_equal(score_bins.in_bins(scores[:100], ends), expected[:100])
 
 
-@pytest.mark.parametrize("score", [0.1, 0.3, 0.7, 0.001, 0.999])
-def test_a_score_of_a_text_file_and_of_a_float32_column_share_a_bin(score: float) -> None:
-    grid = thresholds.parse("hybrid:5000")  # every multiple of 0.001 is a threshold
-    both = np.array([score, np.float64(np.float32(score))])
-    assert len(set(bins_of(both, grid))) == 1
+@pytest.mark.parametrize("asked", ["hybrid:5000", "uniform:11", "uniform:1001"])  # multiples of 0.001 or 0.1
+def test_scores_of_a_text_file_and_of_a_float32_column_share_bins(asked: str) -> None:
+    grid, scores = thresholds.parse(asked), np.arange(1001) / 1000
+    assert np.array_equal(bins_of(scores, grid), bins_of(scores.astype(np.float32).astype(np.float64), grid))
 
 
 def test_bins_of_one_number_end_at_the_next() -> None:
