@@ -8,15 +8,13 @@
 Who has which pair follows from the numbers and the session's name (`pairs.matched`). Pairs within one party go the same
 way. The secret key is for one session.
 
-**Epsilon holds among parties that follow the protocol**, whatever the aggregator does: what they tell each other is
-signed for each other, so that it can leave out parties, but not speak for them; and nobody counts replies of who was
-told another list, or other numbers, which would bring one positive into many pairs. It learns each party's counts of
-noisy answers, and tells all their sum.
+**Epsilon holds among parties that follow the protocol**, whatever the aggregator does, which learns each one's counts
+of noisy answers: as parties sign what they tell each other, it can leave out some, but not speak for them; and nobody
+counts replies of who was told another list, or other offers, which would bring one positive into many pairs.
 
-**Epsilon does not hold against a party that lies**, alone. One that has negatives answers its pairs with replies to any
-request of that party, by any functions, without noise: the sum says whole scores. A claim of many negatives brings it
-into nearly all pairs. One that has positives reads of a negative any function with three values in each of its P
-pairs at most, as a party replies once: of seven pairs the whole bin.
+**It does not hold against a party that lies.** With negatives, and by a claim of many in nearly all pairs, it replies to
+any requests, by any functions, without noise, and the sum says whole scores. With positives, it reads any function of
+three values of a negative in each of at most P pairs, as a party replies once: in seven the whole bin.
 """
 
 from __future__ import annotations
@@ -75,7 +73,6 @@ class UstatPairs(PrivateScores[Terms]):
         "all parties, to follow the protocol: one that lies reads whole scores of others' rows, whatever epsilon is; "
         "nobody else with the scores; all with the labels, which are public"
     )
-    counts_shown_to = "all parties, and who reads the exchange, learn"
     options = options_of.USTAT_PAIRS
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
@@ -126,18 +123,17 @@ class PairsAggregator(AggregatorSide):
 
     def accept(self, number: int, party: str, payload: bytes) -> None:
         """Take what a party tells the others, or its tally."""
+        content = _told(number, party, payload, self.protection) if number < 3 else payload
         if number == 1:
-            content = _told(number, party, payload, self.protection)
             sizes, sent = _offer(content, self._manifest, self._pairings)
             for ciphertext in sent:
                 two_party.check_request(ciphertext)
             self._sizes[party], self._digests[party] = sizes, _digest(1, content)
         elif number == 2:
-            content = _told(number, party, payload, self.protection)
             for reply in _replies(party, content, self._heard, self._asked[party][0]):
                 two_party.checked_reply(reply)
         else:
-            _tally(payload, self._asked[party][1])
+            _tally(content, self._asked[party][1])
         self._told[number - 1][party] = payload
 
     def counts(self, number: int, parties: tuple[str, ...]) -> tuple[str, ...]:
@@ -263,7 +259,6 @@ def _heard(number: int, payload: bytes, who: WhoCounts) -> dict[str, bytes]:
 
 
 def _most(manifest: Manifest, pairings: int) -> tuple[int, int]:
-    """Return how many positives and negatives a party may have."""
     return min(MOST_REQUESTS, MOST_OF_ALL // manifest.size) // pairings, MOST_NEGATIVES // manifest.size
 
 

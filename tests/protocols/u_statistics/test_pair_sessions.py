@@ -358,7 +358,7 @@ def test_a_session_is_as_near_to_the_pooled_auc_as_it_says_and_says_what_it_spen
     assert 0 < found.settings["standard error"] < found.settings["standard error bound"] < 0.2
     assert (found.settings["epsilon"], found.settings["pairings"], found.settings["bins"]) == (30.0, 4, BINS)
     assert (found.rounds, found.parties, found.security_bits, found.verified) == (4, 3, 128, False)
-    assert "labels are public: all parties, and who reads the exchange, learn" in found.warnings[0]
+    assert "(ustat-pairs: everybody) learns how many of each class" in found.warnings[0]
     assert UstatPairs().spends(UstatPairs().prepare(asked(parties, epsilon=2.0)).manifest) == Spending(2.0, "score")
     assert "one that lies reads whole scores of others' rows" in UstatPairs.trust
     json.dumps(found.as_dict())
