@@ -9,12 +9,12 @@ Who has which pair follows from the numbers and the session's name (`pairs.match
 way. The secret key is for one session.
 
 **Epsilon holds among parties that follow the protocol**, whatever the aggregator does, which learns each one's counts
-of noisy answers: as parties sign what they tell each other, it can leave out some, but not speak for them; and nobody
+of noisy answers: as they sign what they tell each other, it can leave out some, but not speak for them; and nobody
 counts replies of who was told another list, or other offers, which would bring one positive into many pairs.
 
-**It does not hold against a party that lies.** With negatives, and by a claim of many in nearly all pairs, it replies to
-any requests, by any functions, without noise, and the sum says whole scores. With positives, it reads any function of
-three values of a negative in each of at most P pairs, as a party replies once: in seven the whole bin.
+**Not against a party that lies.** With negatives, and by a claim of many in nearly all pairs, it replies to any
+requests, by any functions, without noise: the sum says whole scores. With positives, it reads any function of three
+values of a negative in each of at most P pairs, as a party replies once: in seven the whole bin.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class PairsAggregator(AggregatorSide):
     def counts(self, number: int, parties: tuple[str, ...]) -> tuple[str, ...]:
         """Return all parties; after the first round it is known what each is asked for."""
         if number == 1:
-            self._heard = _digest_of_all({party: self._digests[party] for party in parties})
+            self._heard = _digest(2, encode(tuple((party, self._digests[party]) for party in parties)))
             pairs = matched(self._manifest.session, [self._sizes[party] for party in parties], self._pairings)
             for index, party in enumerate(parties):
                 of_party = pairs.negative_party == index, pairs.positive_party == index
@@ -190,7 +190,7 @@ class PairsParty(PartySide[Evaluation]):
         pairings, table = self._terms.pairings, self._terms.response.table
         sizes, sent = zip(*[_offer(content, self._manifest, pairings) for content in heard.values()], strict=True)
         digests, before = {party: _digest(1, content) for party, content in heard.items()}, self._kept
-        kept = _Kept(before.seed, (), _digest_of_all(digests), tuple(heard), sizes)
+        kept = _Kept(before.seed, (), _digest(2, encode(tuple(digests.items()))), tuple(heard), sizes)
         own, seconds = kept.counted.index(self._name), [Second(key, table) for key, *_ in sent]
         if digests[self._name] != before.told:
             raise DeserialisationError(f"party {self._name!r} has told something else")
@@ -237,10 +237,6 @@ class PairsParty(PartySide[Evaluation]):
 
 def _digest(number: int, content: bytes) -> bytes:
     return bytes([number]) + hashlib.sha256(content).digest()
-
-
-def _digest_of_all(digests: Mapping[str, bytes]) -> bytes:
-    return hashlib.sha256(encode(tuple(digests.items()))).digest()
 
 
 def _told(number: int, party: str, payload: bytes, protection: Protection | None) -> bytes:
