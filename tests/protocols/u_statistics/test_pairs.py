@@ -58,7 +58,7 @@ def test_a_row_is_in_one_pair_of_a_pairing_and_all_of_the_smaller_class_are(size
             assert all(0 <= row < sizes[party][of_class] for party, row in pairing)
 
 
-def test_who_claims_many_negatives_is_in_all_pairs_and_who_claims_too_many_is_refused_elsewhere() -> None:
+def test_who_claims_many_negatives_is_in_all_pairs() -> None:
     assert (matched(b"session", [(15, 5), (0, 100_000)], 1).negative_party == 1).all()
 
 
@@ -214,8 +214,8 @@ def test_in_balanced_classes_the_formula_has_the_form_of_theorem_5(size: int, pa
 def test_at_small_budgets_pairs_err_less_than_randomised_response_by_its_rule_and_in_balance_than_by_its_best_bins(
     rows: int, share: float
 ) -> None:
-    """[USTAT]'s figure 4, which is of Kendall's tau on 36 values, for AUCs around 0.75: 36 equal bins, the rule's, and the best of
-    2 to 16: pairs err less than by these at ε = 1 and 2 where classes are balanced, but not at AUCs near 0.5.
+    """[USTAT]'s figure 4, which is of Kendall's tau on 36 values, for AUCs around 0.75: 36 equal bins, the rule's, and
+    the best of 2 to 16: pairs err less than by these at ε = 1 and 2 where classes are balanced, but not at AUCs near 0.5.
     """
     generator = np.random.default_rng(7)
     labels = generator.random(rows) < share
