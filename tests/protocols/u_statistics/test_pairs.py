@@ -215,7 +215,7 @@ def test_at_small_budgets_pairs_err_less_than_randomised_response_by_its_rule_an
     rows: int, share: float
 ) -> None:
     """[USTAT]'s figure 4, which is of Kendall's tau on 36 values, for AUCs around 0.75: 36 equal bins, the rule's, and
-    the best of 2 to 16: pairs err less than by these at ε = 1 and 2 where classes are balanced, but not at AUCs near 0.5.
+    the best of 2 to 16: pairs err less at ε = 1 and 2 where classes are balanced, but not at AUCs near 0.5.
     """
     generator = np.random.default_rng(7)
     labels = generator.random(rows) < share
