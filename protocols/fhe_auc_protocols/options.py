@@ -121,11 +121,7 @@ USTAT_KRR = Options(
 USTAT_PAIRS = Options(
     {
         **USTAT_HIERARCHY.known,
-        "pairings": Option(
-            int,
-            "how many pairs a row is in, 1 to 16, each of which gets epsilon/pairings; of that 8 is the most used",
-            1,
-        ),
+        "pairings": Option(int, "how many pairs a row is in, 1 to 16; each gets epsilon/pairings, at most 8", 1),
     }
 )
 

@@ -124,8 +124,8 @@ def _print(rows: Sequence[Row]) -> None:
         "its own). ROC, PR: mean distance from its curves, over all false positive rates, or recalls; -: no curve. "
         "upload, time: of one real session; what a party sends, and all roles one after another.",
         "ε, with chance δ of more, bounds what anybody learns of one row, whatever it is replaced by, the result "
-        "included; in dpauc-rr of its label, in ustat-… of its score (-pairs: if all parties follow the protocol). dpauc has its published noise, which is more. "
-        "fedcurve is rebuilt from its paper (arXiv 2510.04979), with ε/2 for a row added or removed: the same.",
+        "included; in dpauc-rr of its label, in ustat-… of its score (-pairs: if no party lies). dpauc has its "
+        "published noise, which is more. fedcurve is rebuilt (arXiv 2510.04979), with ε/2 for a row added or removed.",
         "Encryption hides the counts; the result is what it is. Aggregation verified: a lying aggregator is noticed. A "
         "lying party is not: it can enter any rows.",
         *(f"{row.method}, {row.rows:,} rows, {row.thresholds} thresholds: {row.note}" for row in rows if row.note),

@@ -81,7 +81,6 @@ class AucEstimate:
     """What tallies of both classes say of the AUC of the rows; it is not clipped to [0, 1]."""
 
     auc: float
-
     noise_bound: float
     """Bound on the mean squared error from noise: theorem 1, or theorem 3's formula; NaN where that fails."""
     noise_error: float

@@ -8,15 +8,13 @@
 Who has which pair follows from the numbers and the session's name (`pairs.matched`). Pairs within one party go the same
 way. The secret key is for one session.
 
-**Epsilon holds among parties that follow the protocol**, whatever the aggregator does: what they tell each other is
-signed for each other, so that it can leave out parties, but not speak for them; and nobody counts replies of who was
-told another list, or other numbers, which would bring one positive into many pairs. It learns each party's counts of
-noisy answers, and tells all their sum.
+**Epsilon holds among parties that follow the protocol**, whatever the aggregator does, which learns each one's counts
+of noisy answers: as they sign what they tell each other, it can leave out some, but not speak for them; and nobody
+counts replies of who was told another list, or other offers, which would bring one positive into many pairs.
 
-**Epsilon does not hold against a party that lies**, alone. One that has negatives answers its pairs with replies to any
-request of that party, by any functions, without noise: the sum says whole scores. A claim of many negatives brings it
-into nearly all pairs. One that has positives reads of a negative any function with three values in each of its P
-pairs at most, as a party replies once: of seven pairs the whole bin.
+**Not against a party that lies.** With negatives, and by a claim of many in nearly all pairs, it replies to any
+requests, by any functions, without noise: the sum says whole scores. With positives, it reads any function of three
+values of a negative in each of at most P pairs, as a party replies once: in seven the whole bin.
 """
 
 from __future__ import annotations
@@ -75,7 +73,6 @@ class UstatPairs(PrivateScores[Terms]):
         "all parties, to follow the protocol: one that lies reads whole scores of others' rows, whatever epsilon is; "
         "nobody else with the scores; all with the labels, which are public"
     )
-    counts_shown_to = "all parties, and who reads the exchange, learn"
     options = options_of.USTAT_PAIRS
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
@@ -126,24 +123,23 @@ class PairsAggregator(AggregatorSide):
 
     def accept(self, number: int, party: str, payload: bytes) -> None:
         """Take what a party tells the others, or its tally."""
+        content = _told(number, party, payload, self.protection) if number < 3 else payload
         if number == 1:
-            content = _told(number, party, payload, self.protection)
             sizes, sent = _offer(content, self._manifest, self._pairings)
             for ciphertext in sent:
                 two_party.check_request(ciphertext)
             self._sizes[party], self._digests[party] = sizes, _digest(1, content)
         elif number == 2:
-            content = _told(number, party, payload, self.protection)
             for reply in _replies(party, content, self._heard, self._asked[party][0]):
                 two_party.checked_reply(reply)
         else:
-            _tally(payload, self._asked[party][1])
+            _tally(content, self._asked[party][1])
         self._told[number - 1][party] = payload
 
     def counts(self, number: int, parties: tuple[str, ...]) -> tuple[str, ...]:
         """Return all parties; after the first round it is known what each is asked for."""
         if number == 1:
-            self._heard = _digest_of_all({party: self._digests[party] for party in parties})
+            self._heard = _digest(2, encode(tuple((party, self._digests[party]) for party in parties)))
             pairs = matched(self._manifest.session, [self._sizes[party] for party in parties], self._pairings)
             for index, party in enumerate(parties):
                 of_party = pairs.negative_party == index, pairs.positive_party == index
@@ -194,7 +190,7 @@ class PairsParty(PartySide[Evaluation]):
         pairings, table = self._terms.pairings, self._terms.response.table
         sizes, sent = zip(*[_offer(content, self._manifest, pairings) for content in heard.values()], strict=True)
         digests, before = {party: _digest(1, content) for party, content in heard.items()}, self._kept
-        kept = _Kept(before.seed, (), _digest_of_all(digests), tuple(heard), sizes)
+        kept = _Kept(before.seed, (), _digest(2, encode(tuple(digests.items()))), tuple(heard), sizes)
         own, seconds = kept.counted.index(self._name), [Second(key, table) for key, *_ in sent]
         if digests[self._name] != before.told:
             raise DeserialisationError(f"party {self._name!r} has told something else")
@@ -243,10 +239,6 @@ def _digest(number: int, content: bytes) -> bytes:
     return bytes([number]) + hashlib.sha256(content).digest()
 
 
-def _digest_of_all(digests: Mapping[str, bytes]) -> bytes:
-    return hashlib.sha256(encode(tuple(digests.items()))).digest()
-
-
 def _told(number: int, party: str, payload: bytes, protection: Protection | None) -> bytes:
     """Return what a party tells in a round; `DeserialisationError` where it is malformed or not signed by it."""
     content, signature = decode(payload, tuple[bytes, bytes], "submission")
@@ -263,7 +255,6 @@ def _heard(number: int, payload: bytes, who: WhoCounts) -> dict[str, bytes]:
 
 
 def _most(manifest: Manifest, pairings: int) -> tuple[int, int]:
-    """Return how many positives and negatives a party may have."""
     return min(MOST_REQUESTS, MOST_OF_ALL // manifest.size) // pairings, MOST_NEGATIVES // manifest.size
 
 

@@ -62,8 +62,6 @@ class Tallies(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=Tru
 class PrivateScores(KeylessProtocol[Evaluation, T]):
     """What all have in common whose epsilon is of a score: labels are public."""
 
-    counts_shown_to = "the aggregator learns"
-
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return the manifest's options; raise `InputError` for a wrong one."""
         return {"epsilon": privacy_budget(request.options)}
@@ -75,7 +73,7 @@ class PrivateScores(KeylessProtocol[Evaluation, T]):
     def estimated(self, manifest: Manifest, estimate: AucEstimate, bins: int, parties: int) -> Evaluation:
         """Return what is said of an estimate over so many bins."""
         warnings = [
-            f"labels are public: {self.counts_shown_to} how many rows of each class every party has",
+            "labels are public: the aggregator (ustat-pairs: everybody) learns how many of each class every party has",
             result_warnings.BUDGETS_ADD_UP,
             *result_warnings.of_parties(manifest, parties),
         ]

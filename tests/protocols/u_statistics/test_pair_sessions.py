@@ -283,7 +283,7 @@ def test_one_lying_holder_of_negatives_reads_the_bin_of_any_positive_off_what_al
     liar: Any = play.parties["z"]._side
     second, honest = Second(key, np.zeros(RING_DIMENSION - BINS, np.int64)), liar._replied
     replies = b"".join(second.reply(requests[wanted], row) for row in range(BINS - 1))
-    liar._replied = lambda heard: honest(heard)[:32] + replies
+    liar._replied = lambda heard: honest(heard)[:33] + replies
     for _ in range(2):
         play.next_round()
     assert np.frombuffer(payload(play.message), "<i8")[2] == rows[wanted]
@@ -299,7 +299,7 @@ def test_whatever_numbers_others_claim_no_negative_is_compared_more_often_than_t
     request = own.request(0, BINS)
     offer = encode((sizes[1], own.public_key() + request * sizes[0] * 2)), b""
     answer = play.parties["site 0"].respond(play.lie({**play.told(), "site 1": offer}))
-    content = content_of(answer)[32:]
+    content = content_of(answer)[33:]
     assert len(content) % REPLY_BYTES == 0
     assert len(content) // REPLY_BYTES <= 2 * (~parties[0].y_true).sum()
     with pytest.raises(MessageError):  # asked once
@@ -317,8 +317,8 @@ def test_messages_that_no_party_can_have_sent_are_refused_in_its_name(parties: l
     refuse(play, "site 0", answers, bad)
     replies = play.answers()
     content = content_of(replies["site 0"])
-    small = content[:37] + bytes(REPLY_BYTES - 5) + content[32 + REPLY_BYTES :]  # c₁ = 0
-    wrong = [b"", content[:32], content[:-1], content + content[32:], small]
+    small = content[:38] + bytes(REPLY_BYTES - 5) + content[33 + REPLY_BYTES :]  # c₁ = 0
+    wrong = [b"", content[:33], content[:-1], content + content[33:], small]
     refuse(play, "site 0", replies, [encode((each, b"")) for each in wrong])
     answers = play.answers()
     tally = np.frombuffer(payload(answers["site 0"]), "<i8")
@@ -358,7 +358,7 @@ def test_a_session_is_as_near_to_the_pooled_auc_as_it_says_and_says_what_it_spen
     assert 0 < found.settings["standard error"] < found.settings["standard error bound"] < 0.2
     assert (found.settings["epsilon"], found.settings["pairings"], found.settings["bins"]) == (30.0, 4, BINS)
     assert (found.rounds, found.parties, found.security_bits, found.verified) == (4, 3, 128, False)
-    assert "labels are public: all parties, and who reads the exchange, learn" in found.warnings[0]
+    assert "(ustat-pairs: everybody) learns how many of each class" in found.warnings[0]
     assert UstatPairs().spends(UstatPairs().prepare(asked(parties, epsilon=2.0)).manifest) == Spending(2.0, "score")
     assert "one that lies reads whole scores of others' rows" in UstatPairs.trust
     json.dumps(found.as_dict())

@@ -58,7 +58,7 @@ def test_a_row_is_in_one_pair_of_a_pairing_and_all_of_the_smaller_class_are(size
             assert all(0 <= row < sizes[party][of_class] for party, row in pairing)
 
 
-def test_who_claims_many_negatives_is_in_all_pairs_and_who_claims_too_many_is_refused_elsewhere() -> None:
+def test_who_claims_many_negatives_is_in_all_pairs() -> None:
     assert (matched(b"session", [(15, 5), (0, 100_000)], 1).negative_party == 1).all()
 
 
@@ -211,10 +211,12 @@ def test_in_balanced_classes_the_formula_has_the_form_of_theorem_5(size: int, pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("rows", "share"), [(1000, 0.5), (10_000, 0.5), (10_000, 0.1)])
-def test_at_small_budgets_pairs_have_smaller_errors_than_randomised_response_and_at_large_ones_larger(
+def test_at_small_budgets_pairs_err_less_than_randomised_response_by_its_rule_and_in_balance_than_by_its_best_bins(
     rows: int, share: float
 ) -> None:
-    """[USTAT]'s figure 4, which is of Kendall's tau on 36 values, for AUCs around 0.75: 36 bins, and the rule's."""
+    """[USTAT]'s figure 4, which is of Kendall's tau on 36 values, for AUCs around 0.75: 36 equal bins, the rule's, and
+    the best of 2 to 16: pairs err less at ε = 1 and 2 where classes are balanced, but not at AUCs near 0.5.
+    """
     generator = np.random.default_rng(7)
     labels = generator.random(rows) < share
     scores = 1 / (1 + np.exp(-(generator.normal(size=rows) + 0.95 * labels)))
@@ -242,5 +244,8 @@ def test_at_small_budgets_pairs_have_smaller_errors_than_randomised_response_and
     for epsilon in (0.5, 1.0, 2.0):
         assert of_pairs(epsilon, 1) < of_reports(epsilon, bins_by_rule(rows, epsilon))
         assert of_pairs(epsilon, 1) < of_pairs(epsilon, 4)
+    if share == 0.5:
+        for epsilon in (1.0, 2.0):
+            assert of_pairs(epsilon, 1) < min(of_reports(epsilon, bins) for bins in (2, 3, 4, 5, 6, 8, 12, 16))
     assert of_pairs(1.0, 1) < of_reports(1.0, 36) / 5
     assert of_pairs(8.0, 1) > of_reports(8.0, bins_by_rule(rows, 8.0))
