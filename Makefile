@@ -57,7 +57,7 @@ requirements: dev-venv ## lock, with hashes, what sites install and what makes a
 	$(LOCK) --universal --python-version 3.10 --extra plots --extra dp --extra remote pyproject.toml \
 		--output-file requirements/sites.txt
 	$(LOCK) --universal --python-version 3.10 --extra flower pyproject.toml --output-file requirements/flower.txt
-	printf '%s\n' hatchling hatch-fancy-pypi-readme | $(LOCK) --universal --python-version 3.11 - \
+	printf '%s\n' hatchling hatch-fancy-pypi-readme | $(LOCK) --universal --python-version 3.10 - \
 		--output-file requirements/build.txt
 	printf '%s\n' build cyclonedx-bom==7.5.0 hatchling hatch-fancy-pypi-readme pip-licenses==5.5.5 twine==6.2.0 | \
 		$(LOCK) --universal --python-version 3.11 - --output-file requirements/release.txt

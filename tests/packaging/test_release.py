@@ -73,9 +73,10 @@ def test_what_pyproject_asks_for_is_locked_once_on_every_platform(python: str, s
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     (lines,) = re.findall(r"^dependencies = \[\n(.*?)^\]", text, re.MULTILINE | re.DOTALL)
     asked = wanted(re.findall(r'^ +"(.+?)"', lines, re.MULTILINE), python, system, machine)
-    entries = re.findall(r"^(\w.+?) \\$", SITES.read_text(encoding="utf-8"), re.MULTILINE)
-    locked = wanted(entries, python, system, machine)
-    versions = {each.name: str(each.specifier).removeprefix("==") for each in locked}
+    files = [path.read_text(encoding="utf-8") for path in (SITES, SITES.with_name("build.txt"))]  # installed together
+    entries = [entry for file in files for entry in re.findall(r"^(\w.+?) \\$", file, re.MULTILINE)]
+    locked = {(each.name, str(each.specifier).removeprefix("==")) for each in wanted(entries, python, system, machine)}
+    versions = dict(locked)
     assert len(versions) == len(locked)
     assert all(each.specifier.contains(versions[each.name]) for each in asked)
     assert ("openfhe" in versions) == ((system, machine) == PLATFORMS[0] and python in ("3.10", "3.12"))
