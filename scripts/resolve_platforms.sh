@@ -2,8 +2,8 @@
 # resolve_platforms.sh: resolves what requirements/sites.txt installs, in the versions of constraints.txt and wheels
 # alone, for each platform and Python; prints a line for each. Fails where something fails that
 # docs/guide/operations.md says installs. Needs an index of packages, and none of the platforms. With another extra:
-# resolve_platforms.sh --extra flower; `flare` and `dev` need a package that is pure Python without a wheel:
-# resolve_platforms.sh --extra dev --no-binary pyhocon
+# resolve_platforms.sh --extra flower; `flare` and `dev` need packages that are pure Python without a wheel:
+# resolve_platforms.sh --extra dev --no-binary pyhocon --no-binary wsgidav
 set -eu
 cd "$(dirname "$0")/.."
 export MACOSX_DEPLOYMENT_TARGET=14.0

@@ -2,7 +2,7 @@
 # Play sessions over Flower and FLARE in other versions than the one that .venv has, by Flower's simulator, and by the
 # commands of docs/guide/flower.md and flare.md over TLS; a quarter of an hour for each.
 #
-# Last run on 2026-11-29, on Python 3.12: flwr 1.41.0 and 1.42.0, nvflare 2.9.0, the newest that there are.
+# scripts/README.md says which were tried.
 # Usage: scripts/try_carriers.sh flwr==1.42.0 [nvflare==2.9.0 ...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
