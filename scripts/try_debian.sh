@@ -14,11 +14,12 @@ root=$PWD/build/debian-$suite
 script=
 [ -e "/usr/share/debootstrap/scripts/$suite" ] || script=sid # a suite that is newer than debootstrap
 mkdir -p build
-[ -d "$root" ] || debootstrap --variant=minbase --include=ca-certificates,git,libgomp1,make,python3,python3-venv \
+# Made anew each time: what an earlier COMMAND has left there, such as links, is not followed by root out here.
+rm -rf --one-file-system "$root"
+debootstrap --variant=minbase --include=ca-certificates,git,libgomp1,make,python3,python3-venv \
     "$suite" "$root" "${MIRROR:-}" $script >build/debootstrap.log
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
 [ -z "${PIP_CERT:-}" ] || cp -L "$PIP_CERT" "$root/root/certificates.pem"
-rm -rf "$root/src" "$root/opt/fhe-auc"
 git clone --quiet "$PWD" "$root/src"
 if [ -n "$python" ]; then
     mkdir -p "$root$python" && cp -a "$python/." "$root$python"
@@ -41,7 +42,9 @@ print("demo: auc =", json.load(open("/tmp/demo.json"))["auc"])
 print("", system, platform.python_version(), *map(version, names), "", sep=" | ")
 END
 EOF
-exec unshare --mount --pid --fork sh -euc "mount -t proc proc '$root/proc'; mount --rbind /dev '$root/dev'
-    exec chroot '$root' env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
-        PYTHON='${python:+$python/bin/}python3' ${PIP_CERT:+PIP_CERT=/root/certificates.pem} \
-        ${PIP_INDEX_URL:+PIP_INDEX_URL='$PIP_INDEX_URL'} sh -euc '. /root/try.sh; $command'" </dev/null
+exec unshare --mount --pid --fork sh -euc '
+    mount -t proc proc "$1/proc"
+    mount --rbind /dev "$1/dev"
+    exec chroot "$1" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 "PYTHON=$3" \
+        ${PIP_CERT:+PIP_CERT=/root/certificates.pem} ${PIP_INDEX_URL:+"PIP_INDEX_URL=$PIP_INDEX_URL"} \
+        sh -euc ". /root/try.sh; eval \"\$1\"" sh "$2"' sh "$root" "$command" "${python:+$python/bin/}python3" </dev/null
