@@ -19,7 +19,7 @@ from fhe_auc.rows.counts import Counts
 
 
 def auc_of_rows(y_true: NDArray[np.bool_], y_score: NDArray[np.float64]) -> Fraction:
-    """Return the exact AUC of rows of both labels, shape (n,) both: pairs ordered rightly, and half of the ties."""
+    """Return the exact AUC of rows of both labels, shape (n,) both, n < 2^32: pairs ordered rightly, half of ties."""
     _, at = np.unique(y_score, return_inverse=True)
     positives, negatives = (np.bincount(at[rows], minlength=int(at.max()) + 1) for rows in (y_true, ~y_true))
     twice = positives * (2 * np.cumsum(negatives) - negatives)

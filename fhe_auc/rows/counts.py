@@ -96,9 +96,9 @@ def count(data: PartyData, thresholds: ArrayLike) -> Counts:
     curve has both its ends. Thresholds, shape (m,), are finite and strictly ascending; `InputError` for others.
     """
     grid = grids.explicit(thresholds)
-    per_bin = np.zeros((2, len(grid)), np.int64)
+    per_bin: NDArray[np.int64] = np.zeros((2, len(grid)), np.int64)
     for batch in data.batches():
         of_both = bins_of(batch.y_score, grid) + len(grid) * batch.y_true.astype(np.int32)
-        per_bin += np.bincount(of_both, minlength=per_bin.size).reshape(per_bin.shape)
+        per_bin = per_bin + np.bincount(of_both, minlength=per_bin.size).reshape(per_bin.shape)
     negatives, positives = per_bin[:, ::-1].cumsum(axis=1)[:, ::-1]
     return Counts(positives, negatives)

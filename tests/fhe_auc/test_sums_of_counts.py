@@ -19,18 +19,22 @@ from fhe_auc import federated_auc
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.small_cells import merge_small_cells
 from fhe_auc.metrics.trapezoid import trapezoid
-from fhe_auc.question.analysis import Questions, Variable
-from fhe_auc.question.follow_up import FollowUp
+from fhe_auc.question.analysis import Analysis, Questions, Variable
+from fhe_auc.question.follow_up import EVENT, MOST_STANDS_FOR, UNITS_PER_WEIGHT, AtHorizon, FollowUp
 from fhe_auc.question.weights import MOST_UNITS, Weights
 from fhe_auc.report.report import Report
 from fhe_auc.report.steps import report_steps
 from fhe_auc.results.asked import Asked, ReportAsked
 from fhe_auc.results.delong import of_bins
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rows.counts import Counts
+from fhe_auc.rows.at_horizon import at_horizon
+from fhe_auc.rows.counts import Counts, count
 from fhe_auc.rows.frames import parties_of
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.one_process import play
 from fhe_auc.session.protocol import Request
+from fhe_auc_protocols.exact_auc.auc_sums import AucSums
+from fhe_auc_protocols.exact_auc.release_part import Rows, table
 
 SMALL = np.int8, np.uint8, np.int16, np.int32, np.float32
 TABLES: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -69,12 +73,58 @@ def test_labels_and_weights_of_small_types_add_up_beyond_them(kind: Any, library
     assert found.histogram.sides[:, :5].tolist() == expected
 
 
+@pytest.mark.parametrize("protocol", ["exact", "verified", "malicious"])
+def test_a_party_with_more_rows_in_a_bin_than_16_bits_hold_counts_them_all(protocol: str) -> None:
+    """Of what 32 bits hold nobody makes rows here: a sum of batches has the type of numpy's own counts, int64."""
+    counts = [(70_001, 40_000), (9, 40_003)]
+    labels = np.repeat([1, 0, 1, 0], [own for each in counts for own in each])
+    scores = np.repeat([0.3, 0.7], [sum(each) for each in counts])
+    parties = {name: {"y_true": labels, "y_score": scores + by} for name, by in {"a": 0.0, "b": 1e-3}.items()}
+    found = federated_auc(parties, label="y_true", score="y_score", protocol=protocol, thresholds=[0, 0.5])
+    assert found.auc == pytest.approx(float(auc_of(counts)), abs=1e-9)
+    assert protocol == "malicious" or found.fraction == auc_of(counts)
+    own = count(PartyData.from_arrays("a", labels, scores), [0, 0.5])
+    assert (own.bin_positives.tolist(), own.bin_negatives.tolist()) == ([70_001, 9], [40_000, 40_003])
+
+
+def many(number: int, **columns: Any) -> PartyData:
+    """So many rows that are alike, of label 1."""
+    label, score = np.broadcast_to(np.uint8(1), number), np.broadcast_to(0.5, number)
+    return PartyData("a", label, (score,), **columns)
+
+
+def test_more_rows_in_a_bin_than_single_precision_holds_are_all_in_the_histogram() -> None:
+    number = 2**24 + 1
+    assert Histogram.from_rows(many(number), [0, 1]).positives.tolist() == [number]
+
+
+@pytest.mark.parametrize("weight", [2**15, MOST_STANDS_FOR * UNITS_PER_WEIGHT])
+def test_the_largest_weights_of_a_horizon_and_their_squares_add_up(weight: int) -> None:
+    number, follow_up = 50_000, FollowUp("days", "died", (1.0,))
+    at = AtHorizon(horizon=1.0, weights=(UNITS_PER_WEIGHT, weight), beyond=weight)
+    data = replace(many(number), labels=np.broadcast_to(np.uint8(EVENT), number), times=np.ones(number))
+    analysis = Analysis(follow_up=follow_up, at=at)
+    counted = at_horizon(data, analysis)
+    assert counted.weights is not None
+    assert counted.weights.dtype == np.int64
+    rows = Rows(counted, np.zeros(1), np.zeros(1), b"")
+    told = [own.tolist() for own in AucSums(analysis, 1, True).of_rows(rows)]
+    assert told == [[0, number * weight], [0, number], [0, number * weight**2]]
+
+
+def test_sums_of_weights_beyond_what_float64_holds_are_exact() -> None:
+    number, most = 30_001, (MOST_UNITS - 1) ** 2  # a square
+    assert 2**53 < number * most < 2**63
+    assert table(np.zeros(number, np.int64), shape=(1,), weights=np.full(number, most)).tolist() == [number * most]
+
+
 @pytest.mark.parametrize("times", [1, 2**30, 2**51])
 def test_counts_up_to_2_to_the_62_give_the_fraction_and_delongs_error_of_pythons_integers(times: int) -> None:
     counts = [(p * times, n * times) for p, n in COUNTS]
     p, n = (np.array(side, np.int64) for side in zip(*counts, strict=True))
     pooled = Counts(p[::-1].cumsum()[::-1], n[::-1].cumsum()[::-1])
     assert trapezoid(pooled).fraction == auc_of(counts)
+    assert trapezoid(pooled).tie == sum(ones * zeros for ones, zeros in counts)
     assert (pooled.trapezoid_heights >= 0).all()
     auc, error = of_bins(p, n)
     once, alone = of_bins(*np.array(COUNTS).T)
@@ -95,6 +145,13 @@ def test_small_cells_are_merged_alike_however_many_rows_there_are(times: int) ->
     """The merging is the one with the least sum of p·n, which exceeds 64 bits."""
     assert 2 < len(merged(1, 10)) < 40
     assert merged(times, 10) == merged(1, 10)
+
+
+@pytest.mark.parametrize("rows", [(2**32, 2**31 - 1), (2**32, 2**31), (2**32, 2**32 - 1)])
+def test_bins_that_rank_all_pairs_are_not_merged_where_their_pairs_exceed_63_bits(rows: tuple[int, int]) -> None:
+    """As int64 the pairs of 2^32 and 2^31 rows were fewer than none, so that one bin would have been the best."""
+    parted = Histogram([0, 0.5, 1], [rows[0], 0], [0, rows[1]])
+    assert merge_small_cells(parted, 10).edges.tolist() == [0, 0.5, 1]
 
 
 def flat(told: Any, path: str = "") -> Iterator[tuple[str, float]]:
