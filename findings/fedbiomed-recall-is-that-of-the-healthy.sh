@@ -7,18 +7,19 @@
 # 0.308. Five ill patients alone, 2 found: 0.4.
 # Why it matters: a model that misses four of five is validated as nearly perfect, and the average over nodes mixes
 # sensitivity with specificity.
+# Needs Python 3.10 or 3.11, as its wheels do; it looks for one.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-# It has wheels for Python 3.10 and 3.11.
+fits='import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))'
 for python in "${PYTHON:-python3}" python3.11 python3.10 ~/.pyenv/versions/3.1[01].*/bin/python; do
-  "$python" -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))' 2>/dev/null && break
+  "$python" -c "$fits" 2>/dev/null && break
 done
+"$python" -c "$fits" 2>/dev/null || { echo "No Python 3.10 or 3.11 here: PYTHON=... says where one is." >&2; exit 1; }
 "$python" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps fedbiomed==6.4.1 2>/dev/null
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check packaging==24.2 scikit-learn==1.7.2 numpy==2.2.6 \
-  2>/dev/null # all that its metrics import
-"$folder/venv/bin/python" - 2>/dev/null <<'PY'
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps fedbiomed==6.4.1
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check packaging==24.2 scikit-learn==1.7.2 numpy==2.2.6 # all that its metrics import
+"$folder/venv/bin/python" - <<'PY'
 import numpy as np
 from fedbiomed.common.metrics import Metrics, MetricTypes
 
