@@ -10,7 +10,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet --disable-pip-version-check lightphe==0.0.27 sympy==1.14.0
-"$folder/venv/bin/python" - <<'PY'
+TQDM_DISABLE=1 "$folder/venv/bin/python" - <<'PY'
 from lightphe import LightPHE
 
 system = LightPHE(algorithm_name="Paillier", key_size=1024)

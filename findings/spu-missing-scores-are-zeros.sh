@@ -15,8 +15,7 @@ for python in "${PYTHON:-python3}" python3.11 python3.10 ~/.pyenv/versions/3.1[0
 done
 "$python" -c "$fits" 2>/dev/null || { echo "No Python 3.10 or 3.11 here: PYTHON=... says where one is." >&2; exit 1; }
 "$python" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check spu==0.9.5 numpy==1.26.4 jax==0.4.34 jaxlib==0.4.34 \
- 
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check spu==0.9.5 numpy==1.26.4 jax==0.4.34 jaxlib==0.4.34
 "$folder/venv/bin/python" - <<'PY'
 import jax.numpy as jnp
 import numpy as np

@@ -11,8 +11,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check xgboost==3.2.0 numpy==2.4.6 scikit-learn==1.7.2 \
- 
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check xgboost==3.2.0 numpy==2.4.6 scikit-learn==1.7.2
 cat > "$folder/try.py" <<'PY'
 import math
 import multiprocessing
