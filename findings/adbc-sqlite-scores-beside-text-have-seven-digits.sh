@@ -8,7 +8,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check adbc-driver-manager==1.13.0 adbc-driver-sqlite==1.13.0 pyarrow==26.0.1 numpy==2.2.6 scipy==1.15.3 scikit-learn==1.7.2 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check adbc-driver-manager==1.13.0 adbc-driver-sqlite==1.13.0 pyarrow==26.0.1 numpy==2.2.6 scipy==1.15.3 scikit-learn==1.7.2
 cd "$folder"
 "$folder/venv/bin/python" - <<'PY'
 import sqlite3

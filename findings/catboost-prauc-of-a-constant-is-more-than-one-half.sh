@@ -11,7 +11,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet --no-compile --disable-pip-version-check catboost==1.2.10 scikit-learn==1.9.1 \
-  numpy==2.4.6 scipy==1.17.1 pandas==2.3.3 2>/dev/null
+  numpy==2.4.6 scipy==1.17.1 pandas==2.3.3
 "$folder/venv/bin/python" -W ignore - <<'PY'
 import numpy as np
 from catboost.utils import eval_metric

@@ -8,7 +8,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check confidenceinterval==1.0.4 scikit-learn==1.6.1 numpy==1.26.4 scipy==1.13.1 setuptools==80.9.0 wheel==0.45.1 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check confidenceinterval==1.0.4 scikit-learn==1.6.1 numpy==1.26.4 scipy==1.13.1 setuptools==80.9.0 wheel==0.45.1
 "$folder/venv/bin/python" -W ignore - <<'PY'
 import numpy as np
 import confidenceinterval as ci

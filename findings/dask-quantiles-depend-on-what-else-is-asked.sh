@@ -12,7 +12,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet --no-compile --disable-pip-version-check dask[dataframe]==2026.8.0 \
-  pandas==3.1.1 numpy==2.4.6 pyarrow==26.0.1 2>/dev/null
+  pandas==3.1.1 numpy==2.4.6 pyarrow==26.0.1
 "$folder/venv/bin/python" -W ignore - <<'PY'
 import dask.dataframe as dd
 import numpy as np

@@ -9,7 +9,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet --disable-pip-version-check "dask[dataframe]==2026.8.0" pandas==2.3.3 \
-    numpy==2.4.6 sqlalchemy==2.1.9 2>/dev/null
+    numpy==2.4.6 sqlalchemy==2.1.9
 cd "$folder"
 "$folder/venv/bin/python" -W error::UserWarning - <<'PY'
 import sqlite3

@@ -11,7 +11,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet --no-compile --disable-pip-version-check diffprivlib==0.6.6 \
-  scikit-learn==1.7.2 numpy==2.3.5 scipy==1.17.1 2>/dev/null
+  scikit-learn==1.7.2 numpy==2.3.5 scipy==1.17.1
 "$folder/venv/bin/python" -W ignore - <<'PY'
 import numpy as np
 from diffprivlib.tools import histogram

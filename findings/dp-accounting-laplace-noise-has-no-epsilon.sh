@@ -11,8 +11,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check dp-accounting==0.6.0 numpy==2.4.6 scipy==1.17.1 \
-  2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check dp-accounting==0.6.0 numpy==2.4.6 scipy==1.17.1
 "$folder/venv/bin/python" - <<'PY'
 from math import inf, isclose
 

@@ -12,7 +12,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 for version in 1.5.6 2.0.1; do
     "${PYTHON:-python3}" -m venv "$folder/$version"
-    "$folder/$version/bin/pip" install --quiet --disable-pip-version-check "duckdb==$version" 2>/dev/null
+    "$folder/$version/bin/pip" install --quiet --disable-pip-version-check "duckdb==$version"
 done
 cd "$folder"
 cat >make.py <<'PY'

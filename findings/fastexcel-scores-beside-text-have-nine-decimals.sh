@@ -8,7 +8,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check fastexcel==0.21.0 polars==2.1.0 pyarrow==26.0.1 openpyxl==3.1.5 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check fastexcel==0.21.0 polars==2.1.0 pyarrow==26.0.1 openpyxl==3.1.5
 cd "$folder"
 "$folder/venv/bin/python" -W ignore - <<'PY'
 import fastexcel

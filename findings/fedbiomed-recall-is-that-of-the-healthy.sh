@@ -1,24 +1,26 @@
 #!/usr/bin/env bash
 # fedbiomed 6.4.1: RECALL, PRECISION and F1_SCORE of labels 0 and 1 are those of label 0, the first one in order, unless
-# pos_label is told. Its docstring says that 1 is the default. At a node whose rows all have label 1 they are those of
-# 1.
+# pos_label is told, though its docstring, and scikit-learn's, to which it points, say that 1 is the default. At a node
+# whose rows all have label 1 they are those of 1.
 #
 # Seen: of 10 ill patients 2 are found, of 90 healthy ones 89: RECALL 0.989, F1_SCORE 0.952; with pos_label=1 0.2 and
 # 0.308. Five ill patients alone, 2 found: 0.4.
 # Why it matters: a model that misses four of five is validated as nearly perfect, and the average over nodes mixes
 # sensitivity with specificity.
+# Needs Python 3.10 or 3.11, as its wheels do; it looks for one.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-# It has wheels for Python 3.10 and 3.11.
+fits='import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))'
 for python in "${PYTHON:-python3}" python3.11 python3.10 ~/.pyenv/versions/3.1[01].*/bin/python; do
-  "$python" -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))' 2>/dev/null && break
+  "$python" -c "$fits" 2>/dev/null && break
 done
+"$python" -c "$fits" 2>/dev/null || { echo "No Python 3.10 or 3.11 here: PYTHON=... says where one is." >&2; exit 1; }
 "$python" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps fedbiomed==6.4.1 2>/dev/null
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check packaging==24.2 scikit-learn==1.7.2 numpy==2.2.6 \
-  2>/dev/null # all that its metrics import
-"$folder/venv/bin/python" - 2>/dev/null <<'PY'
+# What its metrics import is all that is needed here.
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check packaging==24.2 scikit-learn==1.7.2 numpy==2.2.6
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps fedbiomed==6.4.1
+"$folder/venv/bin/python" - <<'PY'
 import numpy as np
 from fedbiomed.common.metrics import Metrics, MetricTypes
 

@@ -9,8 +9,8 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check nvflare==2.9.0 2>/dev/null
-"$folder/venv/bin/python" - <<'PY' 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check nvflare==2.9.0
+"$folder/venv/bin/python" - <<'PY'
 import numpy as np
 from nvflare.app_common.abstract.statistics_spec import Bin, Histogram, HistogramType
 from nvflare.app_common.statistics.numeric_stats import accumulate_hists

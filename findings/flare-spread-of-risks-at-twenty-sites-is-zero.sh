@@ -9,8 +9,8 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check nvflare==2.9.0 pandas==2.3.3 2>/dev/null
-"$folder/venv/bin/python" - 2>/dev/null <<'PY'
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check nvflare==2.9.0 pandas==2.3.3
+"$folder/venv/bin/python" - <<'PY'
 import numpy as np
 import pandas as pd
 from nvflare.app_common.app_constant import StatisticsConstants as Names

@@ -12,7 +12,7 @@ folder=$(mktemp -d)
 started=()
 trap 'kill "${started[@]}" 2>/dev/null || true; wait; rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check nvflare==2.9.0 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check nvflare==2.9.0
 export PATH=$folder/venv/bin:$PATH HOME=$folder
 cd "$folder"
 mkdir -p job/app/config

@@ -11,7 +11,7 @@ folder=$(mktemp -d)
 started=()
 trap 'kill "${started[@]}" 2>/dev/null || true; wait; rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check flwr==1.42.0 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check flwr==1.42.0
 mkdir "$folder/slow" "$folder/app"
 cat > "$folder/slow/flwr-clientapp" <<END
 #!/bin/sh

@@ -11,8 +11,8 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check flwr==1.42.0 2>/dev/null
-"$folder/venv/bin/python" - 2>/dev/null <<'PY'
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check flwr==1.42.0
+"$folder/venv/bin/python" - <<'PY'
 import math
 
 import numpy as np

@@ -10,7 +10,7 @@ folder=$(mktemp -d)
 started=()
 trap 'kill "${started[@]}" 2>/dev/null || true; wait; rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check flwr==1.42.0 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check flwr==1.42.0
 mkdir "$folder/hangs" "$folder/app" "$folder/home"
 cat > "$folder/hangs/sitecustomize.py" <<END
 import time

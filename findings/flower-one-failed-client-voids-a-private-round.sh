@@ -11,14 +11,17 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check flwr==1.42.0 2>/dev/null
-"$folder/venv/bin/python" - <<'PY' 2>"$folder/log"
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check flwr==1.42.0
+"$folder/venv/bin/python" - <<'PY'
+import logging
+
 import numpy as np
 from flwr.app import Array, ArrayRecord, Error, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping, FedAvg
 from flwr.supercore.task_identity import TaskIdentity
 
+logging.getLogger("flwr").setLevel(logging.ERROR)  # the line of INFO goes with the others
 TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
 CLIENTS = 10
 

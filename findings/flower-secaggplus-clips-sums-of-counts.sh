@@ -9,8 +9,8 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check flwr==1.41.0 2>/dev/null
-"$folder/venv/bin/python" - <<'PY' 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check flwr==1.41.0
+"$folder/venv/bin/python" - <<'PY'
 import inspect
 
 import numpy as np

@@ -10,7 +10,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check "flwr[simulation]==1.42.0" ray==2.55.1 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check "flwr[simulation]==1.42.0" ray==2.55.1
 cat > "$folder/node_app.py" <<'PY'
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp

@@ -10,12 +10,12 @@ folder=$(mktemp -d)
 started=()
 trap 'kill "${started[@]}" 2>/dev/null || true; wait; rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check flwr==1.42.0 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check flwr==1.42.0
 export PATH=$folder/venv/bin:$PATH FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1
 port=$(python -c 'import socket; held = socket.socket(); held.bind(("127.0.0.1", 0)); print(held.getsockname()[1])')
 cd "$folder"
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=localhost \
-    -addext subjectAltName=IP:127.0.0.1 -keyout tls.key -out tls.pem 2>/dev/null
+    -addext subjectAltName=IP:127.0.0.1 -keyout tls.key -out tls.pem 2> openssl.log || { cat openssl.log; exit 1; }
 FLWR_HOME=$folder/server flower-superlink --host 127.0.0.1 --port "$port" --enable-supernode-auth \
     --ssl-ca-certfile tls.pem --ssl-certfile tls.pem --ssl-keyfile tls.key > superlink.log 2>&1 &
 started+=($!)

@@ -12,7 +12,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check hypothesis==6.168.5 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check hypothesis==6.168.5
 cat >"$folder/walks.py" <<'PY'
 import collections
 

@@ -11,7 +11,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet --no-compile --disable-pip-version-check keras==3.15.1 jax==0.10.2 \
-  jaxlib==0.10.2 scikit-learn==1.9.1 numpy==2.4.6 scipy==1.17.1 2>/dev/null
+  jaxlib==0.10.2 scikit-learn==1.9.1 numpy==2.4.6 scipy==1.17.1
 KERAS_BACKEND=jax JAX_PLATFORMS=cpu KERAS_HOME=$folder "$folder/venv/bin/python" -W ignore - <<'PY'
 import keras
 import numpy as np

@@ -11,7 +11,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check lifelines==0.30.3 numpy==2.4.6 scipy==1.17.1 pandas==2.3.3 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check lifelines==0.30.3 numpy==2.4.6 scipy==1.17.1 pandas==2.3.3
 "$folder/venv/bin/python" -W ignore - <<'PY'
 from lifelines import KaplanMeierFitter
 from lifelines.utils import datetimes_to_durations

@@ -9,8 +9,8 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check lightphe==0.0.27 sympy==1.14.0 2>/dev/null
-"$folder/venv/bin/python" - 2>/dev/null <<'PY'
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check lightphe==0.0.27 sympy==1.14.0
+TQDM_DISABLE=1 "$folder/venv/bin/python" - <<'PY'
 from lightphe import LightPHE
 
 system = LightPHE(algorithm_name="Paillier", key_size=1024)

@@ -8,7 +8,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check matplotlib==3.10.9 numpy==2.2.6 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check matplotlib==3.10.9 numpy==2.2.6
 cd "$folder"
 "$folder/venv/bin/python" -W ignore - <<'PY'
 from matplotlib.font_manager import FontProperties, findfont, get_font

@@ -10,8 +10,8 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check mpyc==0.11 2>/dev/null
-"$folder/venv/bin/python" - --no-log 2>/dev/null <<'PY'
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check mpyc==0.11
+"$folder/venv/bin/python" - --no-log <<'PY'
 from mpyc.runtime import mpc
 
 fixed, long = mpc.SecFxp(), mpc.SecFxp(64)

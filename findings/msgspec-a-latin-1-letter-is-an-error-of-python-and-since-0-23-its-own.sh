@@ -13,7 +13,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 for version in 0.22.0 0.23.0; do
     "${PYTHON:-python3}" -m venv "$folder/$version"
-    "$folder/$version/bin/pip" install --quiet --disable-pip-version-check "msgspec==$version" tomli==2.2.1 2>/dev/null
+    "$folder/$version/bin/pip" install --quiet --disable-pip-version-check "msgspec==$version" tomli==2.2.1
     "$folder/$version/bin/python" - <<'PY'
 import msgspec
 

@@ -12,7 +12,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet --no-compile --disable-pip-version-check nibabel==5.4.2 numpy==2.4.6 \
-  scikit-learn==1.9.1 scipy==1.17.1 2>/dev/null
+  scikit-learn==1.9.1 scipy==1.17.1
 cd "$folder"
 "$folder/venv/bin/python" -W error - <<'PY'
 import nibabel

@@ -10,7 +10,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check numpy==2.4.6 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check numpy==2.4.6
 "$folder/venv/bin/python" -W ignore - <<'PY'
 import numpy as np
 

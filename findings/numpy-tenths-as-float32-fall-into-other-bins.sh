@@ -12,7 +12,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet --no-compile --disable-pip-version-check numpy==2.4.6 boost-histogram==1.8.1 \
-  polars==2.1.0 2>/dev/null
+  polars==2.1.0
 "$folder/venv/bin/python" -W ignore - <<'PY'
 import boost_histogram
 import numpy as np

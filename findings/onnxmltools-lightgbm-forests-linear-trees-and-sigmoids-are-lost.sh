@@ -13,8 +13,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet --no-compile --disable-pip-version-check onnxmltools==1.16.0 onnx==1.23.2 \
-  onnxruntime==1.32.0 lightgbm==4.7.0 scikit-learn==1.9.1 numpy==2.4.6 scipy==1.17.1 2>/dev/null
-"$folder/venv/bin/python" -W ignore - <<'PY' 2>"$folder/log"
+  onnxruntime==1.32.0 lightgbm==4.7.0 scikit-learn==1.9.1 numpy==2.4.6 scipy==1.17.1
+"$folder/venv/bin/python" -W ignore - <<'PY'
 import lightgbm
 import numpy as np
 import onnxruntime

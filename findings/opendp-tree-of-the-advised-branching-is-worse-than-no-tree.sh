@@ -11,7 +11,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check opendp==0.16.0 numpy==2.4.6 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check opendp==0.16.0 numpy==2.4.6
 "$folder/venv/bin/python" - <<'PY'
 import numpy as np
 import opendp.prelude as dp

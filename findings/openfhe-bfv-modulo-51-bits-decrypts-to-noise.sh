@@ -6,15 +6,17 @@
 # 8. Modulo one just below 2^51, just above it, or above 2^52: four large numbers that have nothing to do with them.
 # Why it matters: numerators of an AUC, counts of pairs times two, ask for such moduli from some fifty million rows on.
 # Sums have to be split over smaller primes, and a known number decrypted beside them.
+# Needs Python 3.10, whose binary is all that this wheel holds; it looks for one.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-# This wheel holds the binary of Python 3.10 alone.
+fits='import sys; sys.exit(sys.version_info[:2] != (3, 10))'
 for python in "${PYTHON:-python3}" python3.10 ~/.pyenv/versions/3.10.*/bin/python; do
-  "$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 10))' 2>/dev/null && break
+  "$python" -c "$fits" 2>/dev/null && break
 done
+"$python" -c "$fits" 2>/dev/null || { echo "No Python 3.10 here: PYTHON=... says where one is." >&2; exit 1; }
 "$python" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check openfhe==1.6.1.0.22.4 sympy==1.14.0 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check openfhe==1.6.1.0.22.4 sympy==1.14.0
 "$folder/venv/bin/python" - <<'PY'
 import openfhe
 import sympy

@@ -6,18 +6,18 @@
 # (2^56 here) times a key's errors, and the product's scale is 2^70. EvalMultNoRelin alone is right to 24 bits.
 # Why it matters: BV is the way without a special modulus, which halves the ring (4096, not 8192, here) and so the
 # ciphertexts. Whoever takes it for that must call SetDigitSize, or not relinearise.
+# Needs Python 3.10, or 3.12 with glibc 2.38, for one of which each of its wheels is; it looks for one.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-# OpenFHE's wheels are for one Python each, whatever their tags say: 3.10, and 3.12 with glibc 2.38.
 for python in "${PYTHON:-python3}" python3.10 python3.12 ~/.pyenv/versions/3.1[02].*/bin/python; do
     wheel=$("$python" -c 'import sys; print({10: 22, 12: 24}[sys.version_info[1]])' 2>/dev/null) || continue
     rm -rf "$folder/venv"
     "$python" -m venv "$folder/venv"
-    "$folder/venv/bin/pip" install --quiet --disable-pip-version-check "openfhe==1.6.1.0.$wheel.4" 2>/dev/null ||
-        continue
-    "$folder/venv/bin/python" -c 'import openfhe' 2>/dev/null && break
+    "$folder/venv/bin/pip" install --quiet --disable-pip-version-check "openfhe==1.6.1.0.$wheel.4" || continue
+    "$folder/venv/bin/python" -c 'import openfhe' && break
 done
+[ -d "$folder/venv" ] || { echo "No Python 3.10 or 3.12 here: PYTHON=... says where one is." >&2; exit 1; }
 "$folder/venv/bin/python" - <<'PY'
 import math
 import statistics

@@ -10,8 +10,8 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check openmined-psi==2.0.6 2>/dev/null
-"$folder/venv/bin/python" - 2>/dev/null <<'PY'
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check openmined-psi==2.0.6
+"$folder/venv/bin/python" - <<'PY'
 import private_set_intersection.python as psi
 
 
@@ -21,9 +21,9 @@ def common(of_client, of_server, structure):
     return client.GetIntersectionSize(setup, server.ProcessRequest(client.CreateRequest(of_client)))
 
 
-kinds = psi.DataStructure.RAW, psi.DataStructure.GCS, psi.DataStructure.BLOOM_FILTER
-twice = {each.name: common(list("abca"), list("acd"), each) for each in kinds[:2]}
-other = {each.name: common(list("abc"), list("aacd"), each) for each in kinds[:2]}
+kinds = psi.DataStructure.RAW, psi.DataStructure.GCS
+twice = {each.name: common(list("abca"), list("acd"), each) for each in kinds}
+other = {each.name: common(list("abc"), list("aacd"), each) for each in kinds}
 print(f"twice at the client: {twice}, at the server: {other}")
 assert twice == {"RAW": 2, "GCS": 3} and other == {"RAW": 2, "GCS": 2}
 PY

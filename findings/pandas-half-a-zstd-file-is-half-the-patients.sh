@@ -10,8 +10,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check pandas==3.1.1 zstandard==0.25.0 pyarrow==26.0.1 \
-    2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check pandas==3.1.1 zstandard==0.25.0 pyarrow==26.0.1
 cd "$folder"
 "$folder/venv/bin/python" -W error - <<'PY'
 import gzip

@@ -11,7 +11,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet --no-compile --disable-pip-version-check pandera[pandas]==0.35.0 pandas==3.1.1 \
-  numpy==2.4.6 2>/dev/null
+  numpy==2.4.6
 "$folder/venv/bin/python" -W error::UserWarning - <<'PY'
 import pandas as pd
 import pandera.pandas as pa

@@ -10,7 +10,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet --no-compile --disable-pip-version-check pingouin==0.7.0 scikit-learn==1.9.1 \
-  pandas==2.3.3 pandas-flavor==0.8.1 statsmodels==0.15.0 numpy==2.4.6 scipy==1.17.1 2>/dev/null
+  pandas==2.3.3 pandas-flavor==0.8.1 statsmodels==0.15.0 numpy==2.4.6 scipy==1.17.1
 "$folder/venv/bin/python" -W ignore - <<'PY'
 import numpy as np
 from pingouin import compute_effsize

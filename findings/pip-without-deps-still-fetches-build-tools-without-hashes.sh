@@ -10,7 +10,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
 pip="$folder/venv/bin/pip --disable-pip-version-check --quiet"
-$pip install pip==25.3 flit-core==3.12.0 2>/dev/null
+$pip install pip==25.3 flit-core==3.12.0
 mkdir "$folder/project"
 printf '"""A module."""\n__version__ = "1"\n' >"$folder/project/module.py"
 cat >"$folder/project/pyproject.toml" <<'TOML'
@@ -26,6 +26,6 @@ if PIP_CONFIG_FILE=/dev/null $pip install --no-deps --no-index "$folder/project"
     echo "pip did not ask an index for flit_core" >&2
     exit 1
 fi
-grep -m 1 -o 'No matching distribution found for flit_core.*' "$folder/errors"
+grep -m 1 -o 'No matching distribution found for flit_core.*' "$folder/errors" || { cat "$folder/errors"; exit 1; }
 PIP_CONFIG_FILE=/dev/null $pip install --no-deps --no-index --no-build-isolation "$folder/project"
 "$folder/venv/bin/python" -c 'import module; print("without build isolation: module", module.__version__)'

@@ -8,7 +8,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check polars==2.1.0 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check polars==2.1.0
 "$folder/venv/bin/python" - <<'PY'
 import sqlite3
 

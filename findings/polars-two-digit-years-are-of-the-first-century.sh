@@ -12,7 +12,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet --no-compile --disable-pip-version-check polars==2.1.0 duckdb==2.0.1 \
-  pandas==3.1.1 numpy==2.4.6 2>/dev/null
+  pandas==3.1.1 numpy==2.4.6
 cd "$folder"
 "$folder/venv/bin/python" -W ignore - <<'PY'
 from pathlib import Path

@@ -12,7 +12,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet --no-compile --disable-pip-version-check pyreadr==0.5.8 \
-  pandas==2.3.3 numpy==2.4.6 rdata==1.1.0 2>/dev/null
+  pandas==2.3.3 numpy==2.4.6 rdata==1.1.0
 cd "$folder"
 "$folder/venv/bin/python" -W error - <<'PY'
 import struct

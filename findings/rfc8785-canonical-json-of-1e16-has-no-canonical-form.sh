@@ -11,7 +11,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check rfc8785==0.1.4 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check rfc8785==0.1.4
 "$folder/venv/bin/python" - <<'PY'
 import json
 

@@ -8,7 +8,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check river==0.26.1 scikit-learn==1.7.2 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check river==0.26.1 scikit-learn==1.7.2
 "$folder/venv/bin/python" - <<'PY'
 import numpy as np
 from river import metrics

@@ -6,19 +6,21 @@
 # Seen, the same in JAX without SPU: 2 of 2 positives at 0.9, 2 of 2 negatives at 0.1: 0.5, scikit-learn says 1. Points
 # from 0 to 3: 0.75 where 0.917 is right. In SPU 0.9.5 a hundred untied rows, ten times over: several numbers.
 # Why it matters: points and rounded risks tie, and the highest are mostly true: the better the score, the more is lost.
+# Needs Python 3.10 or 3.11, as its wheels do; it looks for one.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-# It has wheels for Python 3.10 and 3.11.
+fits='import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))'
 for python in "${PYTHON:-python3}" python3.11 python3.10 ~/.pyenv/versions/3.1[01].*/bin/python; do
-  "$python" -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))' 2>/dev/null && break
+  "$python" -c "$fits" 2>/dev/null && break
 done
+"$python" -c "$fits" 2>/dev/null || { echo "No Python 3.10 or 3.11 here: PYTHON=... says where one is." >&2; exit 1; }
 "$python" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet --disable-pip-version-check spu==0.9.5 numpy==1.26.4 pandas==1.5.3 \
-  scikit-learn==1.5.2 jax==0.4.34 jaxlib==0.4.34 2>/dev/null
+  scikit-learn==1.5.2 jax==0.4.34 jaxlib==0.4.34
 # The development version of SPU that it asks for is not on the index.
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps sf-sml==0.1.0.dev20250623 2>/dev/null
-"$folder/venv/bin/python" - 2>/dev/null <<'PY'
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps sf-sml==0.1.0.dev20250623
+"$folder/venv/bin/python" - <<'PY'
 import jax.numpy as jnp
 import numpy as np
 import sklearn.metrics

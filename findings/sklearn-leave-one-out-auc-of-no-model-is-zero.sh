@@ -12,7 +12,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet --no-compile --disable-pip-version-check scikit-learn==1.9.1 numpy==2.4.6 \
-  scipy==1.17.1 2>/dev/null
+  scipy==1.17.1
 "$folder/venv/bin/python" - <<'PY'
 import numpy as np
 from sklearn.dummy import DummyClassifier

@@ -12,7 +12,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet --disable-pip-version-check smartnoise-sql==1.0.10 opendp==0.14.2 numpy==2.4.6 \
-  pandas==2.3.3 SQLAlchemy==2.1.9 2>/dev/null
+  pandas==2.3.3 SQLAlchemy==2.1.9
 "$folder/venv/bin/python" -W ignore - <<'PY'
 import numpy as np
 import pandas as pd

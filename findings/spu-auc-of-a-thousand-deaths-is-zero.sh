@@ -7,17 +7,18 @@
 # 1.6e9, and mostly negative.
 # Why it matters: an AUC in secret shares is right on the test's hundred rows and 0 on the study's thousands. Open
 # numerator, positives and negatives as integers, and divide in the clear.
+# Needs Python 3.10 or 3.11, as its wheels do; it looks for one.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-# It has wheels for Python 3.10 and 3.11.
+fits='import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))'
 for python in "${PYTHON:-python3}" python3.11 python3.10 ~/.pyenv/versions/3.1[01].*/bin/python; do
-  "$python" -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))' 2>/dev/null && break
+  "$python" -c "$fits" 2>/dev/null && break
 done
+"$python" -c "$fits" 2>/dev/null || { echo "No Python 3.10 or 3.11 here: PYTHON=... says where one is." >&2; exit 1; }
 "$python" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check spu==0.9.5 numpy==1.26.4 jax==0.4.34 jaxlib==0.4.34 \
-  2>/dev/null
-"$folder/venv/bin/python" - 2>/dev/null <<'PY'
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check spu==0.9.5 numpy==1.26.4 jax==0.4.34 jaxlib==0.4.34
+"$folder/venv/bin/python" - <<'PY'
 import numpy as np
 import spu
 import spu.utils.simulation as simulation

@@ -5,17 +5,18 @@
 # Seen: nanmean of NaN, 1 and 3: 1.333, where JAX alone says 2. isnan of NaN: False. Infinity is 17,592,186,044,416.
 # Why it matters: rows without a prediction become the surest negatives, and raise or lower an AUC without a trace. Each
 # party has to drop them before it shares its rows.
+# Needs Python 3.10 or 3.11, as its wheels do; it looks for one.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-# It has wheels for Python 3.10 and 3.11.
+fits='import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))'
 for python in "${PYTHON:-python3}" python3.11 python3.10 ~/.pyenv/versions/3.1[01].*/bin/python; do
-  "$python" -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))' 2>/dev/null && break
+  "$python" -c "$fits" 2>/dev/null && break
 done
+"$python" -c "$fits" 2>/dev/null || { echo "No Python 3.10 or 3.11 here: PYTHON=... says where one is." >&2; exit 1; }
 "$python" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check spu==0.9.5 numpy==1.26.4 jax==0.4.34 jaxlib==0.4.34 \
-  2>/dev/null
-"$folder/venv/bin/python" - 2>/dev/null <<'PY'
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check spu==0.9.5 numpy==1.26.4 jax==0.4.34 jaxlib==0.4.34
+"$folder/venv/bin/python" - <<'PY'
 import jax.numpy as jnp
 import numpy as np
 import spu

@@ -8,7 +8,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check sqlalchemy==2.1.9 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check sqlalchemy==2.1.9
 "$folder/venv/bin/python" - <<'PY'
 import sqlalchemy
 

@@ -12,7 +12,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet --no-compile --disable-pip-version-check statsmodels==0.15.0 patsy==1.0.3 \
-  pandas==2.3.3 numpy==2.4.6 scipy==1.17.1 2>/dev/null
+  pandas==2.3.3 numpy==2.4.6 scipy==1.17.1
 "$folder/venv/bin/python" -W error::UserWarning - <<'PY'
 import numpy as np
 import pandas as pd

@@ -9,7 +9,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check statsmodels==0.14.5 numpy==2.2.6 scipy==1.15.3 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check statsmodels==0.14.5 numpy==2.2.6 scipy==1.15.3
 "$folder/venv/bin/python" -W ignore - <<'PY'
 import numpy as np
 from statsmodels.nonparametric.smoothers_lowess import lowess

@@ -11,7 +11,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet --disable-pip-version-check tdigest==0.5.2.2 accumulation-tree==0.6.4 \
-  pyudorandom==1.0.0 2>/dev/null
+  pyudorandom==1.0.0
 "$folder/venv/bin/python" - <<'PY'
 from tdigest import TDigest
 

@@ -12,7 +12,7 @@ trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
 for version in 0.3.16 0.3.17 0.3.18; do
     "$folder/venv/bin/pip" install --quiet --disable-pip-version-check --target "$folder/$version" \
-        "tenseal==$version" numpy==2.2.6 2>/dev/null
+        "tenseal==$version" numpy==2.2.6
 done
 cat >"$folder/write.py" <<'PY'
 import sys

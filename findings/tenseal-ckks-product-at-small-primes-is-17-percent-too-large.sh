@@ -10,7 +10,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check tenseal==0.3.18 numpy==2.2.6 2>/dev/null
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check tenseal==0.3.18 numpy==2.2.6
 "$folder/venv/bin/python" - <<'PY'
 import tenseal as ts
 from tenseal import sealapi

@@ -7,15 +7,18 @@
 # pandas 2.3.3 the second call puts 3 and 5.5 in.
 # Why it matters: a score that is computed next is NaN for these patients, who drop out or fail far from the cause. And
 # where it works, each site has a mean of its own.
+# Needs Python 3.13, as the package does; it looks for one.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-for python in "${PYTHON:-python3}" python3.13 python3.14 ~/.pyenv/versions/3.13.*/bin/python; do # what it asks for
-  "$python" -c 'import sys; sys.exit(sys.version_info < (3, 13))' 2>/dev/null && break
+fits='import sys; sys.exit(sys.version_info < (3, 13))'
+for python in "${PYTHON:-python3}" python3.13 python3.14 ~/.pyenv/versions/3.1[34].*/bin/python; do
+  "$python" -c "$fits" 2>/dev/null && break
 done
+"$python" -c "$fits" 2>/dev/null || { echo "No Python 3.13 or later here: PYTHON=... says where one is." >&2; exit 1; }
 "$python" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet --disable-pip-version-check vantage6-algorithm-tools==5.0.3 pandas==3.1.1 \
-  numpy==2.4.6 2>/dev/null
+  numpy==2.4.6
 cat > "$folder/steps.py" <<'PY'
 from vantage6.algorithm.preprocessing.encoding import impute
 PY
@@ -41,6 +44,6 @@ else:
     assert [site[1] for site in told] == [3.0, 5.5]
 PY
 cd "$folder"
-venv/bin/python try.py 2>/dev/null | grep ^pandas
-venv/bin/pip install --quiet --disable-pip-version-check pandas==2.3.3 2>/dev/null
-venv/bin/python try.py 2>/dev/null | grep ^pandas
+venv/bin/python try.py | grep ^pandas
+venv/bin/pip install --quiet --disable-pip-version-check pandas==2.3.3
+venv/bin/python try.py | grep ^pandas

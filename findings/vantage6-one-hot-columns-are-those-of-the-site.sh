@@ -6,15 +6,18 @@
 # gets "unknown". Columns are in the order of the alphabet, not of the list.
 # Why it matters: a shared model's third coefficient meets another column at each site. Where columns are taken by
 # position, scores are wrong without an error.
+# Needs Python 3.13, as the package does; it looks for one.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-for python in "${PYTHON:-python3}" python3.13 python3.14 ~/.pyenv/versions/3.13.*/bin/python; do # what it asks for
-  "$python" -c 'import sys; sys.exit(sys.version_info < (3, 13))' 2>/dev/null && break
+fits='import sys; sys.exit(sys.version_info < (3, 13))'
+for python in "${PYTHON:-python3}" python3.13 python3.14 ~/.pyenv/versions/3.1[34].*/bin/python; do
+  "$python" -c "$fits" 2>/dev/null && break
 done
+"$python" -c "$fits" 2>/dev/null || { echo "No Python 3.13 or later here: PYTHON=... says where one is." >&2; exit 1; }
 "$python" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet --disable-pip-version-check vantage6-algorithm-tools==5.0.3 pandas==2.3.3 \
-  numpy==2.4.6 2>/dev/null
+  numpy==2.4.6
 cat > "$folder/steps.py" <<'PY'
 from vantage6.algorithm.preprocessing.encoding import one_hot_encode
 PY
@@ -32,4 +35,4 @@ print("columns:", found)
 assert found == [["f", "m"], ["f"], ["f", "m", "unknown"]]
 PY
 cd "$folder"
-venv/bin/python try.py 2>/dev/null | grep ^columns
+venv/bin/python try.py | grep ^columns
