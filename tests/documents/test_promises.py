@@ -13,6 +13,7 @@ from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.roles.sealed import ECHO_BYTES
+from fhe_auc_protocols.blinded_auc.semi_honest import PUBLISHED_BITS
 from fhe_auc_protocols.exact_auc.epsilon_noise import _INCIDENT_BITS, _OVERFLOW_BITS
 from fhe_auc_protocols.exact_auc.exact_protocols import Verified
 from fhe_auc_protocols.histograms.distributed_noise import _OVERFLOW
@@ -51,7 +52,14 @@ def test_what_adds_up_over_nights_is_computed() -> None:
     section = PAGE.read_text("utf-8").split("\n## Composition over nights\n")[1].split("\n## ")[0]
     rows = [tuple(map(str.strip, line.split("|")[1:-1])) for line in section.splitlines() if line.startswith("|")]
     assert dict(rows[2:]) == expected  # type: ignore[arg-type]
-    assert f"a year of {NIGHTS} sessions takes {math.log2(NIGHTS):.1f} off each exponent" in section
+    said = " ".join(section.split())
+    assert f"{NIGHTS} sessions take {math.log2(NIGHTS):.1f} off each exponent" in said
+    assert f"`semi-honest`'s digits ({math.ceil(PUBLISHED_BITS)} bits a session)" in said
+    assert "So do ε, " in said
+    caps = {"keys": "helper", "row_caps": dict.fromkeys(SITES, 500), "max_rows": 10_000}
+    budget = verified.spends(manifest("verified", options={"epsilon": 1.0}, **caps))
+    assert budget is not None
+    assert budget.epsilon == 1  # of each session: no discount for what went before
 
 
 @pytest.mark.openfhe

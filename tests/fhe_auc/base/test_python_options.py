@@ -58,6 +58,8 @@ def taken(name: str, value: Any) -> Any:
                 *(pd.array([5], "Int64")[0], Decimal(5), Decimal("5.00"), Fraction(5), Number.FIVE),
             ],
         ),
+        ("max_rows", 1000, [np.int64(1000), np.uint16(1000), Decimal(1000)]),
+        ("min_rows", 2, [np.uint8(2), pd.Series([2])[0], pa.scalar(2)]),
         (
             "drop_missing",
             True,
@@ -155,7 +157,7 @@ WRONG: dict[str, list[Any]] = {
     "min_cell": [None, "5", 5.0, np.float64(5), True, np.True_, [5], Decimal("5.5"), Decimal("inf"), Decimal("snan")],
     "keys": [3, ["sealed"], True],
     "backend": [3, True],
-    "max_rows": [None, "10", 1.5, 2**70, 10**5000, pd.NA],
+    "max_rows": [None, "10", 2.5, np.float64(10), 2**70, 10**5000, pd.NA],
     "min_rows": ["10", 2.0, [2]],
     "row_caps": ["5", 5.0, {"a": "5"}, {"a": 0}, True, [5]],
     "cheat": [3, True],
@@ -235,7 +237,7 @@ def test_no_message_shows_rows() -> None:
             {"epsilon": 0.5, "epsilon_unit": "row"},
         ),
         ("dpauc-laplace", {"epsilon": pa.scalar(2.5), "clip": np.False_}, {"epsilon": 2.5, "clip": False}),
-        ("verified", {"round_scores": pd.Series([2])[0], "epsilon": None}, {"round_scores": 2}),
+        ("verified", {"round_scores": np.int32(2), "epsilon": None}, {"round_scores": 2}),
     ],
 )
 def test_options_of_protocols_are_of_the_type_that_these_say(
