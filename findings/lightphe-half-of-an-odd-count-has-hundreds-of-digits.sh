@@ -10,11 +10,13 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet --disable-pip-version-check lightphe==0.0.27 sympy==1.14.0
-TQDM_DISABLE=1 "$folder/venv/bin/python" - <<'PY'
+"$folder/venv/bin/python" - <<'PY'
+from functools import partial
+
 from lightphe import LightPHE
 
 system = LightPHE(algorithm_name="Paillier", key_size=1024)
-encrypt, decrypt = system.encrypt, system.decrypt
+encrypt, decrypt = partial(system.encrypt, silent=True), system.decrypt
 even, odd, score = decrypt(encrypt(100) * 0.5), decrypt(encrypt(101) * 0.5), decrypt(encrypt(0.76))
 lists = decrypt(encrypt([101]) * 0.5), decrypt(encrypt([0.76]))
 small, added = decrypt(encrypt([0.000001])), decrypt(encrypt([1.005]) + encrypt([1.0]))

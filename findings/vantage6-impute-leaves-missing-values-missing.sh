@@ -44,6 +44,6 @@ else:
     assert [site[1] for site in told] == [3.0, 5.5]
 PY
 cd "$folder"
-venv/bin/python try.py | grep ^pandas
+venv/bin/python -W ignore try.py | grep ^pandas
 venv/bin/pip install --quiet --disable-pip-version-check pandas==2.3.3
-venv/bin/python try.py | grep ^pandas
+venv/bin/python -W ignore try.py | grep ^pandas
