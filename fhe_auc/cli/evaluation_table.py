@@ -253,7 +253,8 @@ def _session_rows(evaluation: Evaluation) -> Iterator[_Row]:
         chance = quantities.chance_text(evaluation.soundness)
         yield "if aggregator lies", "noticed", f"except with a chance of {chance}"
     if not evaluation.inputs_proved:
-        yield "if a party lies", "unnoticed", "it could enter any rows"
+        pairs = evaluation.keys == "none" and evaluation.security_bits > 0  # parties compare rows with each other
+        yield "if a party lies", "unnoticed", "it could enter any rows" + pairs * ", and read scores of others"
         return
     caps = (
         "each proved that its counts are not negative, and of no more rows than its row cap, which is public; rows "

@@ -121,7 +121,9 @@ USTAT_KRR = Options(
 USTAT_PAIRS = Options(
     {
         **USTAT_HIERARCHY.known,
-        "pairings": Option(int, "how many pairs a row is in, 1 to 16; each gets epsilon/pairings, at most 8", 1),
+        "pairings": Option(
+            int, "how many pairs a row is in, 1 to 16; each gets epsilon/pairings, from some 0.002 to 8", 1
+        ),
     }
 )
 

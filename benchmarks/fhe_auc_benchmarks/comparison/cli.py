@@ -127,7 +127,7 @@ def _print(rows: Sequence[Row]) -> None:
         "included; in dpauc-rr of its label, in ustat-… of its score (-pairs: if no party lies). dpauc has its "
         "published noise, which is more. fedcurve is rebuilt (arXiv 2510.04979), with ε/2 for a row added or removed.",
         "Encryption hides the counts; the result is what it is. Aggregation verified: a lying aggregator is noticed. A "
-        "lying party is not: it can enter any rows.",
+        "lying party is not: it can enter any rows, and in ustat-pairs read others' scores.",
         *(f"{row.method}, {row.rows:,} rows, {row.thresholds} thresholds: {row.note}" for row in rows if row.note),
         *_warnings(rows),
     ):

@@ -92,8 +92,8 @@ class AucEstimate:
 
     @property
     def undecided(self) -> float:
-        """What bins leave undecided, in [0, 1/2]; 0 where its estimate does not stand out of its own noise."""
-        return min(self.ties, 0.5) if self.ties > self.ties_error else 0.0
+        """What bins leave undecided, in [0, 1/2]; 0 where its estimate is within two of its own standard errors."""
+        return min(self.ties, 0.5) if self.ties > 2 * self.ties_error else 0.0
 
     @property
     def coarse(self) -> bool:

@@ -167,7 +167,7 @@ class PairsParty(PartySide[Evaluation]):
         if len(self._positives) > most[0] or len(negatives) > most[1]:
             raise InputError(
                 f"party {data.name!r} has {len(self._positives):,} positive rows and {len(negatives):,} others, "
-                f"{protocol.name} takes {most[0]:,} and {most[1]:,}: give fewer pairings, or take ustat-hierarchy",
+                f"{protocol.name} takes {most[0]:,} and {most[1]:,}: take ustat-hierarchy, or fewer pairings",
                 party=data.name,
             )
         self._kept = _Kept(secrets.token_bytes(SEED_BYTES), negatives)
@@ -270,7 +270,10 @@ def _offer(content: bytes, manifest: Manifest, pairings: int) -> tuple[tuple[int
 def _replies(party: str, content: bytes, heard: bytes, number: int) -> list[bytes]:
     """Return what a party replies; `DeserialisationError` where it was not told what has this digest."""
     if content[: len(heard)] != heard:
-        raise DeserialisationError(f"party {party!r} was told another list, or other numbers or requests, than here")
+        raise DeserialisationError(
+            f"party {party!r} was told another list, or other numbers or requests, than here: by the aggregator, or "
+            "by a party that says two things"
+        )
     return _split(content[len(heard) :], REPLY_BYTES, number)
 
 

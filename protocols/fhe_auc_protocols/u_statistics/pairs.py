@@ -68,9 +68,9 @@ class PairResponse:
         middle = float(softened @ estimates) / (pairs + 2)
         spread = float(softened @ (estimates - middle) ** 2) / (pairs + 1)
         variance = min(max(spread, float(self.variances.min())), bound)
-        tied = int(tally[1]) / pairs
-        ties_error = math.sqrt(tied * (1 - tied) / max(pairs - 1, 1)) / self.kept
-        ties = (tied - self.beta / 3) / self.kept
+        tied = (int(tally[1]) + 1) / (pairs + 2)  # for the error alone, as above
+        ties_error = math.sqrt(tied * (1 - tied) / pairs) / self.kept
+        ties = (int(tally[1]) / pairs - self.beta / 3) / self.kept
         return AucEstimate(auc, bound / pairs, math.sqrt(variance / pairs), ties / 2, ties_error / 2)
 
 

@@ -4,6 +4,7 @@ Keys and noise are real, and differ every time: a p-value below 1e-7 has a proba
 """
 
 import math
+import secrets
 import time
 from collections.abc import Callable
 
@@ -54,6 +55,14 @@ def test_the_answer_is_right_at_all_corners_whatever_the_noise(first: First, sec
             request = first.request(i, BINS, lambda below, u=u: u)  # type: ignore[misc]
             found = first.answer(second.reply(request, j, drawing(w, flooding)))
             assert found == (np.sign(i - j) + 1 + TABLE[(u + w) % ENTRIES]) % 3
+
+
+@pytest.mark.parametrize("known", ["u", "w"])
+def test_who_knows_the_one_draw_finds_answers_by_the_law_of_the_other(first: First, second: Second, known: str) -> None:
+    own = (lambda below: below // 3), secrets.randbelow
+    u, w = own if known == "u" else own[::-1]
+    answers = [first.answer(second.reply(first.request(4, BINS, u), 9, w)) for _ in range(300)]
+    assert chisquare(np.bincount(answers, minlength=3), 300 * np.bincount(TABLE) / ENTRIES).pvalue > 1e-7
 
 
 def test_300_real_pairs_follow_the_law_and_their_noise_fills_the_room(first: First, second: Second) -> None:
