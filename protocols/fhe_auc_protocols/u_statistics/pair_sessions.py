@@ -139,7 +139,7 @@ class PairsAggregator(AggregatorSide):
     def counts(self, number: int, parties: tuple[str, ...]) -> tuple[str, ...]:
         """Return all parties; after the first round it is known what each is asked for."""
         if number == 1:
-            self._heard = _digest(2, encode(tuple((party, self._digests[party]) for party in parties)))
+            self._heard = _digest_of_all({party: self._digests[party] for party in parties})
             pairs = matched(self._manifest.session, [self._sizes[party] for party in parties], self._pairings)
             for index, party in enumerate(parties):
                 of_party = pairs.negative_party == index, pairs.positive_party == index
@@ -190,7 +190,7 @@ class PairsParty(PartySide[Evaluation]):
         pairings, table = self._terms.pairings, self._terms.response.table
         sizes, sent = zip(*[_offer(content, self._manifest, pairings) for content in heard.values()], strict=True)
         digests, before = {party: _digest(1, content) for party, content in heard.items()}, self._kept
-        kept = _Kept(before.seed, (), _digest(2, encode(tuple(digests.items()))), tuple(heard), sizes)
+        kept = _Kept(before.seed, (), _digest_of_all(digests), tuple(heard), sizes)
         own, seconds = kept.counted.index(self._name), [Second(key, table) for key, *_ in sent]
         if digests[self._name] != before.told:
             raise DeserialisationError(f"party {self._name!r} has told something else")
@@ -219,7 +219,8 @@ class PairsParty(PartySide[Evaluation]):
     def read(self, payload: bytes, who: WhoCounts) -> Evaluation:
         """Return what all answers say; raise `UndefinedAucError` where there is no pair."""
         who.check(self._kept.counted)
-        tally = _tally(payload, len(self._pairs(self._kept).positive))
+        rarer = min(map(sum, zip(*self._kept.sizes, strict=True)))
+        tally = _tally(payload, self._terms.pairings * rarer)
         if not tally.any():
             raise UndefinedAucError(result_warnings.ONE_CLASS)
         estimate, parties = self._terms.response.auc(tally), len(self._kept.counted)
@@ -237,6 +238,11 @@ class PairsParty(PartySide[Evaluation]):
 
 def _digest(number: int, content: bytes) -> bytes:
     return bytes([number]) + hashlib.sha256(content).digest()
+
+
+def _digest_of_all(digests: Mapping[str, bytes]) -> bytes:
+    """Return the digest of what all parties have told first, from that of each, in the session's order."""
+    return _digest(2, encode(tuple(digests.items())))
 
 
 def _told(number: int, party: str, payload: bytes, protection: Protection | None) -> bytes:
